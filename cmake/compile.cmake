@@ -1,0 +1,18 @@
+# How everything is compiled: warnings and sanitizers.
+
+# Warnings for `target` alone: none of this reaches a program that links dwell.
+function(dwell_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion)
+  if(DWELL_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# dwell_host_flags: what the library adds when it compiles operators for the CPU, so that a sanitizer sees into them too.
+set(dwell_host_flags "")
+if(DWELL_SANITIZE)
+  set(dwell_sanitize_flags -fsanitize=${DWELL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_options(${dwell_sanitize_flags} -g)
+  add_link_options(-fsanitize=${DWELL_SANITIZE})
+  list(JOIN dwell_sanitize_flags " " dwell_host_flags)
+endif()

@@ -1,0 +1,59 @@
+# CUDA's headers. Only headers are needed at build time: libcuda, NVRTC and nvJitLink are opened when the program runs.
+#
+# Looked for in this order, and the first folder that has all three headers, of version 13 or newer, is taken:
+# DWELL_CUDA_PATH (variable, then environment), /usr/local/cuda, build/cuda-venv (which script/bootstrap makes).
+# Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (where NVRTC and nvJitLink lie).
+
+# Sources that include CUDA's headers, and so are left out without them.
+set(dwell_cuda_source_pattern "/src/(backend/cuda/|jit/(nvrtc|nvjitlink|cuda_))")
+
+set(DWELL_CUDA_INCLUDE "")
+set(DWELL_CUDA_LIBRARY_HINT "")
+
+function(dwell_find_cuda)
+  set(minimum 13000)
+  file(GLOB venv "${PROJECT_SOURCE_DIR}/build/cuda-venv/lib/python3*/site-packages/nvidia/cu13")
+  if(DWELL_CUDA_PATH)
+    set(roots "${DWELL_CUDA_PATH}")
+  elseif(DEFINED ENV{DWELL_CUDA_PATH})
+    set(roots "$ENV{DWELL_CUDA_PATH}")
+  else()
+    set(roots /usr/local/cuda ${venv})
+  endif()
+  foreach(root IN LISTS roots)
+    foreach(header IN ITEMS cuda.h nvrtc.h nvJitLink.h)
+      if(NOT EXISTS "${root}/include/${header}")
+        set(root "")
+        break()
+      endif()
+    endforeach()
+    if(NOT root)
+      continue()
+    endif()
+    file(STRINGS "${root}/include/cuda.h" version REGEX "^#define CUDA_VERSION [0-9]+$")
+    string(REGEX REPLACE "[^0-9]" "" version "${version}")
+    if(version LESS minimum)
+      message(STATUS "dwell: ${root} has CUDA ${version}, ${minimum} or newer is needed")
+      continue()
+    endif()
+    file(GLOB libraries "${root}/lib64/libnvrtc.so*" "${root}/lib/libnvrtc.so*" "${root}/targets/*/lib/libnvrtc.so*")
+    foreach(library IN LISTS libraries)
+      cmake_path(GET library PARENT_PATH folder)
+      set(DWELL_CUDA_LIBRARY_HINT "${folder}" PARENT_SCOPE)
+      break()
+    endforeach()
+    set(DWELL_CUDA_INCLUDE "${root}/include" PARENT_SCOPE)
+    message(STATUS "dwell: CUDA headers ${version} in ${root}/include")
+    return()
+  endforeach()
+  message(STATUS "dwell: CUDA headers not found, the CUDA backend is left out")
+endfunction()
+dwell_find_cuda()
+
+# Lets `target` include CUDA's headers, where there are any.
+function(dwell_use_cuda_headers target)
+  if(DWELL_CUDA_INCLUDE)
+    target_include_directories(${target} SYSTEM PRIVATE "${DWELL_CUDA_INCLUDE}")
+    target_compile_definitions(${target} PRIVATE DWELL_WITH_CUDA=1 DWELL_CUDA_LIBRARY_HINT="${DWELL_CUDA_LIBRARY_HINT}")
+  endif()
+endfunction()

@@ -1,0 +1,79 @@
+# All tests. Each has a label named after its folder: ctest -L unit, -L conformance, -L stress, -L gpu, -L headers, -L install ...
+
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
+function(dwell_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES")
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE src "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name} PRIVATE
+    DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}" DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}"
+    DWELL_HOST_FLAGS="${dwell_host_flags}"
+  )
+  target_link_libraries(${name} PRIVATE dwell::dwell ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  dwell_warnings(${name})
+  dwell_use_cuda_headers(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  gtest_discover_tests(${name}
+    TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${name} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
+  )
+endfunction()
+
+file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS src/*.test.cpp include/*.test.cpp tests/unit/*.cpp)
+if(NOT DWELL_CUDA_INCLUDE)
+  list(FILTER unit_sources EXCLUDE REGEX "${dwell_cuda_source_pattern}")
+endif()
+dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1)
+
+if(TARGET dwell_tool)
+  file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)
+  dwell_test(tool SOURCES ${tool_test_sources} LIBRARIES dwell_tool TIMEOUT 120 PROCESSORS 1)
+  if(TARGET tool)
+    target_compile_definitions(tool PRIVATE DWELL_TOOL="$<TARGET_FILE:dwell_cli>")
+    add_dependencies(tool dwell_cli)
+  endif()
+endif()
+
+file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)
+dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
+
+file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
+dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
+
+file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
+dwell_test(gpu SOURCES ${gpu_sources} TIMEOUT 300 PROCESSORS 2)
+add_subdirectory(tests/headers)
+
+# ---- Tests that are commands ---------------------------------------------------------------------------------------------------
+
+function(dwell_command_test name label)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+endfunction()
+
+foreach(example IN LISTS dwell_examples)
+  dwell_command_test(examples.${example} examples example_${example})
+endforeach()
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
+dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
+
+if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
+  dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")
+endif()
+
+find_program(DWELL_SPIN spin)
+if(DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")
+  file(GLOB models CONFIGURE_DEPENDS tests/model/*.pml)
+  foreach(model IN LISTS models)
+    cmake_path(GET model STEM name)
+    dwell_command_test(model.${name} model "${PROJECT_SOURCE_DIR}/tests/model/run" "${model}")
+  endforeach()
+endif()

@@ -1,0 +1,10 @@
+// What an operator includes: the group that runs it, spans, status codes, and DWELL_OPERATOR.
+#pragma once
+
+#include <dwell/device/atomic.hpp>
+#include <dwell/device/group.hpp>
+#include <dwell/device/operator.hpp>
+#include <dwell/device/platform.hpp>
+#include <dwell/device/signature.hpp>
+#include <dwell/device/span.hpp>
+#include <dwell/device/status.hpp>

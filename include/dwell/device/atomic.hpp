@@ -1,0 +1,234 @@
+// The only place that knows how atomics are spelled. Every access names its order and its scope; the caller says what it pairs with.
+//
+// `Order` and `Scope` are those of the C++ and PTX memory models. On the CPU every scope is the system. Sixteen-byte accesses are
+// single-copy atomic: a reader sees all of a quad or none of it.
+#pragma once
+
+#include <dwell/device/platform.hpp>
+
+#if !DWELL_ON_CUDA && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define DWELL_PORTABLE_QUADS 1
+#endif
+#endif
+#ifndef DWELL_PORTABLE_QUADS
+#define DWELL_PORTABLE_QUADS 0
+#include <emmintrin.h>
+#endif
+#else
+#define DWELL_PORTABLE_QUADS 1
+#endif
+
+namespace dwell::device {
+
+enum class Order : u8 { relaxed, acquire, release, acq_rel };
+enum class Scope : u8 { device, system };
+
+// Four words that are loaded and stored as one. The first is the lap by which a reader knows that the quad is the one it waits for.
+struct alignas(16) Quad {
+  u32 lap;
+  u32 word[3];
+};
+static_assert(sizeof(Quad) == 16);
+
+#if DWELL_ON_CUDA
+
+#define DWELL_ATOMIC_LOAD(order, scope, type, suffix, constraint)                                                          \
+  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                    \
+    type value;                                                                                                            \
+    asm volatile("ld." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " %0, [%1];" : "=" constraint(value) : "l"(from) : "memory"); \
+    return static_cast<T>(value);                                                                                          \
+  }
+#define DWELL_PTX_relaxed "relaxed"
+#define DWELL_PTX_acquire "acquire"
+#define DWELL_PTX_release "release"
+#define DWELL_PTX_acq_rel "acq_rel"
+#define DWELL_PTX_device "gpu"
+#define DWELL_PTX_system "sys"
+
+template <Order O, Scope S, class T>
+DWELL_DEVICE T load(const T* from) {
+  static_assert(O == Order::relaxed || O == Order::acquire);
+  DWELL_ATOMIC_LOAD(relaxed, device, u32, "u32", "r")
+  DWELL_ATOMIC_LOAD(relaxed, system, u32, "u32", "r")
+  DWELL_ATOMIC_LOAD(acquire, device, u32, "u32", "r")
+  DWELL_ATOMIC_LOAD(acquire, system, u32, "u32", "r")
+  DWELL_ATOMIC_LOAD(relaxed, device, u64, "u64", "l")
+  DWELL_ATOMIC_LOAD(relaxed, system, u64, "u64", "l")
+  DWELL_ATOMIC_LOAD(acquire, device, u64, "u64", "l")
+  DWELL_ATOMIC_LOAD(acquire, system, u64, "u64", "l")
+}
+
+#define DWELL_ATOMIC_STORE(order, scope, type, suffix, constraint)                                                         \
+  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                    \
+    asm volatile("st." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " [%0], %1;" ::"l"(to), constraint(static_cast<type>(value)) : "memory"); \
+  }
+template <Order O, Scope S, class T>
+DWELL_DEVICE void store(T* to, T value) {
+  static_assert(O == Order::relaxed || O == Order::release);
+  DWELL_ATOMIC_STORE(relaxed, device, u32, "u32", "r")
+  DWELL_ATOMIC_STORE(relaxed, system, u32, "u32", "r")
+  DWELL_ATOMIC_STORE(release, device, u32, "u32", "r")
+  DWELL_ATOMIC_STORE(release, system, u32, "u32", "r")
+  DWELL_ATOMIC_STORE(relaxed, device, u64, "u64", "l")
+  DWELL_ATOMIC_STORE(relaxed, system, u64, "u64", "l")
+  DWELL_ATOMIC_STORE(release, device, u64, "u64", "l")
+  DWELL_ATOMIC_STORE(release, system, u64, "u64", "l")
+}
+
+// Read-modify-write operations at device scope, which is where all shared counters live. Each returns the value before.
+#define DWELL_ATOMIC_RMW(order, operation, type, suffix, constraint)                                                       \
+  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                                         \
+    type before;                                                                                                           \
+    asm volatile("atom." DWELL_PTX_##order ".gpu.global." operation "." suffix " %0, [%1], %2;"                            \
+                 : "=" constraint(before)                                                                                  \
+                 : "l"(at), constraint(static_cast<type>(value))                                                           \
+                 : "memory");                                                                                              \
+    return static_cast<T>(before);                                                                                         \
+  }
+template <Order O, class T>
+DWELL_DEVICE T fetch_add(T* at, T value) {
+  DWELL_ATOMIC_RMW(relaxed, "add", u32, "u32", "r")
+  DWELL_ATOMIC_RMW(acq_rel, "add", u32, "u32", "r")
+  DWELL_ATOMIC_RMW(acquire, "add", u32, "u32", "r")
+  DWELL_ATOMIC_RMW(release, "add", u32, "u32", "r")
+}
+template <Order O, class T>
+DWELL_DEVICE T exchange(T* at, T value) {
+  DWELL_ATOMIC_RMW(relaxed, "exch", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(acq_rel, "exch", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(relaxed, "exch", u64, "b64", "l")
+  DWELL_ATOMIC_RMW(acq_rel, "exch", u64, "b64", "l")
+}
+#define DWELL_ATOMIC_CAS(order, type, suffix, constraint)                                                                  \
+  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                                         \
+    type before;                                                                                                           \
+    asm volatile("atom." DWELL_PTX_##order ".gpu.global.cas." suffix " %0, [%1], %2, %3;"                                  \
+                 : "=" constraint(before)                                                                                  \
+                 : "l"(at), constraint(static_cast<type>(expected)), constraint(static_cast<type>(value))                  \
+                 : "memory");                                                                                              \
+    return static_cast<T>(before);                                                                                         \
+  }
+// Stores `value` if `*at` is `expected`; returns what was there.
+template <Order O, class T>
+DWELL_DEVICE T compare_exchange(T* at, T expected, T value) {
+  DWELL_ATOMIC_CAS(relaxed, u32, "b32", "r")
+  DWELL_ATOMIC_CAS(acq_rel, u32, "b32", "r")
+  DWELL_ATOMIC_CAS(relaxed, u64, "b64", "l")
+  DWELL_ATOMIC_CAS(acq_rel, u64, "b64", "l")
+}
+
+// Orders everything the calling thread has seen (its group's writes included, after Group::sync) before its next relaxed store.
+// This is the release half of a fence-store pair: the store that follows is what the reader acquires.
+template <Scope S>
+DWELL_DEVICE void release_fence() {
+  if constexpr (S == Scope::device) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  if constexpr (S == Scope::system) asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+template <Scope S>
+DWELL_DEVICE Quad load_quad(const Quad* from) {
+  Quad quad;
+  u64 low;
+  u64 high;
+  if constexpr (S == Scope::device)
+    asm volatile("{ .reg .b128 q; ld.relaxed.gpu.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+  else
+    asm volatile("{ .reg .b128 q; ld.relaxed.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+  quad.lap = static_cast<u32>(low);
+  quad.word[0] = static_cast<u32>(low >> 32U);
+  quad.word[1] = static_cast<u32>(high);
+  quad.word[2] = static_cast<u32>(high >> 32U);
+  return quad;
+}
+
+template <Scope S>
+DWELL_DEVICE void store_quad(Quad* to, const Quad& quad) {
+  const u64 low = (static_cast<u64>(quad.word[0]) << 32U) | quad.lap;
+  const u64 high = (static_cast<u64>(quad.word[2]) << 32U) | quad.word[1];
+  if constexpr (S == Scope::device)
+    asm volatile("{ .reg .b128 q; mov.b128 q, {%1,%2}; st.relaxed.gpu.global.b128 [%0], q; }" ::"l"(to), "l"(low), "l"(high) : "memory");
+  else
+    asm volatile("{ .reg .b128 q; mov.b128 q, {%1,%2}; st.relaxed.sys.global.b128 [%0], q; }" ::"l"(to), "l"(low), "l"(high) : "memory");
+}
+
+#else  // the CPU, device and host code alike
+
+constexpr int builtin_order(Order order) {
+  switch (order) {
+    case Order::relaxed: return __ATOMIC_RELAXED;
+    case Order::acquire: return __ATOMIC_ACQUIRE;
+    case Order::release: return __ATOMIC_RELEASE;
+    default: return __ATOMIC_ACQ_REL;
+  }
+}
+
+template <Order O, Scope S, class T>
+inline T load(const T* from) {
+  static_assert(O == Order::relaxed || O == Order::acquire);
+  return __atomic_load_n(from, builtin_order(O));
+}
+template <Order O, Scope S, class T>
+inline void store(T* to, T value) {
+  static_assert(O == Order::relaxed || O == Order::release);
+  __atomic_store_n(to, value, builtin_order(O));
+}
+template <Order O, class T>
+inline T fetch_add(T* at, T value) {
+  return __atomic_fetch_add(at, value, builtin_order(O));
+}
+template <Order O, class T>
+inline T exchange(T* at, T value) {
+  return __atomic_exchange_n(at, value, builtin_order(O));
+}
+template <Order O, class T>
+inline T compare_exchange(T* at, T expected, T value) {
+  __atomic_compare_exchange_n(at, &expected, value, false, builtin_order(O), O == Order::relaxed ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE);
+  return expected;
+}
+
+// On the CPU the stores that follow a release_fence are themselves releases where they publish anything (see publish), so this orders
+// only what the compiler may move.
+template <Scope S>
+inline void release_fence() {
+  __atomic_signal_fence(__ATOMIC_ACQ_REL);
+}
+
+#if DWELL_PORTABLE_QUADS
+// Without 16-byte atomics the lap is what publishes and acquires the words behind it. A quad is written only after its reader of the
+// lap before has given it back, so the words cannot change under a reader that has seen the lap.
+template <Scope S>
+inline Quad load_quad(const Quad* from) {
+  Quad quad;
+  quad.lap = __atomic_load_n(&from->lap, __ATOMIC_ACQUIRE);
+  for (u32 i = 0; i < 3; ++i) quad.word[i] = __atomic_load_n(&from->word[i], __ATOMIC_RELAXED);
+  return quad;
+}
+template <Scope S>
+inline void store_quad(Quad* to, const Quad& quad) {
+  for (u32 i = 0; i < 3; ++i) __atomic_store_n(&to->word[i], quad.word[i], __ATOMIC_RELAXED);
+  __atomic_store_n(&to->lap, quad.lap, __ATOMIC_RELEASE);
+}
+#else
+// Aligned 16-byte vector accesses are single-copy atomic on every x86-64 processor with AVX (Intel SDM vol. 3, 9.1.1; AMD APM vol. 2,
+// 7.3.2), loads acquire and stores release.
+template <Scope S>
+inline Quad load_quad(const Quad* from) {
+  Quad quad;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  _mm_store_si128(reinterpret_cast<__m128i*>(&quad), *reinterpret_cast<const volatile __m128i*>(from));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return quad;
+}
+template <Scope S>
+inline void store_quad(Quad* to, const Quad& quad) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  *reinterpret_cast<volatile __m128i*>(to) = _mm_load_si128(reinterpret_cast<const __m128i*>(&quad));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+#endif
+
+#endif
+
+}  // namespace dwell::device

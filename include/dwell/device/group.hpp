@@ -1,0 +1,168 @@
+// The threads that run a task together, as an operator sees them.
+#pragma once
+
+#include <dwell/device/atomic.hpp>
+#include <dwell/device/span.hpp>
+#include <dwell/device/status.hpp>
+
+namespace dwell {
+
+namespace device {
+
+// What a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
+struct Context {
+  i32 status;                // first failure reported by Group::fail, 0 before
+  u32 scratch_bytes;         // size of `scratch`
+  u32 scratch_used;          // bytes handed out by Group::shared in this task
+  u32 epoch;                 // the lease that runs this worker
+  const u32* lease_over;     // equals `epoch` once this lease should end
+  u8* scratch;               // 16-byte aligned
+  u32 exchange[4 * 32];      // Group::reduce and Group::broadcast: one 16-byte value a warp
+};
+
+// The integers first, first + step, ... below `end`, for a range-based for.
+class StridedRange {
+ public:
+  class Iterator {
+   public:
+    DWELL_DEVICE Iterator(u64 at, u64 step) : at_(at), step_(step) {}
+    DWELL_DEVICE u64 operator*() const { return at_; }
+    DWELL_DEVICE Iterator& operator++() {
+      at_ += step_;
+      return *this;
+    }
+    // A range ends when it has passed its end, whatever it started at.
+    DWELL_DEVICE bool operator!=(const Iterator& end) const { return at_ < end.at_; }
+
+   private:
+    u64 at_;
+    u64 step_;
+  };
+
+  DWELL_DEVICE StridedRange(u64 first, u64 end, u64 step) : first_(first), end_(end), step_(step) {}
+  DWELL_DEVICE Iterator begin() const { return Iterator(first_, step_); }
+  DWELL_DEVICE Iterator end() const { return Iterator(end_, step_); }
+
+ private:
+  u64 first_;
+  u64 end_;
+  u64 step_;
+};
+
+}  // namespace device
+
+// The group of threads that runs one task, or one part of a wide task. Passed by value to the operator, valid while it runs. Members
+// marked "together" must be called by all threads of the group, in the same order.
+class Group {
+ public:
+  DWELL_DEVICE Group(device::Context* context, u32 index, u32 count) : context_(context), index_(index), count_(count) {}
+
+  // Rank of the calling thread, 0 to size() - 1.
+  DWELL_DEVICE u32 rank() const {
+#if DWELL_ON_CUDA
+    return threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  // Threads in this group: 128 on CUDA, 1 on the CPU.
+  DWELL_DEVICE u32 size() const { return kGroupThreads; }
+  // Which group of the task this is, 0 to count() - 1.
+  DWELL_DEVICE u32 index() const { return index_; }
+  // How many groups share the task: what dwell::groups(n) asked for, else 1.
+  DWELL_DEVICE u32 count() const { return count_; }
+
+  // This thread's share of 0 .. n - 1 among all threads of all groups of the task.
+  DWELL_DEVICE device::StridedRange range(u64 n) const {
+    return device::StridedRange(static_cast<u64>(index_) * size() + rank(), n, static_cast<u64>(count_) * size());
+  }
+  // This thread's share of 0 .. n - 1 among the threads of this group.
+  DWELL_DEVICE device::StridedRange local_range(u64 n) const { return device::StridedRange(rank(), n, size()); }
+
+  // Together: no thread goes on before all have come, and each sees what the others wrote before.
+  DWELL_DEVICE void sync() const {
+#if DWELL_ON_CUDA
+    // Barrier 2 belongs to the executing threads alone: the control warp takes no part.
+    asm volatile("barrier.sync 2, 128;" ::: "memory");
+#endif
+  }
+
+  // Together: `combine` over the values of all threads, the same result in each. T is trivially copyable and at most 16 bytes; the
+  // order of combination is the same in every run.
+  template <class T, class Combine>
+  DWELL_DEVICE T reduce(T value, Combine combine) const {
+    static_assert(sizeof(T) <= 16 && __is_trivially_copyable(T), "Group::reduce takes trivially copyable values of at most 16 bytes");
+#if DWELL_ON_CUDA
+    for (u32 distance = 16; distance > 0; distance /= 2) value = combine(value, shuffle_down(value, distance));
+    T* const slots = reinterpret_cast<T*>(context_->exchange);
+    sync();
+    if (device::lane() == 0) slots[rank() / 32] = value;
+    sync();
+    value = slots[0];
+    for (u32 warp = 1; warp < kGroupThreads / 32; ++warp) value = combine(value, slots[warp]);
+#else
+    (void)combine;
+#endif
+    return value;
+  }
+  // Together: the sum over all threads.
+  template <class T>
+  DWELL_DEVICE T sum(T value) const {
+    return reduce(value, [](T a, T b) { return a + b; });
+  }
+
+  // Together: `n` elements that all threads of this group share until the task ends, uninitialised, 16-byte aligned. Empty when
+  // Options::scratch_bytes does not hold them; the task then also fails with status::out_of_scratch.
+  template <class T>
+  DWELL_DEVICE Span<T> shared(u64 n) const {
+    const u64 start = (static_cast<u64>(context_->scratch_used) + 15) & ~15ULL;
+    const bool fits = n <= context_->scratch_bytes && start + n * sizeof(T) <= context_->scratch_bytes;
+    sync();
+    if (rank() == 0) {
+      if (fits) context_->scratch_used = static_cast<u32>(start + n * sizeof(T));
+    }
+    sync();
+    if (!fits) {
+      fail(status::out_of_scratch);
+      return Span<T>();
+    }
+    return Span<T>(reinterpret_cast<T*>(context_->scratch + start), n);
+  }
+
+  // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
+  // failure of a task stays. The operator goes on until it returns.
+  DWELL_DEVICE void fail(i32 code) const {
+#if DWELL_ON_CUDA
+    atomicCAS(&context_->status, status::ok, code);
+#else
+    if (context_->status == status::ok) context_->status = code;
+#endif
+  }
+
+  // True once the lease has ended and the runtime would like the worker back: a long operator should save its progress and return.
+  // It may differ between threads; agree on it with reduce where that matters.
+  DWELL_DEVICE bool should_yield() const {
+    return device::load<device::Order::relaxed, device::Scope::device>(context_->lease_over) == context_->epoch;
+  }
+
+ private:
+#if DWELL_ON_CUDA
+  template <class T>
+  static DWELL_DEVICE T shuffle_down(T value, u32 distance) {
+    union Words {
+      T value;
+      u32 word[(sizeof(T) + 3) / 4];
+      DWELL_DEVICE Words() {}
+    } both;
+    both.value = value;
+    for (u32 i = 0; i < (sizeof(T) + 3) / 4; ++i) both.word[i] = __shfl_down_sync(~0U, both.word[i], distance);
+    return both.value;
+  }
+#endif
+
+  device::Context* context_;
+  u32 index_;
+  u32 count_;
+};
+
+}  // namespace dwell

@@ -1,0 +1,104 @@
+// How an operator's source becomes an entry of the image.
+#pragma once
+
+#include <dwell/device/group.hpp>
+#include <dwell/device/signature.hpp>
+#include <dwell/device/span.hpp>
+
+// Defines an operator: DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) { ... }
+// The first parameter is the group that runs the task; the others are copied from the task. The body runs once per group, with all its
+// threads.
+#if DWELL_ON_CUDA
+#define DWELL_OPERATOR(name) __device__ void dwell_operator_##name
+#else
+#define DWELL_OPERATOR(name) void dwell_operator_##name
+#endif
+
+namespace dwell::device {
+
+// An operator's entry in the image: the group that runs it, and the task's arguments as 32-bit words.
+using Entry = void (*)(const Group& group, const u32* arguments);
+
+// How a value travels in a task: as whole 32-bit words, without padding between arguments. A span takes three words: 52 bits of
+// address and 44 of size.
+template <class T>
+struct Wire {
+  static constexpr u32 words = (sizeof(T) + 3) / 4;
+  static DWELL_DEVICE T read(const u32* from) {
+    union {
+      T value;
+      u32 word[words];
+    } both;
+#if DWELL_ON_CUDA
+#pragma unroll
+#endif
+    for (u32 i = 0; i < words; ++i) both.word[i] = from[i];
+    return both.value;
+  }
+};
+template <class T>
+struct Wire<Span<T>> {
+  static constexpr u32 words = 3;
+  static DWELL_DEVICE Span<T> read(const u32* from) {
+    const u64 address = static_cast<u64>(from[0]) | (static_cast<u64>(from[1] & 0xFFFFFU) << 32U);
+    const u64 size = static_cast<u64>(from[2]) | (static_cast<u64>(from[1] >> 20U) << 32U);
+    return Span<T>(reinterpret_cast<T*>(address), size);
+  }
+};
+
+template <class... Parameters>
+struct WordsBefore;
+template <>
+struct WordsBefore<> {
+  static DWELL_SHARED_CODE u32 of(u32) { return 0; }
+};
+template <class First, class... Rest>
+struct WordsBefore<First, Rest...> {
+  static DWELL_SHARED_CODE u32 of(u32 index) { return index == 0 ? 0 : Wire<First>::words + WordsBefore<Rest...>::of(index - 1); }
+};
+
+template <u32... Index>
+struct Indices {};
+template <u32 Count, u32... Index>
+struct CountUp : CountUp<Count - 1, Count - 1, Index...> {};
+template <u32... Index>
+struct CountUp<0, Index...> {
+  using type = Indices<Index...>;
+};
+template <u32 Count>
+using MakeIndices = typename CountUp<Count>::type;
+
+// Reads the arguments of an operator from a task and calls it.
+template <class Function>
+struct Export;
+template <class... Parameters>
+struct Export<void(Group, Parameters...)> {
+  static constexpr SignatureRecord signature = signature_of<Parameters...>();
+
+  template <u32... Index>
+  static DWELL_DEVICE void call(void (*function)(Group, Parameters...), const Group& group, const u32* arguments, Indices<Index...>) {
+    function(group, Wire<Parameters>::read(arguments + WordsBefore<Parameters...>::of(Index))...);
+  }
+  static constexpr u32 count = sizeof...(Parameters);
+};
+
+}  // namespace dwell::device
+
+// Makes the operator `name` an entry with the external name `symbol`, and emits its signature as `symbol`_signature. The compiler
+// adds this line behind the user's source.
+#if DWELL_ON_CUDA
+#define DWELL_EXPORT(symbol, name)                                                                                       \
+  extern "C" __device__ const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature; \
+  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {                            \
+    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                                  \
+    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                                       \
+  }
+#else
+#define DWELL_EXPORT(symbol, name)                                                                         \
+  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature; \
+  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature;      \
+  extern "C" __attribute__((visibility("default"))) void symbol(const dwell::Group& group, const dwell::u32* arguments) { \
+    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                    \
+    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                         \
+  }
+#endif

@@ -1,0 +1,114 @@
+// What differs between the compilers and machines that device code runs on. Nothing else in device code may test for a compiler.
+//
+// Device code is compiled three ways: by NVRTC for a GPU (a worker is a thread block), and by g++ and clang++ for the CPU (a worker
+// is one thread). NVRTC has no standard library headers, so the fixed-width types are named here.
+#pragma once
+
+// DWELL_DEVICE_COLD marks a function that is off every fast path: kept out of line, so that its registers do not count there.
+#if defined(__CUDACC__)
+#define DWELL_ON_CUDA 1
+#define DWELL_DEVICE __device__ __forceinline__
+#define DWELL_DEVICE_COLD __device__ __noinline__
+#define DWELL_SHARED_CODE __host__ __device__ __forceinline__ constexpr
+#else
+#include <time.h>
+#define DWELL_ON_CUDA 0
+#define DWELL_DEVICE inline
+#define DWELL_DEVICE_COLD inline
+#define DWELL_SHARED_CODE inline constexpr
+#endif
+
+namespace dwell {
+
+using i8 = signed char;
+using i16 = short;
+using i32 = int;
+using i64 = long long;
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "dwell needs 16, 32 and 64-bit integers");
+
+// Threads that run an operator together (a group), and lanes that run the control code together.
+#if DWELL_ON_CUDA
+inline constexpr u32 kGroupThreads = 128;
+inline constexpr u32 kLanes = 32;
+#else
+inline constexpr u32 kGroupThreads = 1;
+inline constexpr u32 kLanes = 1;
+#endif
+
+namespace device {
+
+// Whether two types are the same: std::is_same, which NVRTC does not have.
+template <class A, class B>
+inline constexpr bool kSame = false;
+template <class A>
+inline constexpr bool kSame<A, A> = true;
+
+// Rank of the calling thread among the lanes of its control code.
+DWELL_DEVICE u32 lane() {
+#if DWELL_ON_CUDA
+  return threadIdx.x & 31U;
+#else
+  return 0;
+#endif
+}
+
+// One bit a lane: the lanes for which `predicate` holds. Called by all lanes together.
+DWELL_DEVICE u32 ballot(bool predicate) {
+#if DWELL_ON_CUDA
+  return __ballot_sync(~0U, predicate);
+#else
+  return predicate ? 1U : 0U;
+#endif
+}
+
+// The value that lane `from` passed. Called by all lanes together.
+DWELL_DEVICE u32 broadcast(u32 value, u32 from = 0) {
+#if DWELL_ON_CUDA
+  return __shfl_sync(~0U, value, static_cast<int>(from));
+#else
+  (void)from;
+  return value;
+#endif
+}
+
+// Orders shared memory between the lanes. Called by all lanes together.
+DWELL_DEVICE void sync_lanes() {
+#if DWELL_ON_CUDA
+  __syncwarp();
+#endif
+}
+
+// Nanoseconds of a clock that all workers of a device share; only differences mean anything.
+DWELL_DEVICE u64 now_ns() {
+#if DWELL_ON_CUDA
+  u64 time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+#else
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<u64>(time.tv_sec) * 1'000'000'000ULL + static_cast<u64>(time.tv_nsec);
+#endif
+}
+
+// The same clock in ticks of 1024 ns, in 32 bits: differences of up to 73 minutes mean something.
+inline constexpr u32 kTickShift = 10;
+DWELL_DEVICE u32 now_ticks() { return static_cast<u32>(now_ns() >> kTickShift); }
+
+// Tells the processor that the caller is polling.
+DWELL_DEVICE void pause() {
+#if !DWELL_ON_CUDA
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+#endif
+}
+
+}  // namespace device
+}  // namespace dwell

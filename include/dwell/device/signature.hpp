@@ -1,0 +1,100 @@
+// What an operator takes, as data: written by the compiler that compiles the operator, read by the host from the compiled object.
+// The layout is shared by host and device.
+#pragma once
+
+#include <dwell/device/span.hpp>
+
+namespace dwell {
+
+// What sort of value a parameter is. Spans are two kinds, because one may be written and the other may not.
+enum class Kind : u8 { structure = 0, boolean = 1, signed_integer = 2, unsigned_integer = 3, floating = 4, span = 5, const_span = 6 };
+
+// One parameter. For a span, `element` and `bytes` describe its elements; for any other kind, `element` is Kind::structure (0) and
+// `bytes` is the size of the value.
+struct Parameter {
+  Kind kind;
+  Kind element;
+  u16 bytes;
+
+  DWELL_SHARED_CODE bool operator==(const Parameter& other) const {
+    return kind == other.kind && element == other.element && bytes == other.bytes;
+  }
+};
+static_assert(sizeof(Parameter) == 4);
+
+inline constexpr u32 kMaxParameters = 30;
+inline constexpr u32 kSignatureMagic = 0x53575744;  // "DWWS"
+
+// The record that DWELL_EXPORT emits beside an operator's entry.
+struct SignatureRecord {
+  u32 magic;
+  u32 count;
+  Parameter parameters[kMaxParameters];
+};
+static_assert(sizeof(SignatureRecord) == 128);
+
+namespace device {
+
+template <class T>
+struct IsSpan {
+  static constexpr bool value = false;
+};
+template <class T>
+struct IsSpan<Span<T>> {
+  static constexpr bool value = true;
+};
+
+template <class T, class... Others>
+inline constexpr bool kAnyOf = (kSame<T, Others> || ...);
+
+template <class T>
+DWELL_SHARED_CODE Kind kind_of() {
+  if (kAnyOf<T, bool>) return Kind::boolean;
+  if (kAnyOf<T, char, signed char, short, int, long, long long>) return Kind::signed_integer;
+  if (kAnyOf<T, unsigned char, unsigned short, unsigned, unsigned long, unsigned long long>) return Kind::unsigned_integer;
+  if (kAnyOf<T, float, double>) return Kind::floating;
+  return Kind::structure;
+}
+
+// Types that are floating point beyond the language (half precision) say so by specialising this.
+template <class T>
+struct ElementKind {
+  static constexpr Kind value = kind_of<T>();
+};
+
+template <class T>
+struct RemoveConst {
+  using type = T;
+  static constexpr bool was_const = false;
+};
+template <class T>
+struct RemoveConst<const T> {
+  using type = T;
+  static constexpr bool was_const = true;
+};
+
+// The description of a parameter of type T.
+template <class T>
+struct Describe {
+  static_assert(__is_trivially_copyable(T), "operator arguments are copied as bytes: use a Span, an arithmetic type or a plain struct");
+  static constexpr Parameter value{ElementKind<T>::value, Kind::structure, static_cast<u16>(sizeof(T))};
+};
+template <class T>
+struct Describe<Span<T>> {
+  using Element = typename RemoveConst<T>::type;
+  static constexpr Parameter value{RemoveConst<T>::was_const ? Kind::const_span : Kind::span, ElementKind<Element>::value,
+                                   static_cast<u16>(sizeof(Element))};
+};
+
+// The record of a parameter list.
+template <class... Parameters>
+DWELL_SHARED_CODE SignatureRecord signature_of() {
+  static_assert(sizeof...(Parameters) <= kMaxParameters, "an operator takes at most 30 arguments");
+  SignatureRecord record{kSignatureMagic, sizeof...(Parameters), {}};
+  const Parameter list[sizeof...(Parameters) + 1] = {Describe<Parameters>::value..., Parameter{}};
+  for (u32 i = 0; i < sizeof...(Parameters); ++i) record.parameters[i] = list[i];
+  return record;
+}
+
+}  // namespace device
+}  // namespace dwell

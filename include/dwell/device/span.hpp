@@ -1,0 +1,46 @@
+// A view of elements in memory that the device can reach.
+#pragma once
+
+#include <dwell/device/platform.hpp>
+
+namespace dwell {
+
+namespace device {
+template <bool Condition>
+struct EnableIf;
+template <>
+struct EnableIf<true> {
+  static constexpr int value = 0;
+};
+}  // namespace device
+
+// `size()` elements of type T that lie one after the other from `data()`. A view: it owns nothing, and is copied by value.
+// Inside an operator it stays valid for the whole task; no bounds are checked.
+template <class T>
+class Span {
+ public:
+  using element = T;
+
+  DWELL_SHARED_CODE Span() : data_(nullptr), size_(0) {}
+  DWELL_SHARED_CODE Span(T* data, u64 size) : data_(data), size_(size) {}
+
+  // A view for reading of a view for writing.
+  template <class U, int = device::EnableIf<!device::kSame<U, T> && device::kSame<const U, T>>::value>
+  DWELL_SHARED_CODE Span(const Span<U>& other) : data_(other.data()), size_(other.size()) {}
+
+  DWELL_SHARED_CODE T* data() const { return data_; }
+  DWELL_SHARED_CODE u64 size() const { return size_; }
+  DWELL_SHARED_CODE bool empty() const { return size_ == 0; }
+  DWELL_SHARED_CODE T& operator[](u64 index) const { return data_[index]; }
+  DWELL_SHARED_CODE T* begin() const { return data_; }
+  DWELL_SHARED_CODE T* end() const { return data_ + size_; }
+
+  // Elements [first, first + count); the caller sees to it that they exist.
+  DWELL_SHARED_CODE Span subspan(u64 first, u64 count) const { return Span(data_ + first, count); }
+
+ private:
+  T* data_;
+  u64 size_;
+};
+
+}  // namespace dwell

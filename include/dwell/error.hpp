@@ -1,0 +1,68 @@
+// Every way in which dwell can refuse or fail.
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace dwell {
+
+// Each code with what it means and what to do.
+enum class errc {
+  ok = 0,
+  // An argument to a function of this library makes no sense; the message names it. Correct the call.
+  invalid_argument,
+  // A task's arguments do not fit the operator's signature; the message shows both. Correct the call.
+  signature_mismatch,
+  // The source does not compile; the message holds the compiler's text with the source's own lines. The running version stays.
+  compile_failed,
+  // The source does not define DWELL_OPERATOR(name) for the name it was given.
+  operator_not_found,
+  // The operators do not link into one image; the message holds the linker's text. The running image stays.
+  link_failed,
+  // The compiler this device needs could not be opened; the message names the file and version looked for.
+  compiler_unavailable,
+  // There is no such device, or its driver is missing or too old; the message says which.
+  device_unavailable,
+  // Device or host memory could not be had. Free some and try again.
+  out_of_memory,
+  // The operator itself reported this task as failed with Group::fail.
+  task_failed,
+  // A task ran longer than Options::task_timeout; the message names operator, ticket and worker. The runtime can only be closed.
+  task_timeout,
+  // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed.
+  device_lost,
+  // The runtime was closed with Runtime::close(now) before this task ran.
+  cancelled,
+  // The handle belongs to a runtime that is closed.
+  closed,
+  // wait_for ran out of time; the task goes on.
+  timed_out,
+  // There is no earlier version to go back to.
+  no_previous_version,
+  // The device or its backend cannot do this; the message says why.
+  unsupported,
+  // A file could not be read or written; the message names it.
+  io_failed,
+};
+
+const std::error_category& error_category() noexcept;
+
+inline std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), error_category()}; }
+
+// What this library throws. `what()` says what happened and what to do; `code()` is an errc.
+class Error : public std::system_error {
+ public:
+  Error(errc code, const std::string& message) : std::system_error(make_error_code(code), message), message_(message) {}
+
+  errc kind() const noexcept { return static_cast<errc>(code().value()); }
+  // The message alone, without the sentence of the code that what() adds.
+  const std::string& message() const noexcept { return message_; }
+
+ private:
+  std::string message_;
+};
+
+}  // namespace dwell
+
+template <>
+struct std::is_error_code_enum<dwell::errc> : std::true_type {};

@@ -1,0 +1,128 @@
+// What happens when a task's operator has returned: its effects become visible, its ticket completes, and whoever waits for it runs.
+//
+// A link word per ring slot tells on the device how far the task at that slot is: kWaiting with the position of a task linked to it, or
+// kDone, each with the lap it speaks of. The fetcher of a linked task and the completer of the one before it meet in that word, and
+// exactly one of them makes the linked task run. Modelled in tests/model/link.pml.
+//   link word: successor's position (32) | lap (31) | done (1)
+#pragma once
+
+#include "device/ready_queue.hpp"
+
+namespace dwell::device {
+
+namespace link {
+
+inline constexpr u64 kDone = 1;
+
+DWELL_DEVICE u64* word(const Lease& lease, u32 position) { return lease.links + index_of(position, lease.ring_shift); }
+DWELL_DEVICE u64 waiting(u32 lap, u32 successor) { return (static_cast<u64>(successor) << 32U) | (static_cast<u64>(lap) << 1U); }
+DWELL_DEVICE u64 done(u32 lap) { return (static_cast<u64>(lap) << 1U) | kDone; }
+DWELL_DEVICE u32 lap(u64 value) { return static_cast<u32>(value) >> 1U; }
+DWELL_DEVICE u32 successor(u64 value) { return static_cast<u32>(value >> 32U); }
+
+// Makes the task at `position` wait for the one at `before`; false if that one is complete already. Called by one thread, after the
+// waiting task's slots are held.
+DWELL_DEVICE bool wait_for(const Lease& lease, u32 before, u32 position) {
+  u64* const at = word(lease, before);
+  const u32 lap_before = lap_of(before, lease.ring_shift);
+  const u32 lap_after = lap_of(before + (1U << lease.ring_shift), lease.ring_shift);
+  u64 value = load<Order::acquire, Scope::device>(at);
+  for (;;) {
+    // A slot of the next lap is only in use once the task before it is complete.
+    if (lap(value) == lap_after || value == done(lap_before)) return false;
+    // acq_rel: pairs with the exchange in complete(), which reads the held slots after it has seen this word.
+    const u64 seen = compare_exchange<Order::acq_rel>(at, value, waiting(lap_before, position));
+    if (seen == value) return true;
+    value = seen;
+  }
+}
+
+}  // namespace link
+
+// Stores all slots of a task where those who run it later find them: under its ring position, laps included, so that a reader needs no
+// fence. Called by all lanes.
+DWELL_DEVICE void hold(const Lease& lease, const TaskQuads& task, u32 position, u32 slots) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= slots * 4) break;
+    Quad quad = task.quad[i];
+    quad.lap = lap_of(position + index / 4, lease.ring_shift);
+    store_quad<Scope::device>(&lease.held[index_of(position + index / 4, lease.ring_shift)].quad[index % 4], quad);
+  }
+}
+
+// Loads slots [first, slots) of a held task. Called by all lanes; waits for stores that are on their way.
+DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u32 first, u32 slots) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index < first * 4 || index >= slots * 4) continue;
+    const u32 at = position + index / 4;
+    do task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(at, lease.ring_shift)].quad[index % 4]);
+    while (task->quad[i].lap != lap_of(at, lease.ring_shift));
+  }
+}
+
+// Shares a wide task out: up to `groups` places in the ready queue, each worker that takes one runs groups until none is left. Called
+// by all lanes.
+DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Header& header, u32 position) {
+  Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
+  u32 shares = 1;
+  if (lane() == 0) {
+    const u32 wanted = (header.groups < lease.workers ? header.groups : lease.workers) - 1;
+    u32 spare = load<Order::relaxed, Scope::device>(&lease.control->spare_shares.value);
+    for (;;) {
+      const u32 taken = wanted < spare ? wanted : spare;
+      const u32 seen = compare_exchange<Order::relaxed>(&lease.control->spare_shares.value, spare, spare - taken);
+      if (seen == spare) {
+        shares += taken;
+        break;
+      }
+      spare = seen;
+    }
+    store<Order::relaxed, Scope::device>(&wide->next, 0U);
+    store<Order::relaxed, Scope::device>(&wide->shares, shares);
+    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), 0U);
+    // Pairs with the acquire in run_share: whoever takes a share sees the counters as they are here.
+    release_fence<Scope::device>();
+  }
+  shares = broadcast(shares);
+  if (lane() == 0) {
+    Header share = header;
+    share.flags |= flag::share;
+    task.quad[0].word[1] = share.word1();
+  }
+  sync_lanes();
+  for (u32 i = 0; i < shares; ++i) ready_queue::push(lease, task);
+}
+
+// Completes a task: called by one thread, after a barrier behind the last of the task's effects. Returns whether a linked task now runs
+// on this worker, and its position.
+DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* successor) {
+  // Effects before completion. At device scope when all results lie in device memory, since every engine reads that through L2;
+  // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry.
+  if ((header.flags & flag::system) != 0)
+    release_fence<Scope::system>();
+  else
+    release_fence<Scope::device>();
+  const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
+#if DWELL_ON_CUDA
+  store<Order::relaxed, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
+#else
+  store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
+#endif
+  // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
+#if DWELL_ON_CUDA
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(&lease.control->completed.value), "r"(header.slots) : "memory");
+#else
+  fetch_add<Order::release>(&lease.control->completed.value, header.slots);
+#endif
+  if ((header.flags & flag::drain) != 0)
+    store<Order::release, Scope::device>(&lease.control->crew.drains, (header.epoch + 1) & Header::kEpochMask);
+  if ((header.flags & flag::tracked) == 0) return false;
+  const u32 lap = lap_of(position, lease.ring_shift);
+  const u64 before = exchange<Order::acq_rel>(link::word(lease, position), link::done(lap));
+  *successor = link::successor(before);
+  return (before & link::kDone) == 0 && link::lap(before) == lap;
+}
+
+}  // namespace dwell::device

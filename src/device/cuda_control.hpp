@@ -1,0 +1,372 @@
+// The control warp of a CUDA worker: takes tasks from the ring (a member of the fetch crew) or from the ready queue, and hands them to
+// the executing warps of its block.
+//
+// Only the owner of the window at the frontier reads host memory while the ring is quiet, so an idle runtime has one warp reading one
+// line; while it is busy each member reads the window it owns. The idle path is nothing but one load and one vote: everything else is
+// looked at every kQuietRounds rounds (docs/adr/0001-one-ring.md has the measurements).
+#pragma once
+
+#include "device/books.hpp"
+#include "device/worker.hpp"
+
+namespace dwell::device {
+
+// Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
+inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
+inline constexpr u32 kQuit = ~0U;          // word 0 of the frame after which the executing warps leave
+inline constexpr u32 kQuietRounds = 64;    // reads of host memory between looks at anything else
+inline constexpr u32 kDepth = 4;           // warp-wide loads in flight while busy, eight slots each
+inline constexpr u32 kBusyAt = 8;          // tasks in one read from which on a member counts as busy
+inline constexpr u32 kGrace = 4;           // ticks a taken task waits for the executing warps before another worker gets it
+
+// What the control warp needs to hand tasks over. A value, so that the cold functions below keep the loops' state in registers.
+struct Hands {
+  Worker* worker;
+  u32 me;    // the worker's number
+  u32 turn;  // frames handed over
+
+  DWELL_DEVICE Frame* frame() const { return &worker->frame[turn & 1U]; }
+  DWELL_DEVICE bool idle() const { return *const_cast<const volatile u32*>(&worker->idle) != 0; }
+
+  // Lets the executing warps go on with the frame.
+  DWELL_DEVICE void arrive() {
+    sync_lanes();
+    ++turn;
+    asm volatile("barrier.arrive 1, 160;" ::: "memory");
+  }
+
+  // Gives a task to the executing warps, which are idle. Lane l holds quad l; words and position are the same in all lanes.
+  DWELL_DEVICE void hand(const Lease& lease, const Quad& quad, u32 word0, u32 word1, u32 position) {
+    const u32 flags = word1 >> 4U;
+    if ((flags & flag::reads) != 0) {
+      // The acquire half: what was written before this task was submitted is seen by its loads, whatever this multiprocessor's L1 held.
+      if ((flags & flag::system) != 0)
+        release_fence<Scope::system>();
+      else
+        release_fence<Scope::device>();
+    }
+    if (lane() < (word1 & 0xFU) * 4) {
+      u32* const to = frame()->word + lane() * 3;
+      to[0] = quad.word[0];
+      to[1] = quad.word[1];
+      to[2] = quad.word[2];
+    }
+    if (lane() == 0) {
+      *const_cast<volatile u32*>(&worker->idle) = 0;
+      blame(lease, me, position, word0 & 0xFFFFU);
+    }
+    arrive();
+  }
+
+  // Hands over a task taken from the ready queue: its first slot is in lanes 0 to 3.
+  DWELL_DEVICE void hand_queued(const Lease& lease, TaskQuads* task) {
+    const u32 word0 = broadcast(task->quad[0].word[0]);
+    const u32 word1 = broadcast(task->quad[0].word[1]);
+    const u32 position = broadcast(task->quad[0].word[2]);
+    if ((word1 & 0xFU) > 1) load_held(lease, task, position, 1, word1 & 0xFU);
+    hand(lease, task->quad[0], word0, word1, position);
+  }
+};
+
+namespace control {
+
+// Leaves the lease if all workers do; false if the gate has opened again, or if this worker's operator has not returned.
+DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, Departure departure) {
+  while (!hands.idle()) {
+    if (!gate::closing(broadcast(load<Order::relaxed, Scope::device>(gate::word(lease))))) return false;
+  }
+  u32 passage = 0;
+  if (lane() == 0) {
+    lease.departures[hands.me] = departure;
+    release_fence<Scope::device>();
+    passage = static_cast<u32>(gate::pass(lease));
+  }
+  passage = broadcast(passage);
+  if (passage == static_cast<u32>(gate::Passage::leave_last)) books::close(lease);
+  return passage != static_cast<u32>(gate::Passage::stay);
+}
+
+// Takes a task from the ready queue if there is one and the executing warps are idle. Returns the turn after it.
+DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
+  if (!hands.idle()) return hands.turn;
+  u32 place = 0;
+  u32 claimed = 0;
+  if (lane() == 0) claimed = ready_queue::try_claim(lease, &place) ? 1 : 0;
+  if (broadcast(claimed) == 0) return hands.turn;
+  place = broadcast(place);
+  TaskQuads task;
+  while (!ready_queue::poll(lease, place, &task)) {}
+  hands.hand_queued(lease, &task);
+  return hands.turn;
+}
+
+// The next window: one left over from the lease before, or a fresh one.
+DWELL_DEVICE_COLD OpenWindow acquire_window(const Lease& lease) {
+  OpenWindow window{};
+  if (lane() == 0) {
+    const u32 turn = fetch_add<Order::relaxed>(&lease.control->window_turns.value, 1U);
+    const u32 open = lease.control->open_count;
+    window = turn < open ? lease.control->open[turn] : OpenWindow{lease.control->window_base + (turn - open), 0};
+  }
+  window.number = broadcast(window.number);
+  window.offset = broadcast(window.offset);
+  return window;
+}
+
+DWELL_DEVICE_COLD void advance_frontier(const Lease& lease, u32 to) {
+  if (lane() != 0) return;
+  u32* const at = &lease.control->crew.frontier;
+  u32 seen = load<Order::relaxed, Scope::device>(at);
+  while (static_cast<i32>(to - seen) > 0) {
+    const u32 before = compare_exchange<Order::relaxed>(at, seen, to);
+    if (before == seen) break;
+    seen = before;
+  }
+}
+
+// Looks whether the lease should end. `idle_at` is the position up to which all has been fetched, if `at_frontier`.
+DWELL_DEVICE_COLD gate::Timer tick(const Lease& lease, gate::Timer timer, bool at_frontier, u32 idle_at) {
+  if (lane() == 0) {
+    const bool all_done = at_frontier && load<Order::relaxed, Scope::device>(&lease.control->completed.value) == idle_at;
+    timer = gate::tick(lease, timer, all_done);
+  }
+  timer.attempt = broadcast(timer.attempt);
+  timer.last_attempt = broadcast(timer.last_attempt);
+  return timer;
+}
+
+// What fetch_singly has done: slots passed, and the caller's state after it.
+struct Singly {
+  u32 passed;
+  u32 turn;
+  u32 epoch;
+};
+
+// Fetches one after the other the tasks of `batch` (eight slots from `position` on, of which `left` belong to the window), whatever
+// they ask for.
+DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batch, u32 position, u32 left, u32 epoch) {
+  const u32 votes = ballot(batch.lap == lap_of(position + lane() / 4, lease.ring_shift));
+  u32 passed = 0;
+  while (passed < 8 && passed < left) {
+    TaskQuads task;
+    const u32 from = (lane() + passed * 4) & 31U;
+    task.quad[0].lap = broadcast(batch.lap, from);
+    for (u32 i = 0; i < 3; ++i) task.quad[0].word[i] = broadcast(batch.word[i], from);
+    const u32 word0 = broadcast(task.quad[0].word[0]);
+    const u32 word1 = broadcast(task.quad[0].word[1]);
+    const u32 here = votes >> (passed * 4);
+    if ((here & 15U) != 15U) break;
+    const Header header = Header::from(word0, word1);
+    // A task that reaches beyond this batch is read again with itself in front.
+    const u32 needed = header.slots >= 8 ? ~0U : (1U << (header.slots * 4)) - 1;
+    if (header.slots > 8 - passed || (here & needed) != needed) break;
+    const Admission admission = admission::admit(lease, task, header, position + passed, &epoch);
+    if (admission == Admission::not_yet) break;
+    if (admission == Admission::run) {
+      if (broadcast(hands.idle() ? 1 : 0) != 0)
+        hands.hand(lease, task.quad[0], word0, word1, position + passed);
+      else
+        ready_queue::push(lease, task);
+    }
+    passed += header.slots;
+  }
+  return Singly{passed, hands.turn, epoch};
+}
+
+}  // namespace control
+
+class ControlWarp {
+ public:
+  DWELL_DEVICE ControlWarp(const Lease& lease, Worker* worker, u32 me) : lease_(lease), hands_{worker, me, 0} {}
+
+  // Serves until all workers leave the lease.
+  DWELL_DEVICE void serve() {
+    if (hands_.me < lease_.crew)
+      fetch();
+    else
+      consume();
+    if (lane() == 0) hands_.frame()->word[0] = kQuit;
+    hands_.arrive();
+  }
+
+ private:
+  // A worker outside the crew: claims one place of the ready queue after the other and watches only that.
+  DWELL_DEVICE void consume() {
+    u32 place = 0;
+    bool claimed = false;
+    for (;;) {
+      if (!claimed) {
+        if (lane() == 0) place = ready_queue::claim(lease_);
+        place = broadcast(place);
+        claimed = true;
+      }
+      TaskQuads task{};
+      const u32 lap = lap_of(place, lease_.queue_shift);
+      const Quad* const mine = &ready_queue::slot(lease_, place)->quad[lane() & 3U];
+      u32 gate_word = 0;
+      bool here = false;
+      do {
+        // The gate is read beside the place, in the same latency.
+        if (lane() == 4) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
+        if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
+        here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
+        gate_word = broadcast(gate_word, 4);
+      } while (!here && !gate::closing(gate_word));
+      if (!here) {
+        if (control::depart(lease_, hands_, Departure{1, place, 0, OpenWindow{}})) return;
+        continue;
+      }
+      claimed = false;
+      const u32 taken = now_ticks();
+      while (!hands_.idle() && now_ticks() - taken < kGrace) {}
+      if (broadcast(hands_.idle() ? 1 : 0) != 0) {
+        hands_.hand_queued(lease_, &task);
+        continue;
+      }
+      // A long task runs here: another worker gets this one, and no place is claimed before the operator has returned.
+      ready_queue::push(lease_, task);
+      while (!hands_.idle()) {}
+      sync_lanes();
+    }
+  }
+
+  // A member of the fetch crew.
+  DWELL_DEVICE void fetch() {
+    gate::Timer timer = gate::Timer::start();
+    OpenWindow window{};
+    bool windowed = false;
+    epoch_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
+    for (u32 round = 0;; ++round) {
+      if (!windowed) {
+        window = control::acquire_window(lease_);
+        windowed = true;
+      }
+      // Whose turn is it: one line, one load.
+      const u32 seen = load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(&lease_.control->crew) + (lane() & 7U));
+      const u32 frontier = broadcast(seen, 0);
+      const u32 busy = broadcast(seen, 1);
+      if (gate::closing(broadcast(seen, 4 + (lease_.epoch & 1U)))) {
+        set_busy(false);
+        if (control::depart(lease_, hands_, Departure{0, 0, 1, window})) return;
+        timer.quiet_since = now_ticks();
+        continue;
+      }
+      if (lease_.workers == lease_.crew) hands_.turn = control::help(lease_, hands_);
+      if (static_cast<i32>(window.number - frontier) > (busy != 0 ? static_cast<i32>(lease_.crew) : 0)) {
+        if ((round & 15U) == 15U) {
+          timer.quiet_since = now_ticks();
+          timer = control::tick(lease_, timer, false, 0);
+          hands_.turn = control::help(lease_, hands_);
+        }
+        continue;
+      }
+      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window);
+      if (got != 0) timer.quiet_since = now_ticks();
+      if (got == 0 || (round & 15U) == 15U) {
+        timer = control::tick(lease_, timer, frontier == window.number, window.number * kWindow + window.offset);
+        if (got == 0) hands_.turn = control::help(lease_, hands_);
+      }
+      if (window.offset == kWindow) {
+        control::advance_frontier(lease_, window.number + 1);
+        windowed = false;
+      }
+    }
+  }
+
+  DWELL_DEVICE const Quad* ring_quad(u32 position) const {
+    return &lease_.ring[index_of(position + lane() / 4, lease_.ring_shift)].quad[lane() & 3U];
+  }
+
+  DWELL_DEVICE void set_busy(bool busy) {
+    if (busy == busy_) return;
+    if (lane() == 0) fetch_add<Order::relaxed>(&lease_.control->crew.busy, busy ? 1U : ~0U);
+    busy_ = busy;
+  }
+
+  // Polls the first slots of a window. Returns the slots passed.
+  DWELL_DEVICE u32 read_quiet(OpenWindow* window) {
+    u32 got = 0;
+    for (u32 round = 0; round < kQuietRounds; ++round) {
+      const u32 position = window->number * kWindow + window->offset;
+      const Quad quad = load_quad<Scope::system>(ring_quad(position));
+      const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
+      if ((votes & 15U) != 15U) continue;
+      // The lone task, which is what latency is about: nothing between the vote and the executing warps.
+      const u32 word1 = broadcast(quad.word[1]);
+      if ((votes >> 4U & 15U) != 15U && Header::simple(word1, epoch_) && broadcast(hands_.idle() ? 1 : 0) != 0) {
+        hands_.hand(lease_, quad, broadcast(quad.word[0]), word1, position);
+        ++got;
+        ++window->offset;
+      } else {
+        const u32 passed = take<1>(&quad, window);
+        got += passed;
+        if (passed >= kBusyAt) set_busy(true);
+        if (passed == 0 || busy_) return got;
+      }
+      if (window->offset == kWindow) return got;
+      round = 0;
+    }
+    return got;
+  }
+
+  // Reads up to kDepth * 8 slots at once. Returns the slots passed.
+  DWELL_DEVICE u32 read_busy(OpenWindow* window) {
+    const u32 position = window->number * kWindow + window->offset;
+    Quad batch[kDepth];
+#pragma unroll
+    for (u32 k = 0; k < kDepth; ++k) batch[k] = load_quad<Scope::system>(ring_quad(position + k * 8));
+    const u32 got = take<kDepth>(batch, window);
+    set_busy(got >= kBusyAt);
+    return got;
+  }
+
+  // Takes the tasks at the window's offset out of `Depth` batches of eight slots: one for the own executing warps if they are idle, the
+  // rest for the ready queue, with one atomic.
+  template <u32 Depth>
+  DWELL_DEVICE u32 take(const Quad* batch, OpenWindow* window) {
+    const u32 position = window->number * kWindow + window->offset;
+    const u32 left = kWindow - window->offset;
+    u32 got = 0;
+    bool stopped = false;
+#pragma unroll
+    for (u32 k = 0; k < Depth; ++k) {
+      const u32 index = k * 8 + lane() / 4;
+      bool ok = index < left && batch[k].lap == lap_of(position + index, lease_.ring_shift);
+      if ((lane() & 3U) == 0) ok = ok && Header::simple(batch[k].word[1], epoch_);
+      const u32 votes = ballot(ok);
+      // A nibble of four ones is a whole slot; count those before the first that is not.
+      const u32 missing = ~(votes & (votes >> 1U) & (votes >> 2U) & (votes >> 3U)) & 0x11111111U;
+      const u32 count = stopped ? 0 : missing == 0 ? 8 : (static_cast<u32>(__ffs(static_cast<int>(missing))) - 1) / 4;
+      stopped = stopped || count < 8;
+      got += count;
+    }
+    if (got == 0) {
+      const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, epoch_);
+      hands_.turn = singly.turn;
+      epoch_ = singly.epoch;
+      window->offset += singly.passed;
+      return singly.passed;
+    }
+    const u32 own = broadcast(hands_.idle() ? 1 : 0);
+    if (own != 0) hands_.hand(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
+    if (got > own) {
+      u32 place = 0;
+      if (lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
+      place = broadcast(place) - own;
+#pragma unroll
+      for (u32 k = 0; k < Depth; ++k) {
+        const u32 index = k * 8 + lane() / 4;
+        if (index >= own && index < got) ready_queue::put_quad(lease_, place + index, lane() & 3U, batch[k]);
+      }
+    }
+    window->offset += got;
+    return got;
+  }
+
+  const Lease& lease_;
+  Hands hands_;
+  u32 epoch_ = 0;  // drains completed, as last seen
+  bool busy_ = false;
+};
+
+}  // namespace dwell::device

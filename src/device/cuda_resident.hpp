@@ -1,0 +1,40 @@
+// The resident kernel: one block a worker, four executing warps and a control warp.
+#pragma once
+
+#include "device/cuda_control.hpp"
+
+// The table of the image: entry i is opcode i. Generated and linked by src/jit.
+extern "C" __constant__ dwell::device::Entry dwell_entries[];
+
+namespace dwell::device {
+
+DWELL_DEVICE Entry entry_of(const Lease&, u32 opcode) { return dwell_entries[opcode]; }
+
+}  // namespace dwell::device
+
+// One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
+extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads, 6) dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
+  using namespace dwell;
+  using namespace dwell::device;
+  __shared__ Worker worker;
+  extern __shared__ __align__(16) u8 scratch[];
+  if (threadIdx.x == 0) {
+    worker.idle = 1;
+    worker.context.scratch_bytes = lease.scratch_bytes;
+    worker.context.scratch = scratch;
+    worker.context.epoch = lease.epoch;
+    worker.context.lease_over = &lease.control->crew.lease_over;
+    reset(&worker.context);
+  }
+  __syncthreads();
+  if (threadIdx.x >= kGroupThreads) {
+    ControlWarp(lease, &worker, blockIdx.x).serve();
+    return;
+  }
+  for (u32 turn = 0;; ++turn) {
+    asm volatile("barrier.sync 1, 160;" ::: "memory");
+    Frame* const frame = &worker.frame[turn & 1U];
+    if (frame->word[0] == kQuit) return;
+    run(lease, &worker, frame, blockIdx.x, threadIdx.x);
+  }
+}

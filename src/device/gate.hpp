@@ -1,0 +1,86 @@
+// The gate through which all workers leave a lease together, or not at all.
+//
+// A lease can end only when no worker is inside an operator, and a worker that has left cannot come back before the next lease. So
+// leaving is agreed on: somebody closes the gate, each worker whose operator has returned arrives at it, and when all have arrived all
+// leave. If one is held up by a long task, those who wait open the gate again after kPatience and go on working: the long task stops
+// nobody. The gate is one word, so that "the last has arrived" and "opened again" exclude each other by compare-and-swap.
+// Modelled in tests/model/park.pml.
+//
+//   word: arrived (16) | closing (1) | attempt (15)
+#pragma once
+
+#include "device/arena.hpp"
+
+namespace dwell::device::gate {
+
+inline constexpr u32 kArrivedMask = 0xFFFFU;
+inline constexpr u32 kClosing = 1U << 16U;
+inline constexpr u32 kAttempt = 1U << 17U;
+inline constexpr u32 kPatience = 20;    // ticks a worker waits at the gate
+inline constexpr u32 kPause = 200;      // ticks between attempts, doubled with each up to eight times
+inline constexpr u32 kMaxWorkers = 8192;
+
+DWELL_DEVICE u32* word(const Lease& lease) { return &lease.control->crew.gate[lease.epoch & 1U]; }
+DWELL_DEVICE bool closing(u32 value) { return (value & kClosing) != 0; }
+DWELL_DEVICE u32 attempt(u32 value) { return value / kAttempt; }
+
+// Says that the lease is over and closes the gate, if nobody has. Called by one thread.
+DWELL_DEVICE void close(const Lease& lease) {
+  store<Order::relaxed, Scope::device>(&lease.control->crew.lease_over, lease.epoch);
+  const u32 value = load<Order::relaxed, Scope::device>(word(lease));
+  // Failure means that another has closed it, or that it is about to be opened: either way the next attempt sees to it.
+  if (!closing(value)) compare_exchange<Order::relaxed>(word(lease), value, value | kClosing);
+}
+
+// Decides when one worker closes the gate. Times are ticks.
+struct Timer {
+  u32 started;       // when this worker joined the lease
+  u32 quiet_since;   // when it last saw anything to do
+  u32 last_attempt;  // when it last saw the gate open again
+  u32 attempt;       // the attempt it saw then
+
+  static DWELL_DEVICE Timer start() {
+    const u32 now = now_ticks();
+    return Timer{now, now, now, 0};
+  }
+};
+
+// Closes the gate when the lease's time is over, when somebody has said so and the last attempt is long enough ago, or when the caller
+// has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by one thread.
+DWELL_DEVICE Timer tick(const Lease& lease, Timer timer, bool all_done) {
+  const u32 now = now_ticks();
+  const u32 value = load<Order::relaxed, Scope::device>(word(lease));
+  if (attempt(value) != timer.attempt) {
+    timer.attempt = attempt(value);
+    timer.last_attempt = now;
+  }
+  bool over = now - timer.started > lease.lease_ticks || (all_done && now - timer.quiet_since > lease.idle_ticks);
+  if (load<Order::relaxed, Scope::device>(&lease.control->crew.lease_over) == lease.epoch)
+    over = timer.attempt == 0 || now - timer.last_attempt > (kPause << (timer.attempt < 3 ? timer.attempt : 3));
+  if (over) close(lease);
+  return timer;
+}
+
+enum class Passage : u8 { leave, leave_last, stay };
+
+// Waits at a closed gate. The caller's operator has returned and its Departure is stored. Called by one thread. `leave_last` goes to
+// exactly one worker of a lease, once all have arrived: it closes the books.
+DWELL_DEVICE Passage pass(const Lease& lease) {
+  u32* const at = word(lease);
+  // Pairs with itself in the last to arrive: it sees every other worker's Departure and all they did before.
+  const u32 before = fetch_add<Order::acq_rel>(at, 1U);
+  if ((before & kArrivedMask) + 1 == lease.workers) return Passage::leave_last;
+  const u32 start = now_ticks();
+  for (;;) {
+    const u32 value = load<Order::acquire, Scope::device>(at);
+    if (attempt(value) != attempt(before)) return Passage::stay;
+    if ((value & kArrivedMask) == lease.workers) return Passage::leave;
+    if (now_ticks() - start > kPatience) {
+      const u32 open = (value & ~(kArrivedMask | kClosing)) + kAttempt;
+      if (compare_exchange<Order::acq_rel>(at, value, open) == value) return Passage::stay;
+    }
+    pause();
+  }
+}
+
+}  // namespace dwell::device::gate

@@ -1,0 +1,89 @@
+// The ring: the layout of submission and completion entries, and the lap arithmetic that makes every slot validate itself.
+//
+// Positions count slots since the runtime began, modulo 2^32. A slot is valid for position p when all four of its quads carry
+// lap_of(p): the reader needs no index, no flag and no second read. A completion entry for p is there when it carries lap_of(p).
+// Invariant: position p is reserved only when the task at p - capacity is complete, so laps one apart never mix in a slot, and 2^32
+// positions may pass a slot without ambiguity because it is rewritten every lap.
+// Source of the idea: io_uring's rings and words; laps instead of head and tail so that a task crosses PCIe in one read.
+#pragma once
+
+#include <dwell/device/atomic.hpp>
+
+namespace dwell::device {
+
+struct alignas(64) Slot {
+  Quad quad[4];
+};
+static_assert(sizeof(Slot) == 64);
+
+// Stored once, as one 8-byte value, at the index of the task's first slot.
+struct alignas(8) Completion {
+  u32 lap;
+  i32 status;
+};
+static_assert(sizeof(Completion) == 8);
+
+inline constexpr u32 kWindow = 64;          // slots that one member of the fetch crew owns at a time; a task never crosses its end
+inline constexpr u32 kMaxSlots = 8;         // slots that one task may take
+inline constexpr u32 kHeaderWords = 3;      // words of the first slot before the arguments
+inline constexpr u32 kSlotWords = 12;       // payload words of a slot
+inline constexpr u32 kMaxArgumentWords = kMaxSlots * kSlotWords - kHeaderWords;
+inline constexpr u32 kMinRingShift = 7;
+
+DWELL_SHARED_CODE u32 lap_of(u32 position, u32 shift) { return (position >> shift) + 1; }
+DWELL_SHARED_CODE u32 index_of(u32 position, u32 shift) { return position & ((1U << shift) - 1); }
+
+// Bits of a task's flags.
+namespace flag {
+inline constexpr u32 link = 1;      // starts after the task `back` slots before is complete
+inline constexpr u32 drain = 2;     // starts after all tasks before are complete, and no later one starts before it is
+inline constexpr u32 wide = 4;      // `groups` groups share the task
+inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, whose completion entries the host has stored itself
+inline constexpr u32 close = 16;    // with skip: the host wants the lease to end now
+inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
+inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device
+inline constexpr u32 reads = 128;   // may read memory that others wrote: the worker acquires before it runs the task
+inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task
+}  // namespace flag
+
+// What the first slot says about its task: words 0 and 1; word 2 is the task's position.
+//   word 0: entry (16) | groups (16)       word 1: slots (4) | flags (9) | epoch (12) | back (7)
+// `epoch` counts the drains before the task, modulo 4096: far more than can lie between the earliest and the latest fetched window.
+struct Header {
+  u32 entry;
+  u32 groups;
+  u32 slots;
+  u32 flags;
+  u32 epoch;
+  u32 back;
+
+  static constexpr u32 kEpochMask = 0xFFF;
+
+  DWELL_SHARED_CODE u32 word0() const { return entry | (groups << 16U); }
+  DWELL_SHARED_CODE u32 word1() const { return slots | (flags << 4U) | (epoch << 13U) | (back << 25U); }
+  static DWELL_SHARED_CODE Header from(u32 word0, u32 word1) {
+    return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kEpochMask, word1 >> 25U};
+  }
+  // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `reads` only matter to the worker.
+  static DWELL_SHARED_CODE bool simple(u32 word1, u32 epoch) {
+    constexpr u32 ignored = ((flag::system | flag::tracked | flag::reads) << 4U) | (0x7FU << 25U);
+    return (word1 & ~ignored) == (1U | (epoch << 13U));
+  }
+};
+
+// A task as a worker runs it: its header and arguments without the laps.
+struct Frame {
+  u32 word[kMaxSlots * kSlotWords];
+
+  DWELL_DEVICE Header header() const { return Header::from(word[0], word[1]); }
+  DWELL_DEVICE u32 position() const { return word[2]; }
+  DWELL_DEVICE const u32* arguments() const { return word + kHeaderWords; }
+};
+
+// Quads of a task in flight between memories, spread over the lanes: lane l holds quads l, l + kLanes, ...
+struct TaskQuads {
+  static constexpr u32 kEach = kMaxSlots * 4 / kLanes;
+  Quad quad[kEach];
+};
+
+}  // namespace dwell::device

@@ -1,0 +1,64 @@
+// Reads ELF64 files: what is in a compiled operator and in a linked CUDA image.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dwell/signature.hpp>
+
+#include "jit/compiler.hpp"
+
+namespace dwell::jit {
+
+// A view of an ELF64 little-endian file. The bytes are not trusted and must outlive the view: whatever they say, nothing outside them is
+// read, and a section or symbol that does not fit into them counts as absent.
+class Elf {
+ public:
+  struct Section {
+    std::string_view name;
+    std::uint32_t type = 0;
+    std::uint32_t info = 0;
+    std::uint64_t address = 0;
+    std::uint64_t size = 0;            // also of a section that takes no bytes of the file
+    std::span<const std::byte> bytes;  // empty for such a section
+  };
+  struct Symbol {
+    std::string_view name;
+    std::uint32_t index = 0;    // in its table
+    std::uint16_t section = 0;  // 0: undefined; an index above the sections': special
+    std::uint64_t value = 0;    // an address in a linked file, an offset into its section otherwise
+    std::uint64_t size = 0;
+  };
+
+  // Empty when the bytes are no such file.
+  static std::optional<Elf> open(std::span<const std::byte> bytes);
+
+  const std::vector<Section>& sections() const { return sections_; }
+  // The first section of that name, or null.
+  const Section* section(std::string_view name) const;
+
+  // The symbols of .symtab, or of .dynsym in a file without one.
+  const std::vector<Symbol>& symbols() const { return symbols_; }
+  // The first defined symbol of that name, or null.
+  const Symbol* symbol(std::string_view name) const;
+  // The bytes of a symbol that lies in a section with bytes; empty when there is none.
+  std::span<const std::byte> symbol_bytes(std::string_view name) const;
+
+ private:
+  std::vector<Section> sections_;
+  std::vector<Symbol> symbols_;
+};
+
+// The signature that DWELL_EXPORT emitted as `symbol`_signature into a compiled operator (a relocatable cubin or a shared object). Empty
+// when there is none or it makes no sense.
+std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol);
+
+// What a kernel of a linked cubin needs, the functions it may call included. Empty when the image has no such kernel or does not say.
+std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::string_view kernel);
+
+}  // namespace dwell::jit

@@ -1,0 +1,18 @@
+// The device headers as they were when the library was built: what the run-time compilers read, so that an installed library needs no
+// source tree. The table is written at build time by cmake/embed.cmake.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace dwell::jit {
+
+// `name` is the path as device code includes it: "dwell/device/group.hpp", "device/ring.hpp". `text` ends in a null character.
+struct EmbeddedFile {
+  std::string_view name;
+  std::string_view text;
+};
+
+std::span<const EmbeddedFile> embedded_headers();
+
+}  // namespace dwell::jit

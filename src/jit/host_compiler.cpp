@@ -1,0 +1,179 @@
+#include "jit/host_compiler.hpp"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <sstream>
+
+#include <dwell/error.hpp>
+
+#include "jit/bundle.hpp"
+#include "jit/elf.hpp"
+#include "jit/embedded.hpp"
+#include "jit/process.hpp"
+#include "jit/source.hpp"
+#include "jit/temporary_directory.hpp"
+
+// Given by the build: the compiler that builds dwell, and flags that operators need to run inside it (sanitizers), separated by blanks.
+#ifndef DWELL_HOST_COMPILER
+#define DWELL_HOST_COMPILER ""
+#endif
+#ifndef DWELL_HOST_FLAGS
+#define DWELL_HOST_FLAGS ""
+#endif
+
+namespace dwell::jit {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw Error(errc::io_failed, "cannot write " + path.string());
+}
+
+Bytes read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  Bytes bytes(file ? static_cast<std::size_t>(file.tellg()) : 0);
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file || bytes.empty()) throw Error(errc::io_failed, "cannot read " + path.string());
+  return bytes;
+}
+
+std::string find_compiler(const std::string& wanted) {
+  const char* const variable = secure_getenv("DWELL_CXX");
+  const std::string chosen = !wanted.empty() ? wanted : variable != nullptr ? variable : "";
+  if (!chosen.empty()) {
+    if (std::string found = find_program(chosen); !found.empty()) return found;
+    throw Error(errc::compiler_unavailable, "there is no C++ compiler " + chosen + (wanted.empty() ? " (DWELL_CXX)" : ""));
+  }
+  std::string tried;
+  for (const char* const name : {DWELL_HOST_COMPILER, "c++", "g++", "clang++"}) {
+    if (std::string found = find_program(name); !found.empty()) return found;
+    if (*name != 0) tried += (tried.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(errc::compiler_unavailable, "operators for the CPU need a C++20 compiler; tried " + tried +
+                                              ". Install g++ or clang++, or set DWELL_CXX to the file of one");
+}
+
+}  // namespace
+
+struct HostCompiler::Toolchain {
+  std::string compiler;
+  std::string version;  // the first line of --version
+  std::vector<std::string> flags;
+  TemporaryDirectory folder;  // include/ with dwell's headers, and a folder for each compile that is under way
+};
+
+struct HostCompiler::State {
+  std::mutex mutex;  // guards all below; held only while the toolchain is made and while a folder is numbered
+  std::optional<Toolchain> toolchain;
+  unsigned compiles = 0;
+};
+
+HostCompiler::HostCompiler() : HostCompiler(Options{}) {}
+HostCompiler::HostCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {}
+HostCompiler::~HostCompiler() = default;
+
+const HostCompiler::Toolchain& HostCompiler::toolchain() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->toolchain) return *state_->toolchain;
+  Toolchain made;
+  made.compiler = find_compiler(options_.compiler);
+  const ProcessResult version = run_process({made.compiler, "--version"}, options_.limit);
+  made.version = version.output.substr(0, version.output.find('\n'));
+  if (version.end != ProcessResult::End::exited || version.code != 0) {
+    throw Error(errc::compiler_unavailable, made.compiler + " --version failed: " + version.output);
+  }
+  made.flags = {"-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-fdiagnostics-color=never"};
+  // A unique symbol would keep the object in memory for ever.
+  if (made.version.find("clang") == std::string::npos) made.flags.emplace_back("-fno-gnu-unique");
+  std::istringstream built_with(DWELL_HOST_FLAGS);
+  for (std::string flag; built_with >> flag;) made.flags.push_back(flag);
+  made.flags.insert(made.flags.end(), options_.flags.begin(), options_.flags.end());
+  // A function that is declared and never defined should fail here, where the compiler's text reaches the author; but a sanitizer's
+  // runtime is in the program and not in the object.
+  const auto sanitizes = [](const std::string& flag) { return flag.starts_with("-fsanitize"); };
+  if (std::find_if(made.flags.begin(), made.flags.end(), sanitizes) == made.flags.end()) made.flags.emplace_back("-Wl,-z,defs");
+
+  for (const EmbeddedFile& file : embedded_headers()) {
+    if (!file.name.starts_with("dwell/")) continue;
+    const fs::path path = made.folder.path() / "include" / file.name;
+    fs::create_directories(path.parent_path());
+    write_file(path, file.text);
+  }
+  return state_->toolchain.emplace(std::move(made));
+}
+
+Object HostCompiler::compile(const Unit& unit) {
+  const std::string text = wrapped_source(unit);
+  const Toolchain& tools = toolchain();
+  fs::path work;
+  {
+    const std::lock_guard lock(state_->mutex);
+    work = tools.folder.path() / std::to_string(state_->compiles++);
+  }
+  struct Folder {
+    fs::path path;
+    ~Folder() {
+      std::error_code error;
+      fs::remove_all(path, error);
+    }
+  };
+  const Folder folder{work};
+  fs::create_directory(work);
+  const fs::path source = work / "operator.cpp";
+  const fs::path object = work / "operator.so";
+  write_file(source, text);
+
+  std::vector<std::string> arguments = {tools.compiler};
+  arguments.insert(arguments.end(), tools.flags.begin(), tools.flags.end());
+  arguments.insert(arguments.end(), {"-I", tools.folder.path() / "include", "-o", object, source});
+  const ProcessResult result = run_process(arguments, options_.limit);
+
+  switch (result.end) {
+    case ProcessResult::End::timed_out:
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was ended after " +
+                                            std::to_string(options_.limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
+    case ProcessResult::End::killed:
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed (" + strsignal(result.code) + ")\n" +
+                                            readable_log(unit, result.output));
+    case ProcessResult::End::exited: break;
+  }
+  if (result.code != 0) throw compile_error(unit, result.output);
+
+  Object compiled{unit.symbol, read_file(object), {}, readable_log(unit, result.output)};
+  const auto signature = read_signature(compiled.bytes, unit.symbol);
+  if (!signature) throw Error(errc::compile_failed, "operator " + unit.name + ": the object holds no signature");
+  compiled.signature = *signature;
+  return compiled;
+}
+
+Image HostCompiler::link(std::span<const Object* const> entries) {
+  std::vector<BundleEntry> list;
+  for (const Object* const object : entries) {
+    list.push_back(object == nullptr ? BundleEntry{} : BundleEntry{object->symbol, object->bytes});
+  }
+  return {pack(list), {}};
+}
+
+std::string HostCompiler::identity() const {
+  try {
+    const Toolchain& tools = toolchain();
+    std::string text = "host compiler: " + tools.compiler + " (" + tools.version + ")";
+    for (const std::string& flag : tools.flags) text += " " + flag;
+    return text;
+  } catch (const Error& error) {
+    if (error.kind() == errc::compiler_unavailable) return "host compiler: none";
+    throw;
+  }
+}
+
+}  // namespace dwell::jit

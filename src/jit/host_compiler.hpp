@@ -1,0 +1,45 @@
+// Operators for the CPU, by the host's own C++ compiler.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/compiler.hpp"
+
+namespace dwell::jit {
+
+// Compiles each operator to a shared object of its own. Images are bundles (bundle.hpp): the loop is part of libdwell, so linking only
+// puts the objects together and needs no compiler.
+class HostCompiler final : public Compiler {
+ public:
+  struct Options {
+    // A file, or a name on PATH. Empty: $DWELL_CXX, else the compiler that built dwell, else c++, g++ or clang++ on PATH.
+    std::string compiler;
+    // Added to the flags that dwell's own build asked for (sanitizers).
+    std::vector<std::string> flags;
+    // A compile that takes longer is ended, and fails.
+    std::chrono::milliseconds limit = std::chrono::seconds(120);
+  };
+
+  HostCompiler();
+  explicit HostCompiler(Options options);
+  ~HostCompiler() override;
+
+  Object compile(const Unit& unit) override;
+  Image link(std::span<const Object* const> entries) override;
+  // "host compiler: none" when there is none; compile() says what was tried.
+  std::string identity() const override;
+
+ private:
+  struct Toolchain;
+  // The compiler and the folder it works in; made by the first call that needs them. Throws errc::compiler_unavailable.
+  const Toolchain& toolchain() const;
+
+  struct State;
+  Options options_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Checks who includes whom: the layers below, and CUDA's headers only where they are allowed.
+
+    tests/layering/check.py [ROOT]
+
+Prints file:line and the reason for every include that breaks a rule, and exits with 1 if there is one.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+# What a layer is made of and may include. `files` and `may` are prefixes of paths; paths in include/ and src/ are written as they are
+# included. A file belongs to the first layer that matches. `others` says which headers from outside the tree are welcome.
+
+
+class Layer(NamedTuple):
+    files: tuple[str, ...]
+    may: tuple[str, ...]
+    others: str  # "none", "standard", "any"
+
+
+DEVICE_API = ("dwell/device.hpp", "dwell/device/")
+
+LAYERS = (
+    # The two headers that hold all portability ask the host compiler for a clock and for vector types.
+    Layer(("dwell/device/platform.hpp", "dwell/device/atomic.hpp"), DEVICE_API, "standard"),
+    Layer(DEVICE_API, DEVICE_API, "none"),
+    Layer(("device/",), (*DEVICE_API, "device/"), "none"),
+    Layer(("dwell/",), ("dwell/",), "standard"),
+    Layer(("jit/",), ("jit/", "device/", "dwell/"), "standard"),
+    Layer(("backend/backend.hpp",), ("device/", "dwell/"), "standard"),
+    Layer(("backend/cpu/",), ("backend/backend.hpp", "backend/cpu/", "device/", "dwell/"), "standard"),
+    Layer(("backend/cuda/",), ("backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
+    Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "device/", "dwell/"), "standard"),
+    Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
+    Layer(("examples/",), ("examples/", "dwell/"), "standard"),
+    Layer(("bench/",), ("bench/", "device/", "dwell/"), "any"),
+    Layer(("tests/install/",), ("dwell/",), "standard"),
+    Layer(("tests/",), ("tests/", "device/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
+)
+
+# The concrete compilers and backends; the runtime sees only the contracts.
+CONCRETE = re.compile(r"^jit/(nvrtc|nvjitlink|cuda_|host_compiler)|^backend/(cpu|cuda)/")
+
+CUDA_HEADER = re.compile(r"^(cuda\w*\.h|cuda/.*|nvrtc\.h|nvJitLink\.h|nvml\.h|cooperative_groups\.h)$")
+CUDA_ALLOWED = re.compile(r"^(backend/cuda/|jit/(nvrtc|nvjitlink|cuda_)|bench/cuda_|tests/(gpu|headers)/)")
+
+# Headers of C++ and of the system: <vector>, <sys/mman.h>; a library's own headers look different, but for the named few.
+STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
+LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+OURS = ("dwell/", "device/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
+
+
+def included_name(path: Path, root: Path) -> str:
+    """The name by which a file of the tree is included."""
+    for base in (root / "include", root / "src", root):
+        if path.is_relative_to(base):
+            return path.relative_to(base).as_posix()
+    raise ValueError(path)
+
+
+def layer_of(name: str) -> Layer | None:
+    return next((layer for layer in LAYERS if name.startswith(layer.files)), None)
+
+
+def fault(name: str, target: str, ours: bool) -> str | None:
+    """Why `name` must not include `target`, or None. `ours`: the target is a file of the tree."""
+    if CUDA_HEADER.match(target):
+        return None if CUDA_ALLOWED.match(name) else "CUDA's headers are for src/backend/cuda and src/jit/nvrtc*, nvjitlink*, cuda_*"
+    layer = layer_of(name)
+    if layer is None:
+        return "the file lies in no layer that tests/layering/check.py knows"
+    if name.endswith(".test.cpp"):
+        return None  # a unit test may take any layer to set its scene
+    if ours:
+        if not target.startswith(layer.may):
+            return f"{layer.files[0]} may include only {', '.join(layer.may)}"
+        if name.startswith("runtime/") and CONCRETE.match(target):
+            return "the runtime sees backends and compilers only through their contracts"
+        return None
+    if layer.others == "none":
+        return f"{layer.files[0]} is compiled by NVRTC and includes nothing from outside"
+    if layer.others == "standard" and (not STANDARD_HEADER.match(target) or LIBRARY_HEADER.match(target)):
+        return f"{layer.files[0]} includes nothing but the standard library and the system"
+    return None
+
+
+def check(root: Path) -> list[str]:
+    faults = []
+    folders = ("include", "src", "tools", "examples", "bench", "tests")
+    paths = sorted(p for folder in folders for suffix in ("hpp", "cpp", "h") for p in (root / folder).rglob(f"*.{suffix}"))
+    for path in paths:
+        name = included_name(path, root)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, target = match.groups()
+            beside = path.parent / target
+            ours = target.startswith(OURS) or (quote == '"' and beside.exists())
+            if ours and not target.startswith(OURS):
+                target = included_name(beside.resolve(), root)
+            reason = fault(name, target, ours)
+            if reason:
+                faults.append(f"{path.relative_to(root)}:{number}: includes {target}: {reason}")
+    return faults
+
+
+def main() -> int:
+    if len(sys.argv) > 2 or sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0 if len(sys.argv) == 2 else 2
+    root = Path(sys.argv[1] if len(sys.argv) == 2 else Path(__file__).parents[2]).resolve()
+    faults = check(root)
+    for line in faults:
+        print(line, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Tests of check.py: every rule catches what it is there for, and lets pass what it should."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import check
+
+
+class Layering(unittest.TestCase):
+    def faults(self, **files: str) -> list[str]:
+        """`files` maps a path, written with __ for / and _dot_ for ., to its includes."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            for name, includes in files.items():
+                path = root / name.replace("__", "/").replace("_dot_", ".")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("".join(f"#include {include}\n" for include in includes.split()))
+            return check.check(root)
+
+    def test_device_headers_include_only_themselves(self):
+        self.assertEqual(self.faults(include__dwell__device__group_dot_hpp="<dwell/device/span.hpp>"), [])
+        self.assertEqual(len(self.faults(include__dwell__device__group_dot_hpp="<dwell/error.hpp>")), 1)
+        self.assertEqual(len(self.faults(include__dwell__device__group_dot_hpp="<vector>")), 1)
+        self.assertEqual(len(self.faults(src__device__ring_dot_hpp='<cstdint> "jit/compiler.hpp"')), 2)
+
+    def test_public_headers_hide_the_source(self):
+        self.assertEqual(self.faults(include__dwell__runtime_dot_hpp="<vector> <dwell/device/span.hpp>"), [])
+        self.assertEqual(len(self.faults(include__dwell__runtime_dot_hpp='"runtime/keeper.hpp"')), 1)
+
+    def test_compilers_and_backends_do_not_meet(self):
+        self.assertEqual(len(self.faults(src__jit__cache_dot_cpp='"backend/backend.hpp"')), 1)
+        self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"jit/compiler.hpp"')), 1)
+        self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"backend/cuda/driver.hpp"')), 1)
+
+    def test_runtime_sees_contracts(self):
+        self.assertEqual(self.faults(src__runtime__keeper_dot_cpp='"backend/backend.hpp" "jit/compiler.hpp"'), [])
+        self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp='"backend/cpu/cpu.hpp" "jit/nvrtc.hpp"')), 2)
+
+    def test_cuda_headers(self):
+        self.assertEqual(self.faults(src__backend__cuda__driver_dot_cpp="<cuda.h>", src__jit__nvrtc_dot_cpp="<nvrtc.h>"), [])
+        self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp="<cuda.h>", tools__dwell__main_dot_cpp="<nvJitLink.h>")), 2)
+
+    def test_name_beside_the_file_counts_as_its_path(self):
+        files = {"src__backend__cuda__driver_dot_hpp": "", "src__backend__cuda__a_dot_cpp": '"driver.hpp"'}
+        self.assertEqual(self.faults(**files), [])
+
+    def test_libraries_are_for_tools(self):
+        self.assertEqual(self.faults(tools__dwell__job_dot_cpp="<toml++/toml.h> <png.h>"), [])
+        self.assertEqual(len(self.faults(src__runtime__a_dot_cpp="<toml++/toml.h> <png.h>")), 2)
+
+    def test_unknown_folder(self):
+        self.assertEqual(len(self.faults(src__extra__a_dot_cpp="<vector>")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
