@@ -3,6 +3,9 @@
 # Warnings for `target` alone: none of this reaches a program that links dwell.
 function(dwell_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target} PRIVATE -Wno-sign-conversion) # which g++ does not count as part of -Wconversion
+  endif()
   if(DWELL_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

@@ -1,6 +1,7 @@
 # All tests. Each has a label named after its folder: ctest -L unit, -L conformance, -L stress, -L gpu, -L headers, -L install ...
 
 find_package(GTest REQUIRED)
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
 # One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
@@ -34,7 +35,7 @@ dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1)
 if(TARGET dwell_tool)
   file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)
   dwell_test(tool SOURCES ${tool_test_sources} LIBRARIES dwell_tool TIMEOUT 120 PROCESSORS 1)
-  if(TARGET tool)
+  if(TARGET tool AND TARGET dwell_cli)
     target_compile_definitions(tool PRIVATE DWELL_TOOL="$<TARGET_FILE:dwell_cli>")
     add_dependencies(tool dwell_cli)
   endif()
@@ -54,12 +55,21 @@ add_subdirectory(tests/headers)
 
 function(dwell_command_test name label)
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
 foreach(example IN LISTS dwell_examples)
   dwell_command_test(examples.${example} examples example_${example})
 endforeach()
+
+if(TARGET dwell_cli)
+  dwell_command_test(tool.doctor tool dwell_cli doctor)
+  # The portrait that script/bootstrap brings with matplotlib.
+  file(GLOB picture "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/matplotlib/mpl-data/sample_data/grace_hopper.jpg")
+  if(picture)
+    dwell_command_test(tool.demo tool dwell_cli demo --image "${picture}")
+  endif()
+endif()
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")

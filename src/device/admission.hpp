@@ -32,7 +32,8 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
   if ((header.flags & flag::skip) != 0) {
     if (lane() == 0) {
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
-      if ((header.flags & flag::close) != 0) gate::close(lease);
+      // A request for a lease that has ended by itself is void.
+      if ((header.flags & flag::close) != 0 && header.back == (lease.epoch & 0x7FU)) gate::close(lease);
     }
     return Admission::taken;
   }

@@ -115,7 +115,9 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) Blame {
-  u64 word;  // position | entry << 32
+  u64 word;  // position | entry << 32 | kValid
+
+  static constexpr u64 kValid = 1ULL << 63U;
 };
 
 // Everything a lease needs: the kernel's parameter. Pointers are the device's.

@@ -28,7 +28,7 @@ DWELL_DEVICE void reset(Context* context) {
 
 // Notes in host memory which task this worker is about to run.
 DWELL_DEVICE void blame(const Lease& lease, u32 worker, u32 position, u32 entry) {
-  store<Order::relaxed, Scope::system>(&lease.blame[worker].word, static_cast<u64>(position) | (static_cast<u64>(entry) << 32U));
+  store<Order::relaxed, Scope::system>(&lease.blame[worker].word, static_cast<u64>(position) | (static_cast<u64>(entry) << 32U) | Blame::kValid);
 }
 
 // Runs groups of a wide task until none is left. True when this was the last share; `context.status` then holds the task's first

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace dwell::jit {
@@ -14,5 +15,8 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_headers();
+
+// A digest of all of them, for keys of caches.
+const std::string& embedded_headers_digest();
 
 }  // namespace dwell::jit

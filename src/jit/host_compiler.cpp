@@ -1,9 +1,7 @@
 #include "jit/host_compiler.hpp"
 
-#include <signal.h>
-
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -143,7 +141,7 @@ Object HostCompiler::compile(const Unit& unit) {
       throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was ended after " +
                                             std::to_string(options_.limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
     case ProcessResult::End::killed:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed (" + strsignal(result.code) + ")\n" +
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed by signal " + std::to_string(result.code) + "\n" +
                                             readable_log(unit, result.output));
     case ProcessResult::End::exited: break;
   }

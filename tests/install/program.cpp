@@ -20,12 +20,13 @@ int main() {
   y.write(std::vector<float>(n, 1.0F));
   runtime.submit(axpy, 2.0F, x, y).wait();
 
-  const std::vector<float> result = y.read();
+  std::vector<float> result(n);
+  y.read(result);
   for (const float value : result) {
     if (value != 7.0F) {
       std::fprintf(stderr, "expected 7, got %g\n", static_cast<double>(value));
       return 1;
     }
   }
-  return result.size() == n ? 0 : 1;
+  return 0;
 }

@@ -38,6 +38,9 @@ class Layering(unittest.TestCase):
         self.assertEqual(self.faults(src__runtime__keeper_dot_cpp='"backend/backend.hpp" "jit/compiler.hpp"'), [])
         self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp='"backend/cpu/cpu.hpp" "jit/nvrtc.hpp"')), 2)
 
+    def test_one_file_makes_the_concrete_ones(self):
+        self.assertEqual(self.faults(src__runtime__devices_dot_cpp='"backend/cpu/cpu.hpp" "jit/nvrtc.hpp"'), [])
+
     def test_cuda_headers(self):
         self.assertEqual(self.faults(src__backend__cuda__driver_dot_cpp="<cuda.h>", src__jit__nvrtc_dot_cpp="<nvrtc.h>"), [])
         self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp="<cuda.h>", tools__dwell__main_dot_cpp="<nvJitLink.h>")), 2)

@@ -22,15 +22,18 @@
  *   end states   no deadlock
  *   moves        every lap is reached again and again: nothing is stuck (LTL, weak fairness)
  */
-#ifdef SMALL                      /* for liveness: one producer */
-#define PRODUCERS 1
-#else
-#define PRODUCERS 2
-#endif
 #define C       4                 /* slots */
 #define LAPS    4
 #define P       (C * LAPS)        /* positions, modulo */
 #define WINDOW  2
+#define START   (C * (LAPS - 1))  /* the first lap is lap 0 */
+#ifdef SLOTS                      /* so many slots by two producers */
+#define PRODUCERS 2
+#else                             /* one producer, for ever */
+#define SLOTS   2
+#define PRODUCERS 1
+#define ENDLESS
+#endif
 #ifdef BROKEN_CREDIT
 #define CREDIT  (C + 1)
 #else
@@ -38,7 +41,7 @@
 #endif
 
 #define SLOT(p)      ((p) % C)
-#define LAP(p)       (((p) / C + 1) % LAPS)
+#define LAP(p)       (((p) / C + 1) % LAPS)        /* p may be P */
 #define PLUS(p, n)   (((p) + (n)) % P)
 #define USED         ((tail + P - reaped) % P)
 #define NEWER(l, p)  (((l) + LAPS - LAP(p)) % LAPS == 1)
@@ -47,21 +50,28 @@
 mtype:kind  = { single, head, continuation };
 mtype:phase = { vacant, reserved, fetched, ran };
 
-byte lap0[C], lap1[C];            /* the two quads' laps */
+byte budget = SLOTS;              /* slots still to be submitted */
+byte lap0[C] = LAPS - 1;          /* the two quads' laps */
+byte lap1[C] = LAPS - 1;
 mtype:kind kind[C] = single;      /* carried by quad 0 */
-byte cqe[C];                      /* completion ring: laps */
-byte tail, reaped;                /* host: next position, first position not known to be complete */
-byte window;                      /* device: next window */
+byte cqe[C] = LAPS - 1;           /* completion ring: laps */
+byte tail = START, reaped = START;               /* host: next position, first position not known to be complete */
+byte window = START;                    /* device: next window */
 mtype:phase phase[C] = vacant;    /* ghost */
 byte width[C];                    /* ghost: slots of the fetched task */
 
-proctype Producer() {
-  byte p, q; mtype:kind k; bit a, b, c, d, e;
+proctype Producer(bit pairs) {
+  byte p, q; mtype:kind k; bit a, b, c, d;
   do
-  :: atomic {                     /* reserve, under the lock */
+  :: atomic {                     /* reap, then reserve, under the lock */
+       cqe[SLOT(reaped)] == LAP(reaped) || USED + 1 <= CREDIT;
+       do
+       :: cqe[SLOT(reaped)] == LAP(reaped) -> reaped = PLUS(reaped, 1)
+       :: else -> break
+       od;
        if
-       :: USED + 1 <= CREDIT -> k = single; c = 1; d = 1; e = 1
-       :: USED + 2 <= CREDIT -> k = head
+       :: USED + 1 <= CREDIT -> k = single; c = 1; d = 1
+       :: pairs && USED + 2 <= CREDIT -> k = head
        fi;
        p = tail; q = PLUS(p, 1);
        assert(phase[SLOT(p)] == vacant);
@@ -69,7 +79,7 @@ proctype Producer() {
        tail = q;
        if
        :: k == head -> assert(phase[SLOT(q)] == vacant); phase[SLOT(q)] = reserved; tail = PLUS(q, 1)
-       :: else
+       :: else -> q = 0
        fi
      }
      do                           /* write: any order */
@@ -77,19 +87,14 @@ proctype Producer() {
      :: !b -> atomic { lap1[SLOT(p)] = LAP(p); b = 1 }
      :: !c -> atomic { kind[SLOT(q)] = continuation; lap0[SLOT(q)] = LAP(q); c = 1 }
      :: !d -> atomic { lap1[SLOT(q)] = LAP(q); d = 1 }
-     :: !e -> atomic {
+     :: atomic {
+          a && b && c && d ->
 #ifndef BROKEN_NO_PRECOMPLETE
-          cqe[SLOT(q)] = LAP(q);
+          if :: k == head -> cqe[SLOT(q)] = LAP(q) :: else fi;
 #endif
-          e = 1 }
-     :: a && b && c && d && e -> d_step { p = 0; q = 0; k = 0; a = 0; b = 0; c = 0; d = 0; e = 0 } break
+          p = 0; q = 0; k = 0; a = 0; b = 0; c = 0; d = 0; break
+        }
      od
-  od
-}
-
-proctype Reaper() {               /* whichever host thread looks */
-  do
-  :: cqe[SLOT(reaped)] == LAP(reaped) -> reaped = PLUS(reaped, 1)
   od
 }
 
@@ -109,91 +114,72 @@ inline accept(n) {
   assert(phase[SLOT(p)] == reserved);
   if
   :: n == 2 ->
-     assert(lap0[SLOT(q)] == LAP(q) && lap1[SLOT(q)] == LAP(q) && kind[SLOT(q)] == continuation);
-     assert(phase[SLOT(q)] == reserved);
-     phase[SLOT(q)] = fetched
+     assert(lap0[SLOT(p + 1)] == LAP(p + 1) && lap1[SLOT(p + 1)] == LAP(p + 1));
+     assert(kind[SLOT(p + 1)] == continuation && phase[SLOT(p + 1)] == reserved);
+     phase[SLOT(p + 1)] = fetched
   :: else
   fi;
   width[SLOT(p)] = n;
   phase[SLOT(p)] = fetched
 }
 
-/* the quads, each at its own time */
-inline look() {
-  if
-  :: atomic { READABLE(lap0[SLOT(p)], p) -> l0 = lap0[SLOT(p)]; k = kind[SLOT(p)] }
-     atomic { READABLE1(lap1[SLOT(p)], p) -> l1 = lap1[SLOT(p)] }
-  :: atomic { READABLE1(lap1[SLOT(p)], p) -> l1 = lap1[SLOT(p)] }
-     atomic { READABLE(lap0[SLOT(p)], p) -> l0 = lap0[SLOT(p)]; k = kind[SLOT(p)] }
-  fi
-}
-
 proctype Fetcher() {
-  byte w, p, q, l0, l1; mtype:kind k; bit first, second;
+  byte p; bit newer; mtype:kind k;
   do
-  :: atomic { w = window; window = PLUS(window, WINDOW) }
+  :: atomic { p = window; window = PLUS(window, WINDOW) }
      do
-     :: atomic {                  /* a position of the window, in either order */
-          if
-          :: !first && READABLE(lap0[SLOT(w)], w) -> p = w; first = 1
-          :: !second && READABLE(lap0[SLOT(w + 1)], w + 1) -> p = w + 1; second = 1
-          :: first && second -> first = 0; second = 0; w = 0; break
-          fi
-        }
-        look();
+     :: atomic { READABLE(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
         atomic {
+          READABLE1(lap1[SLOT(p)], p) ->
           if
-          :: NEWER(l0, p) || NEWER(l1, p) -> k = 0               /* a continuation, used and overwritten */
+          :: newer || NEWER(lap1[SLOT(p)], p) -> k = continuation    /* one that was used and overwritten */
           :: else ->
              if
-             :: k == continuation -> k = 0                       /* its head's owner takes it */
-             :: k == single -> accept(1); k = 0
-             :: k == head -> q = PLUS(p, 1)
+             :: k == continuation                                    /* its head's owner takes it */
+             :: k == single -> accept(1)
+             :: k == head
              fi
           fi;
-          l0 = 0; l1 = 0
+          newer = 0;
+          if
+          :: k == head
+          :: k != head && p % WINDOW == 0 -> p++; goto again
+          :: k != head && p % WINDOW != 0 -> break
+          fi
         }
-        if                        /* the continuation may lie in another's window: read it here all the same */
-        :: k == head ->
-           atomic { lap0[SLOT(q)] == LAP(q) }
-           atomic { lap1[SLOT(q)] == LAP(q) -> accept(2); k = 0; q = 0; p = 0 }
-        :: atomic { else -> p = 0 }
-        fi
-     od
+        lap0[SLOT(p + 1)] == LAP(p + 1);    /* may lie in another's window: it is read here all the same */
+        atomic { lap1[SLOT(p + 1)] == LAP(p + 1) -> accept(2); break }
+again:  k = 0
+     od;
+     atomic { k = 0; p = 0 }
   od
 }
 
-inline complete(s) {
-  atomic {
-    phase[s] = vacant;
-    if
-    :: width[s] == 2 -> assert(phase[SLOT(s + 1)] == fetched); phase[SLOT(s + 1)] = vacant
-    :: else
-    fi;
-    width[s] = 0;
-    cqe[s] = lap0[s]
-  }
+inline complete(s) {              /* run, and write the completion entry */
+  phase[s] = vacant;
+  if
+  :: width[s] == 2 -> assert(phase[SLOT(s + 1)] == fetched); phase[SLOT(s + 1)] = vacant
+  :: else
+  fi;
+  width[s] = 0;
+  cqe[s] = lap0[s]
 }
 
 proctype Workers() {              /* any number of them */
   do
-  :: atomic { phase[0] == fetched && width[0] > 0 -> phase[0] = ran }
-  :: atomic { phase[1] == fetched && width[1] > 0 -> phase[1] = ran }
-  :: atomic { phase[2] == fetched && width[2] > 0 -> phase[2] = ran }
-  :: atomic { phase[3] == fetched && width[3] > 0 -> phase[3] = ran }
-  :: phase[0] == ran -> complete(0)
-  :: phase[1] == ran -> complete(1)
-  :: phase[2] == ran -> complete(2)
-  :: phase[3] == ran -> complete(3)
+  :: atomic { width[0] > 0 -> complete(0) }
+  :: atomic { width[1] > 0 -> complete(1) }
+  :: atomic { width[2] > 0 -> complete(2) }
+  :: atomic { width[3] > 0 -> complete(3) }
   od
 }
 
 init {
   atomic {
-    run Producer();
-    if :: PRODUCERS == 2 -> run Producer() :: else fi;
+    run Producer(1);
+    if :: PRODUCERS == 2 -> run Producer(0) :: else fi;
     run Fetcher(); run Fetcher();
-    run Reaper(); run Workers()
+    run Workers()
   }
 }
 

@@ -1,0 +1,12 @@
+// dwell: a runtime that lives on the GPU. Include this.
+#pragma once
+
+#include <dwell/arguments.hpp>
+#include <dwell/buffer.hpp>
+#include <dwell/error.hpp>
+#include <dwell/operator.hpp>
+#include <dwell/options.hpp>
+#include <dwell/runtime.hpp>
+#include <dwell/signature.hpp>
+#include <dwell/task.hpp>
+#include <dwell/ticket.hpp>

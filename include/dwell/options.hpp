@@ -1,0 +1,44 @@
+// How a runtime is set up.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace dwell {
+
+// A plain aggregate: Options{.device = "cpu", .workers = 4}. Zero means "the backend's own choice" wherever a zero makes no sense.
+struct Options {
+  // "auto": the first CUDA device if its driver, NVRTC and nvJitLink can be opened, else the CPU. "cpu", "cuda:0", "cuda:1", ...
+  std::string device = "auto";
+
+  // Workers: thread blocks on CUDA (0: four a multiprocessor, or as many as fit), threads on the CPU (0: one less than the processors).
+  unsigned workers = 0;
+
+  // The longest time the loop stays on the device while busy. Calls that wait for a CUDA device (cudaFree, module loading,
+  // cudaDeviceSynchronize) get through within one lease. 0: 1 ms on CUDA, 100 ms on the CPU.
+  std::chrono::nanoseconds lease{0};
+
+  // How long the loop waits for work before it parks. A task that arrives later pays for a launch. 0: 500 us on CUDA, 100 us on the CPU.
+  std::chrono::nanoseconds idle{0};
+
+  // A task that runs longer than this fails the runtime with errc::task_timeout. 0: never.
+  std::chrono::nanoseconds task_timeout = std::chrono::seconds(10);
+
+  // Slots of the submission ring: tasks in flight at most (a task with long arguments takes up to eight). A power of two from 128 on.
+  unsigned ring_slots = 65536;
+
+  // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
+  unsigned scratch_bytes = 8192;
+
+  // Where the first ticket stands. For tests of wrap-around; a multiple of 64.
+  std::uint64_t first_position = 0;
+
+  // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
+  // dropped. May be called from any thread.
+  std::function<void(std::string_view)> warn;
+};
+
+}  // namespace dwell

@@ -1,0 +1,156 @@
+// The runtime: a device, its resident loop, and everything that is submitted to it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <dwell/arguments.hpp>
+#include <dwell/buffer.hpp>
+#include <dwell/operator.hpp>
+#include <dwell/options.hpp>
+#include <dwell/task.hpp>
+#include <dwell/ticket.hpp>
+
+namespace dwell {
+
+// What a runtime runs on, and what its image takes. A snapshot.
+struct RuntimeInfo {
+  std::string device;            // "cpu", "cuda:0"
+  std::string device_name;       // as the vendor names it
+  std::string compiler;          // name and version
+  std::uint32_t workers = 0;     // of the current image
+  std::uint32_t crew = 0;        // workers that fetch
+  std::uint32_t registers = 0;   // a thread of the image; 0 on the CPU, as all that follow
+  std::uint32_t stack_bytes = 0;
+  std::uint32_t shared_bytes = 0;
+  std::uint64_t submitted = 0;   // tasks since the start
+  std::uint64_t leases = 0;      // leases since the start
+  std::uint64_t images = 0;      // images handed over since the start
+  std::chrono::nanoseconds last_pause{0};  // the last hand-over: old loop gone to new loop started
+};
+
+enum class Close : std::uint8_t { when_done, now };
+inline constexpr Close now = Close::now;
+
+// Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
+// that close (and the destructor) must not overlap other calls on the same object; tickets and buffers may still be used meanwhile.
+class Runtime {
+ public:
+  // Opens the device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument, errc::out_of_memory.
+  explicit Runtime(Options options = {});
+  // close(), with errors dropped.
+  ~Runtime();
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) noexcept;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // Compiles `source`, which defines DWELL_OPERATOR(name), and links it into the image. Throws errc::compile_failed,
+  // errc::operator_not_found, errc::link_failed, errc::invalid_argument (the name is taken, or no identifier).
+  Operator<> define(std::string_view name, const Source& source);
+  // The same, with a handle whose arguments are checked at compile time: define<void(float, Span<float>)>(...). Throws
+  // errc::signature_mismatch too.
+  template <class Function>
+  Operator<Function> define(std::string_view name, const Source& source) {
+    return Operator<Function>(define(name, source));
+  }
+
+  // Memory for `count` elements. Throws errc::out_of_memory.
+  template <class T>
+  Buffer<T> allocate(std::size_t count, Memory memory = Memory::device) {
+    return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count, memory);
+  }
+
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
+  // full. Throws errc::signature_mismatch, errc::device_lost, errc::task_timeout, errc::closed.
+  template <class Function, class... Given>
+  Ticket submit(const Operator<Function>& op, const Given&... arguments) {
+    detail::Task task;
+    pack(task, op, arguments...);
+    return Ticket(shell_, enqueue(op.state(), task));
+  }
+  // The same, but empty at once when the ring is full.
+  template <class Function, class... Given>
+  std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
+    detail::Task task;
+    pack(task, op, arguments...);
+    const std::optional<std::uint64_t> position = try_enqueue(op.state(), task);
+    if (!position) return std::nullopt;
+    return Ticket(shell_, *position);
+  }
+
+  // Submits a task whose arguments were collected at run time. Throws as the others do.
+  Ticket submit(const Operator<>& op, const Arguments& arguments) {
+    check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
+    return Ticket(shell_, enqueue(op.state(), arguments.task()));
+  }
+
+  // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
+  // the arguments of task i once. They stand in order, but other threads' tasks may come between. Returns the last one's ticket (an
+  // empty one for none).
+  template <class Function, class Each>
+  Ticket submit_many(const Operator<Function>& op, std::size_t count, Each&& each) {
+    constexpr std::size_t kBatch = 32;
+    detail::Task batch[kBatch];
+    std::uint64_t last = 0;
+    for (std::size_t done = 0; done < count;) {
+      const std::size_t size = count - done < kBatch ? count - done : kBatch;
+      for (std::size_t i = 0; i < size; ++i) {
+        detail::Task& task = batch[i];
+        reset(task);
+        each(done + i, [&](const auto&... list) { pack(task, op, list...); });
+      }
+      last = enqueue_many(op.state(), batch, size);
+      done += size;
+    }
+    return count == 0 ? Ticket() : Ticket(shell_, last);
+  }
+
+  // Waits until every task submitted so far is complete. Throws errc::device_lost and errc::task_timeout, but not for failed tasks.
+  void wait_all();
+
+  // Takes the loop off the device until resume(): waits for tasks that run, not for those that wait. Tasks may be submitted meanwhile
+  // and run after resume. Counts: as many resumes as parks.
+  void park();
+  void resume();
+
+  // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled.
+  // Afterwards buffers and operators of this runtime throw errc::closed. Nothing to do the second time.
+  void close(Close how = Close::when_done);
+
+  RuntimeInfo info() const;
+
+ private:
+  static void reset(detail::Task& task) {
+    task.words = task.parameters = task.buffers = 0;
+    task.groups = 1;
+    task.link = task.drain = task.system = task.reads = false;
+  }
+
+  template <class Function, class... Given>
+  void pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
+    if constexpr (std::is_same_v<Function, void>) {
+      static constexpr detail::Given<Given...> given;
+      check_arguments(op, given.list, given.count);
+    } else {
+      static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
+    }
+    (detail::put(task, arguments), ...);
+  }
+
+  void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
+  std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
+  std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task);
+  std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
+  std::uint64_t enqueue_many(detail::OperatorState* op, const detail::Task* tasks, std::size_t count);
+
+  detail::Shell* shell_ = nullptr;
+};
+
+}  // namespace dwell

@@ -1,0 +1,76 @@
+// The whole contract of a backend: memory, images, leases. What it takes to bring dwell to another device.
+//
+// A backend moves bytes and runs leases; it knows nothing of tasks, operators or tickets. The runtime calls it from several threads,
+// but never two of load, start and finish at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/arena.hpp"
+
+namespace dwell::backend {
+
+// Memory with an address on the device and, where the host can reach it, one there. Frees itself; must not outlive its backend.
+class Allocation {
+ public:
+  virtual ~Allocation() = default;
+  std::uint64_t device() const noexcept { return device_; }
+  void* host() const noexcept { return host_; }  // null for memory the host cannot reach
+  std::size_t bytes() const noexcept { return bytes_; }
+
+ protected:
+  std::uint64_t device_ = 0;
+  void* host_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A loaded image. Unloads itself; must not outlive its backend, nor be destroyed while a lease of it runs.
+class Program {
+ public:
+  virtual ~Program() = default;
+  // Workers that can live on the device at once when each has `scratch_bytes` of scratch memory, given what the image takes.
+  virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
+};
+
+struct DeviceInfo {
+  std::string device;       // "cpu", "cuda:0"
+  std::string name;         // as the vendor names it
+  std::string target;       // what to compile for: "host", "sm_90"
+  std::uint32_t default_workers = 0;  // when Options::workers is 0
+  std::uint64_t default_lease_ns = 0;
+  std::uint64_t default_idle_ns = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual DeviceInfo info() const = 0;
+
+  // Device memory, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
+  virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
+  // Host memory that the device reaches too, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
+  virtual std::unique_ptr<Allocation> allocate_host(std::size_t bytes) = 0;
+  // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
+  virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
+  virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
+
+  // Loads a linked image. No lease runs. Throws errc::device_lost, errc::link_failed (the image is not one of this backend's).
+  virtual std::unique_ptr<Program> load(std::span<const std::byte> image) = 0;
+
+  // Begins a lease and returns; lease.report->left shows its end. The lease before has at least reported its end.
+  // Throws errc::device_lost.
+  virtual void start(Program& program, const device::Lease& lease) = 0;
+  // Returns once the device is rid of the last lease, which has reported its end. Throws errc::device_lost.
+  virtual void finish() = 0;
+  // What has gone wrong with the device since the last lease began, empty if nothing. May be called at any time, never blocks.
+  virtual std::string fault() = 0;
+  // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
+  virtual void abandon() = 0;
+};
+
+}  // namespace dwell::backend

@@ -1,0 +1,185 @@
+#include "backend/cpu/cpu_backend.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <dwell/error.hpp>
+
+#include "backend/cpu/loaded_operator.hpp"
+#include "device/cpu_resident.hpp"
+#include "jit/bundle.hpp"
+
+namespace dwell::backend {
+
+namespace {
+
+// Host memory that is device memory too.
+class CpuAllocation final : public Allocation {
+ public:
+  explicit CpuAllocation(std::size_t bytes) {
+    const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
+    host_ = std::aligned_alloc(256, rounded);
+    if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes");
+    std::memset(host_, 0, rounded);
+    device_ = reinterpret_cast<std::uint64_t>(host_);
+    bytes_ = bytes;
+  }
+  ~CpuAllocation() override { std::free(host_); }
+  CpuAllocation(const CpuAllocation&) = delete;
+  CpuAllocation& operator=(const CpuAllocation&) = delete;
+};
+
+class CpuProgram final : public Program {
+ public:
+  std::uint32_t max_workers(std::uint32_t) const override { return device::gate::kMaxWorkers; }
+
+  std::vector<std::shared_ptr<LoadedOperator>> operators;
+  std::vector<const void*> entries;
+};
+
+// The threads of the workers. Between leases they sleep.
+class Crew {
+ public:
+  ~Crew() {
+    stop_.store(true, std::memory_order_relaxed);
+    turn_.fetch_add(1, std::memory_order_release);
+    turn_.notify_all();
+  }
+
+  // Runs a lease on `lease.workers` threads. The lease before has ended.
+  void start(const device::Lease& lease) {
+    wait();
+    lease_ = lease;
+    while (threads_.size() < lease.workers) {
+      const auto me = static_cast<std::uint32_t>(threads_.size());
+      threads_.emplace_back([this, me, seen = turn_.load(std::memory_order_relaxed)] { serve(me, seen); });
+    }
+    running_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
+    turn_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in serve: the lease
+    turn_.notify_all();
+  }
+
+  // Returns once all threads have left the lease.
+  void wait() {
+    for (std::uint32_t running = running_.load(std::memory_order_acquire); running != 0;
+         running = running_.load(std::memory_order_acquire))
+      running_.wait(running, std::memory_order_acquire);
+  }
+
+ private:
+  void serve(std::uint32_t me, std::uint32_t seen) {
+    device::Worker worker{};
+    std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
+    std::size_t scratch_bytes = 0;
+    for (;;) {
+      turn_.wait(seen, std::memory_order_acquire);
+      seen = turn_.load(std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) return;
+      if (me < lease_.workers) {
+        if (scratch_bytes < lease_.scratch_bytes) {
+          scratch_bytes = device::align_up(lease_.scratch_bytes, 64);
+          scratch.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, scratch_bytes)));
+        }
+        device::Lease lease = lease_;
+        if (scratch == nullptr) lease.scratch_bytes = 0;
+        device::CpuWorker(lease, &worker, scratch.get(), me).serve();
+      }
+      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
+    }
+  }
+
+  device::Lease lease_{};
+  std::atomic<std::uint32_t> turn_{0};
+  std::atomic<std::uint32_t> running_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::jthread> threads_;  // last: joined before what they use goes
+};
+
+std::string processor_name() {
+  std::string name = "CPU";
+  if (std::FILE* file = std::fopen("/proc/cpuinfo", "re")) {
+    char line[256];
+    while (std::fgets(line, sizeof(line), file) != nullptr) {
+      if (std::strncmp(line, "model name", 10) != 0) continue;
+      if (const char* colon = std::strchr(line, ':')) name = colon + 2;
+      while (!name.empty() && (name.back() == '\n' || name.back() == ' ')) name.pop_back();
+      break;
+    }
+    std::fclose(file);
+  }
+  return name;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  ~CpuBackend() override {
+    // A worker that never returns holds its thread for good; joining it would hang the program.
+    if (abandoned_) static_cast<void>(crew_.release());
+  }
+
+  DeviceInfo info() const override {
+    const unsigned processors = std::thread::hardware_concurrency();
+    return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000};
+  }
+
+  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes); }
+  std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes); }
+  void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  }
+  void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  }
+
+  std::unique_ptr<Program> load(std::span<const std::byte> image) override {
+    auto program = std::make_unique<CpuProgram>();
+    std::map<std::string, std::shared_ptr<LoadedOperator>> kept;
+    for (const jit::BundleEntry& entry : jit::unpack(image)) {
+      if (entry.symbol.empty()) {
+        program->entries.push_back(nullptr);
+        continue;
+      }
+      const std::string symbol(entry.symbol);
+      std::shared_ptr<LoadedOperator>& loaded = kept[symbol];
+      if (!loaded) {
+        // Symbols name their content, so an operator that an earlier image has loaded is the same.
+        const auto at = loaded_.find(symbol);
+        if (at != loaded_.end()) loaded = at->second.lock();
+        if (!loaded) loaded = std::make_shared<LoadedOperator>(entry.object, symbol);
+      }
+      program->operators.push_back(loaded);
+      program->entries.push_back(loaded->entry());
+    }
+    loaded_.clear();
+    for (const auto& [symbol, loaded] : kept) loaded_.emplace(symbol, loaded);
+    return program;
+  }
+
+  void start(Program& program, const device::Lease& lease) override {
+    device::Lease with_table = lease;
+    with_table.entries = static_cast<CpuProgram&>(program).entries.data();
+    crew_->start(with_table);
+  }
+
+  void finish() override { crew_->wait(); }
+  std::string fault() override { return {}; }
+  void abandon() override { abandoned_ = true; }
+
+ private:
+  std::map<std::string, std::weak_ptr<LoadedOperator>> loaded_;
+  std::unique_ptr<Crew> crew_ = std::make_unique<Crew>();
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> open_cpu() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace dwell::backend

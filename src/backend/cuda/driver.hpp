@@ -1,0 +1,113 @@
+// libcuda, opened at run time: CUDA's headers give types, nothing of CUDA is linked.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include <dwell/error.hpp>
+
+static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
+
+// The driver functions in use, without the one that is looked up by hand. cuda.h renames many of them (cuMemFree is cuMemFree_v2), so
+// the list must be expanded before a name is turned into text: then symbol, type and version always agree with the header.
+#define DWELL_CUDA_FUNCTIONS(X)                  \
+  X(cuInit)                                      \
+  X(cuGetErrorName)                              \
+  X(cuGetErrorString)                            \
+  X(cuDeviceGet)                                 \
+  X(cuDeviceGetCount)                            \
+  X(cuDeviceGetName)                             \
+  X(cuDeviceGetAttribute)                        \
+  X(cuDeviceTotalMem)                            \
+  X(cuDevicePrimaryCtxRetain)                    \
+  X(cuDevicePrimaryCtxRelease)                   \
+  X(cuCtxGetCurrent)                             \
+  X(cuCtxPushCurrent)                            \
+  X(cuCtxPopCurrent)                             \
+  X(cuCtxGetStreamPriorityRange)                 \
+  X(cuStreamCreateWithPriority)                  \
+  X(cuStreamDestroy)                             \
+  X(cuStreamQuery)                               \
+  X(cuStreamSynchronize)                         \
+  X(cuMemAlloc)                                  \
+  X(cuMemFree)                                   \
+  X(cuMemHostAlloc)                              \
+  X(cuMemHostGetDevicePointer)                   \
+  X(cuMemFreeHost)                               \
+  X(cuMemsetD8Async)                             \
+  X(cuMemcpyHtoDAsync)                           \
+  X(cuMemcpyDtoHAsync)                           \
+  X(cuModuleLoadData)                            \
+  X(cuModuleUnload)                              \
+  X(cuModuleGetFunction)                         \
+  X(cuFuncLoad)                                  \
+  X(cuFuncGetAttribute)                          \
+  X(cuFuncSetAttribute)                          \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  X(cuLaunchKernel)
+
+namespace dwell::backend {
+
+// The functions of libcuda, initialised. Stays open for the life of the process, because CUDA's own exit handlers and those of others
+// (PyTorch) still run in it. All members may be used from several threads.
+struct Driver {
+  static constexpr int kOldest = 12040;  // cuFuncLoad, and what images made by CUDA 12.4 and newer need
+
+  // The process's own. Throws dwell::Error with errc::device_unavailable, naming the file, what is wrong with it and what is needed; a
+  // later call tries again.
+  static const Driver& get();
+  // Opens `library`, a file or a name for the loader to search. Throws as get() does.
+  explicit Driver(const std::string& library);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  std::string file;  // where the loader found it
+  int version = 0;   // of CUDA: 13020 is 13.2
+
+#define DWELL_CUDA_DECLARE(name) decltype(::name)* name = nullptr;
+  DWELL_CUDA_FUNCTIONS(DWELL_CUDA_DECLARE)
+#undef DWELL_CUDA_DECLARE
+
+  // A result in words: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
+  std::string text(CUresult result) const;
+  // Throws dwell::Error unless `result` is success; the message says `what` failed and why. The code is out_of_memory,
+  // device_unavailable, link_failed or unsupported where the result says so, else device_lost.
+  void check(CUresult result, const char* what) const {
+    if (result != CUDA_SUCCESS) fail(result, what);
+  }
+
+ private:
+  [[noreturn]] void fail(CUresult result, const std::string& what) const;
+};
+
+// 12040 as "12.4".
+std::string cuda_version_text(int version);
+
+// Makes a context current for as long as it lives, and then the one from before. A thread that has it current already pays one look.
+class Current {
+ public:
+  Current(const Driver& driver, CUcontext context) noexcept : driver_(driver) {
+    CUcontext now = nullptr;
+    result_ = driver_.cuCtxGetCurrent(&now);
+    if (result_ != CUDA_SUCCESS || now == context) return;
+    result_ = driver_.cuCtxPushCurrent(context);
+    pushed_ = result_ == CUDA_SUCCESS;
+  }
+  ~Current() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver_.cuCtxPopCurrent(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  // Whether the context is current. It cannot be made so once CUDA has shut down.
+  CUresult result() const noexcept { return result_; }
+
+ private:
+  const Driver& driver_;
+  CUresult result_;
+  bool pushed_ = false;
+};
+
+}  // namespace dwell::backend

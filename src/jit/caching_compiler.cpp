@@ -1,0 +1,155 @@
+#include "jit/caching_compiler.hpp"
+
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "jit/byte_stream.hpp"
+#include "jit/embedded.hpp"
+#include "jit/sha256.hpp"
+
+namespace dwell::jit {
+
+namespace {
+
+constexpr std::size_t kObjectsInMemory = 256;
+constexpr std::size_t kImagesInMemory = 4;  // the running one, the one before, and a little more
+
+// The last `capacity` values that were used, by key.
+template <class Value>
+class Recent {
+ public:
+  explicit Recent(std::size_t capacity) : capacity_(capacity) {}
+
+  const Value* find(const std::string& key) {
+    const auto at = index_.find(key);
+    if (at == index_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, at->second);
+    return &order_.front().second;
+  }
+  void keep(const std::string& key, Value value) {
+    if (find(key) != nullptr) return;
+    order_.emplace_front(key, std::move(value));
+    index_.emplace(key, order_.begin());
+    if (order_.size() <= capacity_) return;
+    index_.erase(order_.back().first);
+    order_.pop_back();
+  }
+
+ private:
+  std::size_t capacity_;
+  std::list<std::pair<std::string, Value>> order_;  // most recently used first
+  std::unordered_map<std::string, typename std::list<std::pair<std::string, Value>>::iterator> index_;
+};
+
+CacheKey key_of(std::string_view what, const std::string& identity) {
+  CacheKey key;
+  key.add("what", what).add("compiler", identity).add("headers", embedded_headers_digest());
+  return key;
+}
+
+Bytes encode(const Object& object) {
+  ByteWriter writer;
+  writer.counted(object.symbol);
+  writer.number(static_cast<std::uint32_t>(object.signature.parameters().size()));
+  for (const Parameter& parameter : object.signature.parameters()) {
+    writer.number(static_cast<std::uint8_t>(parameter.kind));
+    writer.number(static_cast<std::uint8_t>(parameter.element));
+    writer.number(parameter.bytes);
+  }
+  writer.counted(object.log);
+  writer.counted(object.bytes);
+  return std::move(writer).take();
+}
+
+std::optional<Object> decode_object(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Object object;
+  object.symbol = reader.text();
+  const auto count = reader.number<std::uint32_t>();
+  std::vector<Parameter> parameters;
+  for (std::uint32_t i = 0; i < count && i < kMaxParameters; ++i) {
+    const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
+    const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
+    parameters.push_back({kind, element, reader.number<u16>()});
+  }
+  object.signature = Signature(std::move(parameters));
+  object.log = reader.text();
+  const auto code = reader.counted();
+  object.bytes.assign(code.begin(), code.end());
+  if (!reader.complete()) return std::nullopt;
+  return object;
+}
+
+Bytes encode(const Image& image) {
+  ByteWriter writer;
+  writer.number(image.resources.registers);
+  writer.number(image.resources.stack_bytes);
+  writer.number(image.resources.shared_bytes);
+  writer.counted(image.bytes);
+  return std::move(writer).take();
+}
+
+std::optional<Image> decode_image(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Image image;
+  image.resources.registers = reader.number<std::uint32_t>();
+  image.resources.stack_bytes = reader.number<std::uint32_t>();
+  image.resources.shared_bytes = reader.number<std::uint32_t>();
+  const auto code = reader.counted();
+  image.bytes.assign(code.begin(), code.end());
+  if (!reader.complete()) return std::nullopt;
+  return image;
+}
+
+}  // namespace
+
+struct CachingCompiler::Memory {
+  std::mutex mutex;  // guards the two below; never held while something is compiled or read from a file
+  Recent<Object> objects{kObjectsInMemory};
+  Recent<Image> images{kImagesInMemory};
+
+  // The value of `key` from memory, else from the file, else made.
+  template <class Value, class Decode, class Make>
+  Value get(Recent<Value>& recent, const FileCache& cache, const std::string& key, Decode decode, Make make) {
+    {
+      const std::lock_guard lock(mutex);
+      if (const Value* const found = recent.find(key)) return *found;
+    }
+    std::optional<Value> value;
+    if (const auto payload = cache.load(key)) value = decode(*payload);
+    if (!value) {
+      value = make();
+      cache.store(key, encode(*value));
+    }
+    const std::lock_guard lock(mutex);
+    recent.keep(key, *value);
+    return *std::move(value);
+  }
+};
+
+CachingCompiler::CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache cache)
+    : compiler_(std::move(compiler)), cache_(std::move(cache)), memory_(std::make_unique<Memory>()) {}
+CachingCompiler::~CachingCompiler() = default;
+
+Object CachingCompiler::compile(const Unit& unit) {
+  const std::string key = key_of("object", identity())
+                              .add("name", unit.name)
+                              .add("text", unit.text)
+                              .add("file", unit.file)
+                              .add("line", std::to_string(unit.line))
+                              .add("symbol", unit.symbol)
+                              .finish();
+  return memory_->get(memory_->objects, cache_, key, decode_object, [&] { return compiler_->compile(unit); });
+}
+
+Image CachingCompiler::link(std::span<const Object* const> entries) {
+  CacheKey key = key_of("image", identity());
+  for (const Object* const object : entries) {
+    key.add("symbol", object == nullptr ? std::string_view() : object->symbol);
+    if (object != nullptr) key.add("object", sha256(object->bytes));
+  }
+  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(entries); });
+}
+
+}  // namespace dwell::jit

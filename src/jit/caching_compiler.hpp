@@ -1,0 +1,31 @@
+// A compiler that does nothing twice.
+#pragma once
+
+#include <memory>
+
+#include "jit/compiler.hpp"
+#include "jit/file_cache.hpp"
+
+namespace dwell::jit {
+
+// Compiles and links through another compiler, and keeps what that made: in memory, so that going back and forth between sources is
+// free, and in a file cache, so that the next process starts from it. A failed compile is not kept. Two threads that ask for the same
+// thing at once may both make it.
+class CachingCompiler final : public Compiler {
+ public:
+  // `compiler` must not be null. A cache that is off leaves the memory.
+  explicit CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache cache = {});
+  ~CachingCompiler() override;
+
+  Object compile(const Unit& unit) override;
+  Image link(std::span<const Object* const> entries) override;
+  std::string identity() const override { return compiler_->identity(); }
+
+ private:
+  struct Memory;
+  std::unique_ptr<Compiler> compiler_;
+  FileCache cache_;
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace dwell::jit

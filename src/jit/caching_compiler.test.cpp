@@ -1,0 +1,140 @@
+#include "jit/caching_compiler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <dwell/error.hpp>
+
+#include "jit/byte_stream.hpp"
+#include "jit/temporary_directory.hpp"
+#include "jit/test_operators.hpp"
+
+namespace dwell::jit {
+namespace {
+
+// What a stand-in compiler was asked to do; outlives it.
+struct Calls {
+  int compiles = 0;
+  int links = 0;
+  std::string identity = "stand-in 1";
+};
+
+class StandIn final : public Compiler {
+ public:
+  explicit StandIn(Calls& calls) : calls_(calls) {}
+  Object compile(const Unit& unit) override {
+    ++calls_.compiles;
+    if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
+    const auto bytes = as_bytes(unit.text);
+    return {unit.symbol, Bytes(bytes.begin(), bytes.end()), expected_axpy_signature(), "a warning"};
+  }
+  Image link(std::span<const Object* const> entries) override {
+    ++calls_.links;
+    Image image{{}, {1, 2, 3}};
+    for (const Object* const object : entries) {
+      if (object != nullptr) image.bytes.insert(image.bytes.end(), object->bytes.begin(), object->bytes.end());
+    }
+    return image;
+  }
+  std::string identity() const override { return calls_.identity; }
+
+ private:
+  Calls& calls_;
+};
+
+class CachingCompilerTest : public testing::Test {
+ protected:
+  CachingCompiler make(bool files = true) {
+    return CachingCompiler(std::make_unique<StandIn>(calls_), files ? FileCache(folder_.path() / "cache") : FileCache());
+  }
+  TemporaryDirectory folder_;
+  Calls calls_;
+  const Unit unit_ = axpy_unit("axpy_1");
+};
+
+void expect_equal(const Object& a, const Object& b) {
+  EXPECT_EQ(a.symbol, b.symbol);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.signature, b.signature);
+  EXPECT_EQ(a.log, b.log);
+}
+
+TEST_F(CachingCompilerTest, GoingBackAndForthCompilesNothingTwice) {
+  CachingCompiler compiler = make(false);
+  for (int i = 0; i < 3; ++i) {
+    compiler.compile(axpy_unit("axpy_1", "1.0f"));
+    compiler.compile(axpy_unit("axpy_2", "2.0f"));
+  }
+  EXPECT_EQ(calls_.compiles, 2);
+}
+
+TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
+  const Object first = make().compile(unit_);
+  const Object again = make().compile(unit_);
+  expect_equal(first, again);
+  EXPECT_EQ(calls_.compiles, 1);
+
+  const Object* const entries[] = {&first, nullptr, &again};
+  const Image image = make().link(entries);
+  const Image relinked = make().link(entries);
+  EXPECT_EQ(calls_.links, 1);
+  EXPECT_EQ(image.bytes, relinked.bytes);
+  EXPECT_EQ(relinked.resources.registers, 1U);
+  EXPECT_EQ(relinked.resources.stack_bytes, 2U);
+  EXPECT_EQ(relinked.resources.shared_bytes, 3U);
+}
+
+TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
+  make().compile(unit_);
+  for (const auto change : {+[](Unit& unit) { unit.text += " "; }, +[](Unit& unit) { unit.file += "x"; }, +[](Unit& unit) { unit.line = 2; },
+                            +[](Unit& unit) { unit.symbol += "x"; }, +[](Unit& unit) { unit.name += "x"; }}) {
+    Unit other = unit_;
+    change(other);
+    const int before = calls_.compiles;
+    EXPECT_EQ(make().compile(other).symbol, other.symbol);
+    EXPECT_EQ(calls_.compiles, before + 1);
+  }
+  calls_.identity = "stand-in 2";
+  const int before = calls_.compiles;
+  make().compile(unit_);
+  EXPECT_EQ(calls_.compiles, before + 1);
+}
+
+TEST_F(CachingCompilerTest, TheOrderOfOpcodesIsPartOfTheKey) {
+  CachingCompiler compiler = make();
+  const Object a = compiler.compile(axpy_unit("axpy_1", "1.0f"));
+  const Object b = compiler.compile(axpy_unit("axpy_2", "2.0f"));
+  const std::vector<std::vector<const Object*>> lists = {{&a, &b}, {&b, &a}, {&a, nullptr, &b}, {&a, &b, nullptr}, {}, {nullptr}};
+  for (const auto& list : lists) compiler.link(list);
+  for (const auto& list : lists) make().link(list);
+  EXPECT_EQ(calls_.links, static_cast<int>(lists.size()));
+}
+
+TEST_F(CachingCompilerTest, AFailureIsNotKept) {
+  CachingCompiler compiler = make();
+  Unit empty = unit_;
+  empty.text.clear();
+  EXPECT_THROW(compiler.compile(empty), Error);
+  EXPECT_THROW(compiler.compile(empty), Error);
+  EXPECT_EQ(calls_.compiles, 2);
+}
+
+TEST_F(CachingCompilerTest, DamagedFilesAreMadeAgain) {
+  const Object first = make().compile(unit_);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path() / "cache")) std::filesystem::resize_file(entry.path(), 100);
+  expect_equal(make().compile(unit_), first);
+  EXPECT_EQ(calls_.compiles, 2);
+}
+
+TEST_F(CachingCompilerTest, MemoryIsBounded) {
+  CachingCompiler compiler = make(false);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 1000; ++i) compiler.compile(axpy_unit("axpy_" + std::to_string(i)));
+  }
+  EXPECT_EQ(calls_.compiles, 2000);
+}
+
+}  // namespace
+}  // namespace dwell::jit

@@ -1,0 +1,52 @@
+// Operators for CUDA: NVRTC compiles, nvJitLink links loop, operators and table into one image.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "jit/compiler.hpp"
+#include "jit/file_cache.hpp"
+
+namespace dwell::jit {
+
+// Compiles each operator to a relocatable cubin. An image is a cubin that holds the loop, the operators, and the table `dwell_entries`
+// (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the loop calls them.
+class CudaCompiler final : public Compiler {
+ public:
+  struct Options {
+    std::string arch;                       // "sm_90"
+    std::string loop = default_loop();      // source of the kernel, which declares dwell_entries extern
+    std::string kernel = "dwell_resident";  // its name, extern "C"
+    FileCache cache;                        // keeps the compiled loop
+  };
+  // What the compiler says of the loop alone.
+  struct LoopReport {
+    std::uint32_t spill_bytes = 0;  // stored and loaded, a thread
+    std::string log;
+  };
+
+  // Opens nothing yet. Throws dwell::Error with errc::invalid_argument when `arch` is not of the form sm_90 or sm_90a.
+  explicit CudaCompiler(Options options);
+  ~CudaCompiler() override;
+
+  // The source of the resident loop that the library carries.
+  static std::string default_loop();
+
+  Object compile(const Unit& unit) override;
+  Image link(std::span<const Object* const> entries) override;
+  // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
+  std::string identity() const override;
+
+  // Compiles the loop unless that is done. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
+  LoopReport loop_report();
+
+ private:
+  struct Loop;
+  struct State;
+  const Loop& loop();
+
+  Options options_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,55 @@
+// NVRTC: CUDA C++ to relocatable device code. Opened when first needed; needs no GPU and no driver.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/compiler.hpp"
+#include "jit/cuda_library.hpp"
+
+namespace dwell::jit {
+
+// What a compile gives. `bytes` is empty when it failed; `log` holds the compiler's text in either case.
+struct NvrtcResult {
+  bool ok = false;
+  Bytes bytes;
+  std::string log;
+};
+
+// The library, open. All members may be called from several threads at once.
+class Nvrtc {
+ public:
+  // A header that #include finds by this name. Both end in a null character.
+  struct Header {
+    const char* name;
+    const char* text;
+  };
+
+  // The process's own copy. It is never closed, because NVRTC's exit handlers may run before ours. Throws dwell::Error with
+  // errc::compiler_unavailable; a later call tries again.
+  static const Nvrtc& get();
+  // Opens the first of `candidates` that will do.
+  explicit Nvrtc(const std::vector<std::string>& candidates);
+
+  CudaVersion version() const { return version_; }
+  std::filesystem::path file() const { return library_.file(); }
+  // The folder of CUDA's own headers that came with it (cuda_fp16.h); empty when there is none.
+  std::filesystem::path include_folder() const;
+  // The architectures it compiles for, as the number in sm_90, ascending.
+  std::vector<int> architectures() const;
+
+  // Compiles `text` to a cubin; `file` is its name in diagnostics. Throws dwell::Error with errc::compile_failed when NVRTC itself fails,
+  // not when the text does.
+  NvrtcResult compile(const std::string& text, const std::string& file, std::span<const Header> headers,
+                      const std::vector<std::string>& options) const;
+
+ private:
+  struct Functions;
+
+  DynamicLibrary library_;
+  CudaVersion version_;
+  std::vector<DynamicLibrary> builtins_;  // what NVRTC itself would look for by name only
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,57 @@
+// Operators that the tests of both compilers share.
+#pragma once
+
+#include <string>
+
+#include "jit/compiler.hpp"
+
+namespace dwell::jit {
+
+inline Unit unit_of(const std::string& name, const std::string& text, const std::string& symbol) {
+  return {name, text, name + ".cu", 1, symbol};
+}
+
+// A function, a template and a variable of its own, as two versions of an operator would both have.
+inline Unit axpy_unit(const std::string& symbol, const std::string& factor = "2.0f") {
+  return unit_of("axpy",
+                 "#include <dwell/device.hpp>\n"
+                 "constexpr float kFactor = " + factor + ";\n"
+                 "float scaled(float x) { return kFactor * x; }\n"
+                 "template <class T> T identical(T x) { return x; }\n"
+                 "struct Pair { float a, b; };\n"
+                 "DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y, Pair p) {\n"
+                 "  for (auto i : g.range(y.size())) y[i] += a * scaled(identical(x[i])) + p.a;\n"
+                 "}\n",
+                 symbol);
+}
+
+// Many values alive at once, static shared memory, and an array that is indexed at run time.
+inline Unit hungry_unit(const std::string& symbol) {
+  return unit_of("hungry",
+                 "DWELL_OPERATOR(hungry)(dwell::Group g, dwell::Span<float> y) {\n"
+                 "#if DWELL_ON_CUDA\n"
+                 "  __shared__ float tile[1024];\n"
+                 "#else\n"
+                 "  float tile[1024];\n"
+                 "#endif\n"
+                 "  float v[120];\n"
+                 "  for (int i = 0; i < 120; ++i) v[i] = y[i * g.size() + g.rank()];\n"
+                 "  for (unsigned k = 0; k < y.size(); ++k) {\n"
+                 "    for (int i = 0; i < 120; ++i) v[i] = v[i] * v[(i + 7) % 120] + k;\n"
+                 "    tile[(g.rank() + k) % 1024] = v[k % 2];\n"
+                 "  }\n"
+                 "  g.sync();\n"
+                 "  for (int i = 0; i < 120; ++i) y[i * g.size() + g.rank()] = v[i] + tile[i];\n"
+                 "}\n",
+                 symbol);
+}
+
+// What an axpy's object must say of its parameters.
+inline Signature expected_axpy_signature() {
+  return Signature(std::vector<Parameter>{{Kind::floating, Kind::structure, 4},
+                                          {Kind::const_span, Kind::floating, 4},
+                                          {Kind::span, Kind::floating, 4},
+                                          {Kind::structure, Kind::structure, 8}});
+}
+
+}  // namespace dwell::jit

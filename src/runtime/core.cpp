@@ -1,0 +1,308 @@
+#include "runtime/core.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+
+#include <dwell/device/status.hpp>
+
+#include "device/gate.hpp"
+#include "runtime/devices.hpp"
+
+namespace dwell::runtime {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Waits a moment for something that takes microseconds, longer the longer it has taken.
+class Patience {
+ public:
+  // Whether so much time has gone by that dear checks are worth it.
+  bool wait() {
+    ++rounds_;
+    if (rounds_ < 4096) {
+      relax();
+      return (rounds_ & 255U) == 0;
+    }
+    if (rounds_ < 4096 + 256)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return true;
+  }
+
+ private:
+  std::uint32_t rounds_ = 0;
+};
+
+void validate(const Options& options) {
+  if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
+    throw Error(errc::invalid_argument, "Options::ring_slots is " + std::to_string(options.ring_slots) +
+                                            ": it must be a power of two from 128 to 16777216");
+  if (options.workers > device::gate::kMaxWorkers)
+    throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
+  if (options.first_position % device::kWindow != 0)
+    throw Error(errc::invalid_argument, "Options::first_position must be a multiple of 64");
+  if (options.lease.count() < 0 || options.idle.count() < 0 || options.task_timeout.count() < 0)
+    throw Error(errc::invalid_argument, "Options::lease, idle and task_timeout must not be negative");
+  if (options.scratch_bytes > (1U << 24U))
+    throw Error(errc::invalid_argument, "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible");
+}
+
+}  // namespace
+
+Core::Core(Options options, detail::Shell* shell) : options_(std::move(options)), shell_(shell) {
+  validate(options_);
+  Device device = open_device(options_);
+  backend_ = std::move(device.backend);
+  device_ = backend_->info();
+
+  const auto shift = static_cast<std::uint32_t>(std::countr_zero(options_.ring_slots));
+  const std::uint32_t workers = options_.workers != 0 ? options_.workers : device_.default_workers;
+  const device::ArenaHeader layout = device::layout_arena(shift, workers);
+  arena_ = backend_->allocate(layout.bytes);
+  ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
+  completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
+  report_ = backend_->allocate_host(sizeof(device::LeaseReport));
+  blame_ = backend_->allocate_host(sizeof(device::Blame) * workers);
+
+  const auto first = static_cast<std::uint32_t>(options_.first_position);
+  device::Control control{};
+  control.head.value = control.tail.value = first;
+  control.completed.value = first;
+  control.spare_shares.value = options_.ring_slots;
+  control.crew.frontier = control.window_base = static_cast<std::uint32_t>(options_.first_position / device::kWindow);
+  control.fetch_position = first;
+  backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
+  backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
+
+  queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
+                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position);
+
+  Keeper::Settings settings;
+  device::Lease& lease = settings.lease;
+  lease = device::Lease{};
+  lease.ring = reinterpret_cast<const device::Slot*>(ring_->device());
+  lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
+  lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
+  lease.blame = reinterpret_cast<device::Blame*>(blame_->device());
+  const std::uint64_t base = arena_->device();
+  lease.control = reinterpret_cast<device::Control*>(base + layout.control);
+  lease.queue = reinterpret_cast<device::Slot*>(base + layout.queue);
+  lease.held = reinterpret_cast<device::Slot*>(base + layout.held);
+  lease.links = reinterpret_cast<u64*>(base + layout.links);
+  lease.wide = reinterpret_cast<device::Wide*>(base + layout.wide);
+  lease.departures = reinterpret_cast<device::Departure*>(base + layout.departures);
+  lease.ring_shift = shift;
+  lease.queue_shift = layout.queue_shift;
+  lease.scratch_bytes = options_.scratch_bytes;
+  settings.report = static_cast<const device::LeaseReport*>(report_->host());
+  settings.blame = static_cast<const device::Blame*>(blame_->host());
+  settings.lease_time = options_.lease.count() != 0 ? options_.lease : std::chrono::nanoseconds(device_.default_lease_ns);
+  settings.idle_time = options_.idle.count() != 0 ? options_.idle : std::chrono::nanoseconds(device_.default_idle_ns);
+  settings.task_timeout = options_.task_timeout;
+  settings.workers = workers;
+  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this](const auto& holders) { return describe(holders); });
+  registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_);
+}
+
+Core::~Core() = default;
+
+std::string Core::describe(const std::vector<Keeper::Holder>& holders) const {
+  constexpr std::size_t kMost = 8;
+  if (holders.empty()) return "";
+  std::string text = holders.size() == 1 ? "; it was running" : "; one of the tasks that were running is to blame:";
+  for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
+    text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) + ", on worker " +
+            std::to_string(holders[i].worker);
+  }
+  if (holders.size() > kMost) text += ", and " + std::to_string(holders.size() - kMost) + " more";
+  return text;
+}
+
+void Core::check_open() const {
+  if (keeper_->failed()) throw keeper_->failure();
+  if (closing_.load(std::memory_order_relaxed)) throw Error(errc::closed, "the runtime is closed");
+}
+
+template <class Attempt>
+auto Core::when_there_is_room(Attempt&& attempt) {
+  check_open();
+  Patience patience;
+  for (;;) {
+    if (auto result = attempt()) {
+      keeper_->submitted();
+      return result;
+    }
+    // The loop may be gone while the ring is full.
+    keeper_->submitted();
+    if (patience.wait()) check_open();
+  }
+}
+
+std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
+  return *when_there_is_room([&] { return queue_->try_submit(op.alias, task); });
+}
+
+std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
+  check_open();
+  const std::optional<std::uint64_t> position = queue_->try_submit(op.alias, task);
+  keeper_->submitted();
+  return position;
+}
+
+std::uint64_t Core::enqueue_many(detail::OperatorState& op, const detail::Task* tasks, std::size_t count) {
+  std::uint64_t last = 0;
+  while (count != 0) {
+    const std::size_t placed = when_there_is_room([&] { return queue_->try_submit(op.alias, tasks, count, &last); });
+    tasks += placed;
+    count -= placed;
+  }
+  return last;
+}
+
+bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
+  Patience patience;
+  while (!queue_->done(position)) {
+    if (!patience.wait()) continue;
+    if (keeper_->failed()) {
+      if (queue_->done(position)) return true;
+      throw keeper_->failure();
+    }
+    if (deadline && Clock::now() >= *deadline) return queue_->done(position);
+  }
+  return true;
+}
+
+void Core::wait_before(std::uint64_t position) {
+  Patience patience;
+  while (queue_->reaped() < position) {
+    queue_->reap();
+    if (queue_->reaped() >= position) return;
+    if (patience.wait() && keeper_->failed()) throw keeper_->failure();
+  }
+}
+
+std::optional<Error> Core::error_of(std::uint64_t position) {
+  const Failure failure = queue_->result(position);
+  if (failure.status == status::ok) return std::nullopt;
+  const std::string what = "ticket " + std::to_string(position) + " of operator " + registry_->name_of(failure.entry);
+  switch (failure.status) {
+    case status::cancelled: return Error(errc::cancelled, what + " was cancelled: the runtime was closed before it ran");
+    case status::out_of_scratch:
+      return Error(errc::task_failed, what + " failed: Group::shared asked for more than Options::scratch_bytes (" +
+                                          std::to_string(options_.scratch_bytes) + " bytes)");
+    default: return Error(errc::task_failed, what + " failed with code " + std::to_string(failure.status));
+  }
+}
+
+std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size_t element, Memory memory) {
+  check_open();
+  if (count > SIZE_MAX / element || count >= (1ULL << 44U))
+    throw Error(errc::invalid_argument, "a buffer of " + std::to_string(count) + " elements is too large");
+  collect();
+  auto state = std::make_shared<detail::BufferState>();
+  state->bytes = count * element;
+  state->memory = memory;
+  state->allocation = memory == Memory::device ? backend_->allocate(state->bytes) : backend_->allocate_host(state->bytes);
+  const std::lock_guard lock(memory_mutex_);
+  state->shell = shell_;
+  buffers_.insert(state.get());
+  return state;
+}
+
+void Core::write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes) {
+  wait_before(buffer.used_until.load(std::memory_order_acquire));
+  backend_->copy_to_device(buffer.allocation->device() + offset, from, bytes);
+}
+
+void Core::read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
+  wait_before(buffer.used_until.load(std::memory_order_acquire));
+  backend_->copy_to_host(to, buffer.allocation->device() + offset, bytes);
+}
+
+void Core::release(detail::BufferState& buffer) {
+  {
+    const std::lock_guard lock(memory_mutex_);
+    buffers_.erase(&buffer);
+    if (buffer.allocation) retired_.push_back(Retired{buffer.used_until.load(std::memory_order_acquire), std::move(buffer.allocation)});
+  }
+  collect();
+}
+
+void Core::collect() {
+  std::vector<std::unique_ptr<backend::Allocation>> unused;
+  {
+    const std::lock_guard lock(memory_mutex_);
+    if (retired_.empty()) return;
+    queue_->reap();
+    const std::uint64_t reaped = queue_->reaped();
+    std::erase_if(retired_, [&](Retired& retired) {
+      if (retired.until > reaped) return false;
+      unused.push_back(std::move(retired.allocation));
+      return true;
+    });
+  }
+  // Freed outside the lock: freeing device memory waits for the end of a lease.
+}
+
+void Core::close(Close how) {
+  closing_.store(true);
+  std::optional<Error> failure;
+  if (how == Close::when_done) {
+    try {
+      wait_before(queue_->tail());
+    } catch (const Error& error) {
+      failure = error;
+    }
+  }
+  try {
+    keeper_->hold();
+  } catch (const Error& error) {
+    failure = error;
+  }
+  if (!failure) queue_->complete_all(status::cancelled);
+  registry_->close();
+  {
+    const std::lock_guard lock(shell_->mutex);
+    shell_->closed = true;
+    shell_->failure = failure;
+    for (const std::uint64_t position : queue_->failed_positions()) {
+      if (const std::optional<Error> error = error_of(position))
+        shell_->ended.emplace(position, detail::Shell::Ended{queue_->result(position).status, error->message(), error->kind()});
+    }
+    shell_->open.reset();
+  }
+  // Buffers outlive the runtime, their memory does not.
+  const std::lock_guard lock(memory_mutex_);
+  for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
+  buffers_.clear();
+  if (failure) throw *failure;
+}
+
+RuntimeInfo Core::info() const {
+  RuntimeInfo info;
+  info.device = device_.device;
+  info.device_name = device_.name;
+  info.compiler = registry_->compiler();
+  info.workers = keeper_->workers();
+  info.crew = keeper_->crew();
+  const jit::Resources resources = registry_->resources();
+  info.registers = resources.registers;
+  info.stack_bytes = resources.stack_bytes;
+  info.shared_bytes = resources.shared_bytes;
+  info.submitted = queue_->submitted();
+  info.leases = keeper_->leases();
+  info.images = registry_->images();
+  info.last_pause = registry_->last_pause();
+  return info;
+}
+
+}  // namespace dwell::runtime

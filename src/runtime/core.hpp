@@ -1,0 +1,132 @@
+// A runtime's parts, joined.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <dwell/buffer.hpp>
+#include <dwell/options.hpp>
+#include <dwell/runtime.hpp>
+
+#include "backend/backend.hpp"
+#include "runtime/keeper.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/submission_queue.hpp"
+
+namespace dwell::runtime {
+class Core;
+}
+
+namespace dwell::detail {
+
+// What outlives a runtime: tickets point here. One a runtime, never freed (a few hundred bytes), so that no ticket can dangle.
+struct Shell {
+  // The core while the runtime is open.
+  std::shared_ptr<runtime::Core> core() const {
+    const std::lock_guard lock(mutex);
+    return open;
+  }
+  // The core behind a handle. Throws errc::closed when there is none any more.
+  static std::shared_ptr<runtime::Core> require(const Shell* shell);
+
+  mutable std::mutex mutex;
+  std::shared_ptr<runtime::Core> open;
+  // How the runtime ended, once it has: the errors of tasks that did not succeed, by position.
+  struct Ended {
+    int status;
+    std::string message;
+    errc code;
+  };
+  std::map<std::uint64_t, Ended> ended;
+  std::optional<Error> failure;  // the device was lost, or a task hung
+  bool closed = false;
+};
+
+// Memory that a Buffer names. Freed when the last task that names it has run.
+struct BufferState {
+  Shell* shell = nullptr;
+  std::unique_ptr<backend::Allocation> allocation;
+  std::size_t bytes = 0;
+  Memory memory = Memory::device;
+  std::atomic<std::uint64_t> used_until{0};  // one past the last task that names it
+
+  ~BufferState();
+};
+
+}  // namespace dwell::detail
+
+namespace dwell::runtime {
+
+// Everything an open runtime is made of. Held by its Runtime and, for the time of a call, by tickets and buffers in other threads.
+class Core {
+ public:
+  Core(Options options, detail::Shell* shell);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
+  std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
+  std::uint64_t enqueue_many(detail::OperatorState& op, const detail::Task* tasks, std::size_t count);
+
+  // Waits for the task at `position`, until `deadline` if there is one; false when that comes first. Throws the runtime's failure.
+  bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline);
+  // Waits until all tasks before `position` are complete.
+  void wait_before(std::uint64_t position);
+  // The error of a complete task, or nothing if it succeeded.
+  std::optional<Error> error_of(std::uint64_t position);
+
+  std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  void write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
+  void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
+  // Takes a buffer's memory over, which goes when the last task that names it has run.
+  void release(detail::BufferState& buffer);
+
+  void close(Close how);
+
+  SubmissionQueue& queue() { return *queue_; }
+  Keeper& keeper() { return *keeper_; }
+  Registry& registry() { return *registry_; }
+  RuntimeInfo info() const;
+
+ private:
+  void check_open() const;
+  void collect();
+  std::string describe(const std::vector<Keeper::Holder>& holders) const;
+  template <class Attempt>
+  auto when_there_is_room(Attempt&& attempt);
+
+  Options options_;
+  detail::Shell* shell_;
+  std::unique_ptr<backend::Backend> backend_;
+  backend::DeviceInfo device_;
+
+  std::unique_ptr<backend::Allocation> arena_;
+  std::unique_ptr<backend::Allocation> ring_;
+  std::unique_ptr<backend::Allocation> completions_;
+  std::unique_ptr<backend::Allocation> report_;
+  std::unique_ptr<backend::Allocation> blame_;
+
+  std::unique_ptr<SubmissionQueue> queue_;
+  std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Registry> registry_;
+
+  std::atomic<bool> closing_{false};
+  std::mutex memory_mutex_;
+  struct Retired {
+    std::uint64_t until;
+    std::unique_ptr<backend::Allocation> allocation;
+  };
+  std::vector<Retired> retired_;
+  std::set<detail::BufferState*> buffers_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,67 @@
+#include "runtime/devices.hpp"
+
+#include <charconv>
+#include <string>
+
+#include <dwell/error.hpp>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "jit/caching_compiler.hpp"
+#include "jit/host_compiler.hpp"
+#if DWELL_WITH_CUDA
+#include "backend/cuda/cuda_backend.hpp"
+#include "jit/cuda_compiler.hpp"
+#endif
+
+namespace dwell::runtime {
+
+namespace {
+
+jit::FileCache cache_for(const Options& options) {
+  return jit::FileCache::from_environment([warn = options.warn](const std::string& line) {
+    if (warn) warn(line);
+  });
+}
+
+Device open_cpu_device(const Options& options) {
+  return {backend::open_cpu(), std::make_unique<jit::CachingCompiler>(std::make_unique<jit::HostCompiler>(), cache_for(options))};
+}
+
+Device open_cuda_device([[maybe_unused]] const Options& options, [[maybe_unused]] int ordinal) {
+#if DWELL_WITH_CUDA
+  auto backend = backend::open_cuda(ordinal);
+  jit::CudaCompiler::Options settings;
+  settings.arch = backend->info().target;
+  settings.cache = cache_for(options);
+  auto compiler = std::make_unique<jit::CudaCompiler>(settings);
+  static_cast<void>(compiler->identity());  // opens NVRTC and nvJitLink, or says what is missing
+  return {std::move(backend), std::make_unique<jit::CachingCompiler>(std::move(compiler), settings.cache)};
+#else
+  throw Error(errc::device_unavailable, "this dwell was built without CUDA's headers and has no CUDA backend: run script/bootstrap and build again");
+#endif
+}
+
+}  // namespace
+
+Device open_device(const Options& options) {
+  const std::string& device = options.device;
+  if (device == "cpu") return open_cpu_device(options);
+  if (device == "auto") {
+    try {
+      return open_cuda_device(options, 0);
+    } catch (const Error& error) {
+      if (error.kind() != errc::device_unavailable && error.kind() != errc::compiler_unavailable) throw;
+      return open_cpu_device(options);
+    }
+  }
+  if (device == "cuda") return open_cuda_device(options, 0);
+  if (device.starts_with("cuda:")) {
+    int ordinal = -1;
+    const char* const end = device.data() + device.size();
+    const auto [rest, problem] = std::from_chars(device.data() + 5, end, ordinal);
+    if (problem == std::errc() && rest == end && ordinal >= 0) return open_cuda_device(options, ordinal);
+  }
+  throw Error(errc::invalid_argument, "there is no device '" + device + "': use \"auto\", \"cpu\", \"cuda:0\", \"cuda:1\", ...");
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,152 @@
+// What the small handles of the public interface do: tickets, buffers, operators.
+#include <dwell/buffer.hpp>
+#include <dwell/device/status.hpp>
+#include <dwell/operator.hpp>
+#include <dwell/ticket.hpp>
+
+#include "runtime/core.hpp"
+
+namespace dwell {
+
+namespace detail {
+
+std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {
+  if (shell == nullptr) throw Error(errc::closed, "the handle is empty: it names no runtime");
+  if (auto core = shell->core()) return core;
+  throw Error(errc::closed, "the runtime of this handle is closed");
+}
+
+BufferState::~BufferState() {
+  if (shell == nullptr) return;
+  const std::shared_ptr<runtime::Core> core = shell->core();
+  if (core) core->release(*this);
+}
+
+BufferBase::BufferBase(std::shared_ptr<BufferState> state) : state_(std::move(state)), address_(state_->allocation->device()) {}
+
+std::size_t BufferBase::bytes() const noexcept { return state_ ? state_->bytes : 0; }
+Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Memory::device; }
+
+namespace {
+
+std::shared_ptr<runtime::Core> core_of(const std::shared_ptr<BufferState>& state) {
+  if (!state) throw Error(errc::invalid_argument, "the buffer is empty: make one with Runtime::allocate");
+  return Shell::require(state->shell);
+}
+
+}  // namespace
+
+void BufferBase::write_bytes(std::size_t offset, const void* from, std::size_t bytes) {
+  core_of(state_)->write(*state_, offset, from, bytes);
+}
+
+void BufferBase::read_bytes(std::size_t offset, void* to, std::size_t bytes) const { core_of(state_)->read(*state_, offset, to, bytes); }
+
+void* BufferBase::host_bytes() const {
+  const auto core = core_of(state_);
+  void* const host = state_->allocation->host();
+  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");
+  return host;
+}
+
+void note_use(BufferState* buffer, std::uint64_t position) { buffer->used_until.store(position + 1, std::memory_order_release); }
+
+void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) {
+  throw Error(errc::invalid_argument, "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +
+                                          " do not lie in a buffer of " + std::to_string(size));
+}
+
+void throw_too_many_words() {
+  throw Error(errc::invalid_argument, "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
+}
+
+void throw_bad_groups(std::uint32_t count) {
+  throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups");
+}
+
+void require_signature(const OperatorBase& base, const Signature& signature) {
+  if (base.signature() == signature) return;
+  throw Error(errc::signature_mismatch, "operator '" + base.name() + "' takes " + base.signature().text() + ", its handle says " + signature.text());
+}
+
+namespace {
+
+OperatorState& require_operator(const std::shared_ptr<OperatorState>& state) {
+  if (!state) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
+  return *state;
+}
+
+}  // namespace
+
+const std::string& OperatorBase::name() const { return require_operator(state_).name; }
+const Signature& OperatorBase::signature() const { return require_operator(state_).signature; }
+std::uint32_t OperatorBase::versions() const { return require_operator(state_).versions.load(); }
+std::uint32_t OperatorBase::version() const { return require_operator(state_).current.load(); }
+
+void OperatorBase::redefine(const Source& source) {
+  OperatorState& state = require_operator(state_);
+  Shell::require(state.shell)->registry().redefine(state, source);
+}
+
+void OperatorBase::rollback() {
+  OperatorState& state = require_operator(state_);
+  Shell::require(state.shell)->registry().rollback(state);
+}
+
+}  // namespace detail
+
+namespace {
+
+// What became of a task whose runtime is gone: nothing is returned for success.
+std::optional<detail::Shell::Ended> ended(const detail::Shell& shell, std::uint64_t position) {
+  const std::lock_guard lock(shell.mutex);
+  if (shell.failure) return detail::Shell::Ended{dwell::status::lost, shell.failure->message(), shell.failure->kind()};
+  const auto at = shell.ended.find(position);
+  if (at == shell.ended.end()) return std::nullopt;
+  return at->second;
+}
+
+}  // namespace
+
+void Ticket::wait() const {
+  if (shell_ == nullptr) return;
+  if (const auto core = shell_->core()) {
+    core->wait(position_, std::nullopt);
+    if (const auto error = core->error_of(position_)) throw *error;
+    return;
+  }
+  if (const auto end = ended(*shell_, position_)) throw Error(end->code, end->message);
+}
+
+bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
+  if (shell_ == nullptr) return true;
+  if (const auto core = shell_->core()) {
+    if (!core->wait(position_, std::chrono::steady_clock::now() + timeout)) return false;
+    if (const auto error = core->error_of(position_)) throw *error;
+    return true;
+  }
+  if (const auto end = ended(*shell_, position_)) throw Error(end->code, end->message);
+  return true;
+}
+
+bool Ticket::done() const {
+  if (shell_ == nullptr) return true;
+  const auto core = shell_->core();
+  return !core || core->queue().done(position_) || core->keeper().failed();
+}
+
+int Ticket::status() const {
+  if (shell_ == nullptr) return dwell::status::ok;
+  if (const auto core = shell_->core()) {
+    try {
+      core->wait(position_, std::nullopt);
+    } catch (const Error& error) {
+      return error.kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
+    }
+    return core->queue().result(position_).status;
+  }
+  const auto end = ended(*shell_, position_);
+  return end ? end->status : dwell::status::ok;
+}
+
+}  // namespace dwell

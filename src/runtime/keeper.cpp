@@ -1,0 +1,232 @@
+#include "runtime/keeper.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+namespace dwell::runtime {
+
+namespace {
+
+constexpr std::uint32_t kMostCrew = 32;
+
+std::uint32_t ticks(std::chrono::nanoseconds time) {
+  const auto count = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)) >> device::kTickShift;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, 0x7FFFFFFF));
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe)
+    : backend_(backend), queue_(queue), settings_(settings), describe_(std::move(describe)) {
+  thread_ = std::thread([this] { watch(); });
+}
+
+Keeper::~Keeper() {
+  if (!failed()) {
+    try {
+      hold();
+    } catch (const Error&) {
+      // The device is lost: there is nothing left to hold.
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Keeper::note_end() {
+  if (running_ && left() == epoch_.load(std::memory_order_relaxed)) {
+    running_ = false;
+    changed_.notify_all();
+  }
+}
+
+void Keeper::start_if_needed(bool work_known) {
+  if (running_ || holds_ != 0 || stop_ || failed() || program_ == nullptr) return;
+  const auto now = Clock::now();
+  const std::uint64_t tail = queue_.tail();
+  if (tail != tail_at_start_) active_until_ = now + settings_.idle_time;
+  // With nothing to do, a lease follows only on one that ran its full time while Options::idle is longer still.
+  const bool lingers = now - started_at_ >= settings_.lease_time && now < active_until_;
+  if (!work_known && queue_.reap() && !lingers) return;
+  tail_at_start_ = tail;
+  started_at_ = now;
+  device::Lease lease = settings_.lease;
+  const std::uint32_t most = program_->max_workers(lease.scratch_bytes);
+  lease.workers = std::min(settings_.workers, most);
+  if (lease.workers == 0) {
+    fail(errc::device_lost, "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
+    return;
+  }
+  lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, kMostCrew);
+  lease.epoch = epoch_.load(std::memory_order_relaxed) + 1;
+  lease.lease_ticks = ticks(settings_.lease_time);
+  lease.idle_ticks = ticks(std::min(settings_.idle_time, settings_.lease_time * 1000));
+  try {
+    backend_.start(*program_, lease);
+  } catch (const Error& error) {
+    fail(error.kind(), error.message() + describe_(holders()));
+    return;
+  }
+  running_ = true;
+  workers_.store(lease.workers, std::memory_order_relaxed);
+  crew_.store(lease.crew, std::memory_order_relaxed);
+  leases_.fetch_add(1, std::memory_order_relaxed);
+  epoch_.store(lease.epoch, std::memory_order_relaxed);
+  asleep_.store(false, std::memory_order_relaxed);
+  changed_.notify_all();
+}
+
+void Keeper::wake() {
+  const std::lock_guard lock(mutex_);
+  note_end();
+  start_if_needed(true);
+}
+
+void Keeper::hold() {
+  std::unique_lock lock(mutex_);
+  ++holds_;
+  note_end();
+  if (running_) {
+    const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+    lock.unlock();
+    queue_.try_close_lease(epoch);
+    // Parking takes microseconds unless a task runs long; then the keeper's thread sees the end.
+    const auto until = Clock::now() + std::chrono::microseconds(200);
+    while (left() != epoch && Clock::now() < until) relax();
+    lock.lock();
+    note_end();
+    changed_.wait(lock, [this] { return !running_ || failed(); });
+  }
+  asleep_.store(true, std::memory_order_relaxed);
+  if (failed()) throw failure();
+  backend_.finish();
+}
+
+void Keeper::resume() {
+  const std::lock_guard lock(mutex_);
+  if (holds_ == 0) throw Error(errc::invalid_argument, "resume without park");
+  if (--holds_ == 0) start_if_needed(false);
+}
+
+void Keeper::install(std::unique_ptr<backend::Program> program) {
+  const std::lock_guard lock(mutex_);
+  program_ = std::move(program);
+}
+
+void Keeper::watch() {
+  // Sleeps until shortly before a lease must end; the usual slack of 50 us would be most of the gap between two leases.
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!running_ || failed()) {
+      changed_.wait(lock);
+      continue;
+    }
+    const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+    lock.unlock();
+    const bool ended = wait_for_end(epoch, Clock::now());
+    lock.lock();
+    if (!ended) continue;
+    note_end();
+    if (running_) continue;  // a submitter was faster: this is the next lease already
+    start_if_needed(false);
+    if (running_) continue;
+    asleep_.store(true, std::memory_order_relaxed);
+    membarrier();
+    // Any task whose submitter has not seen `asleep_` is visible now.
+    start_if_needed(!queue_.reap());
+  }
+}
+
+bool Keeper::wait_for_end(std::uint32_t epoch, Clock::time_point started) {
+  // A busy lease ends at its time: look closely only around then, and rarely before and after.
+  const auto busy_end = started + settings_.lease_time;
+  for (;;) {
+    const auto now = Clock::now();
+    if (left() == epoch) return true;
+    if (epoch_.load(std::memory_order_relaxed) != epoch) return true;
+    if (now < busy_end - std::chrono::microseconds(120)) {
+      const auto nap = std::min<Clock::duration>(busy_end - std::chrono::microseconds(120) - now, std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(nap);
+    } else if (now < busy_end + std::chrono::microseconds(300)) {
+      for (int i = 0; i < 64 && left() != epoch; ++i) relax();
+      continue;
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    if (now >= next_look_) {
+      next_look_ = now + std::chrono::milliseconds(5);
+      if (overstayed(now)) return false;
+    }
+  }
+}
+
+bool Keeper::overstayed(Clock::time_point now) {
+  const std::string fault = backend_.fault();
+  if (!fault.empty()) {
+    fail(errc::device_lost, "the device failed: " + fault + describe_(holders()));
+    return true;
+  }
+  if (settings_.task_timeout.count() == 0) return false;
+  const std::vector<Holder> now_held = holders();
+  sightings_.resize(workers());
+  std::vector<Holder> late;
+  for (const Holder& holder : now_held) {
+    if (holder.worker >= sightings_.size()) continue;
+    Sighting& sighting = sightings_[holder.worker];
+    if (sighting.since == Clock::time_point{} || sighting.word != holder.position)
+      sighting = Sighting{holder.position, now};
+    else if (now - sighting.since > settings_.task_timeout)
+      late.push_back(holder);
+  }
+  if (late.empty()) return false;
+  backend_.abandon();
+  fail(errc::task_timeout,
+       "a task has run for more than " +
+           std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
+           " ms (Options::task_timeout)" + describe_(late));
+  return true;
+}
+
+std::vector<Keeper::Holder> Keeper::holders() const {
+  std::vector<Holder> all;
+  const std::uint64_t tail = queue_.tail();
+  for (std::uint32_t worker = 0; worker < workers(); ++worker) {
+    const std::uint64_t word = device::load<device::Order::relaxed, device::Scope::system>(&settings_.blame[worker].word);
+    if (word == 0) continue;
+    // The blame holds 32 bits of the position: it is the last one at or before the tail that ends in them.
+    const std::uint64_t position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
+    if (position >= tail || queue_.done(position)) continue;
+    all.push_back(Holder{worker, position, static_cast<std::uint32_t>(word >> 32U) & 0xFFFFU});
+  }
+  return all;
+}
+
+void Keeper::fail(errc code, const std::string& what) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_code_ != errc::ok) return;
+    failure_code_ = code;
+    failure_text_ = what;
+  }
+  failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+Error Keeper::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return Error(failure_code_, failure_text_);
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,128 @@
+// Who starts leases, and who notices that one has ended.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dwell/error.hpp>
+
+#include "backend/backend.hpp"
+#include "runtime/submission_queue.hpp"
+
+namespace dwell::runtime {
+
+// The keeper: starts a lease when there is work, starts the next when one has ended and work is left, and lets the device rest
+// otherwise. A lease is started by whoever first sees the need: a submitter that finds the loop gone, or the keeper's own thread.
+//
+// Handshake with submitters (modelled in tests/model/park.pml): a submitter stores its slot and then looks whether the loop is gone,
+// with only a compiler fence between. The keeper says that it is gone, calls membarrier, and then looks at the ring once more. So
+// either the keeper sees the slot, or the submitter sees that the loop is gone.
+class Keeper {
+ public:
+  struct Settings {
+    device::Lease lease;                // all but workers, crew, epoch and times
+    const device::LeaseReport* report = nullptr;  // lease.report and lease.blame as the host sees them
+    const device::Blame* blame = nullptr;
+    std::chrono::nanoseconds lease_time;
+    std::chrono::nanoseconds idle_time;
+    std::chrono::nanoseconds task_timeout;
+    std::uint32_t workers = 0;          // wanted
+  };
+
+  // What is known about the worker that holds a task.
+  struct Holder {
+    std::uint32_t worker;
+    std::uint64_t position;
+    std::uint32_t entry;
+  };
+  // Turns holders of tasks into a sentence that names operators.
+  using Describe = std::function<std::string(const std::vector<Holder>&)>;
+
+  Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
+  // Ends the lease; nothing may be in flight any more, or it is lost.
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  // Called by submitters behind their last slot store. Costs two loads while the loop is on the device.
+  void submitted() {
+    frequent_fence();
+    if (asleep_.load(std::memory_order_relaxed) || left() == epoch_.load(std::memory_order_relaxed)) wake();
+  }
+
+  // Takes the loop off the device until resume. Counts. Returns when the device is rid of it.
+  void hold();
+  void resume();
+
+  // While held: takes the program that later leases run. The one before is destroyed.
+  void install(std::unique_ptr<backend::Program> program);
+
+  // Whether the device has failed, and the error that says how.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  Error failure() const;
+
+  std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
+  std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
+  std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::uint32_t left() const {
+    return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left);
+  }
+  void wake();
+  void watch();
+  bool wait_for_end(std::uint32_t epoch, Clock::time_point started);
+  bool overstayed(Clock::time_point now);
+  std::vector<Holder> holders() const;
+  void fail(errc code, const std::string& what);
+
+  // The following need mutex_.
+  void start_if_needed(bool work_known);
+  void note_end();
+
+  backend::Backend& backend_;
+  SubmissionQueue& queue_;
+  Settings settings_;
+  Describe describe_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool running_ = false;        // a lease has been started and its end has not been noted
+  bool stop_ = false;
+  unsigned holds_ = 0;
+  std::unique_ptr<backend::Program> program_;
+  std::uint64_t tail_at_start_ = 0;
+  Clock::time_point started_at_{};
+  Clock::time_point active_until_{};  // when idle_time is over, as far as the keeper knows
+
+  std::atomic<bool> asleep_{true};
+  std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<std::uint32_t> workers_{0};
+  std::atomic<std::uint32_t> crew_{0};
+  std::atomic<std::uint64_t> leases_{0};
+  std::atomic<bool> failed_{false};
+  mutable std::mutex failure_mutex_;
+  errc failure_code_ = errc::ok;
+  std::string failure_text_;
+
+  struct Sighting {
+    std::uint64_t word = 0;
+    Clock::time_point since{};
+  };
+  std::vector<Sighting> sightings_;  // of the keeper's thread
+  Clock::time_point next_look_{};
+
+  std::thread thread_;
+};
+
+}  // namespace dwell::runtime

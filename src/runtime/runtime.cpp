@@ -1,0 +1,115 @@
+#include <dwell/runtime.hpp>
+
+#include "runtime/core.hpp"
+
+namespace dwell {
+
+namespace {
+
+std::string text_of_list(const Parameter* given, std::uint32_t count) {
+  return Signature(std::vector<Parameter>(given, given + count)).text();
+}
+
+}  // namespace
+
+Runtime::Runtime(Options options) {
+  auto shell = std::make_unique<detail::Shell>();
+  auto core = std::make_shared<runtime::Core>(std::move(options), shell.get());
+  shell->open = std::move(core);
+  shell_ = shell.release();  // tickets may outlive us: never freed
+}
+
+Runtime::~Runtime() {
+  try {
+    close();
+  } catch (const Error&) {
+    // Whoever waits for the lost tasks is told by their tickets.
+  }
+}
+
+Runtime::Runtime(Runtime&& other) noexcept : shell_(std::exchange(other.shell_, nullptr)) {}
+
+Runtime& Runtime::operator=(Runtime&& other) noexcept {
+  if (this != &other) {
+    Runtime old(std::move(*this));
+    shell_ = std::exchange(other.shell_, nullptr);
+  }
+  return *this;
+}
+
+Operator<> Runtime::define(std::string_view name, const Source& source) {
+  return Operator<>(detail::Shell::require(shell_)->registry().define(std::string(name), source));
+}
+
+void Runtime::check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const {
+  if (op.state() == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
+  const std::vector<Parameter>& declared = op.signature().parameters();
+  std::uint32_t fit = 0;
+  while (fit < count && fit < declared.size() && detail::accepts(declared[fit], given[fit])) ++fit;
+  if (fit == count && fit == declared.size()) return;
+  std::string why;
+  if (count != declared.size())
+    why = std::to_string(declared.size()) + " arguments are needed, " + std::to_string(count) + " were given";
+  else
+    why = "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
+  throw Error(errc::signature_mismatch, "operator '" + op.name() + "' takes " + op.signature().text() + ", not " + text_of_list(given, count) +
+                                            ": " + why);
+}
+
+std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, std::size_t element, Memory memory) {
+  return detail::Shell::require(shell_)->allocate(count, element, memory);
+}
+
+namespace {
+
+// The core of a runtime that its own caller keeps open.
+runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
+  if (op == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
+  if (shell == nullptr || shell->open == nullptr) throw Error(errc::closed, "the runtime is closed");
+  if (op->shell != shell) throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
+  return *shell->open;
+}
+
+void check_buffers(const detail::Shell* shell, const detail::Task& task) {
+  for (std::uint32_t i = 0; i < task.buffers; ++i) {
+    if (task.buffer[i] == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty");
+    if (task.buffer[i]->shell != shell) throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
+  }
+}
+
+}  // namespace
+
+std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task& task) {
+  runtime::Core& core = core_of(shell_, op);
+  check_buffers(shell_, task);
+  return core.enqueue(*op, task);
+}
+
+std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
+  runtime::Core& core = core_of(shell_, op);
+  check_buffers(shell_, task);
+  return core.try_enqueue(*op, task);
+}
+
+std::uint64_t Runtime::enqueue_many(detail::OperatorState* op, const detail::Task* tasks, std::size_t count) {
+  runtime::Core& core = core_of(shell_, op);
+  for (std::size_t i = 0; i < count; ++i) check_buffers(shell_, tasks[i]);
+  return core.enqueue_many(*op, tasks, count);
+}
+
+void Runtime::wait_all() {
+  const auto core = detail::Shell::require(shell_);
+  core->wait_before(core->queue().tail());
+}
+
+void Runtime::park() { detail::Shell::require(shell_)->keeper().hold(); }
+void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
+
+void Runtime::close(Close how) {
+  if (shell_ == nullptr) return;
+  if (const auto core = shell_->core()) core->close(how);
+}
+
+RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
+
+}  // namespace dwell

@@ -1,0 +1,98 @@
+// The host's side of the ring: positions, slots, credit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <dwell/task.hpp>
+
+#include "device/ring.hpp"
+#include "runtime/submit_lock.hpp"
+
+namespace dwell::runtime {
+
+// Where a task stands that ended with anything but success.
+struct Failure {
+  std::int32_t status = 0;
+  std::uint32_t entry = 0;  // what it ran
+};
+
+// Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
+//
+// Invariants: positions [reaped, tail) are in flight and fewer than the capacity; completion entries are reaped in order, and the entry
+// at a position is overwritten only after it has been reaped. Positions that hold no task of their own (continuation slots, padding at
+// a window's end, close requests) have their completion entry stored here, by the host.
+class SubmissionQueue {
+ public:
+  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first);
+
+  // Places a task that runs the entry in `alias` as it is at this moment. Empty when the ring is full.
+  std::optional<std::uint64_t> try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task);
+
+  // Places the first tasks of `tasks`, as many as there is room for; returns how many, and the position of the last.
+  std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint64_t* last);
+
+  // Asks the lease of this epoch to end as soon as the fetch crew comes to it. False when the ring is full.
+  bool try_close_lease(std::uint32_t epoch);
+
+  // Changes an alias such that every task before `tail()` as returned ran the old entry and every later one runs the new.
+  std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t entry);
+
+  bool done(std::uint64_t position) const;
+  // The status of a task that is done.
+  Failure result(std::uint64_t position);
+
+  // The tasks known to have failed, oldest first; of very many only the latest.
+  std::vector<std::uint64_t> failed_positions();
+
+  // One past the last position given out, and one past the last of the unbroken run of completed ones.
+  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
+  std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
+  std::uint64_t submitted() const { return submitted_.load(std::memory_order_relaxed); }
+
+  // Reads completion entries in order as far as they are there. True when nothing is in flight.
+  bool reap();
+
+  // Completes everything in flight with `status`. The device no longer writes.
+  void complete_all(std::int32_t status);
+
+  // What the task in flight at this position runs. Only meaningful while it is in flight.
+  std::uint32_t entry_at(std::uint64_t position) const;
+
+  std::uint32_t capacity() const { return 1U << shift_; }
+
+ private:
+  std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
+  std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
+  device::Completion completion(std::uint64_t position) const;
+  void complete_here(std::uint64_t position, std::int32_t status);
+
+  // Fills a task's slots, the first quad last. Outside the lock: the places are the caller's alone.
+  void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
+
+  // The following run under the lock.
+  std::optional<std::uint64_t> reserve(std::uint32_t slots);
+  void reap_locked();
+  device::Header head(std::uint64_t position, std::uint32_t slots, std::uint32_t entry, const detail::Task& task);
+  void skip(std::uint64_t position, std::uint32_t slots, std::uint32_t flags, std::uint32_t back);
+
+  device::Slot* ring_;
+  device::Completion* completions_;
+  std::uint32_t shift_;
+
+  SubmitLock lock_;
+  std::atomic<std::uint64_t> tail_;
+  std::atomic<std::uint64_t> submitted_{0};
+  std::uint64_t last_head_;        // position of the task before, for links
+  bool last_tracked_ = false;
+  bool track_ = false;             // links are in use: tasks leave word on the device when they complete
+  std::uint32_t epoch_ = 0;        // drains so far
+  std::map<std::uint64_t, Failure> failures_;
+  alignas(64) std::atomic<std::uint64_t> reaped_;
+};
+
+}  // namespace dwell::runtime

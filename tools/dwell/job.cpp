@@ -1,0 +1,322 @@
+#include "job.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include <toml++/toml.h>
+
+namespace dwell::tool {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// "a, b and c"
+template <class List>
+std::string enumerate(const List& names) {
+  std::string text;
+  std::size_t left = std::size(names);
+  for (const auto& name : names) {
+    text += name;
+    --left;
+    if (left > 0) text += left == 1 ? " and " : ", ";
+  }
+  return text.empty() ? "none" : text;
+}
+
+template <class Named>
+std::string names_of(const std::vector<Named>& list) {
+  std::vector<std::string> names;
+  for (const Named& one : list) names.push_back(one.name);
+  return enumerate(names);
+}
+
+// A table of the job with the name that messages give it. Every key is asked for once; what is then left is a mistake.
+class Table {
+ public:
+  Table(const toml::table& table, std::string name, const fs::path& file) : table_(table), name_(std::move(name)), file_(file) {}
+
+  const std::string& name() const { return name_; }
+  Place place() const { return at(table_.source()); }
+  Place place(std::string_view key) const {
+    const toml::node* const node = table_.get(key);
+    return node == nullptr ? place() : at(node->source());
+  }
+  Place at(const toml::source_region& region) const { return {file_, region.begin.line}; }
+
+  void allow(std::initializer_list<std::string_view> known) const {
+    const toml::key* first = nullptr;
+    for (const auto& [key, value] : table_) {
+      if (std::find(known.begin(), known.end(), key.str()) != known.end()) continue;
+      if (first == nullptr || key.source().begin.line < first->source().begin.line) first = &key;
+    }
+    if (first == nullptr) return;
+    throw failure_at(at(first->source()), "unknown key '" + std::string(first->str()) + "' in " + name_ + "; known are " + enumerate(known));
+  }
+
+  bool has(std::string_view key) const { return table_.contains(key); }
+
+  std::optional<std::string> string(std::string_view key) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return std::nullopt;
+    if (!node->is_string()) wrong(key, *node, "a string");
+    std::string value = node->ref<std::string>();
+    if (value.empty()) throw failure_at(at(node->source()), "'" + std::string(key) + "' in " + name_ + " is empty");
+    return value;
+  }
+  std::string required_string(std::string_view key) const {
+    std::optional<std::string> value = string(key);
+    if (!value) throw failure_at(place(), name_ + " has no '" + std::string(key) + "'");
+    return *value;
+  }
+  // A path relative to the job.
+  fs::path required_path(std::string_view key) const { return file_.parent_path() / required_string(key); }
+
+  std::optional<std::uint64_t> integer(std::string_view key, std::uint64_t least, std::uint64_t most) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return std::nullopt;
+    if (!node->is_integer()) wrong(key, *node, "an integer");
+    const std::int64_t value = node->ref<std::int64_t>();
+    if (value < 0 || static_cast<std::uint64_t>(value) < least || static_cast<std::uint64_t>(value) > most) {
+      throw failure_at(at(node->source()), "'" + std::string(key) + "' in " + name_ + " is " + std::to_string(value) + ", and must lie between " +
+                                               std::to_string(least) + " and " + std::to_string(most));
+    }
+    return static_cast<std::uint64_t>(value);
+  }
+  bool boolean(std::string_view key) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return false;
+    if (!node->is_boolean()) wrong(key, *node, "true or false");
+    return node->ref<bool>();
+  }
+  const toml::array* array(std::string_view key) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return nullptr;
+    if (!node->is_array()) wrong(key, *node, "an array");
+    return node->as_array();
+  }
+  // The entries in the order of the file.
+  struct Entry {
+    std::string key;
+    const toml::node* node;
+    Place place;
+  };
+  std::vector<Entry> entries() const {
+    std::vector<Entry> list;
+    for (const auto& [key, value] : table_) list.push_back({std::string(key.str()), &value, at(key.source())});
+    std::stable_sort(list.begin(), list.end(), [](const Entry& a, const Entry& b) { return a.place.line < b.place.line; });
+    return list;
+  }
+  std::optional<Table> table(std::string_view key) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return std::nullopt;
+    if (!node->is_table()) wrong(key, *node, "a table");
+    return Table(*node->as_table(), std::string(key), file_);
+  }
+  Table table(const Entry& entry, const std::string& what) const {
+    if (!entry.node->is_table()) throw failure_at(entry.place, what + " " + entry.key + " must be a table");
+    return {*entry.node->as_table(), what + " " + entry.key, file_};
+  }
+  Table element(const toml::node& node, const std::string& name) const {
+    if (!node.is_table()) throw failure_at(at(node.source()), name + " must be a table");
+    return {*node.as_table(), name, file_};
+  }
+
+ private:
+  [[noreturn]] void wrong(std::string_view key, const toml::node& node, const char* wanted) const {
+    throw failure_at(at(node.source()), "'" + std::string(key) + "' in " + name_ + " must be " + wanted);
+  }
+
+  const toml::table& table_;
+  std::string name_;
+  const fs::path& file_;
+};
+
+template <class Named>
+std::size_t find_named(const std::vector<Named>& list, const std::string& name, const char* what, const Place& place) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name == name) return i;
+  }
+  throw failure_at(place, std::string("there is no ") + what + " '" + name + "'; the job has " + names_of(list));
+}
+
+std::vector<JobOperator> parse_operators(const Table& root) {
+  std::vector<JobOperator> list;
+  const std::optional<Table> operators = root.table("operators");
+  if (!operators) return list;
+  for (const Table::Entry& entry : operators->entries()) {
+    const Table table = operators->table(entry, "operator");
+    table.allow({"source"});
+    list.push_back({entry.key, table.required_path("source"), table.place("source")});
+  }
+  return list;
+}
+
+Shape parse_shape(const Table& table, const toml::array& extents) {
+  Shape shape;
+  for (const toml::node& extent : extents) {
+    if (!extent.is_integer() || extent.ref<std::int64_t>() < 0) {
+      throw failure_at(table.at(extent.source()), "'shape' in " + table.name() + " must hold integers from 0 on");
+    }
+    shape.push_back(static_cast<std::uint64_t>(extent.ref<std::int64_t>()));
+  }
+  try {
+    element_count(shape, sizeof(double));
+  } catch (const std::invalid_argument& problem) {
+    throw failure_at(table.place("shape"), table.name() + ": " + problem.what());
+  }
+  return shape;
+}
+
+std::vector<JobArray> parse_arrays(const Table& root) {
+  std::vector<JobArray> list;
+  const std::optional<Table> arrays = root.table("arrays");
+  if (!arrays) return list;
+  const std::vector<Table::Entry> entries = arrays->entries();
+  for (const Table::Entry& entry : entries) {
+    const Table table = arrays->table(entry, "array");
+    table.allow({"file", "like", "shape", "dtype"});
+    JobArray array;
+    array.name = entry.key;
+    array.place = entry.place;
+    if (table.has("file")) array.file = table.required_path("file");
+    if (const toml::array* const shape = table.array("shape")) array.shape = parse_shape(table, *shape);
+    if (const std::optional<std::string> type = table.string("dtype")) {
+      array.type = element_type_named(*type);
+      if (!array.type) throw failure_at(table.place("dtype"), "dtype '" + *type + "' is not known; known are " + element_type_names());
+    }
+    if (table.has("like") && (table.has("file") || table.has("shape"))) {
+      throw failure_at(table.place("like"), table.name() + " has 'like' beside 'file' or 'shape'; only one can say how large it is");
+    }
+    if (!table.has("file") && !table.has("like") && !(table.has("shape") && table.has("dtype"))) {
+      throw failure_at(array.place, table.name() + " needs 'file', or 'like', or 'shape' and 'dtype'");
+    }
+    list.push_back(std::move(array));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Table table = arrays->table(entries[i], "array");
+    if (const std::optional<std::string> like = table.string("like")) list[i].like = find_named(list, *like, "array", table.place("like"));
+  }
+  for (const JobArray& array : list) {
+    std::size_t steps = 0;
+    for (const JobArray* at = &array; at->like; at = &list[*at->like]) {
+      if (++steps > list.size()) throw failure_at(array.place, "array " + array.name + " is like itself, by way of 'like'");
+    }
+  }
+  return list;
+}
+
+JobArgument parse_argument(const Table& table, const toml::node& node, const std::vector<JobArray>& arrays) {
+  const Place place = table.at(node.source());
+  if (const auto* const name = node.as_string()) return {ArrayIndex{find_named(arrays, name->get(), "array", place)}, place};
+  if (const auto* const flag = node.as_boolean()) return {Number(flag->get()), place};
+  if (const auto* const integer = node.as_integer()) return {Number(integer->get()), place};
+  if (const auto* const number = node.as_floating_point()) return {Number(number->get()), place};
+  throw failure_at(place, "'args' in " + table.name() + " may hold numbers, true, false, and names of arrays");
+}
+
+std::vector<JobTask> parse_tasks(const Table& root, const Job& job) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // so that no sum of repeats can overflow
+  const toml::array* const tasks = root.array("tasks");
+  if (tasks == nullptr || tasks->empty()) throw failure_at({job.file, 1}, "the job is empty: it has no [[tasks]]");
+  std::vector<JobTask> list;
+  for (const toml::node& node : *tasks) {
+    const Table table = root.element(node, "task " + std::to_string(list.size() + 1));
+    table.allow({"operator", "args", "groups", "repeat", "link", "drain"});
+    JobTask task;
+    task.place = table.place();
+    task.operator_index = find_named(job.operators, table.required_string("operator"), "operator", table.place("operator"));
+    if (const toml::array* const arguments = table.array("args")) {
+      for (const toml::node& argument : *arguments) task.arguments.push_back(parse_argument(table, argument, job.arrays));
+    }
+    task.groups = static_cast<std::uint32_t>(table.integer("groups", 1, 65535).value_or(1));
+    task.repeat = table.integer("repeat", 1, kMost).value_or(1);
+    task.link = table.boolean("link");
+    task.drain = table.boolean("drain");
+    list.push_back(std::move(task));
+  }
+  return list;
+}
+
+std::optional<JobSwap> parse_swap(const Table& root, const Job& job) {
+  const std::optional<Table> table = root.table("swap");
+  if (!table) return std::nullopt;
+  table->allow({"operator", "source", "after"});
+  JobSwap swap;
+  swap.operator_index = find_named(job.operators, table->required_string("operator"), "operator", table->place("operator"));
+  swap.source = table->required_path("source");
+  swap.place = table->place("source");
+  if (!table->has("after")) throw failure_at(table->place(), "swap has no 'after'");
+  const std::uint64_t total = job.total_tasks();
+  swap.after = *table->integer("after", 0, std::numeric_limits<std::int64_t>::max());
+  if (swap.after >= total) {
+    throw failure_at(table->place("after"), "the swap comes after " + std::to_string(swap.after) + " tasks, and the job has only " + std::to_string(total));
+  }
+  return swap;
+}
+
+std::vector<JobOutput> parse_outputs(const Table& root, const Job& job) {
+  std::vector<JobOutput> list;
+  const std::optional<Table> outputs = root.table("outputs");
+  if (!outputs) return list;
+  for (const Table::Entry& entry : outputs->entries()) {
+    JobOutput output;
+    output.array_index = find_named(job.arrays, entry.key, "array", entry.place);
+    output.file = outputs->required_path(entry.key);
+    output.place = entry.place;
+    for (const JobOutput& other : list) {
+      if (other.file.lexically_normal() == output.file.lexically_normal()) {
+        throw failure_at(entry.place, "two outputs go to " + output.file.string());
+      }
+    }
+    list.push_back(std::move(output));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::uint64_t Job::total_tasks() const {
+  std::uint64_t total = 0;
+  for (const JobTask& task : tasks) total += task.repeat;
+  return total;
+}
+
+Job parse_job(std::string_view text, const fs::path& file) {
+  toml::table document;
+  try {
+    document = toml::parse(text, file.string());
+  } catch (const toml::parse_error& problem) {
+    throw failure_at({file, problem.source().begin.line}, std::string(problem.description()));
+  }
+  const Table root(document, "the job", file);
+  root.allow({"operators", "arrays", "tasks", "swap", "outputs"});
+  Job job;
+  job.file = file;
+  job.operators = parse_operators(root);
+  job.arrays = parse_arrays(root);
+  job.tasks = parse_tasks(root, job);
+  job.swap = parse_swap(root, job);
+  job.outputs = parse_outputs(root, job);
+  return job;
+}
+
+std::string read_text(const fs::path& file, const Place& place) {
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw failure_at(place, file.string() + " is a folder");
+  errno = 0;
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  if (stream) text << stream.rdbuf();
+  // An empty file makes operator<< fail, though nothing went wrong.
+  if (!stream || stream.bad()) throw failure_at(place, "cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  return std::move(text).str();
+}
+
+}  // namespace dwell::tool

@@ -1,0 +1,43 @@
+// NumPy's array files, format versions 1.0, 2.0 and 3.0.
+// Source of the format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "element_type.hpp"
+
+namespace dwell::tool {
+
+using Shape = std::vector<std::uint64_t>;
+
+// As Python writes it: "(3, 4)", "(5,)", "()".
+std::string text_of(const Shape& shape);
+// The number of elements. Throws std::invalid_argument when so many of `element_bytes` each cannot exist.
+std::uint64_t element_count(const Shape& shape, std::size_t element_bytes);
+
+// What stands before the data. All arrays are in C order.
+struct NpyHeader {
+  ElementType type = ElementType::f32;
+  Shape shape;
+  std::uint64_t data_offset = 0;  // bytes from the start of the file
+
+  std::uint64_t data_bytes() const { return element_count(shape, bytes_of(type)) * bytes_of(type); }
+};
+
+// Reads the header of `file` and checks that the data behind it is of the size that the header promises. Throws std::runtime_error that
+// says what is wrong and what to do; the message does not name the file.
+NpyHeader read_npy_header(const std::filesystem::path& file);
+
+// Reads the data that `header` describes to `data`, which has data_bytes(). Throws std::runtime_error.
+void read_npy_data(const std::filesystem::path& file, const NpyHeader& header, std::span<std::byte> data);
+
+// Writes a whole file, format 1.0. The stream's state tells whether it worked.
+void write_npy(std::ostream& to, ElementType type, const Shape& shape, std::span<const std::byte> data);
+
+}  // namespace dwell::tool
