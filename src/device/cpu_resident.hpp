@@ -26,6 +26,7 @@ class CpuWorker {
 
   // Serves until all workers leave the lease.
   void serve() {
+    u32 quiet = 0;
     for (u32 round = 1;; ++round) {
       const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
       if (gate::closing(gate_word)) {
@@ -39,7 +40,7 @@ class CpuWorker {
         run_taken(task);
         ran_ = true;
       } else if (taken == Taken::nothing) {
-        pause();
+        relax(quiet++);
       }
       if ((round & (taken == Taken::nothing ? 15U : 255U)) == 0 || taken == Taken::blocked) tick();
     }
@@ -61,7 +62,7 @@ class CpuWorker {
   Taken take(TaskQuads* task) {
     u32 place = 0;
     if (ready_queue::try_claim(lease_, &place)) {
-      while (!ready_queue::poll(lease_, place, task)) pause();
+      for (u32 round = 0; !ready_queue::poll(lease_, place, task);) relax(round++);
       const u32 slots = task->quad[0].word[1] & 0xFU;
       if (slots > 1) load_held(lease_, task, task->quad[0].word[2], 1, slots);
       return Taken::run;

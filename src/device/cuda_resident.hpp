@@ -13,7 +13,7 @@ DWELL_DEVICE Entry entry_of(const Lease&, u32 opcode) { return dwell_entries[opc
 }  // namespace dwell::device
 
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
-extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads, 6) dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
+extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads) dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
   using namespace dwell;
   using namespace dwell::device;
   __shared__ Worker worker;

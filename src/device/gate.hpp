@@ -71,7 +71,7 @@ DWELL_DEVICE Passage pass(const Lease& lease) {
   const u32 before = fetch_add<Order::acq_rel>(at, 1U);
   if ((before & kArrivedMask) + 1 == lease.workers) return Passage::leave_last;
   const u32 start = now_ticks();
-  for (;;) {
+  for (u32 round = 0;; ++round) {
     const u32 value = load<Order::acquire, Scope::device>(at);
     if (attempt(value) != attempt(before)) return Passage::stay;
     if ((value & kArrivedMask) == lease.workers) return Passage::leave;
@@ -79,7 +79,7 @@ DWELL_DEVICE Passage pass(const Lease& lease) {
       const u32 open = (value & ~(kArrivedMask | kClosing)) + kAttempt;
       if (compare_exchange<Order::acq_rel>(at, value, open) == value) return Passage::stay;
     }
-    pause();
+    relax(round);
   }
 }
 

@@ -88,8 +88,9 @@ TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
 
 TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
   make().compile(unit_);
-  for (const auto change : {+[](Unit& unit) { unit.text += " "; }, +[](Unit& unit) { unit.file += "x"; }, +[](Unit& unit) { unit.line = 2; },
-                            +[](Unit& unit) { unit.symbol += "x"; }, +[](Unit& unit) { unit.name += "x"; }}) {
+  for (const auto change :
+       {+[](Unit& unit) { unit.text += " "; }, +[](Unit& unit) { unit.file += "x"; }, +[](Unit& unit) { unit.line = 2; },
+        +[](Unit& unit) { unit.symbol += "x"; }, +[](Unit& unit) { unit.name += "x"; }}) {
     Unit other = unit_;
     change(other);
     const int before = calls_.compiles;

@@ -36,9 +36,9 @@ struct Object {
 
 // What the linked program takes of a worker, read from the image. All zero on the CPU.
 struct Resources {
-  std::uint32_t registers = 0;      // a thread
-  std::uint32_t stack_bytes = 0;    // a thread
-  std::uint32_t shared_bytes = 0;   // a worker, static
+  std::uint32_t registers = 0;     // a thread
+  std::uint32_t stack_bytes = 0;   // a thread
+  std::uint32_t shared_bytes = 0;  // a worker, static
 };
 
 // A linked program: the loop, every entry of the table, and what it needs. Self-contained bytes that a backend loads.

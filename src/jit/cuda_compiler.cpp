@@ -34,15 +34,15 @@ void check_tools(const std::string& arch) {
   const Nvrtc& compiler = Nvrtc::get();
   const NvJitLink& linker = NvJitLink::get();
   if (linker.version() < compiler.version()) {
-    throw Error(errc::compiler_unavailable, "nvJitLink " + linker.version().text() + " (" + linker.file().string() + ") is older than NVRTC " +
-                                                compiler.version().text() + " (" + compiler.file().string() +
+    throw Error(errc::compiler_unavailable, "nvJitLink " + linker.version().text() + " (" + linker.file().string() +
+                                                ") is older than NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
                                                 ") and may not read what that makes; install both from one CUDA release");
   }
   const auto known = compiler.architectures();
   if (std::find(known.begin(), known.end(), number_of(arch)) == known.end()) {
-    throw Error(errc::compiler_unavailable, "NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
-                                                ") does not compile for " + arch + "; it knows sm_" +
-                                                (known.empty() ? "none" : std::to_string(known.front()) + " to sm_" + std::to_string(known.back())));
+    throw Error(errc::compiler_unavailable,
+                "NVRTC " + compiler.version().text() + " (" + compiler.file().string() + ") does not compile for " + arch +
+                    "; it knows sm_" + (known.empty() ? "none" : std::to_string(known.front()) + " to sm_" + std::to_string(known.back())));
   }
 }
 
@@ -120,12 +120,13 @@ CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), stat
 }
 CudaCompiler::~CudaCompiler() = default;
 
-std::string CudaCompiler::default_loop() { return "#include \"device/resident.hpp\"\n"; }
+std::string CudaCompiler::default_loop() { return "#include \"device/cuda_resident.hpp\"\n"; }
 
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   check_tools(options_.arch);
-  const NvrtcResult result = Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch));
+  const NvrtcResult result =
+      Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch));
   if (!result.ok) throw compile_error(unit, result.log);
   const auto signature = read_signature(result.bytes, unit.symbol);
   if (!signature) throw Error(errc::compile_failed, "operator " + unit.name + ": the object holds no signature");
@@ -135,8 +136,12 @@ Object CudaCompiler::compile(const Unit& unit) {
 const CudaCompiler::Loop& CudaCompiler::loop() {
   const std::lock_guard lock(state_->mutex);
   if (state_->loop) return *state_->loop;
-  const std::string key =
-      CacheKey().add("what", "loop").add("compiler", identity()).add("headers", embedded_headers_digest()).add("text", options_.loop).finish();
+  const std::string key = CacheKey()
+                              .add("what", "loop")
+                              .add("compiler", identity())
+                              .add("headers", embedded_headers_digest())
+                              .add("text", options_.loop)
+                              .finish();
   Loop made;
   if (const auto payload = options_.cache.load(key)) {
     ByteReader reader(*payload);
@@ -148,6 +153,8 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
   if (made.bytes.empty()) {
     std::vector<std::string> options = options_for(options_.arch);
     options.emplace_back("--ptxas-options=-v");
+    // Leaves room for six workers a multiprocessor. Operators that need more still link: the linker raises the kernel's count.
+    options.emplace_back("--maxrregcount=64");
     NvrtcResult result = Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
     made = {std::move(result.bytes), std::move(result.log)};
@@ -179,7 +186,8 @@ Image CudaCompiler::link(std::span<const Object* const> entries) {
     const auto [at, added] = linked.try_emplace(object->symbol, object);
     if (added) inputs.push_back({NvJitLink::Input::Kind::cubin, object->bytes, object->symbol});
     // Said here because the linker reports it on stderr.
-    else if (at->second->bytes != object->bytes) throw Error(errc::link_failed, "two different operators have the symbol " + object->symbol);
+    else if (at->second->bytes != object->bytes)
+      throw Error(errc::link_failed, "two different operators have the symbol " + object->symbol);
   }
   Image image{linker.link(options_.arch, inputs), {}};
   const auto resources = read_resources(image.bytes, options_.kernel);
@@ -199,7 +207,8 @@ Image CudaCompiler::link(std::span<const Object* const> entries) {
 
 std::string CudaCompiler::identity() const {
   check_tools(options_.arch);
-  std::string text = "nvrtc " + Nvrtc::get().version().text() + ", nvjitlink " + NvJitLink::get().version().text() + ", kernel " + options_.kernel;
+  std::string text =
+      "nvrtc " + Nvrtc::get().version().text() + ", nvjitlink " + NvJitLink::get().version().text() + ", kernel " + options_.kernel;
   for (const std::string& option : options_for(options_.arch)) text += " " + option;
   // Images hold the loop.
   return text + ", loop " + hex(sha256(as_bytes(options_.loop))).substr(0, 16);

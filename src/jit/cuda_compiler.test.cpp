@@ -16,6 +16,13 @@
 #include "jit/temporary_directory.hpp"
 #include "jit/test_operators.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+// NVIDIA's libraries leak when a compile or link fails.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libnvrtc\nleak:libnvJitLink\n";
+}  // NOLINT(bugprone-reserved-identifier)
+#endif
+
 namespace dwell::jit {
 namespace {
 
@@ -26,7 +33,8 @@ using testing::Not;
 std::string stand_in_loop() {
   return "#include <dwell/device/operator.hpp>\n"
          "extern \"C\" { extern __constant__ dwell::device::Entry dwell_entries[]; }\n"
-         "extern \"C\" __global__ void __launch_bounds__(160) dwell_resident(dwell::device::Context* context, const dwell::u32* tasks, int n) {\n"
+         "extern \"C\" __global__ void __launch_bounds__(160) dwell_resident(dwell::device::Context* context, const dwell::u32* tasks, int "
+         "n) {\n"
          "  __shared__ dwell::u32 arguments[64];\n"
          "  if (threadIdx.x < 64) arguments[threadIdx.x] = tasks[threadIdx.x];\n"
          "  __syncthreads();\n"
@@ -138,8 +146,9 @@ Object forged(const std::string& text) {
 }
 
 TEST_F(CudaCompilerTest, LinkErrorsNameTheOperator) {
-  const Object caller = forged("extern \"C\" __device__ void elsewhere();\n"
-                               "extern \"C\" __device__ void axpy_1(const void*, const unsigned*) { elsewhere(); }\n");
+  const Object caller = forged(
+      "extern \"C\" __device__ void elsewhere();\n"
+      "extern \"C\" __device__ void axpy_1(const void*, const unsigned*) { elsewhere(); }\n");
   try {
     link({&caller});
     FAIL();
@@ -205,7 +214,8 @@ TEST_F(CudaCompilerTest, AnUnknownArchitectureIsNamed) {
 TEST_F(CudaCompilerTest, CudasOwnHeadersAreFound) {
   if (Nvrtc::get().include_folder().empty()) GTEST_SKIP() << "no CUDA headers beside " << Nvrtc::get().file();
   const Object object = compiler().compile(unit_of(
-      "a", "#include <cuda_fp16.h>\nDWELL_OPERATOR(a)(dwell::Group g, dwell::Span<__half> y) { y[g.rank()] = __hadd(y[0], y[1]); }\n", "a_1"));
+      "a", "#include <cuda_fp16.h>\nDWELL_OPERATOR(a)(dwell::Group g, dwell::Span<__half> y) { y[g.rank()] = __hadd(y[0], y[1]); }\n",
+      "a_1"));
   EXPECT_EQ(object.signature.parameters().at(0).bytes, 2);
 }
 
@@ -241,7 +251,8 @@ TEST_F(CudaCompilerTest, ThroughTheCacheTheImageIsTheSame) {
 TEST_F(CudaCompilerTest, SpillsOfTheLoopAreReported) {
   std::string loop = "extern \"C\" __global__ void __launch_bounds__(1024) dwell_resident(float* y) {\n  float v[200];\n";
   loop += "#pragma unroll\n  for (int i = 0; i < 200; ++i) v[i] = y[i * 1024];\n  __syncthreads();\n";
-  loop += "#pragma unroll\n  for (int k = 0; k < 3; ++k) for (int i = 0; i < 200; ++i) v[i] = v[i] * v[(i + 7) % 200] + v[(i + 13) % 200];\n";
+  loop +=
+      "#pragma unroll\n  for (int k = 0; k < 3; ++k) for (int i = 0; i < 200; ++i) v[i] = v[i] * v[(i + 7) % 200] + v[(i + 13) % 200];\n";
   loop += "#pragma unroll\n  for (int i = 0; i < 200; ++i) y[i * 1024] = v[i];\n}\n";
   CudaCompiler spilling({.arch = "sm_90", .loop = loop, .cache = {}});
   EXPECT_GT(spilling.loop_report().spill_bytes, 0U) << spilling.loop_report().log;

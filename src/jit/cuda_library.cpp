@@ -46,8 +46,8 @@ DynamicLibrary open_cuda_library(const std::string& what, const std::string& pac
   }
   std::string places;
   for (const std::string& candidate : candidates) places += (places.empty() ? "" : ", ") + candidate;
-  throw Error(errc::compiler_unavailable, what + " " + oldest.text() + " or newer is needed to build operators for CUDA; looked for " + places +
-                                              found + ". Install a CUDA toolkit, or `pip install " + package +
+  throw Error(errc::compiler_unavailable, what + " " + oldest.text() + " or newer is needed to build operators for CUDA; looked for " +
+                                              places + found + ". Install a CUDA toolkit, or `pip install " + package +
                                               "`, and set DWELL_CUDA_PATH to the toolkit or to the package's folder nvidia/cu13/lib");
 }
 

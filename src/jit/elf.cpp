@@ -52,8 +52,7 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
     if (from.sh_type == SHT_NOBITS) return {};
     return part(bytes, from.sh_offset, from.sh_size).value_or(std::span<const std::byte>{});
   };
-  const auto names =
-      header->e_shstrndx < headers.size() ? bytes_of(headers[header->e_shstrndx]) : std::span<const std::byte>{};
+  const auto names = header->e_shstrndx < headers.size() ? bytes_of(headers[header->e_shstrndx]) : std::span<const std::byte>{};
   for (const Elf64_Shdr& from : headers) {
     elf.sections_.push_back({string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_addr, from.sh_size, bytes_of(from)});
   }
@@ -110,8 +109,8 @@ namespace {
 
 // Attributes of .nv.info, the section in which NVIDIA's tools keep what they know of an image. Undocumented; the numbers are those that
 // cuobjdump -elf prints, and elf.test.cpp holds them against the linker's own report.
-constexpr std::uint8_t kFormatSized = 4;            // format byte: two bytes of length and that many bytes follow
-constexpr std::uint8_t kMinStackSize = 0x12;        // of a kernel and whatever it calls
+constexpr std::uint8_t kFormatSized = 4;      // format byte: two bytes of length and that many bytes follow
+constexpr std::uint8_t kMinStackSize = 0x12;  // of a kernel and whatever it calls
 constexpr std::uint8_t kRegisterCount = 0x2f;
 
 // The value that `attribute` gives the symbol `index`: attributes of a function are pairs {symbol, value}.
@@ -144,7 +143,8 @@ std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::s
   // Older formats keep the registers in the upper byte of the code section's info instead.
   resources.registers = attribute_of(info->bytes, kRegisterCount, symbol->index).value_or(code->info >> 24U);
   resources.stack_bytes = attribute_of(info->bytes, kMinStackSize, symbol->index).value_or(0);
-  if (const Elf::Section* const shared = elf->section(".nv.shared." + name)) resources.shared_bytes = static_cast<std::uint32_t>(shared->size);
+  if (const Elf::Section* const shared = elf->section(".nv.shared." + name))
+    resources.shared_bytes = static_cast<std::uint32_t>(shared->size);
   if (resources.registers == 0) return std::nullopt;
   return resources;
 }

@@ -66,8 +66,9 @@ bool write_all(int file, std::span<const std::byte> bytes) {
 bool is_ours(const struct stat& status) { return status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
 bool is_key(std::string_view key) {
-  return !key.empty() && key.size() <= 128 &&
-         std::all_of(key.begin(), key.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  return !key.empty() && key.size() <= 128 && std::all_of(key.begin(), key.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
 }
 
 std::vector<std::byte> encode(std::string_view key, std::span<const std::byte> payload) {

@@ -141,8 +141,8 @@ Object HostCompiler::compile(const Unit& unit) {
       throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was ended after " +
                                             std::to_string(options_.limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
     case ProcessResult::End::killed:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed by signal " + std::to_string(result.code) + "\n" +
-                                            readable_log(unit, result.output));
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed by signal " +
+                                            std::to_string(result.code) + "\n" + readable_log(unit, result.output));
     case ProcessResult::End::exited: break;
   }
   if (result.code != 0) throw compile_error(unit, result.output);

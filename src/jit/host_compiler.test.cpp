@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -31,10 +32,12 @@ HostCompiler& compiler() {
 
 // Loads an object as the backend would, from a file, and looks up its entry.
 struct Loaded {
-  explicit Loaded(const BundleEntry& entry) : library(save(entry)), run(library.get<void(const Group&, const u32*)>(std::string(entry.symbol).c_str())) {}
+  explicit Loaded(const BundleEntry& entry)
+      : library(save(entry)), run(library.get<void(const Group&, const u32*)>(std::string(entry.symbol).c_str())) {}
   std::string save(const BundleEntry& entry) const {
     const auto path = folder.path() / "operator.so";
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(entry.object.data()), static_cast<std::streamsize>(entry.object.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(entry.object.data()), static_cast<std::streamsize>(entry.object.size()));
     return path;
   }
   TemporaryDirectory folder;
@@ -98,7 +101,7 @@ TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
   }
 }
 
-TEST(HostCompiler, SaysWhatIsNotDefined) {
+TEST(HostCompiler, SaysThatTheOperatorIsNotDefined) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = "axpi";
   try {
@@ -107,7 +110,13 @@ TEST(HostCompiler, SaysWhatIsNotDefined) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), errc::operator_not_found) << error.what();
   }
-  unit = unit_of("a", "float elsewhere(float);\nDWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = elsewhere(1); }\n", "a_1");
+}
+
+TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
+  if (compiler().identity().find("-fsanitize") != std::string::npos)
+    GTEST_SKIP() << "with sanitizers, objects may have undefined functions";
+  const Unit unit =
+      unit_of("a", "float elsewhere(float);\nDWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = elsewhere(1); }\n", "a_1");
   try {
     compiler().compile(unit);
     FAIL();

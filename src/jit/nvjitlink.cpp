@@ -29,7 +29,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   void add(const NvJitLink::Input& input) {
-    const auto function = at<nvJitLinkResult(nvJitLinkHandle, nvJitLinkInputType, const void*, std::size_t, const char*)>("nvJitLinkAddData");
+    const auto function =
+        at<nvJitLinkResult(nvJitLinkHandle, nvJitLinkInputType, const void*, std::size_t, const char*)>("nvJitLinkAddData");
     const auto type = input.kind == NvJitLink::Input::Kind::ptx ? NVJITLINK_INPUT_PTX : NVJITLINK_INPUT_CUBIN;
     check(function(handle_, type, input.bytes.data(), input.bytes.size(), input.name.c_str()), "reading " + input.name);
   }

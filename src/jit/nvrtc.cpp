@@ -82,8 +82,8 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
       if (handle != nullptr) DWELL_NVRTC(nvrtcDestroyProgram)(&handle);
     }
   } program{functions};
-  functions.check(DWELL_NVRTC(nvrtcCreateProgram)(&program.handle, text.c_str(), file.c_str(), static_cast<int>(headers.size()), texts.data(),
-                                                  names.data()),
+  functions.check(DWELL_NVRTC(nvrtcCreateProgram)(&program.handle, text.c_str(), file.c_str(), static_cast<int>(headers.size()),
+                                                  texts.data(), names.data()),
                   "creating a program");
 
   std::vector<const char*> arguments;

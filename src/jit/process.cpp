@@ -117,8 +117,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono
   if (!in_time) {
     kill(-child, SIGKILL);
     kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   }
   close(ends[0]);
   if (!in_time) {

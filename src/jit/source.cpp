@@ -52,8 +52,10 @@ class Prelude {
       if (in_comment_) {
         if (two == "*/") in_comment_ = false, ++i;
       } else if (quote != 0) {
-        if (line[i] == '\\') ++i;
-        else if (line[i] == quote) quote = 0;
+        if (line[i] == '\\')
+          ++i;
+        else if (line[i] == quote)
+          quote = 0;
       } else if (two == "/*") {
         in_comment_ = true, ++i;
       } else if (two == "//") {
@@ -218,7 +220,8 @@ std::string readable_log(const Unit& unit, std::string_view log) {
 
 Error compile_error(const Unit& unit, std::string_view log) {
   const auto lines = lines_of(log);
-  const bool user_error = std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return is_error(line) && !is_own_error(unit, line); });
+  const bool user_error =
+      std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return is_error(line) && !is_own_error(unit, line); });
   const bool missing = std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return is_missing_operator(unit, line); });
   if (missing && !user_error) {
     std::string message = file_of(unit) + " does not define DWELL_OPERATOR(" + unit.name + ")";

@@ -86,10 +86,11 @@ TEST(WrappedSource, RefusesNamesThatAreNotIdentifiers) {
 // The shapes of the three compilers' messages.
 TEST(CompileError, AMissingOperatorIsSaidSo) {
   Unit unit = unit_of("axpy", "DWELL_OPERATOR(axpi)(dwell::Group g) {}", "axpy_1");
-  for (const char* const log : {"<dwell export of axpy>(1): error: identifier \"dwell_operator_axpy\" is undefined\n"
-                                "dwell/device/operator.hpp(63): error: excessive recursion\n",
-                                "/tmp/x/include/dwell/device/operator.hpp:80:1: error: 'dwell_operator_axpy' was not declared in this scope\n",
-                                "<dwell export of axpy>:1:1: error: use of undeclared identifier 'dwell_operator_axpy'; did you mean\n"}) {
+  for (const char* const log :
+       {"<dwell export of axpy>(1): error: identifier \"dwell_operator_axpy\" is undefined\n"
+        "dwell/device/operator.hpp(63): error: excessive recursion\n",
+        "/tmp/x/include/dwell/device/operator.hpp:80:1: error: 'dwell_operator_axpy' was not declared in this scope\n",
+        "<dwell export of axpy>:1:1: error: use of undeclared identifier 'dwell_operator_axpy'; did you mean\n"}) {
     const Error error = compile_error(unit, log);
     EXPECT_EQ(error.kind(), errc::operator_not_found) << log;
     EXPECT_EQ(error.message(), "axpy.cu does not define DWELL_OPERATOR(axpy); it defines axpi");
@@ -98,8 +99,9 @@ TEST(CompileError, AMissingOperatorIsSaidSo) {
 
 TEST(CompileError, TheUsersOwnErrorComesFirst) {
   const Unit unit = axpy_unit("axpy_1");
-  const Error error = compile_error(unit, "axpy.cu(3): error: identifier \"nonsense\" is undefined\n\n"
-                                          "<dwell export of axpy>(1): error: identifier \"dwell_operator_axpy\" is undefined\n");
+  const Error error = compile_error(unit,
+                                    "axpy.cu(3): error: identifier \"nonsense\" is undefined\n\n"
+                                    "<dwell export of axpy>(1): error: identifier \"dwell_operator_axpy\" is undefined\n");
   EXPECT_EQ(error.kind(), errc::compile_failed);
   EXPECT_THAT(error.message(), HasSubstr("axpy.cu(3): error: identifier \"nonsense\" is undefined"));
   EXPECT_THAT(error.message(), Not(HasSubstr("export")));
@@ -108,8 +110,9 @@ TEST(CompileError, TheUsersOwnErrorComesFirst) {
 TEST(CompileError, AFileOfTheUsersIsHisWhereverItLies) {
   Unit unit = axpy_unit("axpy_1");
   unit.file = "/home/me/dwell/device/axpy.cu";
-  EXPECT_EQ(compile_error(unit, unit.file + ":3:1: error: no\n<dwell export of axpy>:1:1: error: 'dwell_operator_axpy' undeclared\n").kind(),
-            errc::compile_failed);
+  EXPECT_EQ(
+      compile_error(unit, unit.file + ":3:1: error: no\n<dwell export of axpy>:1:1: error: 'dwell_operator_axpy' undeclared\n").kind(),
+      errc::compile_failed);
 }
 
 TEST(CompileError, SaysWhatALateIncludeDoes) {

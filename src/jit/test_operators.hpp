@@ -15,13 +15,15 @@ inline Unit unit_of(const std::string& name, const std::string& text, const std:
 inline Unit axpy_unit(const std::string& symbol, const std::string& factor = "2.0f") {
   return unit_of("axpy",
                  "#include <dwell/device.hpp>\n"
-                 "constexpr float kFactor = " + factor + ";\n"
-                 "float scaled(float x) { return kFactor * x; }\n"
-                 "template <class T> T identical(T x) { return x; }\n"
-                 "struct Pair { float a, b; };\n"
-                 "DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y, Pair p) {\n"
-                 "  for (auto i : g.range(y.size())) y[i] += a * scaled(identical(x[i])) + p.a;\n"
-                 "}\n",
+                 "constexpr float kFactor = " +
+                     factor +
+                     ";\n"
+                     "float scaled(float x) { return kFactor * x; }\n"
+                     "template <class T> T identical(T x) { return x; }\n"
+                     "struct Pair { float a, b; };\n"
+                     "DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y, Pair p) {\n"
+                     "  for (auto i : g.range(y.size())) y[i] += a * scaled(identical(x[i])) + p.a;\n"
+                     "}\n",
                  symbol);
 }
 

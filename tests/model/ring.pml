@@ -2,38 +2,34 @@
  *
  * Modelled: two host threads reserve positions under the submission lock and write their slots outside it, every
  * quad at its own time and in any order. Two members of the fetch crew own windows of two positions, taken from one
- * atomic counter, and look at the positions of a window in any order. Workers run and complete in any order. `reaped`
+ * atomic counter, and take the positions of a window in order. Workers run and complete in any order. `reaped`
  * advances in order over completion entries that carry the lap of their position; position p may be reserved only
- * while p - reaped < C. A task takes one slot, or two (head and continuation): the host writes the continuation's
- * completion entry itself when it submits.
+ * while p - reaped < C. A task takes one slot, or two (head and continuation): the host itself writes the
+ * continuation's completion entry when it submits.
  *
- * Abstraction: two quads a slot instead of four; positions count modulo C * LAPS and laps modulo LAPS, so the model
- * runs for ever and every wrap is met. LAPS must tell apart the laps -2, -1, 0, +1 around the one waited for, so 4 is
- * the least; u32 in the code. Stores of one thread become visible in any order (stronger than any real host).
- * The lock is an atomic step. No busy waiting: a read that would be repeated is a guard.
+ * A continuation counts as complete from then on. So once its head is complete its slot may be written anew before the
+ * owner of its window has looked: that owner sees a LATER lap, and must take it for "a continuation, already used".
+ * (BROKEN_NO_SKIP waits for ever.) Windows are taken in order so that such an owner is at most one lap behind.
  *
- * A continuation is complete as soon as it is submitted. So once its head is complete its slot may be written anew
- * before the owner of its window has looked: that owner sees a LATER lap and must take it for "was a continuation,
- * already used" (BROKEN_NO_SKIP: it waits for ever).
+ * Abstraction: two quads a slot instead of four. Positions count modulo C * LAPS and laps modulo LAPS; LAPS must
+ * tell apart the laps -2, -1, 0 and +1 around the one waited for, so 4 is the least, and u32 in the code is plenty.
+ * Counting starts so that the first lap is lap 0. The lock is one atomic step; a read that would be repeated is a guard.
+ *
+ * Two configurations: one producer for ever (the state space closes over all wraps), and with -DSLOTS=n two
+ * producers, one of which also writes tasks of two slots, that submit n slots in all.
  *
  * Properties
- *   assertions   a position is reserved only when the slot's last task is complete; a slot is accepted only whole; every
- *                task is accepted once and run once; only continuations are skipped
- *   end states   no deadlock
- *   moves        every lap is reached again and again: nothing is stuck (LTL, weak fairness)
+ *   assertions   a position is reserved only when its slot's last task is complete; a slot is accepted only whole; a
+ *                task is accepted once, runs once, and only continuations are skipped
+ *   end states   nothing gets stuck: with -DSLOTS every task is complete at the end
+ *   moves        every lap is reached again and again (LTL, weak fairness; one producer)
+ * Mutations: BROKEN_CREDIT, BROKEN_HEADER_ONLY, BROKEN_NO_PRECOMPLETE, BROKEN_NO_SKIP
  */
 #define C       4                 /* slots */
 #define LAPS    4
 #define P       (C * LAPS)        /* positions, modulo */
 #define WINDOW  2
-#define START   (C * (LAPS - 1))  /* the first lap is lap 0 */
-#ifdef SLOTS                      /* so many slots by two producers */
-#define PRODUCERS 2
-#else                             /* one producer, for ever */
-#define SLOTS   2
-#define PRODUCERS 1
-#define ENDLESS
-#endif
+#define START   (C * (LAPS - 1))
 #ifdef BROKEN_CREDIT
 #define CREDIT  (C + 1)
 #else
@@ -44,42 +40,63 @@
 #define LAP(p)       (((p) / C + 1) % LAPS)        /* p may be P */
 #define PLUS(p, n)   (((p) + (n)) % P)
 #define USED         ((tail + P - reaped) % P)
+#define REAPABLE     (cqe[SLOT(reaped)] == LAP(reaped))
 #define NEWER(l, p)  (((l) + LAPS - LAP(p)) % LAPS == 1)
+#ifdef BROKEN_NO_SKIP
+#define SEEN(l, p)   ((l) == LAP(p))
+#else
 #define SEEN(l, p)   ((l) == LAP(p) || NEWER(l, p))
+#endif
+#ifdef BROKEN_HEADER_ONLY
+#define SEEN1(l, p)  true
+#else
+#define SEEN1(l, p)  SEEN(l, p)
+#endif
 
 mtype:kind  = { single, head, continuation };
-mtype:phase = { vacant, reserved, fetched, ran };
+mtype:phase = { vacant, reserved, fetched };
 
-byte budget = SLOTS;              /* slots still to be submitted */
 byte lap0[C] = LAPS - 1;          /* the two quads' laps */
 byte lap1[C] = LAPS - 1;
 mtype:kind kind[C] = single;      /* carried by quad 0 */
 byte cqe[C] = LAPS - 1;           /* completion ring: laps */
-byte tail = START, reaped = START;               /* host: next position, first position not known to be complete */
-byte window = START;                    /* device: next window */
+byte tail = START;                /* host: next position */
+byte reaped = START;              /* host: first position not known to be complete */
+byte window = START;              /* device: next window */
 mtype:phase phase[C] = vacant;    /* ghost */
 byte width[C];                    /* ghost: slots of the fetched task */
+#ifdef SLOTS
+byte budget = SLOTS;              /* slots still to be submitted */
+#define MAY(n)     (budget >= (n) && USED + (n) <= CREDIT)
+#define SPEND(n)   budget = budget - (n)
+#else
+#define MAY(n)     (USED + (n) <= CREDIT)
+#define SPEND(n)   skip
+#endif
 
 proctype Producer(bit pairs) {
   byte p, q; mtype:kind k; bit a, b, c, d;
-  do
+end: do
   :: atomic {                     /* reap, then reserve, under the lock */
-       cqe[SLOT(reaped)] == LAP(reaped) || USED + 1 <= CREDIT;
+       MAY(1) || REAPABLE;
        do
-       :: cqe[SLOT(reaped)] == LAP(reaped) -> reaped = PLUS(reaped, 1)
+       :: REAPABLE -> reaped = PLUS(reaped, 1)
        :: else -> break
        od;
        if
-       :: USED + 1 <= CREDIT -> k = single; c = 1; d = 1
-       :: pairs && USED + 2 <= CREDIT -> k = head
+       :: MAY(1) -> SPEND(1); k = single; c = 1; d = 1
+       :: pairs && MAY(2) -> SPEND(2); k = head
+       :: !MAY(1) -> goto end     /* nothing left to submit */
        fi;
-       p = tail; q = PLUS(p, 1);
+       p = tail; tail = PLUS(p, 1);
        assert(phase[SLOT(p)] == vacant);
        phase[SLOT(p)] = reserved;
-       tail = q;
        if
-       :: k == head -> assert(phase[SLOT(q)] == vacant); phase[SLOT(q)] = reserved; tail = PLUS(q, 1)
-       :: else -> q = 0
+       :: k == head ->
+          q = tail; tail = PLUS(q, 1);
+          assert(phase[SLOT(q)] == vacant);
+          phase[SLOT(q)] = reserved
+       :: else
        fi
      }
      do                           /* write: any order */
@@ -90,7 +107,10 @@ proctype Producer(bit pairs) {
      :: atomic {
           a && b && c && d ->
 #ifndef BROKEN_NO_PRECOMPLETE
-          if :: k == head -> cqe[SLOT(q)] = LAP(q) :: else fi;
+          if
+          :: k == head -> cqe[SLOT(q)] = LAP(q)
+          :: else
+          fi;
 #endif
           p = 0; q = 0; k = 0; a = 0; b = 0; c = 0; d = 0; break
         }
@@ -98,39 +118,30 @@ proctype Producer(bit pairs) {
   od
 }
 
-#ifdef BROKEN_NO_SKIP
-#define READABLE(l, p) ((l) == LAP(p))
-#else
-#define READABLE(l, p) SEEN(l, p)
-#endif
-#ifdef BROKEN_HEADER_ONLY
-#define READABLE1(l, p) true
-#else
-#define READABLE1(l, p) READABLE(l, p)
-#endif
-
 inline accept(n) {
-  assert(lap0[SLOT(p)] == LAP(p) && lap1[SLOT(p)] == LAP(p));
-  assert(phase[SLOT(p)] == reserved);
+  assert(lap0[SLOT(p)] == LAP(p) && lap1[SLOT(p)] == LAP(p) && phase[SLOT(p)] == reserved);
+  phase[SLOT(p)] = fetched;
+  width[SLOT(p)] = n;
   if
   :: n == 2 ->
      assert(lap0[SLOT(p + 1)] == LAP(p + 1) && lap1[SLOT(p + 1)] == LAP(p + 1));
-     assert(kind[SLOT(p + 1)] == continuation && phase[SLOT(p + 1)] == reserved);
+     assert(phase[SLOT(p + 1)] == reserved && kind[SLOT(p + 1)] == continuation);
      phase[SLOT(p + 1)] = fetched
   :: else
-  fi;
-  width[SLOT(p)] = n;
-  phase[SLOT(p)] = fetched
+  fi
 }
 
 proctype Fetcher() {
   byte p; bit newer; mtype:kind k;
-  do
+end: do
   :: atomic { p = window; window = PLUS(window, WINDOW) }
      do
-     :: atomic { READABLE(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
+     :: k = 0;
+end_look:
+        atomic { SEEN(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
+end_look1:
         atomic {
-          READABLE1(lap1[SLOT(p)], p) ->
+          SEEN1(lap1[SLOT(p)], p) ->
           if
           :: newer || NEWER(lap1[SLOT(p)], p) -> k = continuation    /* one that was used and overwritten */
           :: else ->
@@ -142,14 +153,14 @@ proctype Fetcher() {
           fi;
           newer = 0;
           if
-          :: k == head
-          :: k != head && p % WINDOW == 0 -> p++; goto again
+          :: k != head && p % WINDOW == 0 -> p++; goto end_next
           :: k != head && p % WINDOW != 0 -> break
+          :: k == head
           fi
         }
-        lap0[SLOT(p + 1)] == LAP(p + 1);    /* may lie in another's window: it is read here all the same */
+        lap0[SLOT(p + 1)] == LAP(p + 1);      /* may lie in another's window: it is read here all the same */
         atomic { lap1[SLOT(p + 1)] == LAP(p + 1) -> accept(2); break }
-again:  k = 0
+end_next: skip
      od;
      atomic { k = 0; p = 0 }
   od
@@ -165,8 +176,8 @@ inline complete(s) {              /* run, and write the completion entry */
   cqe[s] = lap0[s]
 }
 
-proctype Workers() {              /* any number of them */
-  do
+active proctype Workers() {       /* any number of them */
+end: do
   :: atomic { width[0] > 0 -> complete(0) }
   :: atomic { width[1] > 0 -> complete(1) }
   :: atomic { width[2] > 0 -> complete(2) }
@@ -176,11 +187,18 @@ proctype Workers() {              /* any number of them */
 
 init {
   atomic {
-    run Producer(1);
-    if :: PRODUCERS == 2 -> run Producer(0) :: else fi;
-    run Fetcher(); run Fetcher();
-    run Workers()
+    run Producer(1); run Fetcher(); run Fetcher();
+#ifdef SLOTS
+    run Producer(0)
+#endif
   }
+#ifdef SLOTS
+  budget == 0 && phase[0] == vacant && phase[1] == vacant && phase[2] == vacant && phase[3] == vacant
+#else
+  false                           /* never ends: any deadlock is an invalid end state */
+#endif
 }
 
-ltl moves { ([]<>(reaped == 0)) && ([]<>(reaped == C)) }
+#ifndef SLOTS
+ltl moves { []<>(window == 0) }
+#endif

@@ -38,9 +38,9 @@ std::string names_of(const std::vector<Named>& list) {
 }
 
 // A table of the job with the name that messages give it. Every key is asked for once; what is then left is a mistake.
-class Table {
+class TomlTable {
  public:
-  Table(const toml::table& table, std::string name, const fs::path& file) : table_(table), name_(std::move(name)), file_(file) {}
+  TomlTable(const toml::table& table, std::string name, const fs::path& file) : table_(table), name_(std::move(name)), file_(file) {}
 
   const std::string& name() const { return name_; }
   Place place() const { return at(table_.source()); }
@@ -113,17 +113,17 @@ class Table {
     std::stable_sort(list.begin(), list.end(), [](const Entry& a, const Entry& b) { return a.place.line < b.place.line; });
     return list;
   }
-  std::optional<Table> table(std::string_view key) const {
+  std::optional<TomlTable> table(std::string_view key) const {
     const toml::node* const node = table_.get(key);
     if (node == nullptr) return std::nullopt;
     if (!node->is_table()) wrong(key, *node, "a table");
-    return Table(*node->as_table(), std::string(key), file_);
+    return TomlTable(*node->as_table(), std::string(key), file_);
   }
-  Table table(const Entry& entry, const std::string& what) const {
+  TomlTable table(const Entry& entry, const std::string& what) const {
     if (!entry.node->is_table()) throw failure_at(entry.place, what + " " + entry.key + " must be a table");
     return {*entry.node->as_table(), what + " " + entry.key, file_};
   }
-  Table element(const toml::node& node, const std::string& name) const {
+  TomlTable element(const toml::node& node, const std::string& name) const {
     if (!node.is_table()) throw failure_at(at(node.source()), name + " must be a table");
     return {*node.as_table(), name, file_};
   }
@@ -146,19 +146,19 @@ std::size_t find_named(const std::vector<Named>& list, const std::string& name, 
   throw failure_at(place, std::string("there is no ") + what + " '" + name + "'; the job has " + names_of(list));
 }
 
-std::vector<JobOperator> parse_operators(const Table& root) {
+std::vector<JobOperator> parse_operators(const TomlTable& root) {
   std::vector<JobOperator> list;
-  const std::optional<Table> operators = root.table("operators");
+  const std::optional<TomlTable> operators = root.table("operators");
   if (!operators) return list;
-  for (const Table::Entry& entry : operators->entries()) {
-    const Table table = operators->table(entry, "operator");
+  for (const TomlTable::Entry& entry : operators->entries()) {
+    const TomlTable table = operators->table(entry, "operator");
     table.allow({"source"});
     list.push_back({entry.key, table.required_path("source"), table.place("source")});
   }
   return list;
 }
 
-Shape parse_shape(const Table& table, const toml::array& extents) {
+Shape parse_shape(const TomlTable& table, const toml::array& extents) {
   Shape shape;
   for (const toml::node& extent : extents) {
     if (!extent.is_integer() || extent.ref<std::int64_t>() < 0) {
@@ -174,13 +174,13 @@ Shape parse_shape(const Table& table, const toml::array& extents) {
   return shape;
 }
 
-std::vector<JobArray> parse_arrays(const Table& root) {
+std::vector<JobArray> parse_arrays(const TomlTable& root) {
   std::vector<JobArray> list;
-  const std::optional<Table> arrays = root.table("arrays");
+  const std::optional<TomlTable> arrays = root.table("arrays");
   if (!arrays) return list;
-  const std::vector<Table::Entry> entries = arrays->entries();
-  for (const Table::Entry& entry : entries) {
-    const Table table = arrays->table(entry, "array");
+  const std::vector<TomlTable::Entry> entries = arrays->entries();
+  for (const TomlTable::Entry& entry : entries) {
+    const TomlTable table = arrays->table(entry, "array");
     table.allow({"file", "like", "shape", "dtype"});
     JobArray array;
     array.name = entry.key;
@@ -200,7 +200,7 @@ std::vector<JobArray> parse_arrays(const Table& root) {
     list.push_back(std::move(array));
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Table table = arrays->table(entries[i], "array");
+    const TomlTable table = arrays->table(entries[i], "array");
     if (const std::optional<std::string> like = table.string("like")) list[i].like = find_named(list, *like, "array", table.place("like"));
   }
   for (const JobArray& array : list) {
@@ -212,7 +212,7 @@ std::vector<JobArray> parse_arrays(const Table& root) {
   return list;
 }
 
-JobArgument parse_argument(const Table& table, const toml::node& node, const std::vector<JobArray>& arrays) {
+JobArgument parse_argument(const TomlTable& table, const toml::node& node, const std::vector<JobArray>& arrays) {
   const Place place = table.at(node.source());
   if (const auto* const name = node.as_string()) return {ArrayIndex{find_named(arrays, name->get(), "array", place)}, place};
   if (const auto* const flag = node.as_boolean()) return {Number(flag->get()), place};
@@ -221,13 +221,13 @@ JobArgument parse_argument(const Table& table, const toml::node& node, const std
   throw failure_at(place, "'args' in " + table.name() + " may hold numbers, true, false, and names of arrays");
 }
 
-std::vector<JobTask> parse_tasks(const Table& root, const Job& job) {
+std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // so that no sum of repeats can overflow
   const toml::array* const tasks = root.array("tasks");
   if (tasks == nullptr || tasks->empty()) throw failure_at({job.file, 1}, "the job is empty: it has no [[tasks]]");
   std::vector<JobTask> list;
   for (const toml::node& node : *tasks) {
-    const Table table = root.element(node, "task " + std::to_string(list.size() + 1));
+    const TomlTable table = root.element(node, "task " + std::to_string(list.size() + 1));
     table.allow({"operator", "args", "groups", "repeat", "link", "drain"});
     JobTask task;
     task.place = table.place();
@@ -244,8 +244,8 @@ std::vector<JobTask> parse_tasks(const Table& root, const Job& job) {
   return list;
 }
 
-std::optional<JobSwap> parse_swap(const Table& root, const Job& job) {
-  const std::optional<Table> table = root.table("swap");
+std::optional<JobSwap> parse_swap(const TomlTable& root, const Job& job) {
+  const std::optional<TomlTable> table = root.table("swap");
   if (!table) return std::nullopt;
   table->allow({"operator", "source", "after"});
   JobSwap swap;
@@ -261,11 +261,11 @@ std::optional<JobSwap> parse_swap(const Table& root, const Job& job) {
   return swap;
 }
 
-std::vector<JobOutput> parse_outputs(const Table& root, const Job& job) {
+std::vector<JobOutput> parse_outputs(const TomlTable& root, const Job& job) {
   std::vector<JobOutput> list;
-  const std::optional<Table> outputs = root.table("outputs");
+  const std::optional<TomlTable> outputs = root.table("outputs");
   if (!outputs) return list;
-  for (const Table::Entry& entry : outputs->entries()) {
+  for (const TomlTable::Entry& entry : outputs->entries()) {
     JobOutput output;
     output.array_index = find_named(job.arrays, entry.key, "array", entry.place);
     output.file = outputs->required_path(entry.key);
@@ -295,7 +295,7 @@ Job parse_job(std::string_view text, const fs::path& file) {
   } catch (const toml::parse_error& problem) {
     throw failure_at({file, problem.source().begin.line}, std::string(problem.description()));
   }
-  const Table root(document, "the job", file);
+  const TomlTable root(document, "the job", file);
   root.allow({"operators", "arrays", "tasks", "swap", "outputs"});
   Job job;
   job.file = file;

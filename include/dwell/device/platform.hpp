@@ -11,6 +11,7 @@
 #define DWELL_DEVICE_COLD __device__ __noinline__
 #define DWELL_SHARED_CODE __host__ __device__ __forceinline__ constexpr
 #else
+#include <sched.h>
 #include <time.h>
 #define DWELL_ON_CUDA 0
 #define DWELL_DEVICE inline
@@ -99,9 +100,11 @@ DWELL_DEVICE u64 now_ns() {
 inline constexpr u32 kTickShift = 10;
 DWELL_DEVICE u32 now_ticks() { return static_cast<u32>(now_ns() >> kTickShift); }
 
-// Tells the processor that the caller is polling.
-DWELL_DEVICE void pause() {
+// Tells the processor that the caller polls for the `round`-th time. A CPU worker lets other threads run now and then: the one it waits
+// for may need its processor.
+DWELL_DEVICE void relax([[maybe_unused]] u32 round) {
 #if !DWELL_ON_CUDA
+  if (round % 128 == 127) sched_yield();
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)

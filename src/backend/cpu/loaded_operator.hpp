@@ -20,6 +20,9 @@ class LoadedOperator {
   const void* entry() const noexcept { return entry_; }
 
  private:
+  void unload();
+
+  int file_ = -1;
   void* handle_ = nullptr;
   const void* entry_ = nullptr;
 };

@@ -179,9 +179,10 @@ CudaProgram::CudaProgram(const CudaBackend& backend, std::span<const std::byte> 
     int threads = 0;
     driver.check(driver.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_),
                  "reading the image's launch bounds");
-    if (threads != static_cast<int>(kBlockThreads))
+    if (threads != static_cast<int>(kBlockThreads)) {
       throw Error(errc::link_failed, "the image is for blocks of " + std::to_string(threads) + " threads, this library starts blocks of " +
                                          std::to_string(kBlockThreads));
+    }
     int fixed = 0;
     driver.check(driver.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function_), "reading the image's shared memory");
     // Only a permission, so it is given once and in full: what a lease takes is its own scratch_bytes.
@@ -214,9 +215,10 @@ std::uint32_t CudaProgram::max_workers(std::uint32_t scratch_bytes) const {
 
 CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : driver_(driver), device_(device), ordinal_(ordinal) {
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(&context_, device_);
-  if (retained != CUDA_SUCCESS)
+  if (retained != CUDA_SUCCESS) {
     throw Error(retained == CUDA_ERROR_OUT_OF_MEMORY ? errc::out_of_memory : errc::device_unavailable,
                 "cuda:" + std::to_string(ordinal_) + " gives no context: " + driver_.text(retained));
+  }
   try {
     const Entered entered(*this);
     int lowest = 0;
@@ -315,16 +317,18 @@ CUdevice device_of(const Driver& driver, int ordinal) {
   int count = 0;
   driver.check(driver.cuDeviceGetCount(&count), "counting devices");
   const std::string device = "cuda:" + std::to_string(ordinal);
-  if (ordinal < 0 || ordinal >= count)
+  if (ordinal < 0 || ordinal >= count) {
     throw Error(errc::device_unavailable,
                 "there is no " + device + ": the driver shows " + std::to_string(count) + " devices (CUDA_VISIBLE_DEVICES limits them)");
+  }
   CUdevice handle = 0;
   driver.check(driver.cuDeviceGet(&handle, ordinal), "opening the device");
   const int major = attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   const int minor = attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  if (major * 10 + minor < kOldestCapability)
+  if (major * 10 + minor < kOldestCapability) {
     throw Error(errc::device_unavailable, device + ", " + name_of(driver, handle) + ", has compute capability " + std::to_string(major) +
                                               "." + std::to_string(minor) + ", 7.0 is needed");
+  }
   // The host writes an entry while the device polls it, and both use one address.
   if (attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 ||
       attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0)

@@ -10,10 +10,11 @@ namespace {
 
 void* look_up(void* library, const std::string& file, const char* name) {
   void* const found = dlsym(library, name);
-  if (found == nullptr)
+  if (found == nullptr) {
     throw Error(errc::device_unavailable, file + " has no function " + name +
                                               ": it is not NVIDIA's driver library, or is too old; install driver " +
                                               "550 or newer (CUDA " + cuda_version_text(Driver::kOldest) + ")");
+  }
   return found;
 }
 
@@ -21,6 +22,7 @@ void* look_up(void* library, const std::string& file, const char* name) {
 errc kind_of(CUresult result) {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return errc::out_of_memory;
+    case CUDA_ERROR_INVALID_VALUE: return errc::invalid_argument;
     case CUDA_ERROR_NOT_INITIALIZED:
     case CUDA_ERROR_STUB_LIBRARY:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
@@ -68,9 +70,10 @@ Driver::Driver(const std::string& library) : file(library) {
   void* const version_of = look_up(handle, file, "cuDriverGetVersion");
   if (Dl_info place; dladdr(version_of, &place) != 0 && place.dli_fname != nullptr) file = place.dli_fname;
   const CUresult answer = reinterpret_cast<decltype(::cuDriverGetVersion)*>(version_of)(&version);
-  if (answer == CUDA_SUCCESS && version < kOldest)
+  if (answer == CUDA_SUCCESS && version < kOldest) {
     throw Error(errc::device_unavailable, file + " is a driver for CUDA " + cuda_version_text(version) + ", CUDA " +
                                               cuda_version_text(kOldest) + " is needed; install driver 550 or newer");
+  }
 #define DWELL_CUDA_LOOK_UP(name) this->name = reinterpret_cast<decltype(::name)*>(look_up(handle, file, DWELL_STRINGIZE(name)));
   DWELL_CUDA_FUNCTIONS(DWELL_CUDA_LOOK_UP)
 #undef DWELL_CUDA_LOOK_UP

@@ -72,7 +72,7 @@ struct Driver {
   // A result in words: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
   std::string text(CUresult result) const;
   // Throws dwell::Error unless `result` is success; the message says `what` failed and why. The code is out_of_memory,
-  // device_unavailable, link_failed or unsupported where the result says so, else device_lost.
+  // invalid_argument, device_unavailable, link_failed or unsupported where the result says so, else device_lost.
   void check(CUresult result, const char* what) const {
     if (result != CUDA_SUCCESS) fail(result, what);
   }

@@ -1,0 +1,323 @@
+/* park: lease, gate, park and wake
+ *
+ * Modelled: W workers run leases. `epoch` is the lease launched last, `left` the one that left last. A lease ends at a
+ * gate, a word (attempt, closing, count) updated only by atomics: a crew member sets `closing` (work was done and the
+ * lease is over, or the ring looked empty); a worker whose executor is idle arrives by adding one to `count`; when all W
+ * have arrived all leave, and the last to arrive stores `left`. The one that set `closing` may find that others are
+ * long in coming (a long task) and reopens by CAS to (attempt + 1, open, 0), which fails once all have arrived; those
+ * that waited go on. Two gates alternate; during lease e its worker 0 zeroes the gate of lease e + 1. A lease starts
+ * when every worker of the last has gone (stream order).
+ *
+ * An arrival may land on a gate that was just reopened. It is then taken back by CAS, unless another reopening wiped
+ * it out or all have arrived after all, and then this worker leaves too. (BROKEN_STALE goes on while counted.)
+ *
+ * Host: a submitter stores its slot, then reads `parked`, `left` and `epoch`, with nothing between that would drain
+ * its store buffer (a FIFO of two here: position counter, then slot). If parked or left == epoch it takes the wake mutex
+ * and launches a lease if work is outstanding and none is running. The keeper sees left == epoch, sets parked, makes
+ * every store buffer drain (membarrier), then looks at the outstanding work: it launches, or sleeps until the epoch
+ * it saw is over.
+ *
+ * Abstraction: the ring is two flags a task; `outstanding` reads counters that only go up; epochs modulo 4, attempts
+ * modulo ATTEMPTS. Times out = may happen at any moment, but a closer reopens only while an executor is busy. Task 0 is
+ * a long one: it ends only when all others have ended, so nobody else may wait for its lease to be over.
+ *
+ * Properties
+ *   assertions   no two leases at once; nobody leaves or is given up while executing; a gate is zero when its lease starts
+ *   end states   no deadlock: no task unfetched while the keeper sleeps, no worker left behind at a gate
+ *   completes    every task completes (LTL, weak fairness)
+ *   leaves       every lease leaves (LTL, weak fairness)
+ * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_SLEEP, BROKEN_REOPEN, BROKEN_STALE, BROKEN_TAKE_BACK,
+ *   BROKEN_NO_REOPEN, BROKEN_NO_ZERO, BROKEN_OVERLAP, BROKEN_PARKED_LAST
+ * Variants that hold as well: ONLY_LEFT (submitters never read `parked`), ONLY_PARKED (they read nothing else)
+ */
+#ifndef W
+#define W        2
+#endif
+#ifndef TASKS
+#define TASKS    2                /* one submitter each */
+#endif
+#define EPOCHS   4
+#define ATTEMPTS 4
+
+#define CLOSING       4
+#define ATTEMPT       8
+#define COUNT(g)      ((g) & 3)
+#define IS_CLOSING(g) (((g) & CLOSING) != 0)
+#define NUMBER(g)     ((g) / ATTEMPT)
+#define REOPENED(g)   (((NUMBER(g) + 1) % ATTEMPTS) * ATTEMPT)
+
+/* host */
+byte epoch, left;
+bit parked = 1;
+bit mutex;
+byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
+bit counted[TASKS], slot[TASKS];  /* as memory has them */
+bit submitted[TASKS];             /* ghost */
+/* device */
+byte gate[2];
+byte executing[W];                /* task + 1 */
+bit fetched[TASKS], done[TASKS];
+bit worked;                       /* something was taken since the lease started or was reopened */
+byte lease[W];                    /* lease a worker is in, or was in last */
+bit inside[W];
+
+#if TASKS == 2
+#define OUTSTANDING  ((counted[0] && !done[0]) || (counted[1] && !done[1]))
+#define VISIBLE      ((slot[0] && !fetched[0]) || (slot[1] && !fetched[1]))
+#define ALL_DONE     (done[0] && done[1])
+#define MAY_END(t)   (t != 0 || done[1])
+#else
+#define OUTSTANDING  ((counted[0] && !done[0]) || (counted[1] && !done[1]) || (counted[2] && !done[2]))
+#define VISIBLE      ((slot[0] && !fetched[0]) || (slot[1] && !fetched[1]) || (slot[2] && !fetched[2]))
+#define ALL_DONE     (done[0] && done[1] && done[2])
+#define MAY_END(t)   (t != 0 || (done[1] && done[2]))
+#endif
+#define IN_OTHER(w, e)   (inside[w] && lease[w] != (e))
+#if W == 2
+#define BUSY             (executing[0] || executing[1])
+#define ONLY_IN(e)       (!IN_OTHER(0, e) && !IN_OTHER(1, e))
+#define SOMEBODY_INSIDE  (inside[0] || inside[1])
+#else
+#define BUSY             (executing[0] || executing[1] || executing[2])
+#define ONLY_IN(e)       (!IN_OTHER(0, e) && !IN_OTHER(1, e) && !IN_OTHER(2, e))
+#define SOMEBODY_INSIDE  (inside[0] || inside[1] || inside[2])
+#endif
+
+inline drain_one(t) {
+  if
+  :: buffered[t] == 2 -> counted[t] = 1; buffered[t] = 1
+  :: buffered[t] == 1 -> slot[t] = 1; buffered[t] = 0
+  fi
+}
+
+inline drain(t) {
+  if
+  :: buffered[t] == 2 -> counted[t] = 1; slot[t] = 1; buffered[t] = 0
+  :: buffered[t] == 1 -> slot[t] = 1; buffered[t] = 0
+  :: else
+  fi
+}
+
+inline drain_all() {
+  drain(0); drain(1);
+#if TASKS == 3
+  drain(2);
+#endif
+}
+
+/* under the mutex */
+inline launch_if_needed() {
+  if
+  :: atomic { OUTSTANDING && left == epoch ->
+#ifdef BROKEN_PARKED_LAST
+     epoch = (epoch + 1) % EPOCHS }
+     parked = 0
+#else
+     parked = 0 }
+     atomic { assert(left == epoch); epoch = (epoch + 1) % EPOCHS }
+#endif
+  :: else
+  fi
+}
+
+proctype StoreBuffers() {
+end: do
+  :: atomic { buffered[0] > 0 -> drain_one(0) }
+  :: atomic { buffered[1] > 0 -> drain_one(1) }
+#if TASKS == 3
+  :: atomic { buffered[2] > 0 -> drain_one(2) }
+#endif
+  od
+}
+
+proctype Submitter(byte t) {
+  byte l;
+  atomic { buffered[t] = 2; submitted[t] = 1 }
+#ifndef ONLY_LEFT
+  if
+  :: parked -> goto wake
+  :: else
+  fi;
+#endif
+#ifdef ONLY_PARKED
+  goto over;
+#else
+  l = left;
+  if
+  :: l == epoch
+  :: else -> goto over
+  fi;
+#endif
+wake:
+  atomic { !mutex -> mutex = 1; drain(t) }           /* taking a lock drains the buffer */
+  launch_if_needed();
+  mutex = 0;
+over:
+  l = 0
+}
+
+proctype Keeper() {
+  byte e;
+  do
+  :: e = epoch;
+     if
+     :: epoch != e -> goto again                     /* somebody launched since */
+     :: left == e
+     fi;
+     parked = 1;
+#ifndef BROKEN_NO_MEMBARRIER
+     d_step { drain_all() }
+#endif
+     if
+#ifndef BROKEN_NO_RECHECK
+     :: OUTSTANDING ->
+        atomic { !mutex -> mutex = 1 }
+        launch_if_needed();
+        mutex = 0
+     :: !OUTSTANDING ->
+#else
+     :: true ->
+#endif
+sleep:
+        if
+#ifdef BROKEN_SLEEP
+        :: !parked
+#else
+        :: epoch != e
+#endif
+        :: ALL_DONE && left == epoch && epoch == e -> break
+        fi
+     fi;
+again: skip
+  od
+}
+
+proctype Executors() {
+end: do
+  :: atomic { executing[0] && MAY_END(executing[0] - 1) -> done[executing[0] - 1] = 1; executing[0] = 0 }
+  :: atomic { executing[1] && MAY_END(executing[1] - 1) -> done[executing[1] - 1] = 1; executing[1] = 0 }
+#if W == 3
+  :: atomic { executing[2] && MAY_END(executing[2] - 1) -> done[executing[2] - 1] = 1; executing[2] = 0 }
+#endif
+  od
+}
+
+inline take(t) {
+  fetched[t] = 1; executing[w] = t + 1; worked = 1
+}
+
+#define GATE  gate[e & 1]
+
+/* the closer has waited long */
+inline reopen() {
+  seen = GATE;
+  atomic {
+    if
+#ifdef BROKEN_REOPEN
+    :: true -> GATE = REOPENED(seen); worked = 0; goto open
+#else
+    :: GATE == seen && COUNT(seen) < W && NUMBER(seen) == mine -> GATE = REOPENED(seen); worked = 0; goto open
+    :: else                       /* somebody arrived meanwhile: look again */
+#endif
+    fi
+  }
+}
+
+proctype Worker(byte w) {
+  byte e, seen, mine; bit closer;
+end:
+  atomic {
+#ifdef BROKEN_OVERLAP
+    epoch != e ->
+#else
+    epoch != e && ONLY_IN(epoch) -> assert(SOMEBODY_INSIDE || gate[epoch & 1] == 0);
+#endif
+    e = epoch; lease[w] = e; inside[w] = 1; worked = 0
+  }
+#ifndef BROKEN_NO_ZERO
+  if
+  :: w == 0 -> gate[(e + 1) & 1] = 0
+  :: else
+  fi;
+#endif
+open:
+  atomic {                                       /* look at the gate and at the ring */
+    closer = 0; seen = 0; mine = 0;
+    assert(left != e && ONLY_IN(e));
+    if
+    :: IS_CLOSING(GATE) -> mine = NUMBER(GATE); goto closing
+    :: !IS_CLOSING(GATE) && !executing[w] && slot[0] && !fetched[0] -> take(0); goto open
+    :: !IS_CLOSING(GATE) && !executing[w] && slot[1] && !fetched[1] -> take(1); goto open
+#if TASKS == 3
+    :: !IS_CLOSING(GATE) && !executing[w] && slot[2] && !fetched[2] -> take(2); goto open
+#endif
+    :: !IS_CLOSING(GATE) && !executing[w] && !VISIBLE           /* idle */
+    :: !IS_CLOSING(GATE) && worked                              /* over */
+    fi
+  }
+  atomic { closer = !IS_CLOSING(GATE); mine = NUMBER(GATE); GATE = GATE | CLOSING }
+closing:
+  if
+  :: !executing[w]
+  :: executing[w] && NUMBER(GATE) != mine -> goto open
+#ifndef BROKEN_NO_REOPEN
+  :: executing[w] && closer -> reopen(); goto closing
+#endif
+  fi;
+  atomic { seen = GATE; GATE = GATE + 1; mine = NUMBER(seen) }  /* arrive */
+  if
+  :: COUNT(seen) + 1 == W -> goto last
+  :: COUNT(seen) + 1 < W && IS_CLOSING(seen)
+  :: COUNT(seen) + 1 < W && !IS_CLOSING(seen) ->                /* just reopened: take it back */
+#ifdef BROKEN_STALE
+     goto open;
+#endif
+     do
+     :: seen = GATE;
+        if
+        :: COUNT(seen) == W -> goto leave
+#ifndef BROKEN_TAKE_BACK
+        :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open /* wiped out */
+        :: COUNT(seen) < W && NUMBER(seen) == mine
+#else
+        :: COUNT(seen) < W
+#endif
+        fi;
+        atomic {
+          if
+          :: GATE == seen -> GATE = seen - 1; goto open
+          :: else
+          fi
+        }
+     od
+  fi;
+wait:
+  if
+  :: COUNT(GATE) == W && NUMBER(GATE) == mine -> goto leave
+  :: NUMBER(GATE) != mine -> goto open
+#ifndef BROKEN_NO_REOPEN
+  :: closer && BUSY && COUNT(GATE) < W -> reopen(); goto wait
+#endif
+  fi;
+last:
+  atomic { assert(!BUSY && left != e); left = e }
+leave:
+  atomic { assert(!executing[w]); inside[w] = 0; closer = 0; seen = 0; mine = 0; goto end }
+}
+
+init {
+  atomic {
+    run Submitter(0); run Submitter(1);
+#if TASKS == 3
+    run Submitter(2);
+#endif
+    run StoreBuffers(); run Keeper(); run Executors();
+    run Worker(0); run Worker(1);
+#if W == 3
+    run Worker(2)
+#endif
+  }
+}
+
+ltl completes { <>(ALL_DONE) }
+ltl leaves { []((left != epoch) -> <>(left == epoch)) }

@@ -1,0 +1,66 @@
+// Tasks in flight, and when each was seen to complete.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include <dwell/dwell.hpp>
+
+namespace dwell::tool {
+
+// Watches tickets in the order of submission and reports each once, with the time at which it was first seen complete. A task that is
+// complete before an earlier one is reported after it: what is measured is the time until all tasks up to this one are known to be done.
+// `Note` is what the owner wants to remember of a task. Used from one thread.
+template <class Note>
+class Flight {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Entry {
+    Ticket ticket;
+    Clock::time_point submitted;  // before the call of submit
+    Note note;
+  };
+  using Report = std::function<void(const Entry&, Clock::time_point seen)>;
+
+  // At most `limit` tasks are in flight. With less than the ring holds, submitting never waits, and waiting is never counted as latency.
+  Flight(std::size_t limit, Report report) : limit_(limit), report_(std::move(report)) {}
+
+  // Takes in a task that has just been submitted; waits first for the oldest ones while the limit is reached.
+  void add(const Ticket& ticket, Clock::time_point submitted, Note note) {
+    poll();
+    while (entries_.size() >= limit_) wait();
+    entries_.push_back(Entry{ticket, submitted, std::move(note)});
+  }
+
+  // Reports those that are complete.
+  void poll() {
+    while (!entries_.empty() && entries_.front().ticket.done()) {
+      report_(entries_.front(), Clock::now());
+      entries_.pop_front();
+    }
+  }
+
+  // Reports those that are complete, after waiting a while for the oldest one.
+  void wait() {
+    if (entries_.empty()) return;
+    try {
+      entries_.front().ticket.wait_for(std::chrono::milliseconds(20));
+    } catch (const Error&) {
+      // Whoever takes the report asks the ticket.
+    }
+    poll();
+  }
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  std::size_t limit_;
+  Report report_;
+  std::deque<Entry> entries_;
+};
+
+}  // namespace dwell::tool

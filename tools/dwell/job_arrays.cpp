@@ -1,0 +1,132 @@
+#include "job_arrays.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <variant>
+
+#include "scalar.hpp"
+
+namespace dwell::tool {
+
+namespace {
+
+// What the job says of the array must agree with what the file says.
+void check_file(const JobArray& array, const NpyHeader& header) {
+  if (array.type && *array.type != header.type) {
+    throw failure_at(array.place, "array " + array.name + " should be " + std::string(name_of(*array.type)) + ", but " + array.file->string() +
+                                      " holds " + std::string(name_of(header.type)));
+  }
+  if (array.shape && *array.shape != header.shape) {
+    throw failure_at(array.place, "array " + array.name + " should have shape " + text_of(*array.shape) + ", but " + array.file->string() +
+                                      " has " + text_of(header.shape));
+  }
+}
+
+ArrayPlan plan_file(const JobArray& array) {
+  ArrayPlan plan;
+  try {
+    plan.file = read_npy_header(*array.file);
+  } catch (const std::runtime_error& problem) {
+    throw failure_at(array.place, "array " + array.name + ": " + array.file->string() + " " + problem.what());
+  }
+  check_file(array, *plan.file);
+  plan.type = plan.file->type;
+  plan.shape = plan.file->shape;
+  return plan;
+}
+
+std::string describe(const Job& job, std::size_t index, const ArrayPlan& plan) {
+  return "array " + job.arrays[index].name + " (" + std::string(name_of(plan.type)) + ", shape " + text_of(plan.shape) + ")";
+}
+
+}  // namespace
+
+std::vector<ArrayPlan> plan_arrays(const Job& job) {
+  std::vector<ArrayPlan> plans(job.arrays.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const JobArray& array = job.arrays[i];
+    if (array.file) {
+      plans[i] = plan_file(array);
+    } else if (array.shape) {
+      plans[i].type = *array.type;
+      plans[i].shape = *array.shape;
+    }
+  }
+  // Those that are like others come last: what they lead to is known now, over as many steps as it takes.
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const JobArray& array = job.arrays[i];
+    if (!array.like) continue;
+    std::optional<ElementType> type = array.type;
+    std::size_t model = *array.like;
+    for (; job.arrays[model].like; model = *job.arrays[model].like) {
+      if (!type) type = job.arrays[model].type;
+    }
+    plans[i].type = type.value_or(plans[model].type);
+    plans[i].shape = plans[model].shape;
+  }
+  return plans;
+}
+
+std::vector<Array> make_arrays(Runtime& runtime, const Job& job, const std::vector<ArrayPlan>& plans) {
+  std::vector<Array> arrays;
+  arrays.reserve(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const ArrayPlan& plan = plans[i];
+    try {
+      Array& array = arrays.emplace_back(runtime, plan.type, plan.count());
+      std::vector<std::byte> data(plan.count() * bytes_of(plan.type));
+      if (plan.file) read_npy_data(*job.arrays[i].file, *plan.file, data);
+      array.write(data);
+    } catch (const Error& problem) {
+      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": " + problem.message());
+    } catch (const std::bad_alloc&) {
+      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": there is not so much memory");
+    } catch (const std::length_error&) {
+      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": there is not so much memory");
+    } catch (const std::runtime_error& problem) {
+      throw failure_at(job.arrays[i].place, "array " + job.arrays[i].name + ": " + job.arrays[i].file->string() + " " + problem.what());
+    }
+  }
+  return arrays;
+}
+
+void check_arguments(const Job& job, const JobTask& task, const Signature& signature, const std::vector<ArrayPlan>& plans) {
+  const std::string& name = job.operators[task.operator_index].name;
+  const std::vector<Parameter>& declared = signature.parameters();
+  if (task.arguments.size() != declared.size()) {
+    throw failure_at(task.place, "operator " + name + " takes " + std::to_string(declared.size()) + " arguments " + signature.text() +
+                                     ", the task gives " + std::to_string(task.arguments.size()));
+  }
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const JobArgument& argument = task.arguments[i];
+    const std::string where = "argument " + std::to_string(i + 1) + " of operator " + name + " is " + text_of(declared[i]);
+    if (const auto* const array = std::get_if<ArrayIndex>(&argument.value)) {
+      const ArrayPlan& plan = plans[array->value];
+      if (!fits(plan.type, declared[i])) throw failure_at(argument.place, where + ", and cannot be " + describe(job, array->value, plan));
+      continue;
+    }
+    try {
+      to_scalar(std::get<Number>(argument.value), declared[i]);
+    } catch (const std::invalid_argument& problem) {
+      throw failure_at(argument.place, where + ": " + problem.what());
+    }
+  }
+}
+
+Arguments make_arguments(const JobTask& task, const Signature& signature, const std::vector<Array>& arrays) {
+  Arguments arguments;
+  for (std::size_t i = 0; i < task.arguments.size(); ++i) {
+    const Parameter& declared = signature.parameters()[i];
+    const auto& value = task.arguments[i].value;
+    if (const auto* const array = std::get_if<ArrayIndex>(&value))
+      arrays[array->value].add_to(arguments, declared);
+    else
+      std::visit([&](const auto& scalar) { arguments.add(scalar); }, to_scalar(std::get<Number>(value), declared));
+  }
+  if (task.groups != 1) arguments.add(groups(task.groups));
+  if (task.link) arguments.add(link);
+  if (task.drain) arguments.add(drain);
+  return arguments;
+}
+
+}  // namespace dwell::tool

@@ -1,0 +1,54 @@
+// Runs the tasks of a job and measures them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <dwell/dwell.hpp>
+
+#include "job.hpp"
+#include "latencies.hpp"
+
+namespace dwell::tool {
+
+// What was seen of one version of one operator.
+struct VersionFigures {
+  std::size_t operator_index = 0;
+  std::uint32_t version = 1;
+  Latencies latencies;
+  std::chrono::nanoseconds busy{0};  // from the first submitted to the last seen complete
+
+  double tasks_a_second() const { return busy.count() == 0 ? 0.0 : static_cast<double>(latencies.count()) * 1e9 / static_cast<double>(busy.count()); }
+};
+
+struct SwapFigures {
+  std::chrono::nanoseconds took{0};       // the call of redefine
+  std::chrono::nanoseconds pause{0};      // the hand-over itself: old loop gone to new loop started
+  std::uint64_t submitted_meanwhile = 0;  // tasks, during the call
+};
+
+struct StreamFigures {
+  std::vector<VersionFigures> versions;  // those that ran, by operator, then version
+  std::optional<SwapFigures> swap;
+};
+
+// What the tasks of a job need, ready to be submitted; in the order of job.operators and job.tasks.
+struct PreparedJob {
+  std::vector<Operator<>> operators;
+  std::vector<Arguments> arguments;
+  std::optional<Source> swap_source;  // there when job.swap is
+};
+
+// At most so many tasks are in flight at once: an eighth of the ring, since a task takes up to eight slots.
+inline constexpr std::size_t kMostInFlight = 8192;
+
+// Submits all tasks in the order of the job and waits for them. The swap, if there is one, is made by a second thread once its number of
+// tasks is submitted; this one goes on submitting meanwhile, but keeps at least half of the rest until the swap is made. `progress` is
+// called now and then with the number of tasks seen complete. Throws Failure with Exit::failed, at the first task that fails.
+StreamFigures run_stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress);
+
+}  // namespace dwell::tool

@@ -1,0 +1,32 @@
+// A line that shows how far the work is, on a terminal only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace dwell::tool {
+
+// Writes to standard error, ten times a second at most. The line goes when the object does.
+class Progress {
+ public:
+  // `total` of what `unit` says ("tasks").
+  Progress(std::string label, std::string unit, std::uint64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::uint64_t done);
+  // Whether show() would write something now.
+  bool due() const { return on_ && std::chrono::steady_clock::now() >= next_; }
+
+ private:
+  bool on_;
+  bool shown_ = false;
+  std::string label_;
+  std::string unit_;
+  std::uint64_t total_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace dwell::tool

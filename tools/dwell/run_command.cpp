@@ -1,0 +1,167 @@
+#include "run_command.hpp"
+
+#include <optional>
+#include <ostream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <dwell/dwell.hpp>
+#include <nlohmann/json.hpp>
+
+#include "device_report.hpp"
+#include "job.hpp"
+#include "job_arrays.hpp"
+#include "job_stream.hpp"
+#include "latencies.hpp"
+#include "progress.hpp"
+#include "staged_files.hpp"
+#include "table.hpp"
+
+namespace dwell::tool {
+
+namespace {
+
+constexpr const char* kMeasured =
+    "latency: from the call of submit until the task and all submitted before it are seen complete, with up to 8192 in flight";
+static_assert(kMostInFlight == 8192, "kMeasured says so");
+
+Source read_source(const std::filesystem::path& file, const Place& place) { return {read_text(file, place), file.string()}; }
+
+Runtime open_runtime(const RunOptions& options) {
+  try {
+    return Runtime(Options{.device = options.device});
+  } catch (const Error& error) {
+    throw Failure(Exit::mistake, "dwell: error: " + error.message());
+  }
+}
+
+std::vector<Operator<>> define_operators(Runtime& runtime, const Job& job, const std::vector<Source>& sources) {
+  std::vector<Operator<>> operators;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    try {
+      operators.push_back(runtime.define(job.operators[i].name, sources[i]));
+    } catch (const Error& error) {
+      throw failure_at(job.operators[i].place, error.message());
+    }
+  }
+  return operators;
+}
+
+// Builds the swap's source in a runtime of its own, so that a mistake in it shows before any task has run, and so that the swap itself
+// finds it in the cache.
+void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source& source, const Place& place) {
+  try {
+    Runtime trial(Options{.device = runtime.info().device, .workers = 1, .ring_slots = 128});
+    const Operator<> other = trial.define(op.name(), source);
+    if (other.signature() == op.signature()) return;
+    throw failure_at(place, "operator " + op.name() + " takes " + op.signature().text() + ", and its new source takes " + other.signature().text());
+  } catch (const Error& error) {
+    throw failure_at(place, error.message());
+  }
+}
+
+void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const std::vector<Array>& arrays) {
+  StagedFiles files;
+  for (const JobOutput& output : job.outputs) {
+    const ArrayPlan& plan = plans[output.array_index];
+    try {
+      const std::vector<std::byte> data = arrays[output.array_index].read();
+      files.add(output.file, [&](std::ostream& to) { write_npy(to, plan.type, plan.shape, data); });
+    } catch (const std::runtime_error& problem) {
+      throw failure_at(output.place, problem.what());
+    }
+  }
+  try {
+    files.commit();
+  } catch (const std::runtime_error& problem) {
+    throw failure_at({job.file}, problem.what());
+  }
+}
+
+void print_table(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
+  out << "device: " << text_of(info) << '\n' << kMeasured << "\n\n";
+  Table table({"operator", "version", "tasks", "p50", "p99", "max", "tasks/s", "swap pause"}, {false, true, true, true, true, true, true, true});
+  for (const VersionFigures& version : figures.versions) {
+    const Latencies& latencies = version.latencies;
+    const bool swapped = figures.swap && version.operator_index == job.swap->operator_index && version.version == 2;
+    table.add({job.operators[version.operator_index].name, std::to_string(version.version), text_of_count(latencies.count()),
+               text_of(latencies.quantile(0.5)), text_of(latencies.quantile(0.99)), text_of(latencies.max()), text_of_rate(version.tasks_a_second()),
+               swapped ? text_of(figures.swap->pause) : ""});
+  }
+  table.print(out);
+  if (figures.swap) {
+    out << "\nswap: " << job.operators[job.swap->operator_index].name << " redefined after " << text_of_count(job.swap->after) << " tasks, in "
+        << text_of(figures.swap->took) << ", during which " << text_of_count(figures.swap->submitted_meanwhile) << " more were submitted\n";
+  }
+  for (const JobOutput& output : job.outputs) out << "wrote " << output.file.string() << '\n';
+}
+
+void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
+  nlohmann::ordered_json root = {{"job", job.file.string()}, {"device", json_of(info)}, {"measured", kMeasured}, {"tasks", job.total_tasks()}};
+  root["operators"] = nlohmann::ordered_json::array();
+  for (const VersionFigures& version : figures.versions) {
+    const Latencies& latencies = version.latencies;
+    root["operators"].push_back(
+        {{"operator", job.operators[version.operator_index].name},
+         {"version", version.version},
+         {"tasks", latencies.count()},
+         {"latency_ns",
+          {{"p50", latencies.quantile(0.5).count()}, {"p99", latencies.quantile(0.99).count()}, {"max", latencies.max().count()}}},
+         {"tasks_per_second", version.tasks_a_second()}});
+  }
+  if (figures.swap) {
+    root["swap"] = {{"operator", job.operators[job.swap->operator_index].name},
+                    {"after", job.swap->after},
+                    {"pause_ns", figures.swap->pause.count()},
+                    {"took_ns", figures.swap->took.count()},
+                    {"submitted_meanwhile", figures.swap->submitted_meanwhile}};
+  }
+  root["outputs"] = nlohmann::ordered_json::array();
+  for (const JobOutput& output : job.outputs) {
+    root["outputs"].push_back({{"array", job.arrays[output.array_index].name}, {"file", output.file.string()}});
+  }
+  out << root.dump(2) << '\n';
+}
+
+}  // namespace
+
+void run_command(const RunOptions& options, std::ostream& out) {
+  // What costs nothing is checked first: a mistake should show before a compiler or a device is waited for.
+  const Job job = parse_job(read_text(options.job, {options.job}), options.job);
+  std::vector<Source> sources;
+  for (const JobOperator& op : job.operators) sources.push_back(read_source(op.source, op.place));
+  PreparedJob prepared;
+  if (job.swap) prepared.swap_source = read_source(job.swap->source, job.swap->place);
+  const std::vector<ArrayPlan> plans = plan_arrays(job);
+  for (const JobOutput& output : job.outputs) {
+    try {
+      StagedFiles::check(output.file);
+    } catch (const std::runtime_error& problem) {
+      throw failure_at(output.place, problem.what());
+    }
+  }
+
+  Runtime runtime = open_runtime(options);
+  prepared.operators = define_operators(runtime, job, sources);
+  for (const JobTask& task : job.tasks) check_arguments(job, task, prepared.operators[task.operator_index].signature(), plans);
+  if (job.swap) try_swap_source(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source, job.swap->place);
+
+  const std::vector<Array> arrays = make_arrays(runtime, job, plans);
+  for (const JobTask& task : job.tasks) {
+    prepared.arguments.push_back(make_arguments(task, prepared.operators[task.operator_index].signature(), arrays));
+  }
+
+  StreamFigures figures;
+  {
+    Progress progress(job.file.filename().string(), "tasks", job.total_tasks());
+    figures = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
+  }
+  write_outputs(job, plans, arrays);
+  if (options.json)
+    print_json(out, job, runtime.info(), figures);
+  else
+    print_table(out, job, runtime.info(), figures);
+}
+
+}  // namespace dwell::tool

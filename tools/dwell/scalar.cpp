@@ -1,0 +1,101 @@
+#include "scalar.hpp"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include <dwell/signature.hpp>
+
+namespace dwell::tool {
+
+namespace {
+
+[[noreturn]] void refuse(const Number& number, const Parameter& parameter, const char* why) {
+  throw std::invalid_argument(text_of(number) + " " + why + " " + text_of(parameter));
+}
+
+template <class T>
+T to_integer(const Number& number, const Parameter& parameter) {
+  const auto* integer = std::get_if<std::int64_t>(&number);
+  std::int64_t whole = 0;
+  if (const auto* const floating = std::get_if<double>(&number)) {
+    if (std::trunc(*floating) != *floating) refuse(number, parameter, "is no whole number, as is needed for");
+    if (*floating < -0x1p63 || *floating >= 0x1p63) refuse(number, parameter, "is out of the range of");
+    whole = static_cast<std::int64_t>(*floating);
+    integer = &whole;
+  }
+  if (integer == nullptr) refuse(number, parameter, "is no number, as is needed for");
+  bool fits = false;
+  if constexpr (std::is_signed_v<T>)
+    fits = *integer >= std::numeric_limits<T>::min() && *integer <= std::numeric_limits<T>::max();
+  else
+    fits = *integer >= 0 && static_cast<std::uint64_t>(*integer) <= std::numeric_limits<T>::max();
+  if (!fits) refuse(number, parameter, "is out of the range of");
+  return static_cast<T>(*integer);
+}
+
+double to_floating(const Number& number, const Parameter& parameter, double largest) {
+  double value = 0;
+  if (const auto* const integer = std::get_if<std::int64_t>(&number))
+    value = static_cast<double>(*integer);
+  else if (const auto* const floating = std::get_if<double>(&number))
+    value = *floating;
+  else
+    refuse(number, parameter, "is no number, as is needed for");
+  if (std::isfinite(value) && std::fabs(value) > largest) refuse(number, parameter, "is out of the range of");
+  return value;
+}
+
+}  // namespace
+
+std::string text_of(const Number& number) {
+  std::ostringstream text;
+  text.precision(17);
+  text << std::boolalpha;
+  std::visit([&](auto value) { text << value; }, number);
+  return text.str();
+}
+
+Scalar to_scalar(const Number& number, const Parameter& parameter) {
+  switch (parameter.kind) {
+    case Kind::boolean:
+      if (const bool* const value = std::get_if<bool>(&number)) return *value;
+      refuse(number, parameter, "is neither true nor false, as is needed for");
+    case Kind::signed_integer:
+      switch (parameter.bytes) {
+        case 1: return to_integer<std::int8_t>(number, parameter);
+        case 2: return to_integer<std::int16_t>(number, parameter);
+        case 4: return to_integer<std::int32_t>(number, parameter);
+        case 8: return to_integer<std::int64_t>(number, parameter);
+        default: break;
+      }
+      break;
+    case Kind::unsigned_integer:
+      switch (parameter.bytes) {
+        case 1: return to_integer<std::uint8_t>(number, parameter);
+        case 2: return to_integer<std::uint16_t>(number, parameter);
+        case 4: return to_integer<std::uint32_t>(number, parameter);
+        case 8: return to_integer<std::uint64_t>(number, parameter);
+        default: break;
+      }
+      break;
+    case Kind::floating:
+      switch (parameter.bytes) {
+        case 2: return to_half(to_floating(number, parameter, 65504.0));
+        case 4: return static_cast<float>(to_floating(number, parameter, std::numeric_limits<float>::max()));
+        case 8: return to_floating(number, parameter, std::numeric_limits<double>::max());
+        default: break;
+      }
+      break;
+    case Kind::span:
+    case Kind::const_span: refuse(number, parameter, "is no array, as is needed for");
+    case Kind::structure: break;
+  }
+  refuse(number, parameter, "cannot be given for");
+}
+
+}  // namespace dwell::tool

@@ -1,0 +1,34 @@
+// Figures as people read them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace dwell::tool {
+
+// Three significant digits and a unit: "417 ns", "12.3 us", "1.04 ms", "2.5 s".
+std::string text_of(std::chrono::nanoseconds time);
+// "1,234,567"
+std::string text_of_count(std::uint64_t count);
+// Three significant digits: "417", "12.3 k", "1.04 M".
+std::string text_of_rate(double a_second);
+
+// Rows of text in columns; the first row is the heading. Columns of figures stand to the right.
+class Table {
+ public:
+  // `figures` tells for each column whether it holds figures.
+  Table(std::vector<std::string> heading, std::vector<bool> figures);
+
+  // As many cells as the heading has.
+  void add(std::vector<std::string> row);
+  void print(std::ostream& to) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> figures_;
+};
+
+}  // namespace dwell::tool
