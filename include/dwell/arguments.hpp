@@ -9,30 +9,48 @@
 namespace dwell {
 
 // Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, and groups(n), link, drain. May be submitted any
-// number of times; the buffers it names must live until then.
+// number of times, to the runtime that the buffers it names belong to; they must live until then.
 class Arguments {
  public:
   Arguments() : task_(std::make_unique<detail::Task>()) {}
-  Arguments(const Arguments& other) : task_(std::make_unique<detail::Task>(*other.task_)), parameters_(other.parameters_) {}
+  Arguments(const Arguments& other)
+      : task_(std::make_unique<detail::Task>(*other.task_)), parameters_(other.parameters_), shell_(other.shell_) {}
   Arguments(Arguments&&) noexcept = default;
   Arguments& operator=(const Arguments& other) { return *this = Arguments(other); }
   Arguments& operator=(Arguments&&) noexcept = default;
   ~Arguments() = default;
 
-  // Throws errc::invalid_argument when all arguments together exceed 372 bytes, or for groups(0).
+  // Throws errc::invalid_argument when all arguments together exceed 372 bytes, when buffers of several runtimes or empty ones are
+  // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    detail::put(*task_, value);
-    if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
-    return *this;
+    if constexpr (requires { value.slice(); }) {
+      return add(value.slice());
+    } else {
+      if constexpr (requires { value.use(); }) {
+        if (shell_ == nullptr && value.use() != nullptr) shell_ = value.use()->shell;
+      }
+      detail::Cursor at{task_->words, task_->flags, task_->buffers, task_->groups};
+      detail::put(*task_, at, shell_, value);
+      at.finish(*task_);
+      if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
+      return *this;
+    }
   }
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
-  const detail::Task& task() const noexcept { return *task_; }
 
  private:
+  friend class Runtime;
+  // Throws errc::invalid_argument when the buffers belong to another runtime.
+  const detail::Task& task_for(const detail::Shell* shell) const {
+    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_buffer(task_->buffer[0]);
+    return *task_;
+  }
+
   std::unique_ptr<detail::Task> task_;
   std::vector<Parameter> parameters_;
+  detail::Shell* shell_ = nullptr;  // the runtime of the buffers so far
 };
 
 }  // namespace dwell

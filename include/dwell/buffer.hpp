@@ -1,6 +1,7 @@
 // Memory that operators work on.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,15 @@ namespace dwell {
 enum class Memory : std::uint8_t { device, host };
 
 namespace detail {
+
+struct Shell;
+
+// What submitting a task has to know of a buffer.
+struct BufferUse {
+  Shell* shell = nullptr;                    // the runtime it belongs to
+  std::uint32_t flags = 0;                   // what a task that names it needs (task.hpp)
+  std::atomic<std::uint64_t> used_until{0};  // one past the last task that names it
+};
 
 struct BufferState;
 
@@ -33,6 +43,7 @@ class BufferBase {
   void* host_bytes() const;
 
   std::shared_ptr<BufferState> state_;
+  BufferUse* use_ = nullptr;   // part of *state_
   std::uint64_t address_ = 0;  // on the device
 };
 
@@ -50,17 +61,15 @@ class Slice {
  public:
   std::size_t size() const noexcept { return size_; }
   Span<T> span() const noexcept { return Span<T>(data_, size_); }
-  detail::BufferState* state() const noexcept { return state_; }
-  Memory memory() const noexcept { return memory_; }
+  detail::BufferUse* use() const noexcept { return use_; }
 
  private:
   friend class Buffer<std::remove_const_t<T>>;
-  Slice(detail::BufferState* state, Memory memory, T* data, std::size_t size) : state_(state), data_(data), size_(size), memory_(memory) {}
+  Slice(detail::BufferUse* use, T* data, std::size_t size) : use_(use), data_(data), size_(size) {}
 
-  detail::BufferState* state_;
+  detail::BufferUse* use_;
   T* data_;
   std::size_t size_;
-  Memory memory_;
 };
 
 // `size()` elements of T in memory of a runtime, uninitialised at first. Owns the memory: moved, not copied. Dropping it while tasks
@@ -99,21 +108,19 @@ class Buffer : public detail::BufferBase {
   // Elements [first, first + count) as an argument of a task. Throws errc::invalid_argument when they do not exist.
   Slice<T> slice(std::size_t first, std::size_t count) const {
     check(first, count);
-    return Slice<T>(state_.get(), memory_, data() + first, count);
+    return Slice<T>(use_, data() + first, count);
   }
-  Slice<T> slice() const noexcept { return Slice<T>(state_.get(), memory_, data(), size_); }
+  Slice<T> slice() const noexcept { return Slice<T>(use_, data(), size_); }
 
  private:
   friend class Runtime;
-  Buffer(std::shared_ptr<detail::BufferState> state, std::size_t size, Memory memory)
-      : BufferBase(std::move(state)), size_(size), memory_(memory) {}
+  Buffer(std::shared_ptr<detail::BufferState> state, std::size_t size) : BufferBase(std::move(state)), size_(size) {}
 
   void check(std::size_t first, std::size_t count) const {
     if (first > size_ || count > size_ - first) detail::throw_out_of_range(first, count, size_);
   }
 
   std::size_t size_ = 0;
-  Memory memory_ = Memory::device;
 };
 
 }  // namespace dwell

@@ -64,7 +64,7 @@ class Runtime {
   // Memory for `count` elements. Throws errc::out_of_memory.
   template <class T>
   Buffer<T> allocate(std::size_t count, Memory memory = Memory::device) {
-    return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count, memory);
+    return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count);
   }
 
   // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
@@ -88,7 +88,7 @@ class Runtime {
   // Submits a task whose arguments were collected at run time. Throws as the others do.
   Ticket submit(const Operator<>& op, const Arguments& arguments) {
     check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
-    return Ticket(shell_, enqueue(op.state(), arguments.task()));
+    return Ticket(shell_, enqueue(op.state(), arguments.task_for(shell_)));
   }
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
@@ -96,14 +96,14 @@ class Runtime {
   // empty one for none).
   template <class Function, class Each>
   Ticket submit_many(const Operator<Function>& op, std::size_t count, Each&& each) {
-    constexpr std::size_t kBatch = 32;
+    constexpr std::size_t kBatch = 64;
     detail::Task batch[kBatch];
     std::uint64_t last = 0;
     for (std::size_t done = 0; done < count;) {
       const std::size_t size = count - done < kBatch ? count - done : kBatch;
       for (std::size_t i = 0; i < size; ++i) {
         detail::Task& task = batch[i];
-        reset(task);
+        task.clear();
         each(done + i, [&](const auto&... list) { pack(task, op, list...); });
       }
       last = enqueue_many(op.state(), batch, size);
@@ -127,21 +127,17 @@ class Runtime {
   RuntimeInfo info() const;
 
  private:
-  static void reset(detail::Task& task) {
-    task.words = task.parameters = task.buffers = 0;
-    task.groups = 1;
-    task.link = task.drain = task.system = task.reads = false;
-  }
-
   template <class Function, class... Given>
-  void pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
+  [[gnu::always_inline]] void pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
       static constexpr detail::Given<Given...> given;
       check_arguments(op, given.list, given.count);
     } else {
       static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
     }
-    (detail::put(task, arguments), ...);
+    detail::Cursor at;
+    (detail::put(task, at, shell_, arguments), ...);
+    at.finish(task);
   }
 
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;

@@ -31,25 +31,40 @@ inline constexpr Drain drain{};
 namespace detail {
 
 inline constexpr std::uint32_t kMaxWords = 93;
+inline constexpr std::uint32_t kFirstSlotWords = 9;
 
-// A task before it has a place in the ring.
+// What a task asks for: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
+inline constexpr std::uint32_t kLink = 1;
+inline constexpr std::uint32_t kDrain = 2;
+inline constexpr std::uint32_t kWide = 4;
+inline constexpr std::uint32_t kSystem = 32;  // some result may lie in host memory
+inline constexpr std::uint32_t kReads = 128;  // some argument leads to memory
+
+// A task before it has a place in the ring. Its first slot is laid out as the ring has it, four quads of a lap (0 here) and three
+// words, so that placing it is four 16-byte copies.
 struct Task {
-  std::uint32_t words = 0;            // of arguments
+  alignas(16) std::uint32_t slot[16];
+  std::uint32_t words = 0;    // of arguments
+  std::uint32_t flags = 0;
   std::uint32_t groups = 1;
-  std::uint32_t parameters = 0;
   std::uint32_t buffers = 0;
-  bool link = false;
-  bool drain = false;
-  bool system = false;                // some result may lie in host memory
-  bool reads = false;                 // some argument leads to memory
-  alignas(16) std::uint32_t word[kMaxWords + 3];
-  BufferState* buffer[kMaxParameters];
+  BufferUse* buffer[kMaxParameters];
+  std::uint32_t rest[kMaxWords - kFirstSlotWords];  // argument words behind the first slot
 
   // The words of a first slot are copied whether they are used or not.
-  Task() {
-    for (std::uint32_t i = 0; i < 9; ++i) word[i] = 0;
+  Task() { clear(); }
+  [[gnu::always_inline]] void clear() {
+    words = flags = buffers = 0;
+    groups = 1;
+    for (std::uint32_t& word : slot) word = 0;
   }
-
+  // Argument word `index`.
+  [[gnu::always_inline]] void set(std::uint32_t index, std::uint32_t value) {
+    if (index < kFirstSlotWords)
+      slot[4 + index / 3 * 4 + 1 + index % 3] = value;
+    else
+      rest[index - kFirstSlotWords] = value;
+  }
 };
 
 template <class T>
@@ -70,60 +85,75 @@ struct Argument<Slice<T>> {
   using type = Span<T>;
 };
 
-// Throws when an argument of kind `given` cannot be what the operator declared.
+// Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
   return declared == given || (declared.kind == Kind::const_span && given.kind == Kind::span && declared.element == given.element &&
                                declared.bytes == given.bytes);
 }
 
-inline void put_span(Task& task, const void* data, std::uint64_t size) {
-  const auto address = reinterpret_cast<std::uint64_t>(data);
-  std::uint32_t* const to = task.word + task.words;
-  to[0] = static_cast<std::uint32_t>(address);
-  to[1] = static_cast<std::uint32_t>(address >> 32U & 0xFFFFFU) | static_cast<std::uint32_t>(size >> 32U) << 20U;
-  to[2] = static_cast<std::uint32_t>(size);
-  task.words += 3;
-  task.reads = true;
-}
-
-// Remembers that the task at `position` names the buffer. Positions come in order.
-void note_use(BufferState* buffer, std::uint64_t position);
-
 [[noreturn]] void throw_too_many_words();
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
+[[noreturn]] void throw_foreign_buffer(const BufferUse* use);
 
+// How far a task has been filled. A local of the caller, so that the compiler knows every offset.
+struct Cursor {
+  std::uint32_t words = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t buffers = 0;
+  std::uint32_t groups = 1;
+
+  [[gnu::always_inline]] void finish(Task& task) const {
+    task.words = words;
+    task.flags = flags;
+    task.buffers = buffers;
+    task.groups = groups;
+  }
+};
+
+[[gnu::always_inline]] inline void put_span(Task& task, Cursor& at, const void* data, std::uint64_t size) {
+  const auto address = reinterpret_cast<std::uint64_t>(data);
+  task.set(at.words, static_cast<std::uint32_t>(address));
+  task.set(at.words + 1, static_cast<std::uint32_t>(address >> 32U) | static_cast<std::uint32_t>(size >> 32U) << 20U);
+  task.set(at.words + 2, static_cast<std::uint32_t>(size));
+  at.words += 3;
+  at.flags |= kReads;
+}
+
+// Adds one argument. `shell` is the runtime that buffers must belong to.
 template <class T>
-void put(Task& task, const T& value) {
+[[gnu::always_inline]] inline void put(Task& task, Cursor& at, const Shell* shell, const T& value) {
   if constexpr (std::is_same_v<T, Groups>) {
     if (value.count == 0 || value.count > 0xFFFF) throw_bad_groups(value.count);
-    task.groups = value.count;
+    at.groups = value.count;
+    if (value.count > 1) at.flags |= kWide;
   } else if constexpr (std::is_same_v<T, Link>) {
-    task.link = true;
+    at.flags |= kLink;
   } else if constexpr (std::is_same_v<T, Drain>) {
-    task.drain = true;
+    at.flags |= kDrain;
   } else {
     constexpr std::uint32_t words = (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(T) + 3) / 4;
-    if (task.words + words > kMaxWords) throw_too_many_words();
-    ++task.parameters;
+    if (at.words + words > kMaxWords) throw_too_many_words();
     if constexpr (std::is_same_v<T, typename Argument<T>::type>) {
       if constexpr (device::IsSpan<T>::value) {
         // Where a bare span lies is not known here.
-        put_span(task, value.data(), value.size());
-        task.system = true;
+        put_span(task, at, value.data(), value.size());
+        at.flags |= kSystem;
       } else {
-        task.word[task.words + words - 1] = 0;
-        std::memcpy(task.word + task.words, &value, sizeof(T));
-        task.words += words;
-        if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) task.reads = task.system = true;
+        std::uint32_t word[words] = {};
+        std::memcpy(word, &value, sizeof(T));
+        for (std::uint32_t i = 0; i < words; ++i) task.set(at.words + i, word[i]);
+        at.words += words;
+        if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) at.flags |= kSystem | kReads;
       }
     } else {
       if constexpr (requires { value.slice(); }) {
-        put(task, value.slice());
-        --task.parameters;
+        put(task, at, shell, value.slice());
       } else {
-        put_span(task, value.span().data(), value.span().size());
-        task.system = task.system || value.memory() == Memory::host;
-        task.buffer[task.buffers++] = value.state();
+        BufferUse* const use = value.use();
+        if (use == nullptr || use->shell != shell) throw_foreign_buffer(use);
+        put_span(task, at, value.span().data(), value.span().size());
+        at.flags |= use->flags;
+        task.buffer[at.buffers++] = use;
       }
     }
   }

@@ -21,8 +21,8 @@ class CudaCompiler final : public Compiler {
   };
   // What the compiler says of the loop alone.
   struct LoopReport {
-    std::uint32_t spill_bytes = 0;  // stored and loaded, a thread
-    std::string log;
+    std::uint32_t spill_bytes = 0;  // stored and loaded by the kernel itself, a thread
+    std::string log;                // the assembler's report on every function of the loop
   };
 
   // Opens nothing yet. Throws dwell::Error with errc::invalid_argument when `arch` is not of the form sm_90 or sm_90a.

@@ -57,7 +57,7 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
     elf.sections_.push_back({string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_addr, from.sh_size, bytes_of(from)});
   }
 
-  for (const std::uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {
+  for (const std::uint32_t type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}}) {
     const auto at = std::find_if(headers.begin(), headers.end(), [&](const Elf64_Shdr& from) { return from.sh_type == type; });
     if (at == headers.end()) continue;
     const auto entries = bytes_of(*at);
@@ -108,9 +108,10 @@ std::optional<Signature> read_signature(std::span<const std::byte> object, const
 namespace {
 
 // Attributes of .nv.info, the section in which NVIDIA's tools keep what they know of an image. Undocumented; the numbers are those that
-// cuobjdump -elf prints, and elf.test.cpp holds them against the linker's own report.
-constexpr std::uint8_t kFormatSized = 4;      // format byte: two bytes of length and that many bytes follow
-constexpr std::uint8_t kMinStackSize = 0x12;  // of a kernel and whatever it calls
+// cuobjdump -elf prints. What is read from them agrees with cuFuncGetAttribute on an H200: registers, local and shared bytes.
+constexpr std::uint32_t kReservedShared = 1024;  // from sm_90 on, the section counts what CUDA keeps of every block's shared memory
+constexpr std::uint8_t kFormatSized = 4;         // format byte: two bytes of length and that many bytes follow
+constexpr std::uint8_t kMinStackSize = 0x12;     // of a kernel and whatever it calls
 constexpr std::uint8_t kRegisterCount = 0x2f;
 
 // The value that `attribute` gives the symbol `index`: attributes of a function are pairs {symbol, value}.
@@ -143,8 +144,12 @@ std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::s
   // Older formats keep the registers in the upper byte of the code section's info instead.
   resources.registers = attribute_of(info->bytes, kRegisterCount, symbol->index).value_or(code->info >> 24U);
   resources.stack_bytes = attribute_of(info->bytes, kMinStackSize, symbol->index).value_or(0);
-  if (const Elf::Section* const shared = elf->section(".nv.shared." + name))
-    resources.shared_bytes = static_cast<std::uint32_t>(shared->size);
+  if (const Elf::Section* const shared = elf->section(".nv.shared." + name)) {
+    const auto reserves = [](const Elf::Symbol& one) { return one.name == ".nv.reservedSmem.offset0"; };
+    const bool reserved = std::any_of(elf->symbols().begin(), elf->symbols().end(), reserves);
+    const std::uint64_t own = reserved && shared->size >= kReservedShared ? shared->size - kReservedShared : shared->size;
+    resources.shared_bytes = static_cast<std::uint32_t>(own);
+  }
   if (resources.registers == 0) return std::nullopt;
   return resources;
 }

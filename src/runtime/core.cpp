@@ -132,40 +132,28 @@ void Core::check_open() const {
   if (closing_.load(std::memory_order_relaxed)) throw Error(errc::closed, "the runtime is closed");
 }
 
-template <class Attempt>
-auto Core::when_there_is_room(Attempt&& attempt) {
+std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count) {
   check_open();
+  std::uint64_t last = 0;
+  std::size_t placed = queue_->try_submit(op.alias, tasks, count, &last);
+  keeper_->submitted();
   Patience patience;
-  for (;;) {
-    if (auto result = attempt()) {
-      keeper_->submitted();
-      return result;
-    }
-    // The loop may be gone while the ring is full.
-    keeper_->submitted();
+  while (placed < count) [[unlikely]] {
+    // The loop may have gone while the ring is full, or the runtime may have been closed.
     if (patience.wait()) check_open();
+    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, &last);
+    keeper_->submitted();
   }
-}
-
-std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
-  return *when_there_is_room([&] { return queue_->try_submit(op.alias, task); });
+  return last;
 }
 
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
-  const std::optional<std::uint64_t> position = queue_->try_submit(op.alias, task);
+  std::uint64_t position = 0;
+  const std::size_t placed = queue_->try_submit(op.alias, &task, 1, &position);
   keeper_->submitted();
+  if (placed == 0) return std::nullopt;
   return position;
-}
-
-std::uint64_t Core::enqueue_many(detail::OperatorState& op, const detail::Task* tasks, std::size_t count) {
-  std::uint64_t last = 0;
-  while (count != 0) {
-    const std::size_t placed = when_there_is_room([&] { return queue_->try_submit(op.alias, tasks, count, &last); });
-    tasks += placed;
-    count -= placed;
-  }
-  return last;
 }
 
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
@@ -211,6 +199,7 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
   state->memory = memory;
+  state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_->allocate(state->bytes) : backend_->allocate_host(state->bytes);
   const std::lock_guard lock(memory_mutex_);
   state->shell = shell_;

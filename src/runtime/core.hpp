@@ -51,13 +51,14 @@ struct Shell {
 };
 
 // Memory that a Buffer names. Freed when the last task that names it has run.
-struct BufferState {
-  Shell* shell = nullptr;
+struct BufferState : BufferUse {
   std::unique_ptr<backend::Allocation> allocation;
   std::size_t bytes = 0;
   Memory memory = Memory::device;
-  std::atomic<std::uint64_t> used_until{0};  // one past the last task that names it
 
+  BufferState() = default;
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
   ~BufferState();
 };
 
@@ -73,9 +74,9 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
+  // Submits all tasks, waiting while the ring is full. Returns the last one's position.
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
-  std::uint64_t enqueue_many(detail::OperatorState& op, const detail::Task* tasks, std::size_t count);
 
   // Waits for the task at `position`, until `deadline` if there is one; false when that comes first. Throws the runtime's failure.
   bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -101,8 +102,6 @@ class Core {
   void check_open() const;
   void collect();
   std::string describe(const std::vector<Keeper::Holder>& holders) const;
-  template <class Attempt>
-  auto when_there_is_room(Attempt&& attempt);
 
   Options options_;
   detail::Shell* shell_;

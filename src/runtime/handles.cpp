@@ -22,7 +22,7 @@ BufferState::~BufferState() {
   if (core) core->release(*this);
 }
 
-BufferBase::BufferBase(std::shared_ptr<BufferState> state) : state_(std::move(state)), address_(state_->allocation->device()) {}
+BufferBase::BufferBase(std::shared_ptr<BufferState> state) : state_(std::move(state)), use_(state_.get()), address_(state_->allocation->device()) {}
 
 std::size_t BufferBase::bytes() const noexcept { return state_ ? state_->bytes : 0; }
 Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Memory::device; }
@@ -49,8 +49,6 @@ void* BufferBase::host_bytes() const {
   return host;
 }
 
-void note_use(BufferState* buffer, std::uint64_t position) { buffer->used_until.store(position + 1, std::memory_order_release); }
-
 void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) {
   throw Error(errc::invalid_argument, "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +
                                           " do not lie in a buffer of " + std::to_string(size));
@@ -58,6 +56,11 @@ void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) 
 
 void throw_too_many_words() {
   throw Error(errc::invalid_argument, "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
+}
+
+void throw_foreign_buffer(const BufferUse* use) {
+  if (use == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+  throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
 }
 
 void throw_bad_groups(std::uint32_t count) {

@@ -10,14 +10,12 @@ namespace {
 
 bool registered() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
-const bool kHave = registered();
-
 }  // namespace
 
-bool have_membarrier() { return kHave; }
+const bool kHaveMembarrier = registered();
 
 void membarrier() {
-  if (!kHave || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (!kHaveMembarrier || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 }  // namespace dwell::runtime

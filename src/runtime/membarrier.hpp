@@ -9,11 +9,11 @@ namespace dwell::runtime {
 void membarrier();
 
 // Whether the kernel has it. Where not, the frequent side must use a full fence itself: frequent_fence does the right thing.
-bool have_membarrier();
+extern const bool kHaveMembarrier;
 
 // The frequent side's fence.
 inline void frequent_fence() {
-  if (have_membarrier())
+  if (kHaveMembarrier)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
   else
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -70,31 +70,21 @@ runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
   return *shell->open;
 }
 
-void check_buffers(const detail::Shell* shell, const detail::Task& task) {
-  for (std::uint32_t i = 0; i < task.buffers; ++i) {
-    if (task.buffer[i] == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty");
-    if (task.buffer[i]->shell != shell) throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
-  }
-}
-
 }  // namespace
 
 std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task& task) {
   runtime::Core& core = core_of(shell_, op);
-  check_buffers(shell_, task);
-  return core.enqueue(*op, task);
+  return core.enqueue(*op, &task, 1);
 }
 
 std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
   runtime::Core& core = core_of(shell_, op);
-  check_buffers(shell_, task);
   return core.try_enqueue(*op, task);
 }
 
 std::uint64_t Runtime::enqueue_many(detail::OperatorState* op, const detail::Task* tasks, std::size_t count) {
   runtime::Core& core = core_of(shell_, op);
-  for (std::size_t i = 0; i < count; ++i) check_buffers(shell_, tasks[i]);
-  return core.enqueue_many(*op, tasks, count);
+  return core.enqueue(*op, tasks, count);
 }
 
 void Runtime::wait_all() {

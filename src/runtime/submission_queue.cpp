@@ -13,11 +13,15 @@ namespace flag = device::flag;
 
 namespace {
 
-// Tasks that get their places under one lock.
-constexpr std::size_t kBatch = 32;
-
 // Failed tasks whose status is remembered after their slot has been reused.
 constexpr std::size_t kMostFailures = 1U << 18U;
+
+static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
+              detail::kSystem == flag::system && detail::kReads == flag::reads);
+static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
+
+// What takes a task off the short way through try_submit.
+constexpr std::uint32_t kOrdered = detail::kLink | detail::kDrain;
 
 constexpr std::uint32_t slots_for(std::uint32_t words) {
   return (device::kHeaderWords + words + device::kSlotWords - 1) / device::kSlotWords;
@@ -26,7 +30,7 @@ constexpr std::uint32_t slots_for(std::uint32_t words) {
 }  // namespace
 
 SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first)
-    : ring_(ring), completions_(completions), shift_(shift), tail_(first), last_head_(first), reaped_(first) {}
+    : ring_(ring), completions_(completions), shift_(shift), first_(first), tail_(first), last_head_(first), reaped_(first) {}
 
 Completion SubmissionQueue::completion(std::uint64_t position) const {
   const auto word =
@@ -110,6 +114,7 @@ std::optional<std::uint64_t> SubmissionQueue::reserve(std::uint32_t slots) {
     if (end - reaped_.load(std::memory_order_relaxed) > capacity()) return std::nullopt;
   }
   tail_.store(end, std::memory_order_release);
+  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + padding + slots - 1, std::memory_order_relaxed);
   if (padding != 0) skip(tail, padding, 0, 0);
   return tail + padding;
 }
@@ -124,12 +129,9 @@ void SubmissionQueue::skip(std::uint64_t position, std::uint32_t slots, std::uin
 }
 
 Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::uint32_t entry, const detail::Task& task) {
-  Header header{entry, task.groups, slots, 0, epoch_, 0};
-  if (task.groups > 1) header.flags |= flag::wide;
-  if (task.system) header.flags |= flag::system;
-  if (task.reads) header.flags |= flag::reads;
-  bool drains = task.drain;
-  if (task.link && !drains && last_head_ != position) {
+  Header header{entry, task.groups, slots, task.flags & ~kOrdered, epoch_, 0};
+  bool drains = (task.flags & flag::drain) != 0;
+  if ((task.flags & flag::link) != 0 && !drains && last_head_ != position) {
     // The first link of all, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
     const std::uint64_t back = position - last_head_;
     if (last_tracked_ && back < 128) {
@@ -147,85 +149,99 @@ Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::u
   if (track_) header.flags |= flag::tracked;
   last_tracked_ = track_;
   last_head_ = position;
-  for (std::uint32_t i = 0; i < task.buffers; ++i) detail::note_use(task.buffer[i], position);
+  for (std::uint32_t i = 0; i < task.buffers; ++i) task.buffer[i]->used_until.store(position + 1, std::memory_order_release);
   return header;
 }
 
+inline void SubmissionQueue::write_single(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task& task) {
+  device::Slot& slot = ring_[index(position)];
+  const std::uint32_t here = lap(position);
+  device::store_quad<Scope::system>(&slot.quad[0], Quad{here, {entry | task.groups << 16U, word1, static_cast<std::uint32_t>(position)}});
+  for (std::uint32_t i = 1; i < 4; ++i) device::store_quad_with_lap<Scope::system>(&slot.quad[i], task.slot + i * 4, here);
+}
+
 void SubmissionQueue::write(std::uint64_t position, const Header& header, const detail::Task& task) {
-  device::Slot& first = ring_[index(position)];
-  const std::uint32_t first_lap = lap(position);
-  const std::uint32_t* const word = task.word;
-  if (header.slots == 1) {
-    device::store_quad<Scope::system>(&first.quad[3], Quad{first_lap, {word[6], word[7], word[8]}});
-    device::store_quad<Scope::system>(&first.quad[2], Quad{first_lap, {word[3], word[4], word[5]}});
-    device::store_quad<Scope::system>(&first.quad[1], Quad{first_lap, {word[0], word[1], word[2]}});
-  } else {
-    for (std::uint32_t slot = 1; slot < header.slots; ++slot) complete_here(position + slot, status::ok);
-    for (std::uint32_t quad = header.slots * 4 - 1; quad > 0; --quad) {
-      const std::uint64_t at = position + quad / 4;
+  for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
+    const std::uint64_t at = position + slot;
+    complete_here(at, status::ok);
+    for (std::uint32_t quad = 0; quad < 4; ++quad) {
       Quad to{lap(at), {}};
       for (std::uint32_t i = 0; i < 3; ++i) {
-        const std::uint32_t from = quad * 3 - device::kHeaderWords + i;
-        if (from < task.words) to.word[i] = word[from];
+        const std::uint32_t from = slot * device::kSlotWords + quad * 3 - device::kHeaderWords + i;
+        if (from < task.words) to.word[i] = task.rest[from - detail::kFirstSlotWords];
       }
-      device::store_quad<Scope::system>(&ring_[index(at)].quad[quad % 4], to);
+      device::store_quad<Scope::system>(&ring_[index(at)].quad[quad], to);
     }
   }
-  device::store_quad<Scope::system>(&first.quad[0],
-                                    Quad{first_lap, {header.word0(), header.word1(), static_cast<std::uint32_t>(position)}});
+  write_single(position, header.entry, header.word1(), task);
 }
 
-std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count,
-                                        std::uint64_t* last) {
-  std::size_t done = 0;
-  while (done < count) {
-    // Places are given out under the lock and filled outside it, so that several threads fill theirs at once.
-    struct Place {
-      std::uint64_t position;
-      Header header;
-    } places[kBatch];
-    const std::size_t wanted = count - done < kBatch ? count - done : kBatch;
-    std::size_t placed = 0;
-    {
-      const std::lock_guard guard(lock_);
-      const std::uint32_t entry = alias.load(std::memory_order_relaxed);
-      for (; placed < wanted; ++placed) {
-        const detail::Task& task = tasks[done + placed];
-        const std::uint32_t slots = slots_for(task.words);
-        const std::optional<std::uint64_t> position = reserve(slots);
-        if (!position) break;
-        places[placed].position = *position;
-        places[placed].header = head(*position, slots, entry, task);
-      }
-      submitted_.store(submitted_.load(std::memory_order_relaxed) + placed, std::memory_order_relaxed);
-    }
-    for (std::size_t i = 0; i < placed; ++i) write(places[i].position, places[i].header, tasks[done + i]);
-    if (placed != 0) *last = places[placed - 1].position;
-    done += placed;
-    if (placed < wanted) break;
-  }
-  return done;
-}
-
-std::optional<std::uint64_t> SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task) {
+// A task that takes several slots, or is ordered behind others.
+std::uint64_t SubmissionQueue::submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed) {
   const std::uint32_t slots = slots_for(task.words);
   std::optional<std::uint64_t> position;
   Header header;
   {
     const std::lock_guard guard(lock_);
     position = reserve(slots);
-    if (!position) return std::nullopt;
+    *placed = position.has_value();
+    if (!position) return 0;
     header = head(*position, slots, alias.load(std::memory_order_relaxed), task);
-    submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   write(*position, header, task);
-  return position;
+  return *position;
+}
+
+std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count,
+                                        std::uint64_t* last) {
+  std::size_t done = 0;
+  while (done < count) {
+    // The short way: a run of tasks of one slot and no order takes neighbouring places, given out at once.
+    std::size_t run = 0;
+    while (done + run < count && (tasks[done + run].flags & kOrdered) == 0 && tasks[done + run].words <= detail::kFirstSlotWords) ++run;
+    if (run == 0) {
+      bool placed = false;
+      const std::uint64_t position = submit_general(alias, tasks[done], &placed);
+      if (!placed) return done;
+      *last = position;
+      ++done;
+      continue;
+    }
+    std::uint64_t position = 0;
+    std::uint32_t entry = 0;
+    std::uint32_t word1 = 0;
+    {
+      const std::lock_guard guard(lock_);
+      position = tail_.load(std::memory_order_relaxed);
+      std::uint64_t room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
+      if (room < run) {
+        reap_locked();
+        room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
+        if (room == 0) return done;
+        if (room < run) run = room;
+      }
+      tail_.store(position + run, std::memory_order_release);
+      entry = alias.load(std::memory_order_relaxed);
+      word1 = Header{0, 0, 1, track_ ? flag::tracked : 0, epoch_, 0}.word1();
+      last_tracked_ = track_;
+      last_head_ = position + run - 1;
+      for (std::size_t i = 0; i < run; ++i) {
+        const detail::Task& task = tasks[done + i];
+        for (std::uint32_t b = 0; b < task.buffers; ++b) task.buffer[b]->used_until.store(position + i + 1, std::memory_order_release);
+      }
+    }
+    for (std::size_t i = 0; i < run; ++i) write_single(position + i, entry, word1 | tasks[done + i].flags << 4U, tasks[done + i]);
+    *last = position + run - 1;
+    done += run;
+  }
+  return done;
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t epoch) {
   const std::lock_guard guard(lock_);
   const std::optional<std::uint64_t> position = reserve(1);
   if (!position) return false;
+  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   skip(*position, 1, flag::close, epoch & 0x7FU);
   return true;
 }

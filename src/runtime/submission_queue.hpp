@@ -30,10 +30,8 @@ class SubmissionQueue {
  public:
   SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first);
 
-  // Places a task that runs the entry in `alias` as it is at this moment. Empty when the ring is full.
-  std::optional<std::uint64_t> try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task);
-
-  // Places the first tasks of `tasks`, as many as there is room for; returns how many, and the position of the last.
+  // Places the first tasks of `tasks`, as many as there is room for; they run the entry in `alias` as it is at the moment when they get
+  // their place. Returns how many, and the position of the last.
   std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint64_t* last);
 
   // Asks the lease of this epoch to end as soon as the fetch crew comes to it. False when the ring is full.
@@ -52,7 +50,7 @@ class SubmissionQueue {
   // One past the last position given out, and one past the last of the unbroken run of completed ones.
   std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
   std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
-  std::uint64_t submitted() const { return submitted_.load(std::memory_order_relaxed); }
+  std::uint64_t submitted() const { return tail() - first_ - not_tasks_.load(std::memory_order_relaxed); }
 
   // Reads completion entries in order as far as they are there. True when nothing is in flight.
   bool reap();
@@ -71,8 +69,10 @@ class SubmissionQueue {
   device::Completion completion(std::uint64_t position) const;
   void complete_here(std::uint64_t position, std::int32_t status);
 
-  // Fills a task's slots, the first quad last. Outside the lock: the places are the caller's alone.
+  // Fill a task's slots. Outside the lock: the places are the caller's alone.
+  void write_single(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task& task);
   void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
+  std::uint64_t submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed);
 
   // The following run under the lock.
   std::optional<std::uint64_t> reserve(std::uint32_t slots);
@@ -83,10 +83,11 @@ class SubmissionQueue {
   device::Slot* ring_;
   device::Completion* completions_;
   std::uint32_t shift_;
+  std::uint64_t first_;
 
   SubmitLock lock_;
   std::atomic<std::uint64_t> tail_;
-  std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
   std::uint64_t last_head_;        // position of the task before, for links
   bool last_tracked_ = false;
   bool track_ = false;             // links are in use: tasks leave word on the device when they complete

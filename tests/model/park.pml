@@ -36,8 +36,11 @@
 #ifndef TASKS
 #define TASKS    2                /* one submitter each */
 #endif
-#define EPOCHS   4
-#define ATTEMPTS 4
+#ifndef STORES
+#define STORES   1
+#endif
+#define EPOCHS   2
+#define ATTEMPTS 3
 
 #define CLOSING       4
 #define ATTEMPT       8
@@ -52,7 +55,6 @@ bit parked = 1;
 bit mutex;
 byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
 bit counted[TASKS], slot[TASKS];  /* as memory has them */
-bit submitted[TASKS];             /* ghost */
 /* device */
 byte gate[2];
 byte executing[W];                /* task + 1 */
@@ -61,16 +63,18 @@ bit worked;                       /* something was taken since the lease started
 byte lease[W];                    /* lease a worker is in, or was in last */
 bit inside[W];
 
-#if TASKS == 2
-#define OUTSTANDING  ((counted[0] && !done[0]) || (counted[1] && !done[1]))
-#define VISIBLE      ((slot[0] && !fetched[0]) || (slot[1] && !fetched[1]))
-#define ALL_DONE     (done[0] && done[1])
-#define MAY_END(t)   (t != 0 || done[1])
+#define UNDONE(t)      (counted[t] && !done[t])
+#define UNFETCHED(t)   (slot[t] && !fetched[t])
+#if TASKS == 1
+#define OUTSTANDING    UNDONE(0)
+#define VISIBLE        UNFETCHED(0)
+#define ALL_DONE       done[0]
+#define MAY_END(t)     true
 #else
-#define OUTSTANDING  ((counted[0] && !done[0]) || (counted[1] && !done[1]) || (counted[2] && !done[2]))
-#define VISIBLE      ((slot[0] && !fetched[0]) || (slot[1] && !fetched[1]) || (slot[2] && !fetched[2]))
-#define ALL_DONE     (done[0] && done[1] && done[2])
-#define MAY_END(t)   (t != 0 || (done[1] && done[2]))
+#define OUTSTANDING    (UNDONE(0) || UNDONE(1))
+#define VISIBLE        (UNFETCHED(0) || UNFETCHED(1))
+#define ALL_DONE       (done[0] && done[1])
+#define MAY_END(t)     ((t) != 0 || done[1])
 #endif
 #define IN_OTHER(w, e)   (inside[w] && lease[w] != (e))
 #if W == 2
@@ -86,22 +90,21 @@ bit inside[W];
 inline drain_one(t) {
   if
   :: buffered[t] == 2 -> counted[t] = 1; buffered[t] = 1
-  :: buffered[t] == 1 -> slot[t] = 1; buffered[t] = 0
+  :: buffered[t] == 1 -> counted[t] = 1; slot[t] = 1; buffered[t] = 0
   fi
 }
 
 inline drain(t) {
   if
-  :: buffered[t] == 2 -> counted[t] = 1; slot[t] = 1; buffered[t] = 0
-  :: buffered[t] == 1 -> slot[t] = 1; buffered[t] = 0
+  :: buffered[t] > 0 -> counted[t] = 1; slot[t] = 1; buffered[t] = 0
   :: else
   fi
 }
 
 inline drain_all() {
-  drain(0); drain(1);
-#if TASKS == 3
-  drain(2);
+  drain(0);
+#if TASKS == 2
+  drain(1)
 #endif
 }
 
@@ -120,19 +123,9 @@ inline launch_if_needed() {
   fi
 }
 
-proctype StoreBuffers() {
-end: do
-  :: atomic { buffered[0] > 0 -> drain_one(0) }
-  :: atomic { buffered[1] > 0 -> drain_one(1) }
-#if TASKS == 3
-  :: atomic { buffered[2] > 0 -> drain_one(2) }
-#endif
-  od
-}
-
 proctype Submitter(byte t) {
   byte l;
-  atomic { buffered[t] = 2; submitted[t] = 1 }
+  buffered[t] = STORES;
 #ifndef ONLY_LEFT
   if
   :: parked -> goto wake
@@ -144,8 +137,8 @@ proctype Submitter(byte t) {
 #else
   l = left;
   if
-  :: l == epoch
-  :: else -> goto over
+  :: l == epoch -> l = 0
+  :: else -> l = 0; goto over
   fi;
 #endif
 wake:
@@ -153,7 +146,7 @@ wake:
   launch_if_needed();
   mutex = 0;
 over:
-  l = 0
+  skip
 }
 
 proctype Keeper() {
@@ -192,12 +185,21 @@ again: skip
   od
 }
 
-proctype Executors() {
+/* store buffers drain and operators end, some time */
+inline end_task(w) {
+  done[executing[w] - 1] = 1; executing[w] = 0
+}
+
+proctype Time() {
 end: do
-  :: atomic { executing[0] && MAY_END(executing[0] - 1) -> done[executing[0] - 1] = 1; executing[0] = 0 }
-  :: atomic { executing[1] && MAY_END(executing[1] - 1) -> done[executing[1] - 1] = 1; executing[1] = 0 }
+  :: atomic { buffered[0] > 0 -> drain_one(0) }
+#if TASKS == 2
+  :: atomic { buffered[1] > 0 -> drain_one(1) }
+#endif
+  :: atomic { executing[0] && MAY_END(executing[0] - 1) -> end_task(0) }
+  :: atomic { executing[1] && MAY_END(executing[1] - 1) -> end_task(1) }
 #if W == 3
-  :: atomic { executing[2] && MAY_END(executing[2] - 1) -> done[executing[2] - 1] = 1; executing[2] = 0 }
+  :: atomic { executing[2] && MAY_END(executing[2] - 1) -> end_task(2) }
 #endif
   od
 }
@@ -206,7 +208,9 @@ inline take(t) {
   fetched[t] = 1; executing[w] = t + 1; worked = 1
 }
 
-#define GATE  gate[e & 1]
+#define GATE     gate[lease[w] & 1]
+#define OTHER    gate[(lease[w] + 1) & 1]
+#define ARRIVED  COUNT(GATE)
 
 /* the closer has waited long */
 inline reopen() {
@@ -217,39 +221,38 @@ inline reopen() {
     :: true -> GATE = REOPENED(seen); worked = 0; goto open
 #else
     :: GATE == seen && COUNT(seen) < W && NUMBER(seen) == mine -> GATE = REOPENED(seen); worked = 0; goto open
-    :: else                       /* somebody arrived meanwhile: look again */
+    :: else -> seen = 0                          /* somebody arrived meanwhile: look again */
 #endif
     fi
   }
 }
 
 proctype Worker(byte w) {
-  byte e, seen, mine; bit closer;
+  byte seen, mine; bit closer;
 end:
   atomic {
 #ifdef BROKEN_OVERLAP
-    epoch != e ->
+    epoch != lease[w] ->
 #else
-    epoch != e && ONLY_IN(epoch) -> assert(SOMEBODY_INSIDE || gate[epoch & 1] == 0);
+    epoch != lease[w] && ONLY_IN(epoch) -> assert(SOMEBODY_INSIDE || gate[epoch & 1] == 0);
 #endif
-    e = epoch; lease[w] = e; inside[w] = 1; worked = 0
+    lease[w] = epoch; inside[w] = 1; worked = 0
   }
 #ifndef BROKEN_NO_ZERO
   if
-  :: w == 0 -> gate[(e + 1) & 1] = 0
+  :: w == 0 -> OTHER = 0
   :: else
   fi;
 #endif
 open:
   atomic {                                       /* look at the gate and at the ring */
     closer = 0; seen = 0; mine = 0;
-    assert(left != e && ONLY_IN(e));
+    assert(left != lease[w] && ONLY_IN(lease[w]));
     if
     :: IS_CLOSING(GATE) -> mine = NUMBER(GATE); goto closing
     :: !IS_CLOSING(GATE) && !executing[w] && slot[0] && !fetched[0] -> take(0); goto open
+#if TASKS == 2
     :: !IS_CLOSING(GATE) && !executing[w] && slot[1] && !fetched[1] -> take(1); goto open
-#if TASKS == 3
-    :: !IS_CLOSING(GATE) && !executing[w] && slot[2] && !fetched[2] -> take(2); goto open
 #endif
     :: !IS_CLOSING(GATE) && !executing[w] && !VISIBLE           /* idle */
     :: !IS_CLOSING(GATE) && worked                              /* over */
@@ -258,61 +261,65 @@ open:
   atomic { closer = !IS_CLOSING(GATE); mine = NUMBER(GATE); GATE = GATE | CLOSING }
 closing:
   if
-  :: !executing[w]
+  :: atomic {                                                   /* arrive */
+       !executing[w] ->
+       mine = NUMBER(GATE);
+       GATE = GATE + 1;
+       if
+       :: ARRIVED == W -> goto last
+       :: ARRIVED < W && IS_CLOSING(GATE) -> goto wait
+       :: ARRIVED < W && !IS_CLOSING(GATE)                      /* just reopened: take it back */
+       fi
+     }
   :: executing[w] && NUMBER(GATE) != mine -> goto open
 #ifndef BROKEN_NO_REOPEN
   :: executing[w] && closer -> reopen(); goto closing
 #endif
   fi;
-  atomic { seen = GATE; GATE = GATE + 1; mine = NUMBER(seen) }  /* arrive */
-  if
-  :: COUNT(seen) + 1 == W -> goto last
-  :: COUNT(seen) + 1 < W && IS_CLOSING(seen)
-  :: COUNT(seen) + 1 < W && !IS_CLOSING(seen) ->                /* just reopened: take it back */
 #ifdef BROKEN_STALE
-     goto open;
+  goto open;
 #endif
-     do
-     :: seen = GATE;
-        if
-        :: COUNT(seen) == W -> goto leave
+  do
+  :: atomic {
+       seen = GATE;
+       if
+       :: COUNT(seen) == W -> goto leave
 #ifndef BROKEN_TAKE_BACK
-        :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open /* wiped out */
-        :: COUNT(seen) < W && NUMBER(seen) == mine
+       :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open  /* wiped out */
+       :: COUNT(seen) < W && NUMBER(seen) == mine
 #else
-        :: COUNT(seen) < W
+       :: COUNT(seen) < W
 #endif
-        fi;
-        atomic {
-          if
-          :: GATE == seen -> GATE = seen - 1; goto open
-          :: else
-          fi
-        }
-     od
-  fi;
+       fi
+     }
+     atomic {
+       if
+       :: GATE == seen -> GATE = seen - 1; goto open
+       :: else
+       fi
+     }
+  od;
 wait:
   if
-  :: COUNT(GATE) == W && NUMBER(GATE) == mine -> goto leave
+  :: ARRIVED == W && NUMBER(GATE) == mine -> goto leave
   :: NUMBER(GATE) != mine -> goto open
 #ifndef BROKEN_NO_REOPEN
-  :: closer && BUSY && COUNT(GATE) < W -> reopen(); goto wait
+  :: closer && BUSY && ARRIVED < W -> reopen(); goto wait
 #endif
   fi;
 last:
-  atomic { assert(!BUSY && left != e); left = e }
+  atomic { assert(!BUSY && left != lease[w]); left = lease[w] }
 leave:
   atomic { assert(!executing[w]); inside[w] = 0; closer = 0; seen = 0; mine = 0; goto end }
 }
 
 init {
   atomic {
-    run Submitter(0); run Submitter(1);
-#if TASKS == 3
-    run Submitter(2);
+    run Submitter(0);
+#if TASKS == 2
+    run Submitter(1);
 #endif
-    run StoreBuffers(); run Keeper(); run Executors();
-    run Worker(0); run Worker(1);
+    run Keeper(); run Time(); run Worker(0); run Worker(1);
 #if W == 3
     run Worker(2)
 #endif

@@ -9,7 +9,7 @@
 #include <dwell/dwell.hpp>
 #include <nlohmann/json.hpp>
 
-#include "device_report.hpp"
+#include "device.hpp"
 #include "job.hpp"
 #include "job_arrays.hpp"
 #include "job_stream.hpp"
@@ -28,14 +28,6 @@ static_assert(kMostInFlight == 8192, "kMeasured says so");
 
 Source read_source(const std::filesystem::path& file, const Place& place) { return {read_text(file, place), file.string()}; }
 
-Runtime open_runtime(const RunOptions& options) {
-  try {
-    return Runtime(Options{.device = options.device});
-  } catch (const Error& error) {
-    throw Failure(Exit::mistake, "dwell: error: " + error.message());
-  }
-}
-
 std::vector<Operator<>> define_operators(Runtime& runtime, const Job& job, const std::vector<Source>& sources) {
   std::vector<Operator<>> operators;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -52,7 +44,10 @@ std::vector<Operator<>> define_operators(Runtime& runtime, const Job& job, const
 // finds it in the cache.
 void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source& source, const Place& place) {
   try {
-    Runtime trial(Options{.device = runtime.info().device, .workers = 1, .ring_slots = 128});
+    Options options = options_for(runtime.info().device);
+    options.workers = 1;
+    options.ring_slots = 128;
+    Runtime trial(options);
     const Operator<> other = trial.define(op.name(), source);
     if (other.signature() == op.signature()) return;
     throw failure_at(place, "operator " + op.name() + " takes " + op.signature().text() + ", and its new source takes " + other.signature().text());
@@ -142,7 +137,7 @@ void run_command(const RunOptions& options, std::ostream& out) {
     }
   }
 
-  Runtime runtime = open_runtime(options);
+  Runtime runtime = open_runtime(options.device);
   prepared.operators = define_operators(runtime, job, sources);
   for (const JobTask& task : job.tasks) check_arguments(job, task, prepared.operators[task.operator_index].signature(), plans);
   if (job.swap) try_swap_source(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source, job.swap->place);

@@ -223,11 +223,27 @@ inline Quad load_quad(const Quad* from) {
 }
 template <Scope S>
 inline void store_quad(Quad* to, const Quad& quad) {
+  // Built from the words in registers: a 16-byte load of what was just stored in four pieces would stall.
+  const __m128i value = _mm_set_epi32(static_cast<int>(quad.word[2]), static_cast<int>(quad.word[1]), static_cast<int>(quad.word[0]),
+                                      static_cast<int>(quad.lap));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  *reinterpret_cast<volatile __m128i*>(to) = _mm_load_si128(reinterpret_cast<const __m128i*>(&quad));
+  *reinterpret_cast<volatile __m128i*>(to) = value;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 #endif
+
+// Stores the quad at `from`, whose lap is 0, with another lap.
+template <Scope S>
+inline void store_quad_with_lap(Quad* to, const u32* from, u32 lap) {
+#if DWELL_PORTABLE_QUADS
+  store_quad<S>(to, Quad{lap, {from[1], from[2], from[3]}});
+#else
+  const __m128i value = _mm_or_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(from)), _mm_cvtsi32_si128(static_cast<int>(lap)));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  *reinterpret_cast<volatile __m128i*>(to) = value;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+#endif
+}
 
 #endif
 

@@ -1,0 +1,41 @@
+#include "bench_command.hpp"
+
+#include <algorithm>
+
+#if __has_include("bench/bench.hpp")
+#include "bench/bench.hpp"
+#define DWELL_HAS_BENCH 1
+#else
+#define DWELL_HAS_BENCH 0
+#endif
+
+namespace dwell::tool {
+
+#if DWELL_HAS_BENCH
+
+std::vector<std::string> bench_names() { return bench::names(); }
+
+Exit bench_command(const BenchOptions& options) {
+  const std::vector<std::string> known = bench::names();
+  for (const std::string& name : options.names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+    throw Failure(Exit::mistake, "dwell: error: there is no benchmark '" + name + "'; known are " + list);
+  }
+  bench::Options bench_options;
+  bench_options.names = options.names;
+  bench_options.device = options.device;
+  bench_options.json = options.json;
+  return static_cast<Exit>(bench::run(bench_options));
+}
+
+#else
+
+std::vector<std::string> bench_names() { return {}; }
+
+Exit bench_command(const BenchOptions&) { throw Failure(Exit::mistake, "dwell: error: this dwell was built without its benchmarks"); }
+
+#endif
+
+}  // namespace dwell::tool

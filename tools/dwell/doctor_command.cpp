@@ -1,0 +1,52 @@
+#include "doctor_command.hpp"
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <dwell/doctor.hpp>
+#include <nlohmann/json.hpp>
+
+namespace dwell::tool {
+
+namespace {
+
+void print_text(std::ostream& out, const std::vector<Finding>& findings) {
+  std::size_t what = 0;
+  std::size_t state = 0;
+  for (const Finding& finding : findings) {
+    what = std::max(what, finding.what.size());
+    state = std::max(state, finding.state.size());
+  }
+  const std::string indent(what + state + 4, ' ');
+  for (const Finding& finding : findings) {
+    out << finding.what << std::string(what - finding.what.size() + 2, ' ') << finding.state
+        << std::string(state - finding.state.size() + 2, ' ') << finding.detail << '\n';
+    if (!finding.advice.empty()) out << indent << "-> " << finding.advice << '\n';
+  }
+}
+
+void print_json(std::ostream& out, const std::vector<Finding>& findings) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"what", finding.what}, {"state", finding.state}, {"detail", finding.detail}, {"advice", finding.advice}});
+  }
+  out << nlohmann::ordered_json{{"version", DWELL_VERSION}, {"findings", list}}.dump(2) << '\n';
+}
+
+}  // namespace
+
+Exit doctor_command(bool json, std::ostream& out) {
+  const std::vector<Finding> findings = examine();
+  if (json)
+    print_json(out, findings);
+  else
+    print_text(out, findings);
+  const bool works = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.what.starts_with("device ") && finding.state == "ok";
+  });
+  return works ? Exit::success : Exit::failed;
+}
+
+}  // namespace dwell::tool

@@ -1,0 +1,83 @@
+// dwell: the command line.
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <dwell/error.hpp>
+
+#include "bench_command.hpp"
+#include "demo_command.hpp"
+#include "doctor_command.hpp"
+#include "failure.hpp"
+#include "run_command.hpp"
+
+namespace {
+
+using dwell::tool::Exit;
+
+constexpr const char* kDeviceHelp = "auto, cpu, cuda:0, cuda:1, ...";
+
+Exit run(int count, char** words) {
+  CLI::App app("dwell: a runtime that lives on the GPU", "dwell");
+  app.set_version_flag("--version", "dwell " DWELL_VERSION);
+  app.require_subcommand(1);
+
+  CLI::App* const doctor = app.add_subcommand("doctor", "Say what this machine offers, what is missing, and how to get it");
+  bool doctor_json = false;
+  doctor->add_flag("--json", doctor_json, "Print JSON");
+
+  CLI::App* const job = app.add_subcommand("run", "Run operators over arrays, as a job says");
+  dwell::tool::RunOptions run_options;
+  job->add_option("JOB.toml", run_options.job, "The job; docs/operators.md says what may stand in it")->required();
+  job->add_option("--device", run_options.device, kDeviceHelp)->capture_default_str();
+  job->add_flag("--json", run_options.json, "Print JSON");
+
+  CLI::App* const bench = app.add_subcommand("bench", "Run benchmarks");
+  dwell::tool::BenchOptions bench_options;
+  std::string bench_help = "Which; all when none is named:";
+  for (const std::string& name : dwell::tool::bench_names()) bench_help += ' ' + name;
+  bench->add_option("NAME", bench_options.names, bench_help);
+  bench->add_option("--device", bench_options.device, kDeviceHelp)->capture_default_str();
+  bench->add_option("--json", bench_options.json, "Write the results to this file too");
+
+  CLI::App* const demo = app.add_subcommand("demo", "Send a photograph through chains of tiny tasks and redefine one of their operators meanwhile");
+  dwell::tool::DemoOptions demo_options;
+  demo->add_option("--image", demo_options.image, "A JPEG or PNG file; script/demo brings one");
+  demo->add_option("--device", demo_options.device, kDeviceHelp)->capture_default_str();
+  demo->add_option("--output", demo_options.output, "Before and after, side by side")->capture_default_str();
+  demo->add_flag("--json", demo_options.json, "Print JSON");
+
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? Exit::success : Exit::mistake;
+  }
+
+  if (doctor->parsed()) return dwell::tool::doctor_command(doctor_json, std::cout);
+  if (bench->parsed()) return dwell::tool::bench_command(bench_options);
+  if (demo->parsed()) return dwell::tool::demo_command(demo_options, std::cout);
+  dwell::tool::run_command(run_options, std::cout);
+  return Exit::success;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  Exit exit = Exit::failed;
+  try {
+    exit = run(count, words);
+    std::cout.flush();
+    if (!std::cout) throw dwell::tool::Failure(Exit::failed, "dwell: error: cannot write to standard output");
+  } catch (const dwell::tool::Failure& failure) {
+    std::cerr << failure.what() << '\n';
+    exit = failure.exit();
+  } catch (const dwell::Error& error) {
+    std::cerr << "dwell: error: " << error.message() << '\n';
+    exit = Exit::failed;
+  } catch (const std::exception& problem) {
+    std::cerr << "dwell: error: " << problem.what() << '\n';
+    exit = Exit::failed;
+  }
+  return static_cast<int>(exit);
+}
