@@ -9,7 +9,8 @@ namespace {
 
 // An operator that writes `value` to one element.
 std::string mark_with(int value) {
-  return "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<int> to, dwell::u32 at) { if (g.rank() == 0) to[at] = " + std::to_string(value) + "; }";
+  return "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<int> to, dwell::u32 at) { if (g.rank() == 0) to[at] = " + std::to_string(value) +
+         "; }";
 }
 
 }  // namespace

@@ -28,6 +28,10 @@ struct OpenWindow {
   u32 number;
   u32 offset;
 };
+inline constexpr u32 kMaxCrew = 32;
+
+// A place of the ready queue that a leaving worker watched, as 64 bits that one store makes valid.
+inline constexpr u64 kClaimed = 1ULL << 32U;
 
 struct Control {
   Counter head;           // ready queue: places claimed
@@ -41,7 +45,8 @@ struct Control {
   u32 open_count;         // entries of `open`, in ascending order
   u32 fetch_position;     // the CPU's crew of one: next position to fetch, guarded by fetch_lock
   u32 reserved;
-  OpenWindow open[kWindow];
+  OpenWindow open[kMaxCrew];
+  OpenWindow leaving[kMaxCrew];  // what each crew member had at the end of the lease
 };
 
 // Progress of a wide task, one a ring slot.
@@ -52,15 +57,6 @@ struct alignas(16) Wide {
   u32 reserved;
 };
 
-// The members that a leaving worker stores for the last one to close the books with.
-struct Departure {
-  u32 claimed;         // 1: `claim` is a place of the ready queue it watched
-  u32 claim;
-  u32 windowed;        // 1: `window` was its own
-  OpenWindow window;
-};
-
-inline constexpr u32 kMaxCrew = kWindow;
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
 inline constexpr u32 kArenaVersion = 1;
 
@@ -77,7 +73,7 @@ struct ArenaHeader {
   u64 held;        // Slot[1 << ring_shift]: tasks that wait, and continuation slots, at their ring index
   u64 links;       // u64[1 << ring_shift]: see completion.hpp
   u64 wide;        // Wide[1 << ring_shift]
-  u64 departures;  // Departure[max_workers]
+  u64 claims;      // u64[max_workers]: place | kClaimed, or 0
 };
 
 DWELL_SHARED_CODE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
@@ -102,8 +98,8 @@ DWELL_SHARED_CODE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   at += sizeof(u64) << ring_shift;
   header.wide = at;
   at += sizeof(Wide) << ring_shift;
-  header.departures = at;
-  at = align_up(at + sizeof(Departure) * max_workers, 256);
+  header.claims = at;
+  at = align_up(at + sizeof(u64) * max_workers, 256);
   header.bytes = at;
   return header;
 }
@@ -131,7 +127,7 @@ struct Lease {
   Slot* held;
   u64* links;
   Wide* wide;
-  Departure* departures;
+  u64* claims;
   const void* const* entries;  // the CPU's table; on CUDA the image holds it
   u32 ring_shift;
   u32 queue_shift;

@@ -14,85 +14,71 @@ DWELL_DEVICE_COLD void close_ready_queue(const Lease& lease) {
   Control* const control = lease.control;
   const u32 tail = load<Order::relaxed, Scope::device>(&control->tail.value);
   const u32 head = load<Order::relaxed, Scope::device>(&control->head.value);
-  for (u32 first = 0; first < lease.workers; first += kLanes) {
-    const u32 worker = first + lane();
-    u32 filled = 0;
-    u32 claim = 0;
-    if (worker < lease.workers) {
-      const Departure& departure = lease.departures[worker];
-      claim = load<Order::relaxed, Scope::device>(&departure.claim);
-      filled = load<Order::relaxed, Scope::device>(&departure.claimed) != 0 && static_cast<i32>(tail - claim) > 0 ? 1 : 0;
+  constexpr u32 kEach = 8;  // loads in flight: the whole pass is a few latencies
+  for (u32 first = 0; first < lease.workers; first += kEach * kLanes) {
+    u64 claim[kEach];
+#if DWELL_ON_CUDA
+#pragma unroll
+#endif
+    for (u32 i = 0; i < kEach; ++i) {
+      const u32 worker = first + i * kLanes + lane();
+      claim[i] = worker < lease.workers ? load<Order::relaxed, Scope::device>(lease.claims + worker) : 0;
     }
-    u32 lanes = ballot(filled != 0);
-    for (u32 from = 0; from < kLanes && lanes != 0; ++from) {
-      if ((lanes >> from & 1U) == 0) continue;
-      const u32 place = broadcast(claim, from);
-      TaskQuads task;
-      while (!ready_queue::poll(lease, place, &task)) {}
-      ready_queue::push(lease, task);
-      lanes &= ~(1U << from);
+#if DWELL_ON_CUDA
+#pragma unroll
+#endif
+    for (u32 i = 0; i < kEach; ++i) {
+      const bool filled = (claim[i] & kClaimed) != 0 && static_cast<i32>(tail - static_cast<u32>(claim[i])) > 0;
+      u32 lanes = ballot(filled);
+      for (u32 from = 0; lanes != 0; ++from) {
+        if ((lanes >> from & 1U) == 0) continue;
+        lanes &= ~(1U << from);
+        const u32 place = broadcast(static_cast<u32>(claim[i]), from);
+        TaskQuads task;
+        while (!ready_queue::poll(lease, place, &task)) {}
+        ready_queue::push(lease, task);
+      }
     }
   }
-  // Places from `head` on were never claimed; the claims before it that nothing filled lie at or behind the old tail. Those that moved
-  // begin there too.
+  // Claims that nothing filled lie at or behind the old tail, and the tasks that moved begin there too. Places from `head` on, if any
+  // before the tail, were never claimed.
   const u32 first_unclaimed = static_cast<i32>(tail - head) > 0 ? head : tail;
   if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, first_unclaimed);
 }
 
 #if DWELL_ON_CUDA
-// Lists the windows that are not wholly fetched: those that crew members held, and those left over from before that nobody took.
+// Lists the windows that are not wholly fetched: those that crew members held, and those left over from before that nobody took. A
+// window on the list is taken before a fresh one, so there are never more than kMaxCrew.
 DWELL_DEVICE_COLD void close_windows(const Lease& lease) {
   Control* const control = lease.control;
   const u32 turns = load<Order::relaxed, Scope::device>(&control->window_turns.value);
-  const u32 open_before = control->open_count;
-  // Two candidates a lane, at most kMaxCrew in all: a window is either held by a member or still on the list.
-  u32 number[2];
-  u32 offset[2];
-  u32 valid[2];
-  for (u32 half = 0; half < 2; ++half) {
-    const u32 index = half * kLanes + lane();
-    valid[half] = 0;
-    number[half] = offset[half] = 0;
-    if (index < lease.crew && load<Order::relaxed, Scope::device>(&lease.departures[index].windowed) != 0) {
-      valid[half] = 1;
-      number[half] = load<Order::relaxed, Scope::device>(&lease.departures[index].window.number);
-      offset[half] = load<Order::relaxed, Scope::device>(&lease.departures[index].window.offset);
+  const u32 open = control->open_count;
+  const u32 me = lane();
+  const bool is_held = me < lease.crew;
+  const bool is_left = me >= turns && me < open;
+  const OpenWindow held = is_held ? control->leaving[me] : OpenWindow{};
+  const OpenWindow left = is_left ? control->open[me] : OpenWindow{};
+  const u32 all_held = ballot(is_held);
+  const u32 all_left = ballot(is_left);
+  u32 held_rank = 0;
+  u32 left_rank = 0;
+  for (u32 from = 0; from < kLanes; ++from) {
+    const u32 held_there = broadcast(held.number, from);
+    const u32 left_there = broadcast(left.number, from);
+    if ((all_held >> from & 1U) != 0) {
+      held_rank += static_cast<i32>(held_there - held.number) < 0 ? 1 : 0;
+      left_rank += static_cast<i32>(held_there - left.number) < 0 ? 1 : 0;
+    }
+    if ((all_left >> from & 1U) != 0) {
+      held_rank += static_cast<i32>(left_there - held.number) < 0 ? 1 : 0;
+      left_rank += static_cast<i32>(left_there - left.number) < 0 ? 1 : 0;
     }
   }
-  // Members beyond the list's length took fresh windows, so held and left over never exceed the larger of crew and list.
-  u32 held = static_cast<u32>(__popc(ballot(valid[0] != 0)) + __popc(ballot(valid[1] != 0)));
-  OpenWindow left_over[2];
-  u32 left[2];
-  for (u32 half = 0; half < 2; ++half) {
-    const u32 index = half * kLanes + lane();
-    left[half] = index >= turns && index < open_before ? 1 : 0;
-    if (left[half] != 0) left_over[half] = control->open[index];
-  }
-  sync_lanes();
-  const u32 fresh = turns > open_before ? turns - open_before : 0;
-  // Held windows sort before the left-over ones only by number: rank every candidate among all of them.
-  for (u32 half = 0; half < 2; ++half) {
-    u32 rank_held = 0;
-    u32 rank_left = 0;
-    for (u32 other = 0; other < 2; ++other) {
-      for (u32 from = 0; from < kLanes; ++from) {
-        const u32 valid_there = broadcast(valid[other], from);
-        const u32 number_there = broadcast(number[other], from);
-        const u32 left_there = broadcast(left[other], from);
-        const u32 left_number = broadcast(left_over[other].number, from);
-        if (valid_there != 0 && static_cast<i32>(number_there - number[half]) < 0) ++rank_held;
-        if (left_there != 0 && static_cast<i32>(left_number - number[half]) < 0) ++rank_held;
-        if (valid_there != 0 && static_cast<i32>(number_there - left_over[half].number) < 0) ++rank_left;
-        if (left_there != 0 && static_cast<i32>(left_number - left_over[half].number) < 0) ++rank_left;
-      }
-    }
-    if (valid[half] != 0) control->open[rank_held] = OpenWindow{number[half], offset[half]};
-    if (left[half] != 0) control->open[rank_left] = left_over[half];
-  }
-  const u32 leftovers = static_cast<u32>(__popc(ballot(left[0] != 0)) + __popc(ballot(left[1] != 0)));
-  if (lane() == 0) {
-    control->window_base += fresh;
-    control->open_count = held + leftovers;
+  if (is_held) control->open[held_rank] = held;
+  if (is_left) control->open[left_rank] = left;
+  if (me == 0) {
+    control->window_base += turns > open ? turns - open : 0;
+    control->open_count = static_cast<u32>(__popc(all_held) + __popc(all_left));
     control->window_turns.value = 0;
     control->crew.busy = 0;
   }

@@ -50,9 +50,7 @@ class CpuWorker {
   enum class Taken : u8 { nothing, blocked, passed, run };
 
   bool depart() {
-    Departure* const mine = lease_.departures + me_;
-    store<Order::relaxed, Scope::device>(&mine->claimed, 0U);
-    store<Order::relaxed, Scope::device>(&mine->windowed, 0U);
+    store<Order::relaxed, Scope::device>(lease_.claims + me_, static_cast<u64>(0));
     const gate::Passage passage = gate::pass(lease_);
     if (passage == gate::Passage::leave_last) books::close(lease_);
     return passage != gate::Passage::stay;
@@ -116,7 +114,9 @@ class CpuWorker {
   void tick() {
     if (ran_) timer_.quiet_since = now_ticks();
     ran_ = false;
-    timer_ = gate::tick(lease_, timer_, true);
+    const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
+    const u32 lease_over = load<Order::relaxed, Scope::device>(&lease_.control->crew.lease_over);
+    timer_ = gate::tick(lease_, timer_, gate_word, lease_over, true);
   }
 
   const Lease& lease_;

@@ -14,7 +14,7 @@ namespace dwell::device {
 // Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
 inline constexpr u32 kQuit = ~0U;          // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 64;    // reads of host memory between looks at anything else
+inline constexpr u32 kQuietRounds = 32;    // reads of host memory between looks at anything else
 inline constexpr u32 kDepth = 4;           // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;          // tasks in one read from which on a member counts as busy
 inline constexpr u32 kGrace = 4;           // ticks a taken task waits for the executing warps before another worker gets it
@@ -71,13 +71,15 @@ struct Hands {
 namespace control {
 
 // Leaves the lease if all workers do; false if the gate has opened again, or if this worker's operator has not returned.
-DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, Departure departure) {
+// `claim` is a place of the ready queue with kClaimed, or 0; `window` is a crew member's own.
+DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, u64 claim, OpenWindow window) {
   while (!hands.idle()) {
     if (!gate::closing(broadcast(load<Order::relaxed, Scope::device>(gate::word(lease))))) return false;
   }
   u32 passage = 0;
   if (lane() == 0) {
-    lease.departures[hands.me] = departure;
+    store<Order::relaxed, Scope::device>(lease.claims + hands.me, claim);
+    if (hands.me < lease.crew) lease.control->leaving[hands.me] = window;
     release_fence<Scope::device>();
     passage = static_cast<u32>(gate::pass(lease));
   }
@@ -86,9 +88,8 @@ DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, Departure departu
   return passage != static_cast<u32>(gate::Passage::stay);
 }
 
-// Takes a task from the ready queue if there is one and the executing warps are idle. Returns the turn after it.
+// Takes a task from the ready queue if there is one. The executing warps are idle. Returns the turn after it.
 DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
-  if (!hands.idle()) return hands.turn;
   u32 place = 0;
   u32 claimed = 0;
   if (lane() == 0) claimed = ready_queue::try_claim(lease, &place) ? 1 : 0;
@@ -122,17 +123,6 @@ DWELL_DEVICE_COLD void advance_frontier(const Lease& lease, u32 to) {
     if (before == seen) break;
     seen = before;
   }
-}
-
-// Looks whether the lease should end. `idle_at` is the position up to which all has been fetched, if `at_frontier`.
-DWELL_DEVICE_COLD gate::Timer tick(const Lease& lease, gate::Timer timer, bool at_frontier, u32 idle_at) {
-  if (lane() == 0) {
-    const bool all_done = at_frontier && load<Order::relaxed, Scope::device>(&lease.control->completed.value) == idle_at;
-    timer = gate::tick(lease, timer, all_done);
-  }
-  timer.attempt = broadcast(timer.attempt);
-  timer.last_attempt = broadcast(timer.last_attempt);
-  return timer;
 }
 
 // What fetch_singly has done: slots passed, and the caller's state after it.
@@ -205,26 +195,31 @@ class ControlWarp {
       const Quad* const mine = &ready_queue::slot(lease_, place)->quad[lane() & 3U];
       u32 gate_word = 0;
       bool here = false;
-      do {
-        // The gate is read beside the place, in the same latency.
-        if (lane() == 4) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
+      for (u32 round = 0;; ++round) {
+        // The gate is read beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
+        if (lane() == 4 && (round & 3U) == 0) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
-        gate_word = broadcast(gate_word, 4);
-      } while (!here && !gate::closing(gate_word));
+        if (here || gate::closing(broadcast(gate_word, 4))) break;
+      }
       if (!here) {
-        if (control::depart(lease_, hands_, Departure{1, place, 0, OpenWindow{}})) return;
+        if (control::depart(lease_, hands_, kClaimed | place, OpenWindow{})) return;
         continue;
       }
-      claimed = false;
-      const u32 taken = now_ticks();
-      while (!hands_.idle() && now_ticks() - taken < kGrace) {}
+      if (!hands_.idle()) {
+        const u32 taken = now_ticks();
+        while (!hands_.idle() && now_ticks() - taken < kGrace) {}
+      }
       if (broadcast(hands_.idle() ? 1 : 0) != 0) {
+        // The next claim is under way while the task is handed over.
+        if (lane() == 0) place = ready_queue::claim(lease_);
         hands_.hand_queued(lease_, &task);
+        place = broadcast(place);
         continue;
       }
       // A long task runs here: another worker gets this one, and no place is claimed before the operator has returned.
       ready_queue::push(lease_, task);
+      claimed = false;
       while (!hands_.idle()) {}
       sync_lanes();
     }
@@ -233,42 +228,42 @@ class ControlWarp {
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
     gate::Timer timer = gate::Timer::start();
-    OpenWindow window{};
-    bool windowed = false;
+    OpenWindow window = control::acquire_window(lease_);
     epoch_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
     for (u32 round = 0;; ++round) {
-      if (!windowed) {
-        window = control::acquire_window(lease_);
-        windowed = true;
-      }
-      // Whose turn is it: one line, one load.
-      const u32 seen = load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(&lease_.control->crew) + (lane() & 7U));
+      // Everything there is to know, in the latency of one load: the crew's line, and whether the ready queue has tasks.
+      const Control* const all = lease_.control;
+      const u32* from = reinterpret_cast<const u32*>(&all->crew) + (lane() & 7U);
+      if (lane() == 8) from = &all->head.value;
+      if (lane() == 9) from = &all->tail.value;
+      if (lane() == 10) from = &all->completed.value;
+      const u32 seen = load<Order::relaxed, Scope::device>(from);
       const u32 frontier = broadcast(seen, 0);
       const u32 busy = broadcast(seen, 1);
-      if (gate::closing(broadcast(seen, 4 + (lease_.epoch & 1U)))) {
+      const u32 gate_word = broadcast(seen, 4 + (lease_.epoch & 1U));
+      if (gate::closing(gate_word)) {
         set_busy(false);
-        if (control::depart(lease_, hands_, Departure{0, 0, 1, window})) return;
+        if (control::depart(lease_, hands_, 0, window)) return;
         timer.quiet_since = now_ticks();
         continue;
       }
-      if (lease_.workers == lease_.crew) hands_.turn = control::help(lease_, hands_);
-      if (static_cast<i32>(window.number - frontier) > (busy != 0 ? static_cast<i32>(lease_.crew) : 0)) {
-        if ((round & 15U) == 15U) {
-          timer.quiet_since = now_ticks();
-          timer = control::tick(lease_, timer, false, 0);
-          hands_.turn = control::help(lease_, hands_);
-        }
-        continue;
+      const bool backlog = static_cast<i32>(broadcast(seen, 9) - broadcast(seen, 8)) > 0;
+      const bool mine = static_cast<i32>(window.number - frontier) <= (busy != 0 ? static_cast<i32>(lease_.crew) : 0);
+      // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
+      if (backlog && (!mine || !busy_ || lease_.workers == lease_.crew) && hands_.idle()) hands_.turn = control::help(lease_, hands_);
+      if (!mine) timer.quiet_since = now_ticks();
+      if (quiet_ || (round & 15U) == 15U) {
+        const bool done = window.number == frontier && broadcast(seen, 10) == window.number * kWindow + window.offset;
+        timer = gate::tick(lease_, timer, gate_word, broadcast(seen, 3), done && mine);
       }
+      quiet_ = false;
+      if (!mine) continue;
       const u32 got = busy_ ? read_busy(&window) : read_quiet(&window);
+      quiet_ = got == 0;
       if (got != 0) timer.quiet_since = now_ticks();
-      if (got == 0 || (round & 15U) == 15U) {
-        timer = control::tick(lease_, timer, frontier == window.number, window.number * kWindow + window.offset);
-        if (got == 0) hands_.turn = control::help(lease_, hands_);
-      }
       if (window.offset == kWindow) {
         control::advance_frontier(lease_, window.number + 1);
-        windowed = false;
+        window = control::acquire_window(lease_);
       }
     }
   }
@@ -299,9 +294,8 @@ class ControlWarp {
         ++window->offset;
       } else {
         const u32 passed = take<1>(&quad, window);
-        got += passed;
         if (passed >= kBusyAt) set_busy(true);
-        if (passed == 0 || busy_) return got;
+        return got + passed;
       }
       if (window->offset == kWindow) return got;
       round = 0;
@@ -367,6 +361,7 @@ class ControlWarp {
   Hands hands_;
   u32 epoch_ = 0;  // drains completed, as last seen
   bool busy_ = false;
+  bool quiet_ = false;  // the last read found nothing
 };
 
 }  // namespace dwell::device

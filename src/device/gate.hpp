@@ -16,7 +16,7 @@ namespace dwell::device::gate {
 inline constexpr u32 kArrivedMask = 0xFFFFU;
 inline constexpr u32 kClosing = 1U << 16U;
 inline constexpr u32 kAttempt = 1U << 17U;
-inline constexpr u32 kPatience = 20;    // ticks a worker waits at the gate
+inline constexpr u32 kPatience = 60;    // ticks a worker waits at the gate: longer than the crew's quiet rounds take
 inline constexpr u32 kPause = 200;      // ticks between attempts, doubled with each up to eight times
 inline constexpr u32 kMaxWorkers = 8192;
 
@@ -46,28 +46,27 @@ struct Timer {
 };
 
 // Closes the gate when the lease's time is over, when somebody has said so and the last attempt is long enough ago, or when the caller
-// has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by one thread.
-DWELL_DEVICE Timer tick(const Lease& lease, Timer timer, bool all_done) {
+// has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by all lanes.
+// `value` is the gate's word and `lease_over` the crew line's, as the caller has just seen them.
+DWELL_DEVICE Timer tick(const Lease& lease, Timer timer, u32 value, u32 lease_over, bool all_done) {
   const u32 now = now_ticks();
-  const u32 value = load<Order::relaxed, Scope::device>(word(lease));
   if (attempt(value) != timer.attempt) {
     timer.attempt = attempt(value);
     timer.last_attempt = now;
   }
   bool over = now - timer.started > lease.lease_ticks || (all_done && now - timer.quiet_since > lease.idle_ticks);
-  if (load<Order::relaxed, Scope::device>(&lease.control->crew.lease_over) == lease.epoch)
-    over = timer.attempt == 0 || now - timer.last_attempt > (kPause << (timer.attempt < 3 ? timer.attempt : 3));
-  if (over) close(lease);
+  if (lease_over == lease.epoch) over = timer.attempt == 0 || now - timer.last_attempt > (kPause << (timer.attempt < 3 ? timer.attempt : 3));
+  if (over && lane() == 0) close(lease);
   return timer;
 }
 
 enum class Passage : u8 { leave, leave_last, stay };
 
-// Waits at a closed gate. The caller's operator has returned and its Departure is stored. Called by one thread. `leave_last` goes to
+// Waits at a closed gate. The caller's operator has returned and its claim is stored. Called by one thread. `leave_last` goes to
 // exactly one worker of a lease, once all have arrived: it closes the books.
 DWELL_DEVICE Passage pass(const Lease& lease) {
   u32* const at = word(lease);
-  // Pairs with itself in the last to arrive: it sees every other worker's Departure and all they did before.
+  // Pairs with itself in the last to arrive: it sees every other worker's claim and all they did before.
   const u32 before = fetch_add<Order::acq_rel>(at, 1U);
   if ((before & kArrivedMask) + 1 == lease.workers) return Passage::leave_last;
   const u32 start = now_ticks();

@@ -99,7 +99,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   lease.held = reinterpret_cast<device::Slot*>(base + layout.held);
   lease.links = reinterpret_cast<u64*>(base + layout.links);
   lease.wide = reinterpret_cast<device::Wide*>(base + layout.wide);
-  lease.departures = reinterpret_cast<device::Departure*>(base + layout.departures);
+  lease.claims = reinterpret_cast<u64*>(base + layout.claims);
   lease.ring_shift = shift;
   lease.queue_shift = layout.queue_shift;
   lease.scratch_bytes = options_.scratch_bytes;

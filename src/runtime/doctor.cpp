@@ -75,7 +75,8 @@ Finding examine_device(const std::string& device) {
       }
     }
     const RuntimeInfo info = runtime.info();
-    return {what, "ok", info.device_name + ", " + std::to_string(info.workers) + (info.workers == 1 ? " worker" : " workers") + "; ran a task", ""};
+    return {what, "ok",
+            info.device_name + ", " + std::to_string(info.workers) + (info.workers == 1 ? " worker" : " workers") + "; ran a task", ""};
   } catch (const Error& error) {
     Finding finding = failure_of(what, error.message());
     if (finding.state == "missing") finding.state = "failed";
@@ -101,7 +102,8 @@ void examine_cuda(std::vector<Finding>& findings) {
     findings.push_back(failure_of("NVIDIA driver", cuda.problem));
   } else {
     findings.push_back({"NVIDIA driver", "ok",
-                        "for CUDA " + std::to_string(cuda.driver_version / 1000) + "." + std::to_string(cuda.driver_version % 1000 / 10), ""});
+                        "for CUDA " + std::to_string(cuda.driver_version / 1000) + "." + std::to_string(cuda.driver_version % 1000 / 10),
+                        ""});
     if (!cuda.problem.empty()) findings.push_back(failure_of("CUDA devices", cuda.problem));
   }
   findings.push_back(examine_library("NVRTC", &jit::Nvrtc::get));

@@ -8,8 +8,6 @@ namespace dwell::runtime {
 
 namespace {
 
-constexpr std::uint32_t kMostCrew = 32;
-
 std::uint32_t ticks(std::chrono::nanoseconds time) {
   const auto count = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)) >> device::kTickShift;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, 0x7FFFFFFF));
@@ -68,7 +66,7 @@ void Keeper::start_if_needed(bool work_known) {
     fail(errc::device_lost, "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
     return;
   }
-  lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, kMostCrew);
+  lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, device::kMaxCrew);
   lease.epoch = epoch_.load(std::memory_order_relaxed) + 1;
   lease.lease_ticks = ticks(settings_.lease_time);
   lease.idle_ticks = ticks(std::min(settings_.idle_time, settings_.lease_time * 1000));

@@ -32,8 +32,8 @@ class Array {
 
  private:
   ElementType type_;
-  std::variant<Buffer<Half>, Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>, Buffer<std::int32_t>, Buffer<std::int64_t>,
-               Buffer<std::uint8_t>, Buffer<std::uint16_t>, Buffer<std::uint32_t>, Buffer<std::uint64_t>>
+  std::variant<Buffer<Half>, Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>, Buffer<std::int32_t>,
+               Buffer<std::int64_t>, Buffer<std::uint8_t>, Buffer<std::uint16_t>, Buffer<std::uint32_t>, Buffer<std::uint64_t>>
       buffer_;
 };
 

@@ -11,7 +11,7 @@ namespace dwell::tool {
 struct BenchOptions {
   std::vector<std::string> names;  // empty: all
   std::string device = "auto";
-  std::string json;                // a file to write too; empty: none
+  std::string json;  // a file to write too; empty: none
 };
 
 // Throws Failure for a name that is no benchmark.

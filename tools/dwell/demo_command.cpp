@@ -32,19 +32,22 @@ void print_text(std::ostream& out, const DemoOptions& options, const Image& imag
   const auto count = [](std::uint64_t value) { return text_of_count(value); };
   const std::uint64_t lost = figures.submitted - figures.complete;
   out << "device      " << text_of(info) << '\n'
-      << "picture     " << options.image.filename().string() << ", " << image.width << " x " << image.height << ": " << count(demo_tiles(image))
-      << " tiles of " << kDemoTile << " x " << kDemoTile << ", three linked tasks each (denoise, sharpen, tone)\n\n";
+      << "picture     " << options.image.filename().string() << ", " << image.width << " x " << image.height << ": "
+      << count(demo_tiles(image)) << " tiles of " << kDemoTile << " x " << kDemoTile
+      << ", three linked tasks each (denoise, sharpen, tone)\n\n";
   Table table({"latency of a tile", "tiles", "p50", "p99", "max"}, {false, true, true, true, true});
-  for (const auto& [name, latencies] :
-       {std::pair<std::string, const Latencies*>{"alone", &figures.alone}, {"up to " + count(kDemoInFlight) + " tasks in flight", &figures.under_load}}) {
-    table.add({name, count(latencies->count()), text_of(latencies->quantile(0.5)), text_of(latencies->quantile(0.99)), text_of(latencies->max())});
+  for (const auto& [name, latencies] : {std::pair<std::string, const Latencies*>{"alone", &figures.alone},
+                                        {"up to " + count(kDemoInFlight) + " tasks in flight", &figures.under_load}}) {
+    table.add({name, count(latencies->count()), text_of(latencies->quantile(0.5)), text_of(latencies->quantile(0.99)),
+               text_of(latencies->max())});
   }
   table.print(out);
   out << kMeasured << "\n\n"
-      << "throughput  " << text_of_rate(per_second(figures.submitted, figures.time)) << " tasks/s (" << text_of_rate(per_second(figures.tiles, figures.time))
-      << " tiles/s): " << count(figures.passes) << " passes over the picture in " << text_of(figures.time) << '\n'
-      << "redefine    tone, in mid-stream: " << text_of(figures.redefine.took) << ", of which the device paused " << text_of(figures.pause) << "; "
-      << count(figures.redefine.tiles_meanwhile) << " tiles were submitted meanwhile\n"
+      << "throughput  " << text_of_rate(per_second(figures.submitted, figures.time)) << " tasks/s ("
+      << text_of_rate(per_second(figures.tiles, figures.time)) << " tiles/s): " << count(figures.passes) << " passes over the picture in "
+      << text_of(figures.time) << '\n'
+      << "redefine    tone, in mid-stream: " << text_of(figures.redefine.took) << ", of which the device paused " << text_of(figures.pause)
+      << "; " << count(figures.redefine.tiles_meanwhile) << " tiles were submitted meanwhile\n"
       << "rollback    tone, in mid-stream: " << text_of(figures.rollback.took) << "; " << count(figures.rollback.tiles_meanwhile)
       << " tiles were submitted meanwhile\n"
       << "versions    " << count(figures.by_phase[0]) << " tiles by version 1, " << count(figures.by_phase[1]) << " by version 2, "
@@ -73,7 +76,9 @@ void print_json(std::ostream& out, const DemoOptions& options, const Image& imag
       {"tasks_per_second", per_second(figures.submitted, figures.time)},
       {"tiles_per_second", per_second(figures.tiles, figures.time)},
       {"redefine",
-       {{"took_ns", figures.redefine.took.count()}, {"pause_ns", figures.pause.count()}, {"tiles_meanwhile", figures.redefine.tiles_meanwhile}}},
+       {{"took_ns", figures.redefine.took.count()},
+        {"pause_ns", figures.pause.count()},
+        {"tiles_meanwhile", figures.redefine.tiles_meanwhile}}},
       {"rollback", {{"took_ns", figures.rollback.took.count()}, {"tiles_meanwhile", figures.rollback.tiles_meanwhile}}},
       {"tiles_by_version", figures.by_phase},
       {"tasks", {{"submitted", figures.submitted}, {"lost", figures.submitted - figures.complete}, {"failed", figures.failed}}},
@@ -97,7 +102,8 @@ void write_picture(const std::filesystem::path& file, const Image& image) {
 
 Exit demo_command(const DemoOptions& options, std::ostream& out) {
   if (options.image.empty()) {
-    throw Failure(Exit::mistake, "dwell: error: no picture: name one with --image FILE (JPEG or PNG), or run script/demo, which brings one");
+    throw Failure(Exit::mistake,
+                  "dwell: error: no picture: name one with --image FILE (JPEG or PNG), or run script/demo, which brings one");
   }
   Image source;
   try {

@@ -12,7 +12,8 @@ namespace {
 // One colour of a picture; beyond its edge lies the pixel nearest to it.
 class Plane {
  public:
-  Plane(int width, int height) : width_(width), height_(height), values_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height)) {}
+  Plane(int width, int height)
+      : width_(width), height_(height), values_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height)) {}
 
   int width() const { return width_; }
   int height() const { return height_; }
@@ -20,7 +21,9 @@ class Plane {
   void set(int x, int y, int value) { values_[index(x, y)] = value; }
 
  private:
-  std::size_t index(int x, int y) const { return static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x); }
+  std::size_t index(int x, int y) const {
+    return static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x);
+  }
 
   int width_;
   int height_;
@@ -80,7 +83,9 @@ DemoReference demo_reference(const Image& source) {
   std::vector<Plane> colours;
   for (std::size_t channel = 0; channel < 3; ++channel) {
     Plane plane(static_cast<int>(source.width), static_cast<int>(source.height));
-    plane = each(plane, [&](int x, int y) { return source.pixels[source.at(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y)) + channel]; });
+    plane = each(plane, [&](int x, int y) {
+      return source.pixels[source.at(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y)) + channel];
+    });
     colours.push_back(sharpened(denoised(plane)));
   }
   DemoReference result{source, source};

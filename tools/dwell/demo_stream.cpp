@@ -48,10 +48,10 @@ struct Pass {
   Buffer<i16> denoised;
   Buffer<i16> sharpened;
   Buffer<u8> result;
-  std::vector<DemoDemand> demands;          // by tile
-  u32 missing = 0;                          // tiles not yet seen complete
-  std::vector<u8> pixels;                   // `result`, once all are
-  std::future<std::vector<u8>> matches;     // of `pixels`, computed by another thread
+  std::vector<DemoDemand> demands;       // by tile
+  u32 missing = 0;                       // tiles not yet seen complete
+  std::vector<u8> pixels;                // `result`, once all are
+  std::future<std::vector<u8>> matches;  // of `pixels`, computed by another thread
 };
 
 struct Note {
@@ -62,8 +62,13 @@ struct Note {
 class DemoStream {
  public:
   DemoStream(Runtime& runtime, const Image& source, const DemoReference& reference)
-      : runtime_(runtime), source_(source), reference_(reference), tiles_(demo_tiles(source)), operators_(runtime),
-        pixels_(runtime.allocate<u8>(source.pixels.size())), flight_(kDemoInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
+      : runtime_(runtime),
+        source_(source),
+        reference_(reference),
+        tiles_(demo_tiles(source)),
+        operators_(runtime),
+        pixels_(runtime.allocate<u8>(source.pixels.size())),
+        flight_(kDemoInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
     pixels_.write(source.pixels);
     // Enough that one pass can be checked and another drained while a third is submitted; few of a large picture.
     const std::size_t filling = kDemoInFlight / (std::size_t{kTasksOfTile} * tiles_) + 1;

@@ -22,8 +22,8 @@ struct DemoChange {
 };
 
 struct DemoFigures {
-  Latencies alone;       // tiles with nothing else in flight
-  Latencies under_load;  // tiles of the stream
+  Latencies alone;              // tiles with nothing else in flight
+  Latencies under_load;         // tiles of the stream
   std::uint64_t submitted = 0;  // tasks
   std::uint64_t complete = 0;
   std::uint64_t failed = 0;

@@ -43,9 +43,8 @@ Exit doctor_command(bool json, std::ostream& out) {
     print_json(out, findings);
   else
     print_text(out, findings);
-  const bool works = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.what.starts_with("device ") && finding.state == "ok";
-  });
+  const bool works = std::any_of(findings.begin(), findings.end(),
+                                 [](const Finding& finding) { return finding.what.starts_with("device ") && finding.state == "ok"; });
   return works ? Exit::success : Exit::failed;
 }
 

@@ -101,7 +101,8 @@ Image read_jpeg(const std::filesystem::path& file, const Bytes& bytes) {
   std::uint32_t height = 0;
   if (!decode_jpeg(bytes, *errors, &width, &height, nullptr)) fail(file, std::string("is a broken JPEG: ") + errors->message.data());
   Image image = empty_image(file, width, height);
-  if (!decode_jpeg(bytes, *errors, &width, &height, image.pixels.data())) fail(file, std::string("is a broken JPEG: ") + errors->message.data());
+  if (!decode_jpeg(bytes, *errors, &width, &height, image.pixels.data()))
+    fail(file, std::string("is a broken JPEG: ") + errors->message.data());
   return image;
 }
 
@@ -129,7 +130,9 @@ Image read_image(const std::filesystem::path& file) {
   const Bytes bytes = read_file(file);
   constexpr std::array<std::uint8_t, 3> kJpeg = {0xFF, 0xD8, 0xFF};
   constexpr std::array<std::uint8_t, 4> kPng = {0x89, 'P', 'N', 'G'};
-  const auto begins_with = [&](const auto& magic) { return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin()); };
+  const auto begins_with = [&](const auto& magic) {
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
   if (begins_with(kJpeg)) return read_jpeg(file, bytes);
   if (begins_with(kPng)) return read_png(file, bytes);
   fail(file, "is neither JPEG nor PNG");

@@ -57,7 +57,8 @@ class TomlTable {
       if (first == nullptr || key.source().begin.line < first->source().begin.line) first = &key;
     }
     if (first == nullptr) return;
-    throw failure_at(at(first->source()), "unknown key '" + std::string(first->str()) + "' in " + name_ + "; known are " + enumerate(known));
+    throw failure_at(at(first->source()),
+                     "unknown key '" + std::string(first->str()) + "' in " + name_ + "; known are " + enumerate(known));
   }
 
   bool has(std::string_view key) const { return table_.contains(key); }
@@ -84,8 +85,8 @@ class TomlTable {
     if (!node->is_integer()) wrong(key, *node, "an integer");
     const std::int64_t value = node->ref<std::int64_t>();
     if (value < 0 || static_cast<std::uint64_t>(value) < least || static_cast<std::uint64_t>(value) > most) {
-      throw failure_at(at(node->source()), "'" + std::string(key) + "' in " + name_ + " is " + std::to_string(value) + ", and must lie between " +
-                                               std::to_string(least) + " and " + std::to_string(most));
+      throw failure_at(at(node->source()), "'" + std::string(key) + "' in " + name_ + " is " + std::to_string(value) +
+                                               ", and must lie between " + std::to_string(least) + " and " + std::to_string(most));
     }
     return static_cast<std::uint64_t>(value);
   }
@@ -256,7 +257,8 @@ std::optional<JobSwap> parse_swap(const TomlTable& root, const Job& job) {
   const std::uint64_t total = job.total_tasks();
   swap.after = *table->integer("after", 0, std::numeric_limits<std::int64_t>::max());
   if (swap.after >= total) {
-    throw failure_at(table->place("after"), "the swap comes after " + std::to_string(swap.after) + " tasks, and the job has only " + std::to_string(total));
+    throw failure_at(table->place("after"),
+                     "the swap comes after " + std::to_string(swap.after) + " tasks, and the job has only " + std::to_string(total));
   }
   return swap;
 }

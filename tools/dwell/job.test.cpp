@@ -136,7 +136,8 @@ TEST(Job, NamesTheLineOfAMistake) {
 }
 
 TEST(Job, MustNotBeEmpty) {
-  for (const char* const text : {"", "tasks = []", "[operators.a]\nsource = \"a\""}) EXPECT_EQ(error(text), "a/job.toml:1: error: the job is empty: it has no [[tasks]]");
+  for (const char* const text : {"", "tasks = []", "[operators.a]\nsource = \"a\""})
+    EXPECT_EQ(error(text), "a/job.toml:1: error: the job is empty: it has no [[tasks]]");
   EXPECT_EQ(error("tasks = [1]"), "a/job.toml:1: error: task 1 must be a table");
 }
 

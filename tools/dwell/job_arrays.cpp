@@ -13,8 +13,8 @@ namespace {
 // What the job says of the array must agree with what the file says.
 void check_file(const JobArray& array, const NpyHeader& header) {
   if (array.type && *array.type != header.type) {
-    throw failure_at(array.place, "array " + array.name + " should be " + std::string(name_of(*array.type)) + ", but " + array.file->string() +
-                                      " holds " + std::string(name_of(header.type)));
+    throw failure_at(array.place, "array " + array.name + " should be " + std::string(name_of(*array.type)) + ", but " +
+                                      array.file->string() + " holds " + std::string(name_of(header.type)));
   }
   if (array.shape && *array.shape != header.shape) {
     throw failure_at(array.place, "array " + array.name + " should have shape " + text_of(*array.shape) + ", but " + array.file->string() +

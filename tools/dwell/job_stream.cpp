@@ -59,9 +59,11 @@ class Swap {
 class Stream {
  public:
   Stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress)
-      : runtime_(runtime), job_(job), prepared_(prepared), progress_(progress), flight_(kMostInFlight, [this](const auto& entry, auto seen) {
-          report(entry, seen);
-        }) {
+      : runtime_(runtime),
+        job_(job),
+        prepared_(prepared),
+        progress_(progress),
+        flight_(kMostInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
     if (job.swap) swap_.emplace(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source);
   }
 
@@ -158,7 +160,8 @@ class Stream {
       result.swap = swap_->figures();
       versions_[{job_.swap->operator_index, 2}];  // a row, also when no task was left for it
     }
-    for (auto& [key, seen] : versions_) result.versions.push_back({key.first, key.second, std::move(seen.latencies), seen.last - seen.first});
+    for (auto& [key, seen] : versions_)
+      result.versions.push_back({key.first, key.second, std::move(seen.latencies), seen.last - seen.first});
     return result;
   }
 

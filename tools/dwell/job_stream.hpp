@@ -22,7 +22,9 @@ struct VersionFigures {
   Latencies latencies;
   std::chrono::nanoseconds busy{0};  // from the first submitted to the last seen complete
 
-  double tasks_a_second() const { return busy.count() == 0 ? 0.0 : static_cast<double>(latencies.count()) * 1e9 / static_cast<double>(busy.count()); }
+  double tasks_a_second() const {
+    return busy.count() == 0 ? 0.0 : static_cast<double>(latencies.count()) * 1e9 / static_cast<double>(busy.count());
+  }
 };
 
 struct SwapFigures {

@@ -41,7 +41,8 @@ Exit run(int count, char** words) {
   bench->add_option("--device", bench_options.device, kDeviceHelp)->capture_default_str();
   bench->add_option("--json", bench_options.json, "Write the results to this file too");
 
-  CLI::App* const demo = app.add_subcommand("demo", "Send a photograph through chains of tiny tasks and redefine one of their operators meanwhile");
+  CLI::App* const demo =
+      app.add_subcommand("demo", "Send a photograph through chains of tiny tasks and redefine one of their operators meanwhile");
   dwell::tool::DemoOptions demo_options;
   demo->add_option("--image", demo_options.image, "A JPEG or PNG file; script/demo brings one");
   demo->add_option("--device", demo_options.device, kDeviceHelp)->capture_default_str();

@@ -49,7 +49,8 @@ class HeaderParser {
       if (!accept(',') && peek() != '}') broken("its header is no dictionary");
     }
     if (peek() != '\0') broken("text follows the header's dictionary");
-    for (const auto& [there, name] : {std::pair{descr.has_value(), "descr"}, {fortran.has_value(), "fortran_order"}, {shape.has_value(), "shape"}}) {
+    for (const auto& [there, name] :
+         {std::pair{descr.has_value(), "descr"}, {fortran.has_value(), "fortran_order"}, {shape.has_value(), "shape"}}) {
       if (!there) broken(std::string("its header has no ") + name);
     }
     return header(*descr, *fortran, std::move(*shape));
@@ -166,7 +167,8 @@ NpyHeader read_npy_header(const std::filesystem::path& file) {
   if (std::string_view(start.data(), kMagic.size()) != kMagic) broken("it does not begin with \\x93NUMPY");
   const int major = static_cast<unsigned char>(start[6]);
   const int minor = static_cast<unsigned char>(start[7]);
-  if (major < 1 || major > 3 || minor != 0) broken("format version " + std::to_string(major) + "." + std::to_string(minor) + " is not known");
+  if (major < 1 || major > 3 || minor != 0)
+    broken("format version " + std::to_string(major) + "." + std::to_string(minor) + " is not known");
 
   std::array<unsigned char, 4> length_bytes{};
   const std::size_t length_size = major == 1 ? 2 : 4;
@@ -189,8 +191,8 @@ NpyHeader read_npy_header(const std::filesystem::path& file) {
   from.seekg(0, std::ios::end);
   const std::uint64_t there = static_cast<std::uint64_t>(from.tellg()) - header.data_offset;
   if (there != promised) {
-    broken("shape " + text_of(header.shape) + " of " + std::string(name_of(header.type)) + " takes " + std::to_string(promised) + " bytes, and " +
-           std::to_string(there) + " follow the header");
+    broken("shape " + text_of(header.shape) + " of " + std::string(name_of(header.type)) + " takes " + std::to_string(promised) +
+           " bytes, and " + std::to_string(there) + " follow the header");
   }
   return header;
 }

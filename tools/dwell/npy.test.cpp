@@ -104,8 +104,8 @@ TEST_F(Npy, SaysWhatIsWrong) {
   EXPECT_THAT(error(), HasSubstr("too large"));
   put(1, "{'descr': '<f4', 'shape': (3,), }", 12);
   EXPECT_THAT(error(), HasSubstr("no fortran_order"));
-  for (const char* const dictionary : {"", "{", "{'descr'", "{'descr':", "{'descr': '", "{'descr': ''", "{'shape': (3", "{'shape': (-3,)", "{'shape': 3}",
-                                       "{'fortran_order': Maybe}", "{'x': 1}", "{'descr': '<f4' 'shape': (3,)}"}) {
+  for (const char* const dictionary : {"", "{", "{'descr'", "{'descr':", "{'descr': '", "{'descr': ''", "{'shape': (3", "{'shape': (-3,)",
+                                       "{'shape': 3}", "{'fortran_order': Maybe}", "{'x': 1}", "{'descr': '<f4' 'shape': (3,)}"}) {
     put(1, dictionary, 12);
     EXPECT_THAT(error(), HasSubstr("is not a valid .npy file")) << dictionary;
   }

@@ -50,7 +50,8 @@ void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source&
     Runtime trial(options);
     const Operator<> other = trial.define(op.name(), source);
     if (other.signature() == op.signature()) return;
-    throw failure_at(place, "operator " + op.name() + " takes " + op.signature().text() + ", and its new source takes " + other.signature().text());
+    throw failure_at(
+        place, "operator " + op.name() + " takes " + op.signature().text() + ", and its new source takes " + other.signature().text());
   } catch (const Error& error) {
     throw failure_at(place, error.message());
   }
@@ -76,24 +77,27 @@ void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const st
 
 void print_table(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
   out << "device: " << text_of(info) << '\n' << kMeasured << "\n\n";
-  Table table({"operator", "version", "tasks", "p50", "p99", "max", "tasks/s", "swap pause"}, {false, true, true, true, true, true, true, true});
+  Table table({"operator", "version", "tasks", "p50", "p99", "max", "tasks/s", "swap pause"},
+              {false, true, true, true, true, true, true, true});
   for (const VersionFigures& version : figures.versions) {
     const Latencies& latencies = version.latencies;
     const bool swapped = figures.swap && version.operator_index == job.swap->operator_index && version.version == 2;
     table.add({job.operators[version.operator_index].name, std::to_string(version.version), text_of_count(latencies.count()),
-               text_of(latencies.quantile(0.5)), text_of(latencies.quantile(0.99)), text_of(latencies.max()), text_of_rate(version.tasks_a_second()),
-               swapped ? text_of(figures.swap->pause) : ""});
+               text_of(latencies.quantile(0.5)), text_of(latencies.quantile(0.99)), text_of(latencies.max()),
+               text_of_rate(version.tasks_a_second()), swapped ? text_of(figures.swap->pause) : ""});
   }
   table.print(out);
   if (figures.swap) {
-    out << "\nswap: " << job.operators[job.swap->operator_index].name << " redefined after " << text_of_count(job.swap->after) << " tasks, in "
-        << text_of(figures.swap->took) << ", during which " << text_of_count(figures.swap->submitted_meanwhile) << " more were submitted\n";
+    out << "\nswap: " << job.operators[job.swap->operator_index].name << " redefined after " << text_of_count(job.swap->after)
+        << " tasks, in " << text_of(figures.swap->took) << ", during which " << text_of_count(figures.swap->submitted_meanwhile)
+        << " more were submitted\n";
   }
   for (const JobOutput& output : job.outputs) out << "wrote " << output.file.string() << '\n';
 }
 
 void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
-  nlohmann::ordered_json root = {{"job", job.file.string()}, {"device", json_of(info)}, {"measured", kMeasured}, {"tasks", job.total_tasks()}};
+  nlohmann::ordered_json root = {
+      {"job", job.file.string()}, {"device", json_of(info)}, {"measured", kMeasured}, {"tasks", job.total_tasks()}};
   root["operators"] = nlohmann::ordered_json::array();
   for (const VersionFigures& version : figures.versions) {
     const Latencies& latencies = version.latencies;

@@ -11,8 +11,8 @@
 
 namespace dwell::tool {
 
-using Scalar = std::variant<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
-                            Half, float, double>;
+using Scalar = std::variant<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
+                            std::uint64_t, Half, float, double>;
 
 // `number` as `parameter` has it. Numbers that have a fraction or do not fit are refused; a floating parameter takes the nearest value.
 // Throws std::invalid_argument, which says why.

@@ -43,7 +43,8 @@ void StagedFiles::check(const fs::path& target) {
   if (fs::is_directory(target, error)) fail(target, "it is a folder");
   const fs::path folder = folder_of(target);
   if (!fs::is_directory(folder, error)) fail(target, "there is no folder " + folder.string());
-  if (access(folder.c_str(), W_OK | X_OK) != 0) fail(target, "the folder " + folder.string() + " cannot be written to: " + std::strerror(errno));
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(target, "the folder " + folder.string() + " cannot be written to: " + std::strerror(errno));
 }
 
 void StagedFiles::add(const fs::path& target, const std::function<void(std::ostream&)>& write) {

@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 
 class StagedFilesTest : public testing::Test {
  protected:
-  StagedFilesTest() : folder_(fs::path(testing::TempDir()) / ("dwell_staged_" + std::to_string(getpid()))) { fs::create_directory(folder_); }
+  StagedFilesTest() : folder_(fs::path(testing::TempDir()) / ("dwell_staged_" + std::to_string(getpid()))) {
+    fs::create_directory(folder_);
+  }
   ~StagedFilesTest() override {
     std::error_code error;
     fs::remove_all(folder_, error);

@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""End-to-end tests of `dwell run`: real jobs over real .npy files on the CPU, and every way in which a job can be wrong.
+
+    tests/tool/run_test.py TOOL [ARGUMENT OF unittest...]
+"""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOL = ""
+
+CODES = {"f16": "<f2", "f32": "<f4", "f64": "<f8", "i8": "|i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "|u1", "u16": "<u2", "u32": "<u4", "u64": "<u8"}
+FORMATS = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+C_TYPES = {"f16": "dwell::u16", "f32": "float", "f64": "double", **{f"{s}{n}": f"dwell::{s}{n}" for s in "iu" for n in (8, 16, 32, 64)}}
+
+AXPY = """DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {
+  for (auto i : g.range(y.size())) y[i] += a * x[i];
+}
+"""
+
+JOB = """[operators.axpy]
+source = "axpy.hpp"
+
+[arrays]
+x = { file = "x.npy" }
+y = { like = "x" }
+
+[[tasks]]
+operator = "axpy"
+args = [2.0, "x", "y"]
+repeat = 10
+link = true
+
+[outputs]
+y = "y.npy"
+"""
+
+
+def npy(dtype: str, values: list, shape: tuple | None = None, *, version: int = 1, fortran: bool = False) -> bytes:
+    """A .npy file, put together by hand from the format's description."""
+    header = repr({"descr": CODES[dtype], "fortran_order": fortran, "shape": shape or (len(values),)}) + " "
+    length = struct.pack("<H" if version == 1 else "<I", len(header) + 1)
+    data = struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + b"\n" + data
+
+
+def read_npy(path: Path) -> tuple[str, tuple, list]:
+    """dtype, shape and values of a file that the tool wrote; fails when it is not what NumPy itself would write."""
+    content = path.read_bytes()
+    assert content[:8] == b"\x93NUMPY\x01\x00", content[:8]
+    (length,) = struct.unpack("<H", content[8:10])
+    assert (10 + length) % 64 == 0 and content[9 + length : 10 + length] == b"\n"
+    header = eval(content[10 : 10 + length], {"__builtins__": {}})  # noqa: S307: as NumPy does, of our own file
+    assert not header["fortran_order"]
+    dtype = next(name for name, code in CODES.items() if code == header["descr"])
+    data = content[10 + length :]
+    return dtype, header["shape"], list(struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", data))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.put("axpy.hpp", AXPY)
+        self.put("job.toml", JOB)
+        self.put("x.npy", npy("f32", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3)))
+
+    def put(self, name: str, content: str | bytes):
+        (self.folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def dwell(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([TOOL, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+
+    def run_job(self, *arguments: str) -> subprocess.CompletedProcess:
+        return self.dwell("run", "job.toml", "--device", "cpu", *arguments)
+
+    def succeed(self, *arguments: str) -> str:
+        result = self.run_job(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def fail_with(self, message: str, line: int | None, code: int = 2):
+        """One message, at the line of the job, and no output written."""
+        before = sorted(self.folder.iterdir())
+        result = self.run_job()
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout)
+        self.assertEqual(result.stdout, "")
+        place = "job.toml" if line is None else f"job.toml:{line}"
+        self.assertRegex(result.stderr, "^" + re.escape(place + ": error: "))
+        self.assertIn(message, result.stderr)
+        self.assertEqual(len(re.findall(r"^job\.toml", result.stderr, re.MULTILINE)), 1, result.stderr)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def edit(self, old: str, new: str):
+        text = (self.folder / "job.toml").read_text()
+        self.assertIn(old, text)
+        self.put("job.toml", text.replace(old, new, 1))
+
+
+class Jobs(Case):
+    def test_computes_what_the_operator_says(self):
+        text = self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy"), ("f32", (2, 3), [20.0, 40.0, 60.0, 80.0, 100.0, 120.0]))
+        self.assertRegex(text, r"operator +version +tasks +p50 +p99 +max +tasks/s +swap pause\naxpy +1 +10 ")
+        self.assertIn("wrote y.npy", text)
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith(".")], [])
+
+    def test_runs_from_another_folder(self):
+        result = subprocess.run([TOOL, "run", str(self.folder / "job.toml"), "--device", "cpu"], cwd="/", capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue((self.folder / "y.npy").exists())
+
+    def test_speaks_json(self):
+        report = json.loads(self.succeed("--json"))
+        self.assertEqual(report["tasks"], 10)
+        (row,) = report["operators"]
+        self.assertEqual((row["operator"], row["version"], row["tasks"]), ("axpy", 1, 10))
+        self.assertLessEqual(row["latency_ns"]["p50"], row["latency_ns"]["max"])
+        self.assertGreater(row["tasks_per_second"], 0)
+        self.assertEqual(report["outputs"], [{"array": "y", "file": "y.npy"}])
+        self.assertEqual(report["device"]["device"], "cpu")
+
+    def test_knows_every_dtype(self):
+        values = {name: [1.5, -2.0, 0.25] if name[0] == "f" else [1, 2, 100] for name in CODES}
+        operators, arrays, tasks, outputs = "", "", "", ""
+        for name, list_of in values.items():
+            self.put(f"{name}.npy", npy(name, list_of, version=1 + len(operators) % 3))
+            self.put(f"copy_{name}.hpp", f"DWELL_OPERATOR(copy_{name})(dwell::Group g, dwell::Span<const {C_TYPES[name]}> x, dwell::Span<{C_TYPES[name]}> y) "
+                     "{ for (auto i : g.range(y.size())) y[i] = x[i]; }")  # fmt: skip
+            operators += f'[operators.copy_{name}]\nsource = "copy_{name}.hpp"\n'
+            arrays += f'{name} = {{ file = "{name}.npy", dtype = "{name}", shape = [3] }}\nto_{name} = {{ shape = [3], dtype = "{name}" }}\n'
+            tasks += f'[[tasks]]\noperator = "copy_{name}"\nargs = ["{name}", "to_{name}"]\n'
+            outputs += f'to_{name} = "out_{name}.npy"\n'
+        self.put("job.toml", f"{operators}[arrays]\n{arrays}{tasks}[outputs]\n{outputs}")
+        self.succeed()
+        for name, list_of in values.items():
+            self.assertEqual(read_npy(self.folder / f"out_{name}.npy"), (name, (3,), list_of))
+
+    def test_half_precision_in_a_type_of_the_operators_own(self):
+        self.put("x.npy", npy("f16", [1.0, -2.0]))
+        self.put("axpy.hpp", """struct Half { unsigned short bits; };
+DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const Half> x, dwell::Span<Half> y) {
+  for (auto i : g.range(y.size())) y[i].bits = x[i].bits ^ 0x8000;
+}""")
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy"), ("f16", (2,), [-1.0, 2.0]))
+
+    def test_passes_scalars_of_every_kind(self):
+        kinds = ("bool", "dwell::i8", "dwell::u16", "dwell::i32", "dwell::i64", "float", "double")
+        parameters = ", ".join(f"{kind} p{i}" for i, kind in enumerate(kinds))
+        self.put("axpy.hpp", f"DWELL_OPERATOR(axpy)(dwell::Group g, {parameters}, dwell::Span<double> y) {{"
+                 + " if (g.rank() == 0) { " + "".join(f"y[{i}] = p{i}; " for i in range(len(kinds))) + "} }")  # fmt: skip
+        self.put("x.npy", npy("f64", [0.0] * len(kinds)))
+        self.edit('[2.0, "x", "y"]', '[true, -128, 65535, -2147483648, 9007199254740992, 0.5, 3, "y"]')
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy")[2], [1.0, -128.0, 65535.0, -2147483648.0, 9007199254740992.0, 0.5, 3.0])
+
+    def test_shares_wide_tasks_and_keeps_order(self):
+        self.put("axpy.hpp", AXPY + "\n")
+        self.put("twice.hpp", "DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<float> y) { for (auto i : g.range(y.size())) y[i] *= 2; }")
+        self.put("x.npy", npy("f32", [float(i) for i in range(5000)]))
+        self.edit("repeat = 10", "groups = 7")
+        self.edit("[outputs]", '[[tasks]]\noperator = "twice"\nargs = ["y"]\ngroups = 3\ndrain = true\nrepeat = 3\n\n[outputs]')
+        self.edit("[arrays]", '[operators.twice]\nsource = "twice.hpp"\n[arrays]')
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy")[2], [16.0 * i for i in range(5000)])
+
+    def test_empty_arrays_and_numbers_without_dimensions(self):
+        self.put("x.npy", npy("f32", [7.0], ()).replace(b"(1,)", b"()  "))
+        self.edit('y = { like = "x" }', 'y = { like = "x" }\nz = { shape = [3, 0], dtype = "i8" }')
+        self.edit("[outputs]", '[outputs]\nz = "z.npy"')
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy"), ("f32", (), [140.0]))
+        self.assertEqual(read_npy(self.folder / "z.npy"), ("i8", (3, 0), []))
+
+    def test_replaces_its_own_input(self):
+        self.edit('y = "y.npy"', 'y = "x.npy"')
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "x.npy")[2], [20.0, 40.0, 60.0, 80.0, 100.0, 120.0])
+
+
+class Swap(Case):
+    def setUp(self):
+        super().setUp()
+        self.put("mark.hpp", "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u64> y) { if (g.rank() == 0) y[0] += 1; }")
+        self.put("mark2.hpp", "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u64> y) { if (g.rank() == 0) y[1] += 1; }")
+        self.put("job.toml", """[operators.mark]
+source = "mark.hpp"
+[arrays]
+y = { shape = [2], dtype = "u64" }
+[[tasks]]
+operator = "mark"
+args = ["y"]
+repeat = 100000
+link = true
+[swap]
+operator = "mark"
+source = "mark2.hpp"
+after = 20000
+[outputs]
+y = "y.npy"
+""")
+
+    def test_replaces_in_mid_stream_and_loses_nothing(self):
+        report = json.loads(self.succeed("--json"))
+        first, second = read_npy(self.folder / "y.npy")[2]
+        self.assertEqual(first + second, 100000)
+        self.assertGreaterEqual(first, 20000)
+        self.assertGreaterEqual(second, 40000)  # half of the rest is kept for the new version
+        by_version = {row["version"]: row["tasks"] for row in report["operators"]}
+        self.assertEqual(sum(by_version.values()), 100000)
+        # The tool reads the version beside the submission, so tasks at the switch may be counted for the other.
+        self.assertLess(abs(by_version[1] - first), 10000)
+        self.assertGreater(report["swap"]["pause_ns"], 0)
+        self.assertLessEqual(report["swap"]["submitted_meanwhile"], 40000)
+
+    def test_works_for_the_last_task(self):
+        self.edit("repeat = 100000", "repeat = 5")
+        self.edit("after = 20000", "after = 4")
+        self.assertRegex(self.succeed(), r"mark +2 +1 .* (us|ms)\n")
+        self.assertEqual(read_npy(self.folder / "y.npy")[2], [4, 1])
+
+    def test_a_broken_source_stops_the_job_before_it_begins(self):
+        self.put("mark2.hpp", "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u64> y) {\n  y[0] = nonsense;\n}")
+        result = self.run_job()
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^job\.toml:12: error: .*")
+        self.assertRegex(result.stderr, r"mark2.hpp:2:\d+: error: .*nonsense")
+        self.assertFalse((self.folder / "y.npy").exists())
+
+    def test_another_signature_is_refused(self):
+        self.put("mark2.hpp", "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> y) {}")
+        self.fail_with("takes (Span<u64>), and its new source takes (Span<u32>)", 12)
+
+
+class Mistakes(Case):
+    def test_job_that_is_not_there(self):
+        (self.folder / "job.toml").unlink()
+        self.fail_with("cannot read job.toml: No such file", None)
+
+    def test_job_that_is_no_toml(self):
+        self.edit("link = true", "link = = true")
+        self.fail_with("", 12)
+
+    def test_empty_job(self):
+        self.put("job.toml", "")
+        self.fail_with("the job is empty: it has no [[tasks]]", 1)
+
+    def test_unknown_names(self):
+        for old, new, line, message in (
+            ('source = "axpy.hpp"', 'file = "axpy.hpp"', 2, "unknown key 'file' in operator axpy; known are source"),
+            ("repeat = 10", "repeats = 10", 11, "unknown key 'repeats' in task 1"),
+            ('operator = "axpy"', 'operator = "axpi"', 9, "there is no operator 'axpi'; the job has axpy"),
+            ('"x", "y"]', '"x", "z"]', 10, "there is no array 'z'; the job has x and y"),
+            ('y = "y.npy"', 'z = "y.npy"', 15, "there is no array 'z'"),
+        ):
+            with self.subTest(new):
+                self.put("job.toml", JOB)
+                self.edit(old, new)
+                self.fail_with(message, line)
+
+    def test_operator_sources(self):
+        self.edit("axpy.hpp", "none.hpp")
+        self.fail_with("cannot read none.hpp: No such file", 2)
+        self.put("job.toml", JOB)
+        self.put("axpy.hpp", AXPY.replace("a * x[i]", "a * z[i]"))
+        self.fail_with("axpy.hpp:2:", 2)
+        self.put("axpy.hpp", AXPY.replace("OPERATOR(axpy)", "OPERATOR(axqy)"))
+        self.fail_with("axpy", 2)
+        self.put("axpy.hpp", "")
+        self.fail_with("axpy", 2)
+
+    def test_arguments(self):
+        for old, new, message in (
+            ('"x", "y"]', '"x"]', "operator axpy takes 3 arguments (float, Span<const float>, Span<float>), the task gives 2"),
+            ("[2.0,", '["x",', "argument 1 of operator axpy is float, and cannot be array x (f32, shape (2, 3))"),
+            ('"x", "y"]', '"x", 3]', "argument 3 of operator axpy is Span<float>: 3 is no array"),
+            ("[2.0,", "[1e300,", "out of the range of float"),
+            ("[2.0,", "[true,", "true is no number"),
+        ):
+            with self.subTest(new):
+                self.put("job.toml", JOB)
+                self.edit(old, new)
+                self.fail_with(message, 8 if "gives" in message else 10)
+
+    def test_wrong_dtype_for_a_span(self):
+        self.put("x.npy", npy("f64", [1.0]))
+        self.fail_with("argument 2 of operator axpy is Span<const float>, and cannot be array x (f64, shape (1,))", 10)
+        self.put("x.npy", npy("i32", [1]))
+        self.fail_with("cannot be array x (i32", 10)
+
+    def test_files_of_arrays(self):
+        good = npy("f32", [1.0, 2.0])
+        for content, message in (
+            (None, "x.npy cannot be read: No such file"),
+            (b"", "is not a valid .npy file"),
+            (b"some text", "does not begin with"),
+            (good[:-1], "takes 8 bytes, and 7 follow the header"),
+            (good + b"\0", "takes 8 bytes, and 9 follow the header"),
+            (good[:40], "ends within its header"),
+            (good.replace(b"<f4", b">f4"), "is big-endian"),
+            (good.replace(b"<f4", b"<c8"), "elements of type '<c8'"),
+            (npy("f32", [1.0, 2.0], (2, 1), fortran=True), "Fortran order"),
+        ):
+            with self.subTest(message):
+                (self.folder / "x.npy").unlink(missing_ok=True)
+                if content is not None:
+                    self.put("x.npy", content)
+                self.fail_with(message, 5)
+
+    def test_sizes_that_do_not_fit(self):
+        self.edit('file = "x.npy"', 'file = "x.npy", shape = [3, 2]')
+        self.fail_with("array x should have shape (3, 2), but x.npy has (2, 3)", 5)
+        self.put("job.toml", JOB)
+        self.edit('file = "x.npy"', 'file = "x.npy", dtype = "f64"')
+        self.fail_with("array x should be f64, but x.npy holds f32", 5)
+        self.put("job.toml", JOB)
+        self.edit('like = "x"', 'shape = [4611686018427387904, 8], dtype = "f32"')
+        self.fail_with("too large", 6)
+        self.put("job.toml", JOB)
+        self.edit('like = "x"', 'shape = [70368744177664], dtype = "f32"')
+        self.fail_with("array y (f32, shape (70368744177664,))", 6)
+
+    def test_outputs_that_cannot_be_written(self):
+        self.edit('"y.npy"', '"none/y.npy"')
+        self.fail_with("there is no folder none", 15)
+        self.put("job.toml", JOB)
+        self.edit('"y.npy"', '"."')
+        self.fail_with("it is a folder", 15)
+
+    def test_device_that_is_not_there(self):
+        result = self.dwell("run", "job.toml", "--device", "tpu")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("there is no device 'tpu'", result.stderr)
+
+    def test_command_line(self):
+        for arguments in ((), ("walk",), ("run",), ("run", "job.toml", "--fast"), ("bench", "no_such_benchmark")):
+            result = self.dwell(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertNotEqual(result.stderr, "")
+        self.assertEqual(self.dwell("--help").returncode, 0)
+        self.assertRegex(self.dwell("--version").stdout, r"^dwell \d+\.\d+")
+
+
+class FailingTasks(Case):
+    def test_name_themselves_and_write_nothing(self):
+        self.put("axpy.hpp", AXPY.replace("{\n", "{\n  if (a == 3.0f && g.rank() == 0) g.fail(42);\n", 1))
+        self.edit("[outputs]", '[[tasks]]\noperator = "axpy"\nargs = [3.0, "x", "y"]\nrepeat = 5\n\n[outputs]')
+        self.put("y.npy", "old")
+        self.fail_with("task 2 (axpy, repetition 1 of 5): ", 14, code=1)
+        self.fail_with("failed with code 42", 14, code=1)
+        self.assertEqual((self.folder / "y.npy").read_text(), "old")
+
+
+class Demo(Case):
+    def test_asks_for_a_picture(self):
+        result = self.dwell("demo", "--device", "cpu")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("script/demo", result.stderr)
+        result = self.dwell("demo", "--device", "cpu", "--image", "job.toml")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("job.toml: is neither JPEG nor PNG", result.stderr)
+
+
+class Doctor(Case):
+    def test_finds_the_cpu(self):
+        result = self.dwell("doctor", "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        findings = {finding["what"]: finding for finding in json.loads(result.stdout)["findings"]}
+        self.assertEqual(findings["device cpu"]["state"], "ok")
+        self.assertEqual(findings["host compiler"]["state"], "ok")
+        for finding in findings.values():
+            self.assertIn(finding["state"], ("ok", "missing", "too old", "failed"))
+
+    def test_says_what_to_do_without_a_compiler(self):
+        environment = {**os.environ, "DWELL_CXX": "/none/such"}
+        result = subprocess.run([TOOL, "doctor"], capture_output=True, text=True, timeout=300, check=False, env=environment)
+        self.assertRegex(result.stdout, r"device cpu +(failed|missing)")
+        self.assertIn("DWELL_CXX", result.stdout)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    TOOL = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()
