@@ -12,7 +12,7 @@ namespace dwell {
 // number of times, to the runtime that the buffers it names belong to; they must live until then.
 class Arguments {
  public:
-  Arguments() : task_(std::make_unique<detail::Task>()) {}
+  Arguments() : task_(std::make_unique<detail::Task>()) { detail::Cursor().finish(*task_); }
   Arguments(const Arguments& other)
       : task_(std::make_unique<detail::Task>(*other.task_)), parameters_(other.parameters_), shell_(other.shell_) {}
   Arguments(Arguments&&) noexcept = default;
@@ -30,7 +30,7 @@ class Arguments {
       if constexpr (requires { value.use(); }) {
         if (shell_ == nullptr && value.use() != nullptr) shell_ = value.use()->shell;
       }
-      detail::Cursor at{task_->words, task_->flags, task_->buffers, task_->groups};
+      detail::Cursor at{task_->words, task_->flags & ~detail::kLong, task_->buffers, task_->groups};
       detail::put(*task_, at, shell_, value);
       at.finish(*task_);
       if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);

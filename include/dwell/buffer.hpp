@@ -22,9 +22,10 @@ struct Shell;
 
 // What submitting a task has to know of a buffer.
 struct BufferUse {
-  Shell* shell = nullptr;                    // the runtime it belongs to
-  std::uint32_t flags = 0;                   // what a task that names it needs (task.hpp)
-  std::atomic<std::uint64_t> used_until{0};  // one past the last task that names it
+  Shell* shell = nullptr;   // the runtime it belongs to
+  std::uint32_t flags = 0;  // what a task that names it needs (task.hpp)
+  // One past the last task that names it. On a line of its own: every thread that submits reads the others.
+  alignas(64) std::atomic<std::uint64_t> used_until{0};
 };
 
 struct BufferState;

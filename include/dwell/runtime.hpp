@@ -72,8 +72,8 @@ class Runtime {
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Task task;
-    pack(task, op, arguments...);
-    return Ticket(shell_, enqueue(op.state(), task));
+    const std::uint32_t flags = pack(task, op, arguments...);
+    return Ticket(shell_, enqueue(op.state(), &task, 1, flags));
   }
   // The same, but empty at once when the ring is full.
   template <class Function, class... Given>
@@ -88,7 +88,8 @@ class Runtime {
   // Submits a task whose arguments were collected at run time. Throws as the others do.
   Ticket submit(const Operator<>& op, const Arguments& arguments) {
     check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
-    return Ticket(shell_, enqueue(op.state(), arguments.task_for(shell_)));
+    const detail::Task& task = arguments.task_for(shell_);
+    return Ticket(shell_, enqueue(op.state(), &task, 1, task.flags));
   }
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
@@ -101,12 +102,13 @@ class Runtime {
     std::uint64_t last = 0;
     for (std::size_t done = 0; done < count;) {
       const std::size_t size = count - done < kBatch ? count - done : kBatch;
+      std::uint32_t flags = 0;
       for (std::size_t i = 0; i < size; ++i) {
         detail::Task& task = batch[i];
         task.clear();
-        each(done + i, [&](const auto&... list) { pack(task, op, list...); });
+        each(done + i, [&](const auto&... list) { flags |= pack(task, op, list...); });
       }
-      last = enqueue_many(op.state(), batch, size);
+      last = enqueue(op.state(), batch, size, flags);
       done += size;
     }
     return count == 0 ? Ticket() : Ticket(shell_, last);
@@ -128,7 +130,7 @@ class Runtime {
 
  private:
   template <class Function, class... Given>
-  [[gnu::always_inline]] void pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
+  [[gnu::always_inline]] std::uint32_t pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
       static constexpr detail::Given<Given...> given;
       check_arguments(op, given.list, given.count);
@@ -137,14 +139,14 @@ class Runtime {
     }
     detail::Cursor at;
     (detail::put(task, at, shell_, arguments), ...);
-    at.finish(task);
+    return at.finish(task);
   }
 
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
-  std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task);
+  // `flags` are those of all tasks together.
+  std::uint64_t enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
-  std::uint64_t enqueue_many(detail::OperatorState* op, const detail::Task* tasks, std::size_t count);
 
   detail::Shell* shell_ = nullptr;
 };

@@ -38,10 +38,13 @@ inline constexpr std::uint32_t kLink = 1;
 inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
 inline constexpr std::uint32_t kSystem = 32;  // some result may lie in host memory
-inline constexpr std::uint32_t kReads = 128;  // some argument leads to memory
+inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
+inline constexpr std::uint32_t kLong = 1U << 16U;  // takes more than one slot; stays on the host
+// What keeps a task from the short way through the submission queue.
+inline constexpr std::uint32_t kNotPlain = kLink | kDrain | kLong;
 
 // A task before it has a place in the ring. Its first slot is laid out as the ring has it, four quads of a lap (0 here) and three
-// words, so that placing it is four 16-byte copies.
+// words, so that placing it is four 16-byte copies. Words 1 and 2 hold what the header says of one slot: groups and flags.
 struct Task {
   alignas(16) std::uint32_t slot[16];
   std::uint32_t words = 0;    // of arguments
@@ -102,11 +105,16 @@ struct Cursor {
   std::uint32_t buffers = 0;
   std::uint32_t groups = 1;
 
-  [[gnu::always_inline]] void finish(Task& task) const {
+  // Writes the rest of the task. Returns its flags.
+  [[gnu::always_inline]] std::uint32_t finish(Task& task) const {
+    const std::uint32_t all = flags | (words > kFirstSlotWords ? kLong : 0);
     task.words = words;
-    task.flags = flags;
+    task.flags = all;
     task.buffers = buffers;
     task.groups = groups;
+    task.slot[1] = groups << 16U;
+    task.slot[2] = 1 | (flags & 0xFFU) << 4U;
+    return all;
   }
 };
 
@@ -116,7 +124,7 @@ struct Cursor {
   task.set(at.words + 1, static_cast<std::uint32_t>(address >> 32U) | static_cast<std::uint32_t>(size >> 32U) << 20U);
   task.set(at.words + 2, static_cast<std::uint32_t>(size));
   at.words += 3;
-  at.flags |= kReads;
+  at.flags |= kMemory;
 }
 
 // Adds one argument. `shell` is the runtime that buffers must belong to.
@@ -143,7 +151,7 @@ template <class T>
         std::memcpy(word, &value, sizeof(T));
         for (std::uint32_t i = 0; i < words; ++i) task.set(at.words + i, word[i]);
         at.words += words;
-        if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) at.flags |= kSystem | kReads;
+        if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) at.flags |= kSystem | kMemory;
       }
     } else {
       if constexpr (requires { value.slice(); }) {

@@ -14,7 +14,7 @@ struct alignas(128) Counter {
 
 // What the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it all.
 struct alignas(128) CrewLine {
-  u32 frontier;    // one past the last window of which every slot has been fetched
+  u32 frontier;    // windows of which every slot has been fetched: the earliest open one is numbered no higher
   u32 busy;        // members that found at least eight tasks in their last read
   u32 drains;      // drains completed, modulo Header::kEpochMask + 1
   u32 lease_over;  // the epoch of the lease that should end: what Group::should_yield looks at

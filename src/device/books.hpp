@@ -85,19 +85,17 @@ DWELL_DEVICE_COLD void close_windows(const Lease& lease) {
 }
 #endif
 
-// Called by all lanes of the last worker to leave, after it has passed the gate; then reports to the host.
+// Called by all lanes of the last worker to leave, after it has passed the gate.
 DWELL_DEVICE void close(const Lease& lease) {
+  // The host is told first: the next lease begins only when this worker has left too, and parking is quicker so. Pairs with the host's
+  // acquire.
+  if (lane() == 0) store<Order::release, Scope::system>(&lease.report->left, lease.epoch);
   close_ready_queue(lease);
 #if DWELL_ON_CUDA
   close_windows(lease);
 #endif
-  sync_lanes();
-  if (lane() == 0) {
-    // The next lease's gate. Nobody looks at it during this one.
-    store<Order::relaxed, Scope::device>(&lease.control->crew.gate[(lease.epoch + 1) & 1U], 0U);
-    // Pairs with the host's acquire: it may start the next lease as soon as it sees this.
-    store<Order::release, Scope::system>(&lease.report->left, lease.epoch);
-  }
+  // The next lease's gate. Nobody looks at it during this one.
+  if (lane() == 0) store<Order::relaxed, Scope::device>(&lease.control->crew.gate[(lease.epoch + 1) & 1U], 0U);
 }
 
 }  // namespace dwell::device::books

@@ -99,10 +99,11 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
 // on this worker, and its position.
 DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* successor) {
   // Effects before completion. At device scope when all results lie in device memory, since every engine reads that through L2;
-  // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry.
+  // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry. A task that no argument leads to memory has
+  // no effects to order.
   if ((header.flags & flag::system) != 0)
     release_fence<Scope::system>();
-  else
+  else if ((header.flags & flag::memory) != 0)
     release_fence<Scope::device>();
   const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
 #if DWELL_ON_CUDA
@@ -111,11 +112,7 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
 #endif
   // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
-#if DWELL_ON_CUDA
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(&lease.control->completed.value), "r"(header.slots) : "memory");
-#else
-  fetch_add<Order::release>(&lease.control->completed.value, header.slots);
-#endif
+  add<Order::release>(&lease.control->completed.value, header.slots);
   if ((header.flags & flag::drain) != 0)
     store<Order::release, Scope::device>(&lease.control->crew.drains, (header.epoch + 1) & Header::kEpochMask);
   if ((header.flags & flag::tracked) == 0) return false;

@@ -14,7 +14,7 @@ namespace dwell::device {
 // Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
 inline constexpr u32 kQuit = ~0U;          // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 32;    // reads of host memory between looks at anything else
+inline constexpr u32 kQuietRounds = 128;    // reads of host memory between looks at anything else
 inline constexpr u32 kDepth = 4;           // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;          // tasks in one read from which on a member counts as busy
 inline constexpr u32 kGrace = 4;           // ticks a taken task waits for the executing warps before another worker gets it
@@ -38,7 +38,7 @@ struct Hands {
   // Gives a task to the executing warps, which are idle. Lane l holds quad l; words and position are the same in all lanes.
   DWELL_DEVICE void hand(const Lease& lease, const Quad& quad, u32 word0, u32 word1, u32 position) {
     const u32 flags = word1 >> 4U;
-    if ((flags & flag::reads) != 0) {
+    if ((flags & flag::memory) != 0) {
       // The acquire half: what was written before this task was submitted is seen by its loads, whatever this multiprocessor's L1 held.
       if ((flags & flag::system) != 0)
         release_fence<Scope::system>();
@@ -101,28 +101,10 @@ DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
   return hands.turn;
 }
 
-// The next window: one left over from the lease before, or a fresh one.
-DWELL_DEVICE_COLD OpenWindow acquire_window(const Lease& lease) {
-  OpenWindow window{};
-  if (lane() == 0) {
-    const u32 turn = fetch_add<Order::relaxed>(&lease.control->window_turns.value, 1U);
-    const u32 open = lease.control->open_count;
-    window = turn < open ? lease.control->open[turn] : OpenWindow{lease.control->window_base + (turn - open), 0};
-  }
-  window.number = broadcast(window.number);
-  window.offset = broadcast(window.offset);
-  return window;
-}
-
-DWELL_DEVICE_COLD void advance_frontier(const Lease& lease, u32 to) {
-  if (lane() != 0) return;
-  u32* const at = &lease.control->crew.frontier;
-  u32 seen = load<Order::relaxed, Scope::device>(at);
-  while (static_cast<i32>(to - seen) > 0) {
-    const u32 before = compare_exchange<Order::relaxed>(at, seen, to);
-    if (before == seen) break;
-    seen = before;
-  }
+// The `turn`-th window of this lease: one left over from the lease before, or a fresh one.
+DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
+  const u32 open = lease.control->open_count;
+  return turn < open ? lease.control->open[turn] : OpenWindow{lease.control->window_base + (turn - open), 0};
 }
 
 // What fetch_singly has done: slots passed, and the caller's state after it.
@@ -197,7 +179,7 @@ class ControlWarp {
       bool here = false;
       for (u32 round = 0;; ++round) {
         // The gate is read beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
-        if (lane() == 4 && (round & 3U) == 0) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
+        if (lane() == 4 && (round & 1U) == 0) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
         if (here || gate::closing(broadcast(gate_word, 4))) break;
@@ -228,43 +210,47 @@ class ControlWarp {
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
     gate::Timer timer = gate::Timer::start();
-    OpenWindow window = control::acquire_window(lease_);
+    u32 turn = 0;
+    if (lane() == 0) turn = fetch_add<Order::relaxed>(&lease_.control->window_turns.value, 1U);
+    OpenWindow window = control::window_at(lease_, broadcast(turn));
     epoch_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
+    bool quiet = false;  // the last read found nothing
     for (u32 round = 0;; ++round) {
-      // Everything there is to know, in the latency of one load: the crew's line, and whether the ready queue has tasks.
-      const Control* const all = lease_.control;
-      const u32* from = reinterpret_cast<const u32*>(&all->crew) + (lane() & 7U);
-      if (lane() == 8) from = &all->head.value;
-      if (lane() == 9) from = &all->tail.value;
-      if (lane() == 10) from = &all->completed.value;
-      const u32 seen = load<Order::relaxed, Scope::device>(from);
-      const u32 frontier = broadcast(seen, 0);
-      const u32 busy = broadcast(seen, 1);
-      const u32 gate_word = broadcast(seen, 4 + (lease_.epoch & 1U));
-      if (gate::closing(gate_word)) {
-        set_busy(false);
-        if (control::depart(lease_, hands_, 0, window)) return;
-        timer.quiet_since = now_ticks();
-        continue;
+      // A busy member looks up from its reads now and then only. It needs no leave for its next window: windows are given out in order,
+      // one a member, so none lies further ahead than the crew is large.
+      if (!busy_ || (round & 3U) == 0) {
+        // Everything there is to know, in the latency of one load: the crew's line, and whether the ready queue has tasks.
+        const Control* const all = lease_.control;
+        const u32* from = reinterpret_cast<const u32*>(&all->crew) + (lane() & 7U);
+        if (lane() == 8) from = &all->head.value;
+        if (lane() == 9) from = &all->tail.value;
+        if (lane() == 10) from = &all->completed.value;
+        const u32 seen = load<Order::relaxed, Scope::device>(from);
+        const u32 frontier = broadcast(seen, 0);
+        const u32 gate_word = broadcast(seen, 4 + (lease_.epoch & 1U));
+        if (gate::closing(gate_word)) {
+          set_busy(false);
+          if (control::depart(lease_, hands_, 0, window)) return;
+          timer.quiet_since = now_ticks();
+          continue;
+        }
+        const bool mine = broadcast(seen, 1) != 0 || static_cast<i32>(window.number - frontier) <= 0;
+        // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
+        const bool backlog = static_cast<i32>(broadcast(seen, 9) - broadcast(seen, 8)) > 0;
+        if (backlog && (!busy_ || lease_.workers == lease_.crew) && broadcast(hands_.idle() ? 1 : 0) != 0)
+          hands_.turn = control::help(lease_, hands_);
+        if (!mine) timer.quiet_since = now_ticks();
+        // Only who may read closes the gate: while the ring is quiet the others follow at once, and nobody waits for the one that reads.
+        if (mine && (quiet || (round & 15U) == 0)) {
+          const bool done = window.number == frontier && broadcast(seen, 10) == window.number * kWindow + window.offset;
+          timer = gate::tick(lease_, timer, gate_word, broadcast(seen, 3), done);
+        }
+        quiet = false;
+        if (!mine) continue;
       }
-      const bool backlog = static_cast<i32>(broadcast(seen, 9) - broadcast(seen, 8)) > 0;
-      const bool mine = static_cast<i32>(window.number - frontier) <= (busy != 0 ? static_cast<i32>(lease_.crew) : 0);
-      // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
-      if (backlog && (!mine || !busy_ || lease_.workers == lease_.crew) && hands_.idle()) hands_.turn = control::help(lease_, hands_);
-      if (!mine) timer.quiet_since = now_ticks();
-      if (quiet_ || (round & 15U) == 15U) {
-        const bool done = window.number == frontier && broadcast(seen, 10) == window.number * kWindow + window.offset;
-        timer = gate::tick(lease_, timer, gate_word, broadcast(seen, 3), done && mine);
-      }
-      quiet_ = false;
-      if (!mine) continue;
       const u32 got = busy_ ? read_busy(&window) : read_quiet(&window);
-      quiet_ = got == 0;
-      if (got != 0) timer.quiet_since = now_ticks();
-      if (window.offset == kWindow) {
-        control::advance_frontier(lease_, window.number + 1);
-        window = control::acquire_window(lease_);
-      }
+      quiet = got == 0;
+      if (!quiet) timer.quiet_since = now_ticks();
     }
   }
 
@@ -278,6 +264,21 @@ class ControlWarp {
     busy_ = busy;
   }
 
+  // Counts `got` slots of the window as fetched; at its end, takes the next. Part of this warp's latency overlaps what it does in between,
+  // so the turn is drawn (draw) before and used after.
+  DWELL_DEVICE u32 draw(const OpenWindow& window, u32 got) {
+    u32 turn = 0;
+    if (window.offset + got == kWindow && lane() == 0) {
+      turn = fetch_add<Order::relaxed>(&lease_.control->window_turns.value, 1U);
+      add<Order::relaxed>(&lease_.control->crew.frontier, 1U);
+    }
+    return turn;
+  }
+  DWELL_DEVICE void advance(OpenWindow* window, u32 got, u32 turn) {
+    window->offset += got;
+    if (window->offset == kWindow) *window = control::window_at(lease_, broadcast(turn));
+  }
+
   // Polls the first slots of a window. Returns the slots passed.
   DWELL_DEVICE u32 read_quiet(OpenWindow* window) {
     u32 got = 0;
@@ -288,17 +289,15 @@ class ControlWarp {
       if ((votes & 15U) != 15U) continue;
       // The lone task, which is what latency is about: nothing between the vote and the executing warps.
       const u32 word1 = broadcast(quad.word[1]);
-      if ((votes >> 4U & 15U) != 15U && Header::simple(word1, epoch_) && broadcast(hands_.idle() ? 1 : 0) != 0) {
-        hands_.hand(lease_, quad, broadcast(quad.word[0]), word1, position);
-        ++got;
-        ++window->offset;
-      } else {
+      if ((votes >> 4U & 15U) == 15U || !Header::simple(word1, epoch_) || broadcast(hands_.idle() ? 1 : 0) == 0) {
         const u32 passed = take<1>(&quad, window);
         if (passed >= kBusyAt) set_busy(true);
         return got + passed;
       }
-      if (window->offset == kWindow) return got;
-      round = 0;
+      hands_.hand(lease_, quad, broadcast(quad.word[0]), word1, position);
+      ++got;
+      advance(window, 1, draw(*window, 1));
+      if (window->offset == 0) return got;
     }
     return got;
   }
@@ -338,9 +337,10 @@ class ControlWarp {
       const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, epoch_);
       hands_.turn = singly.turn;
       epoch_ = singly.epoch;
-      window->offset += singly.passed;
+      advance(window, singly.passed, draw(*window, singly.passed));
       return singly.passed;
     }
+    const u32 turn = draw(*window, got);
     const u32 own = broadcast(hands_.idle() ? 1 : 0);
     if (own != 0) hands_.hand(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
     if (got > own) {
@@ -353,7 +353,7 @@ class ControlWarp {
         if (index >= own && index < got) ready_queue::put_quad(lease_, place + index, lane() & 3U, batch[k]);
       }
     }
-    window->offset += got;
+    advance(window, got, turn);
     return got;
   }
 
@@ -361,7 +361,6 @@ class ControlWarp {
   Hands hands_;
   u32 epoch_ = 0;  // drains completed, as last seen
   bool busy_ = false;
-  bool quiet_ = false;  // the last read found nothing
 };
 
 }  // namespace dwell::device

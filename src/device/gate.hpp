@@ -34,28 +34,28 @@ DWELL_DEVICE void close(const Lease& lease) {
 
 // Decides when one worker closes the gate. Times are ticks.
 struct Timer {
-  u32 started;       // when this worker joined the lease
-  u32 quiet_since;   // when it last saw anything to do
-  u32 last_attempt;  // when it last saw the gate open again
-  u32 attempt;       // the attempt it saw then
+  u32 since;        // when this worker joined the lease, or saw the gate open again
+  u32 quiet_since;  // when it last saw anything to do
+  u32 attempt;      // the gate's attempt at `since`
 
   static DWELL_DEVICE Timer start() {
     const u32 now = now_ticks();
-    return Timer{now, now, now, 0};
+    return Timer{now, now, 0};
   }
 };
 
 // Closes the gate when the lease's time is over, when somebody has said so and the last attempt is long enough ago, or when the caller
 // has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by all lanes.
 // `value` is the gate's word and `lease_over` the crew line's, as the caller has just seen them.
-DWELL_DEVICE Timer tick(const Lease& lease, Timer timer, u32 value, u32 lease_over, bool all_done) {
+DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lease_over, bool all_done) {
   const u32 now = now_ticks();
   if (attempt(value) != timer.attempt) {
     timer.attempt = attempt(value);
-    timer.last_attempt = now;
+    timer.since = now;
   }
-  bool over = now - timer.started > lease.lease_ticks || (all_done && now - timer.quiet_since > lease.idle_ticks);
-  if (lease_over == lease.epoch) over = timer.attempt == 0 || now - timer.last_attempt > (kPause << (timer.attempt < 3 ? timer.attempt : 3));
+  // Before the first attempt the lease has its time; after it, each attempt leaves a pause for work to go on.
+  const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks : timer.attempt == 0 ? 0 : kPause << (timer.attempt < 3 ? timer.attempt : 3);
+  const bool over = now - timer.since > allowed || (all_done && now - timer.quiet_since > lease.idle_ticks);
   if (over && lane() == 0) close(lease);
   return timer;
 }

@@ -42,7 +42,7 @@ inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, whos
 inline constexpr u32 close = 16;    // with skip: the host wants the lease to end now
 inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
 inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device
-inline constexpr u32 reads = 128;   // may read memory that others wrote: the worker acquires before it runs the task
+inline constexpr u32 memory = 128;  // some argument leads to memory: its worker acquires before the task and releases after it
 inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task
 }  // namespace flag
 
@@ -64,9 +64,9 @@ struct Header {
   static DWELL_SHARED_CODE Header from(u32 word0, u32 word1) {
     return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kEpochMask, word1 >> 25U};
   }
-  // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `reads` only matter to the worker.
+  // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the worker.
   static DWELL_SHARED_CODE bool simple(u32 word1, u32 epoch) {
-    constexpr u32 ignored = ((flag::system | flag::tracked | flag::reads) << 4U) | (0x7FU << 25U);
+    constexpr u32 ignored = ((flag::system | flag::tracked | flag::memory) << 4U) | (0x7FU << 25U);
     return (word1 & ~ignored) == (1U | (epoch << 13U));
   }
 };

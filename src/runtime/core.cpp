@@ -28,7 +28,8 @@ class Patience {
   bool wait() {
     ++rounds_;
     if (rounds_ < 4096) {
-      relax();
+      // A completion takes a few microseconds: the pause instruction alone would be a noticeable part of it.
+      if (rounds_ > 1024) relax();
       return (rounds_ & 255U) == 0;
     }
     if (rounds_ < 4096 + 256)
@@ -132,16 +133,16 @@ void Core::check_open() const {
   if (closing_.load(std::memory_order_relaxed)) throw Error(errc::closed, "the runtime is closed");
 }
 
-std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count) {
+std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
   check_open();
   std::uint64_t last = 0;
-  std::size_t placed = queue_->try_submit(op.alias, tasks, count, &last);
+  std::size_t placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
   keeper_->submitted();
   Patience patience;
   while (placed < count) [[unlikely]] {
     // The loop may have gone while the ring is full, or the runtime may have been closed.
     if (patience.wait()) check_open();
-    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, &last);
+    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
     keeper_->submitted();
   }
   return last;
@@ -150,7 +151,7 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
   std::uint64_t position = 0;
-  const std::size_t placed = queue_->try_submit(op.alias, &task, 1, &position);
+  const std::size_t placed = queue_->try_submit(op.alias, &task, 1, task.flags, &position);
   keeper_->submitted();
   if (placed == 0) return std::nullopt;
   return position;
@@ -179,6 +180,7 @@ void Core::wait_before(std::uint64_t position) {
 }
 
 std::optional<Error> Core::error_of(std::uint64_t position) {
+  if (queue_->succeeded(position)) return std::nullopt;
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
   const std::string what = "ticket " + std::to_string(position) + " of operator " + registry_->name_of(failure.entry);

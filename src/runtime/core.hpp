@@ -74,8 +74,8 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Submits all tasks, waiting while the ring is full. Returns the last one's position.
-  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count);
+  // Submits all tasks, waiting while the ring is full; `flags` are those of all together. Returns the last one's position.
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
 
   // Waits for the task at `position`, until `deadline` if there is one; false when that comes first. Throws the runtime's failure.

@@ -72,19 +72,12 @@ runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
 
 }  // namespace
 
-std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task& task) {
-  runtime::Core& core = core_of(shell_, op);
-  return core.enqueue(*op, &task, 1);
+std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
+  return core_of(shell_, op).enqueue(*op, tasks, count, flags);
 }
 
 std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
-  runtime::Core& core = core_of(shell_, op);
-  return core.try_enqueue(*op, task);
-}
-
-std::uint64_t Runtime::enqueue_many(detail::OperatorState* op, const detail::Task* tasks, std::size_t count) {
-  runtime::Core& core = core_of(shell_, op);
-  return core.enqueue(*op, tasks, count);
+  return core_of(shell_, op).try_enqueue(*op, task);
 }
 
 void Runtime::wait_all() {

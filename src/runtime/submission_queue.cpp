@@ -1,5 +1,7 @@
 #include "runtime/submission_queue.hpp"
 
+#include <algorithm>
+
 #include <dwell/device/status.hpp>
 
 namespace dwell::runtime {
@@ -17,11 +19,8 @@ namespace {
 constexpr std::size_t kMostFailures = 1U << 18U;
 
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
-              detail::kSystem == flag::system && detail::kReads == flag::reads);
+              detail::kSystem == flag::system && detail::kMemory == flag::memory);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
-
-// What takes a task off the short way through try_submit.
-constexpr std::uint32_t kOrdered = detail::kLink | detail::kDrain;
 
 constexpr std::uint32_t slots_for(std::uint32_t words) {
   return (device::kHeaderWords + words + device::kSlotWords - 1) / device::kSlotWords;
@@ -47,6 +46,11 @@ bool SubmissionQueue::done(std::uint64_t position) const {
   // In this order: an entry is overwritten only after reaped_ has passed it.
   if (completion(position).lap == lap(position)) return true;
   return reaped() > position;
+}
+
+bool SubmissionQueue::succeeded(std::uint64_t position) const {
+  const Completion entry = completion(position);
+  return entry.lap == lap(position) && entry.status == status::ok;
 }
 
 Failure SubmissionQueue::result(std::uint64_t position) {
@@ -129,7 +133,7 @@ void SubmissionQueue::skip(std::uint64_t position, std::uint32_t slots, std::uin
 }
 
 Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::uint32_t entry, const detail::Task& task) {
-  Header header{entry, task.groups, slots, task.flags & ~kOrdered, epoch_, 0};
+  Header header{entry, task.groups, slots, task.flags & ~detail::kNotPlain, epoch_, 0};
   bool drains = (task.flags & flag::drain) != 0;
   if ((task.flags & flag::link) != 0 && !drains && last_head_ != position) {
     // The first link of all, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
@@ -153,11 +157,24 @@ Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::u
   return header;
 }
 
-inline void SubmissionQueue::write_single(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task& task) {
-  device::Slot& slot = ring_[index(position)];
-  const std::uint32_t here = lap(position);
-  device::store_quad<Scope::system>(&slot.quad[0], Quad{here, {entry | task.groups << 16U, word1, static_cast<std::uint32_t>(position)}});
-  for (std::uint32_t i = 1; i < 4; ++i) device::store_quad_with_lap<Scope::system>(&slot.quad[i], task.slot + i * 4, here);
+// Places tasks of one slot each at neighbouring positions. `word1` is what their headers have in common.
+void SubmissionQueue::write_plain(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task* tasks,
+                                  std::size_t count) {
+  while (count != 0) {
+    // Up to the end of the ring laps are equal and slots are neighbours.
+    const std::uint32_t first = index(position);
+    const std::size_t run = std::min<std::size_t>(count, capacity() - first);
+    device::Slot* slot = ring_ + first;
+    const std::uint32_t here = lap(position);
+    Quad head{here, {entry, word1, static_cast<std::uint32_t>(position)}};
+    for (const detail::Task* const end = tasks + run; tasks != end; ++tasks, ++slot) {
+      for (std::uint32_t i = 3; i > 0; --i) device::store_merged<Scope::system>(&slot->quad[i], tasks->slot + i * 4, Quad{here, {0, 0, 0}});
+      device::store_merged<Scope::system>(&slot->quad[0], tasks->slot, head);
+      ++head.word[2];
+    }
+    position += run;
+    count -= run;
+  }
 }
 
 void SubmissionQueue::write(std::uint64_t position, const Header& header, const detail::Task& task) {
@@ -173,7 +190,9 @@ void SubmissionQueue::write(std::uint64_t position, const Header& header, const 
       device::store_quad<Scope::system>(&ring_[index(at)].quad[quad], to);
     }
   }
-  write_single(position, header.entry, header.word1(), task);
+  detail::Task first = task;
+  first.slot[2] = 0;  // the header says it all
+  write_plain(position, header.entry, header.word1(), &first, 1);
 }
 
 // A task that takes several slots, or is ordered behind others.
@@ -193,48 +212,43 @@ std::uint64_t SubmissionQueue::submit_general(const std::atomic<std::uint32_t>& 
 }
 
 std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count,
-                                        std::uint64_t* last) {
-  std::size_t done = 0;
-  while (done < count) {
-    // The short way: a run of tasks of one slot and no order takes neighbouring places, given out at once.
-    std::size_t run = 0;
-    while (done + run < count && (tasks[done + run].flags & kOrdered) == 0 && tasks[done + run].words <= detail::kFirstSlotWords) ++run;
-    if (run == 0) {
-      bool placed = false;
+                                        std::uint32_t flags, std::uint64_t* last) {
+  if ((flags & detail::kNotPlain) != 0) {
+    std::size_t done = 0;
+    for (bool placed = true; done < count; ++done) {
       const std::uint64_t position = submit_general(alias, tasks[done], &placed);
-      if (!placed) return done;
+      if (!placed) break;
       *last = position;
-      ++done;
-      continue;
     }
-    std::uint64_t position = 0;
-    std::uint32_t entry = 0;
-    std::uint32_t word1 = 0;
-    {
-      const std::lock_guard guard(lock_);
-      position = tail_.load(std::memory_order_relaxed);
-      std::uint64_t room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
-      if (room < run) {
-        reap_locked();
-        room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
-        if (room == 0) return done;
-        if (room < run) run = room;
-      }
-      tail_.store(position + run, std::memory_order_release);
-      entry = alias.load(std::memory_order_relaxed);
-      word1 = Header{0, 0, 1, track_ ? flag::tracked : 0, epoch_, 0}.word1();
-      last_tracked_ = track_;
-      last_head_ = position + run - 1;
-      for (std::size_t i = 0; i < run; ++i) {
-        const detail::Task& task = tasks[done + i];
-        for (std::uint32_t b = 0; b < task.buffers; ++b) task.buffer[b]->used_until.store(position + i + 1, std::memory_order_release);
-      }
-    }
-    for (std::size_t i = 0; i < run; ++i) write_single(position + i, entry, word1 | tasks[done + i].flags << 4U, tasks[done + i]);
-    *last = position + run - 1;
-    done += run;
+    return done;
   }
-  return done;
+  // The short way: tasks of one slot and no order take neighbouring places, given out at once.
+  std::uint64_t position = 0;
+  std::uint32_t entry = 0;
+  std::uint32_t word1 = 0;
+  {
+    const std::lock_guard guard(lock_);
+    position = tail_.load(std::memory_order_relaxed);
+    std::uint64_t room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
+    if (room < count) [[unlikely]] {
+      reap_locked();
+      room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
+      if (room < count) count = room;
+      if (count == 0) return 0;
+    }
+    tail_.store(position + count, std::memory_order_release);
+    entry = alias.load(std::memory_order_relaxed);
+    word1 = Header{0, 0, 0, track_ ? flag::tracked : 0, epoch_, 0}.word1();
+    last_tracked_ = track_;
+    last_head_ = position + count - 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      const detail::Task& task = tasks[i];
+      for (std::uint32_t b = 0; b < task.buffers; ++b) task.buffer[b]->used_until.store(position + i + 1, std::memory_order_release);
+    }
+  }
+  write_plain(position, entry, word1, tasks, count);
+  *last = position + count - 1;
+  return count;
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t epoch) {

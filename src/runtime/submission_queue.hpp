@@ -31,8 +31,9 @@ class SubmissionQueue {
   SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first);
 
   // Places the first tasks of `tasks`, as many as there is room for; they run the entry in `alias` as it is at the moment when they get
-  // their place. Returns how many, and the position of the last.
-  std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint64_t* last);
+  // their place. `flags` are those of all tasks together. Returns how many, and the position of the last.
+  std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint32_t flags,
+                         std::uint64_t* last);
 
   // Asks the lease of this epoch to end as soon as the fetch crew comes to it. False when the ring is full.
   bool try_close_lease(std::uint32_t epoch);
@@ -41,6 +42,8 @@ class SubmissionQueue {
   std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t entry);
 
   bool done(std::uint64_t position) const;
+  // Whether a task that is done is known to have succeeded, without taking the lock; false says nothing.
+  bool succeeded(std::uint64_t position) const;
   // The status of a task that is done.
   Failure result(std::uint64_t position);
 
@@ -70,7 +73,7 @@ class SubmissionQueue {
   void complete_here(std::uint64_t position, std::int32_t status);
 
   // Fill a task's slots. Outside the lock: the places are the caller's alone.
-  void write_single(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task& task);
+  void write_plain(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task* tasks, std::size_t count);
   void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
   std::uint64_t submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed);
 

@@ -16,9 +16,22 @@ from pathlib import Path
 
 TOOL = ""
 
-CODES = {"f16": "<f2", "f32": "<f4", "f64": "<f8", "i8": "|i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "|u1", "u16": "<u2", "u32": "<u4", "u64": "<u8"}
-FORMATS = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
-C_TYPES = {"f16": "dwell::u16", "f32": "float", "f64": "double", **{f"{s}{n}": f"dwell::{s}{n}" for s in "iu" for n in (8, 16, 32, 64)}}
+# name: NumPy's type code, struct's format, the type in an operator's source
+TYPES = {
+    "f16": ("<f2", "e", "dwell::u16"),
+    "f32": ("<f4", "f", "float"),
+    "f64": ("<f8", "d", "double"),
+    "i8": ("|i1", "b", "dwell::i8"),
+    "i16": ("<i2", "h", "dwell::i16"),
+    "i32": ("<i4", "i", "dwell::i32"),
+    "i64": ("<i8", "q", "dwell::i64"),
+    "u8": ("|u1", "B", "dwell::u8"),
+    "u16": ("<u2", "H", "dwell::u16"),
+    "u32": ("<u4", "I", "dwell::u32"),
+    "u64": ("<u8", "Q", "dwell::u64"),
+}
+CODES = {name: code for name, (code, _, _) in TYPES.items()}
+FORMATS = {name: letter for name, (_, letter, _) in TYPES.items()}
 
 AXPY = """DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {
   for (auto i : g.range(y.size())) y[i] += a * x[i];
@@ -57,7 +70,7 @@ def read_npy(path: Path) -> tuple[str, tuple, list]:
     assert content[:8] == b"\x93NUMPY\x01\x00", content[:8]
     (length,) = struct.unpack("<H", content[8:10])
     assert (10 + length) % 64 == 0 and content[9 + length : 10 + length] == b"\n"
-    header = eval(content[10 : 10 + length], {"__builtins__": {}})  # noqa: S307: as NumPy does, of our own file
+    header = eval(content[10 : 10 + length], {"__builtins__": {}})
     assert not header["fortran_order"]
     dtype = next(name for name, code in CODES.items() if code == header["descr"])
     data = content[10 + length :]
@@ -114,7 +127,9 @@ class Jobs(Case):
         self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith(".")], [])
 
     def test_runs_from_another_folder(self):
-        result = subprocess.run([TOOL, "run", str(self.folder / "job.toml"), "--device", "cpu"], cwd="/", capture_output=True, text=True, timeout=300, check=False)
+        job = self.folder / "job.toml"
+        command = [TOOL, "run", str(job), "--device", "cpu"]
+        result = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertTrue((self.folder / "y.npy").exists())
 
@@ -131,12 +146,17 @@ class Jobs(Case):
     def test_knows_every_dtype(self):
         values = {name: [1.5, -2.0, 0.25] if name[0] == "f" else [1, 2, 100] for name in CODES}
         operators, arrays, tasks, outputs = "", "", "", ""
-        for name, list_of in values.items():
-            self.put(f"{name}.npy", npy(name, list_of, version=1 + len(operators) % 3))
-            self.put(f"copy_{name}.hpp", f"DWELL_OPERATOR(copy_{name})(dwell::Group g, dwell::Span<const {C_TYPES[name]}> x, dwell::Span<{C_TYPES[name]}> y) "
-                     "{ for (auto i : g.range(y.size())) y[i] = x[i]; }")  # fmt: skip
+        for index, (name, list_of) in enumerate(values.items()):
+            of = TYPES[name][2]
+            self.put(f"{name}.npy", npy(name, list_of, version=1 + index % 3))
+            self.put(
+                f"copy_{name}.hpp",
+                f"DWELL_OPERATOR(copy_{name})(dwell::Group g, dwell::Span<const {of}> x, dwell::Span<{of}> y) {{\n"
+                "  for (auto i : g.range(y.size())) y[i] = x[i];\n}",
+            )
             operators += f'[operators.copy_{name}]\nsource = "copy_{name}.hpp"\n'
-            arrays += f'{name} = {{ file = "{name}.npy", dtype = "{name}", shape = [3] }}\nto_{name} = {{ shape = [3], dtype = "{name}" }}\n'
+            arrays += f'{name} = {{ file = "{name}.npy", dtype = "{name}", shape = [3] }}\n'
+            arrays += f'to_{name} = {{ shape = [3], dtype = "{name}" }}\n'
             tasks += f'[[tasks]]\noperator = "copy_{name}"\nargs = ["{name}", "to_{name}"]\n'
             outputs += f'to_{name} = "out_{name}.npy"\n'
         self.put("job.toml", f"{operators}[arrays]\n{arrays}{tasks}[outputs]\n{outputs}")
@@ -156,8 +176,11 @@ DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const Half> x, dwell::
     def test_passes_scalars_of_every_kind(self):
         kinds = ("bool", "dwell::i8", "dwell::u16", "dwell::i32", "dwell::i64", "float", "double")
         parameters = ", ".join(f"{kind} p{i}" for i, kind in enumerate(kinds))
-        self.put("axpy.hpp", f"DWELL_OPERATOR(axpy)(dwell::Group g, {parameters}, dwell::Span<double> y) {{"
-                 + " if (g.rank() == 0) { " + "".join(f"y[{i}] = p{i}; " for i in range(len(kinds))) + "} }")  # fmt: skip
+        body = "".join(f"y[{i}] = p{i}; " for i in range(len(kinds)))
+        self.put(
+            "axpy.hpp",
+            f"DWELL_OPERATOR(axpy)(dwell::Group g, {parameters}, dwell::Span<double> y) {{ if (g.rank() == 0) {{ {body} }} }}",
+        )
         self.put("x.npy", npy("f64", [0.0] * len(kinds)))
         self.edit('[2.0, "x", "y"]', '[true, -128, 65535, -2147483648, 9007199254740992, 0.5, 3, "y"]')
         self.succeed()

@@ -119,6 +119,13 @@ DWELL_DEVICE T compare_exchange(T* at, T expected, T value) {
   DWELL_ATOMIC_CAS(acq_rel, u64, "b64", "l")
 }
 
+// Adds without asking for the value before, which on CUDA needs no answer from memory. A release at device scope relies on a
+// release_fence of the caller where it has effects to order.
+template <Order O>
+DWELL_DEVICE void add(u32* at, u32 value) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
 // Orders everything the calling thread has seen (its group's writes included, after Group::sync) before its next relaxed store.
 // This is the release half of a fence-store pair: the store that follows is what the reader acquires.
 template <Scope S>
@@ -178,6 +185,10 @@ template <Order O, class T>
 inline T fetch_add(T* at, T value) {
   return __atomic_fetch_add(at, value, builtin_order(O));
 }
+template <Order O>
+inline void add(u32* at, u32 value) {
+  __atomic_fetch_add(at, value, builtin_order(O));
+}
 template <Order O, class T>
 inline T exchange(T* at, T value) {
   return __atomic_exchange_n(at, value, builtin_order(O));
@@ -232,13 +243,15 @@ inline void store_quad(Quad* to, const Quad& quad) {
 }
 #endif
 
-// Stores the quad at `from`, whose lap is 0, with another lap.
+// Stores the quad that has the bits of `from` (four words, 16-byte aligned) and of `more`.
 template <Scope S>
-inline void store_quad_with_lap(Quad* to, const u32* from, u32 lap) {
+inline void store_merged(Quad* to, const u32* from, const Quad& more) {
 #if DWELL_PORTABLE_QUADS
-  store_quad<S>(to, Quad{lap, {from[1], from[2], from[3]}});
+  store_quad<S>(to, Quad{from[0] | more.lap, {from[1] | more.word[0], from[2] | more.word[1], from[3] | more.word[2]}});
 #else
-  const __m128i value = _mm_or_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(from)), _mm_cvtsi32_si128(static_cast<int>(lap)));
+  const __m128i bits = _mm_set_epi32(static_cast<int>(more.word[2]), static_cast<int>(more.word[1]), static_cast<int>(more.word[0]),
+                                     static_cast<int>(more.lap));
+  const __m128i value = _mm_or_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(from)), bits);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   *reinterpret_cast<volatile __m128i*>(to) = value;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
