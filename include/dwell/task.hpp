@@ -173,7 +173,7 @@ struct Given {
   static constexpr std::uint32_t count = (0U + ... + (kIsModifier<Arguments> ? 0U : 1U));
   Parameter list[count + 1] = {};
   constexpr Given() {
-    std::uint32_t at = 0;
+    [[maybe_unused]] std::uint32_t at = 0;
     (add<Arguments>(at), ...);
   }
 

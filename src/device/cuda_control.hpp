@@ -244,6 +244,7 @@ class ControlWarp {
         if (mine && (quiet || (round & 15U) == 0)) {
           const bool done = window.number == frontier && broadcast(seen, 10) == window.number * kWindow + window.offset;
           timer = gate::tick(lease_, timer, gate_word, broadcast(seen, 3), done);
+          if (timer.over != 0) continue;  // the others are on their way to the gate: a quiet read would keep them waiting
         }
         quiet = false;
         if (!mine) continue;

@@ -37,18 +37,20 @@ struct Timer {
   u32 since;        // when this worker joined the lease, or saw the gate open again
   u32 quiet_since;  // when it last saw anything to do
   u32 attempt;      // the gate's attempt at `since`
+  u32 over;         // 1: the last tick closed the gate
 
   static DWELL_DEVICE Timer start() {
     const u32 now = now_ticks();
-    return Timer{now, now, 0};
+    return Timer{now, now, 0, 0};
   }
 };
 
 // Closes the gate when the lease's time is over, when somebody has said so and the last attempt is long enough ago, or when the caller
-// has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by all lanes.
+// has had nothing to do for Lease::idle_ticks and `all_done` says that nothing else is under way. Called by all lanes,
+// who look at the gate again next if it did.
 // `value` is the gate's word and `lease_over` the crew line's, as the caller has just seen them.
 DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lease_over, bool all_done) {
-  const u32 now = now_ticks();
+  const u32 now = broadcast(now_ticks());
   if (attempt(value) != timer.attempt) {
     timer.attempt = attempt(value);
     timer.since = now;
@@ -57,6 +59,7 @@ DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lea
   const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks : timer.attempt == 0 ? 0 : kPause << (timer.attempt < 3 ? timer.attempt : 3);
   const bool over = now - timer.since > allowed || (all_done && now - timer.quiet_since > lease.idle_ticks);
   if (over && lane() == 0) close(lease);
+  timer.over = over ? 1 : 0;
   return timer;
 }
 

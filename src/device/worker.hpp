@@ -66,14 +66,14 @@ DWELL_DEVICE_COLD bool run_share(const Lease& lease, Worker* worker, const Frame
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, u32 rank) {
   const Group group(&worker->context, 0, 1);
   for (;;) {
-    const Header header = frame->header();
-    const u32 position = frame->position();
     bool completes = true;
-    if ((header.flags & flag::share) != 0)
-      completes = run_share(lease, worker, *frame, header, rank);
+    if ((frame->header().flags & flag::share) != 0)
+      completes = run_share(lease, worker, *frame, frame->header(), rank);
     else
-      entry_of(lease, header.entry)(group, frame->arguments());
+      entry_of(lease, frame->header().entry)(group, frame->arguments());
     group.sync();
+    // Read again rather than kept across the call, where each value would cost every operator a register.
+    const Header header = frame->header();
     const bool chained = completes && (header.flags & flag::tracked) != 0;
     if (rank == 0) {
       const i32 status = worker->context.status;
@@ -82,7 +82,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
       // Nothing can follow: the control warp may fill the other frame while this thread still completes.
       if (!chained) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
-      if (completes) worker->follows = complete(lease, header, position, status, &worker->successor) ? 1 : 0;
+      if (completes) worker->follows = complete(lease, header, frame->position(), status, &worker->successor) ? 1 : 0;
     }
     if (!chained) return;
     group.sync();

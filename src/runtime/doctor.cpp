@@ -114,10 +114,11 @@ void examine_cuda(std::vector<Finding>& findings) {
     std::snprintf(figures, sizeof(figures), " (sm_%d%d, %u multiprocessors, %.0f GiB)", device.major, device.minor, device.multiprocessors,
                   static_cast<double>(device.memory_bytes) / (1U << 30U));
     const std::size_t name = finding.detail.find(device.name);
-    if (finding.state == "ok" && name != std::string::npos)
+    if (finding.state == "ok" && name != std::string::npos) {
       finding.detail.insert(name + device.name.size(), figures);
-    else
+    } else {
       finding.detail = device.name + figures + ": " + finding.detail;
+    }
     findings.push_back(std::move(finding));
   }
 }

@@ -51,10 +51,11 @@ std::vector<std::byte> Array::read() const {
 void Array::add_to(Arguments& arguments, const Parameter& declared) const {
   if (const auto* const halves = std::get_if<Buffer<Half>>(&buffer_); halves != nullptr && declared.element != Kind::floating) {
     // A slice is an address and a size, whatever its elements are called.
-    if (declared.element == Kind::unsigned_integer)
+    if (declared.element == Kind::unsigned_integer) {
       arguments.add(std::bit_cast<Slice<std::uint16_t>>(halves->slice()));
-    else
+    } else {
       arguments.add(std::bit_cast<Slice<TwoBytes>>(halves->slice()));
+    }
     return;
   }
   std::visit([&](const auto& buffer) { arguments.add(buffer.slice()); }, buffer_);

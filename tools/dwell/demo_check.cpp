@@ -17,7 +17,8 @@ bool same_tile(const Image& expected, std::span<const std::uint8_t> result, std:
   const std::uint32_t bottom = std::min(top + kDemoTile, expected.height);
   for (std::uint32_t y = top; y < bottom; ++y) {
     const auto from = expected.pixels.begin() + static_cast<std::ptrdiff_t>(expected.at(left, y));
-    if (!std::equal(from, from + width * 3, result.begin() + static_cast<std::ptrdiff_t>(expected.at(left, y)))) return false;
+    if (!std::equal(from, from + std::ptrdiff_t{3} * width, result.begin() + static_cast<std::ptrdiff_t>(expected.at(left, y))))
+      return false;
   }
   return true;
 }

@@ -44,8 +44,8 @@ void print_text(std::ostream& out, const DemoOptions& options, const Image& imag
   table.print(out);
   out << kMeasured << "\n\n"
       << "throughput  " << text_of_rate(per_second(figures.submitted, figures.time)) << " tasks/s ("
-      << text_of_rate(per_second(figures.tiles, figures.time)) << " tiles/s): " << count(figures.passes) << " passes over the picture in "
-      << text_of(figures.time) << '\n'
+      << text_of_rate(per_second(figures.tiles, figures.time)) << " tiles/s): " << count(figures.passes)
+      << (figures.passes == 1 ? " pass" : " passes") << " over the picture in " << text_of(figures.time) << '\n'
       << "redefine    tone, in mid-stream: " << text_of(figures.redefine.took) << ", of which the device paused " << text_of(figures.pause)
       << "; " << count(figures.redefine.tiles_meanwhile) << " tiles were submitted meanwhile\n"
       << "rollback    tone, in mid-stream: " << text_of(figures.rollback.took) << "; " << count(figures.rollback.tiles_meanwhile)
@@ -116,10 +116,11 @@ Exit demo_command(const DemoOptions& options, std::ostream& out) {
   Runtime runtime = open_runtime(options.device);
   const DemoFigures figures = run_demo_stream(runtime, source, reference);
   if (figures.failed == 0) write_picture(options.output, side_by_side(source, figures.after));
-  if (options.json)
+  if (options.json) {
     print_json(out, options, source, runtime.info(), figures);
-  else
+  } else {
     print_text(out, options, source, runtime.info(), figures);
+  }
   return figures.failed == 0 && figures.wrong == 0 && figures.complete == figures.submitted ? Exit::success : Exit::failed;
 }
 

@@ -71,7 +71,7 @@ Plane sharpened(const Plane& from) {
 
 int curve(int value) {
   const std::int64_t v = value;
-  const std::int64_t smooth = (3 * v * v * kWhite - 2 * v * v * v) / (kWhite * kWhite);
+  const std::int64_t smooth = (3 * v * v * kWhite - 2 * v * v * v) / (std::int64_t{kWhite} * kWhite);
   return static_cast<int>((v + smooth) / 2);
 }
 

@@ -70,9 +70,10 @@ class DemoStream {
         pixels_(runtime.allocate<u8>(source.pixels.size())),
         flight_(kDemoInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
     pixels_.write(source.pixels);
-    // Enough that one pass can be checked and another drained while a third is submitted; few of a large picture.
-    const std::size_t filling = kDemoInFlight / (std::size_t{kTasksOfTile} * tiles_) + 1;
-    const std::size_t slots = std::min<std::size_t>(2 * filling + 2, 64);
+    // Enough that one pass can be checked and another drained while a third is submitted; of a large picture, of which less than a pass is
+    // in flight, only two.
+    const std::size_t filling = kDemoInFlight / (std::size_t{kTasksOfTile} * tiles_);
+    const std::size_t slots = std::min<std::size_t>(2 * filling + (tiles_ > 4 * kDemoInFlight ? 2 : 4), 64);
     for (std::size_t i = 0; i < slots; ++i) passes_.push_back(std::make_unique<Pass>(runtime, source));
   }
 
@@ -173,10 +174,11 @@ class DemoStream {
       DemoChange& figures = change == 1 ? figures_.redefine : figures_.rollback;
       const std::uint64_t tiles = tiles_submitted_.load(std::memory_order_relaxed);
       const Clock::time_point start = Clock::now();
-      if (change == 1)
+      if (change == 1) {
         operators_.tone.redefine(demo_tone_print());
-      else
+      } else {
         operators_.tone.rollback();
+      }
       figures.took = Clock::now() - start;
       figures.tiles_meanwhile = tiles_submitted_.load(std::memory_order_relaxed) - tiles;
       if (change == 1) figures_.pause = runtime_.info().last_pause;

@@ -39,10 +39,11 @@ void print_json(std::ostream& out, const std::vector<Finding>& findings) {
 
 Exit doctor_command(bool json, std::ostream& out) {
   const std::vector<Finding> findings = examine();
-  if (json)
+  if (json) {
     print_json(out, findings);
-  else
+  } else {
     print_text(out, findings);
+  }
   const bool works = std::any_of(findings.begin(), findings.end(),
                                  [](const Finding& finding) { return finding.what.starts_with("device ") && finding.state == "ok"; });
   return works ? Exit::success : Exit::failed;

@@ -159,8 +159,9 @@ Image side_by_side(const Image& left, const Image& right) {
   both.pixels.assign(static_cast<std::size_t>(both.width) * both.height * 3, 0xFF);
   for (std::uint32_t y = 0; y < both.height; ++y) {
     const auto to = both.pixels.begin() + static_cast<std::ptrdiff_t>(both.at(0, y));
-    std::copy_n(left.pixels.begin() + static_cast<std::ptrdiff_t>(left.at(0, y)), left.width * 3, to);
-    std::copy_n(right.pixels.begin() + static_cast<std::ptrdiff_t>(right.at(0, y)), right.width * 3, to + (left.width + kStrip) * 3);
+    std::copy_n(left.pixels.begin() + static_cast<std::ptrdiff_t>(left.at(0, y)), std::size_t{3} * left.width, to);
+    std::copy_n(right.pixels.begin() + static_cast<std::ptrdiff_t>(right.at(0, y)), std::size_t{3} * right.width,
+                to + std::ptrdiff_t{3} * (left.width + kStrip));
   }
   return both;
 }

@@ -118,10 +118,11 @@ Arguments make_arguments(const JobTask& task, const Signature& signature, const 
   for (std::size_t i = 0; i < task.arguments.size(); ++i) {
     const Parameter& declared = signature.parameters()[i];
     const auto& value = task.arguments[i].value;
-    if (const auto* const array = std::get_if<ArrayIndex>(&value))
+    if (const auto* const array = std::get_if<ArrayIndex>(&value)) {
       arrays[array->value].add_to(arguments, declared);
-    else
+    } else {
       std::visit([&](const auto& scalar) { arguments.add(scalar); }, to_scalar(std::get<Number>(value), declared));
+    }
   }
   if (task.groups != 1) arguments.add(groups(task.groups));
   if (task.link) arguments.add(link);

@@ -73,7 +73,7 @@ class Stream {
       flight_.wait();
       progress_(complete_);
     }
-    if (failure_) throw *failure_;
+    if (failure_) throw Failure(*failure_);
     if (swap_ && swap_->started()) finish_swap();
     return figures();
   }

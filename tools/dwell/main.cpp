@@ -16,6 +16,35 @@ namespace {
 
 using dwell::tool::Exit;
 
+// The same as at the top of job.hpp.
+constexpr const char* kJobHelp = R"(A job (paths are relative to it):
+
+  [operators.axpy]               # the name that DWELL_OPERATOR(axpy) defines
+  source = "axpy.hpp"
+
+  [arrays]
+  x = { file = "x.npy" }         # f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64, C order
+  y = { like = "x" }             # zeros
+  z = { shape = [100, 20], dtype = "f32" }
+
+  [[tasks]]                      # in the order of submission
+  operator = "axpy"
+  args = [2.0, "x", "y"]         # numbers, true, false, and arrays by name
+  groups = 4                     # share it among so many groups
+  repeat = 1000                  # submit it so many times
+  link = true                    # each starts after the one before
+  drain = true                   # each starts after all before, and holds back all after
+
+  [swap]                         # redefine after so many tasks, while others go on being submitted
+  operator = "axpy"
+  source = "axpy2.hpp"
+  after = 500
+
+  [outputs]                      # written whole or not at all
+  y = "y.npy"
+
+Exit codes: 0 done, 1 a task failed, 2 a mistake in the job.)";
+
 constexpr const char* kDeviceHelp = "auto, cpu, cuda:0, cuda:1, ...";
 
 Exit run(int count, char** words) {
@@ -29,9 +58,11 @@ Exit run(int count, char** words) {
 
   CLI::App* const job = app.add_subcommand("run", "Run operators over arrays, as a job says");
   dwell::tool::RunOptions run_options;
-  job->add_option("JOB.toml", run_options.job, "The job; docs/operators.md says what may stand in it")->required();
+  job->add_option("JOB.toml", run_options.job, "The job")->required();
   job->add_option("--device", run_options.device, kDeviceHelp)->capture_default_str();
   job->add_flag("--json", run_options.json, "Print JSON");
+
+  job->footer(kJobHelp);
 
   CLI::App* const bench = app.add_subcommand("bench", "Run benchmarks");
   dwell::tool::BenchOptions bench_options;

@@ -157,10 +157,11 @@ void run_command(const RunOptions& options, std::ostream& out) {
     figures = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
   }
   write_outputs(job, plans, arrays);
-  if (options.json)
+  if (options.json) {
     print_json(out, job, runtime.info(), figures);
-  else
+  } else {
     print_table(out, job, runtime.info(), figures);
+  }
 }
 
 }  // namespace dwell::tool

@@ -30,22 +30,24 @@ T to_integer(const Number& number, const Parameter& parameter) {
   }
   if (integer == nullptr) refuse(number, parameter, "is no number, as is needed for");
   bool fits = false;
-  if constexpr (std::is_signed_v<T>)
+  if constexpr (std::is_signed_v<T>) {
     fits = *integer >= std::numeric_limits<T>::min() && *integer <= std::numeric_limits<T>::max();
-  else
+  } else {
     fits = *integer >= 0 && static_cast<std::uint64_t>(*integer) <= std::numeric_limits<T>::max();
+  }
   if (!fits) refuse(number, parameter, "is out of the range of");
   return static_cast<T>(*integer);
 }
 
 double to_floating(const Number& number, const Parameter& parameter, double largest) {
   double value = 0;
-  if (const auto* const integer = std::get_if<std::int64_t>(&number))
+  if (const auto* const integer = std::get_if<std::int64_t>(&number)) {
     value = static_cast<double>(*integer);
-  else if (const auto* const floating = std::get_if<double>(&number))
+  } else if (const auto* const floating = std::get_if<double>(&number)) {
     value = *floating;
-  else
+  } else {
     refuse(number, parameter, "is no number, as is needed for");
+  }
   if (std::isfinite(value) && std::fabs(value) > largest) refuse(number, parameter, "is out of the range of");
   return value;
 }

@@ -1,0 +1,126 @@
+#include "bench/bench.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "bench/benchmarks.hpp"
+#include "bench/machine.hpp"
+#include "bench/operators.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Benchmark {
+  const char* name;
+  const char* title;
+  void (*run)(const Context&, Report&);
+};
+
+constexpr std::array<Benchmark, 8> kBenchmarks{{
+    {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
+    {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
+    {"producers", "the same from four host threads at once", producers},
+    {"swap", "an operator redefined again and again under full load, from cache", swap},
+    {"park", "the loop taken off the device, and brought back by work", park},
+    {"coexist", "CUDA calls of another thread that wait for the device, alone and beside full load", coexist},
+    {"idle", "what a runtime costs that has nothing to do", idle},
+    {"startup", "process started to first result", startup},
+}};
+
+// Writes under another name first: the file is whole, or as it was.
+void write_file(const std::string& file, const Json& content) {
+  const std::string draft = file + ".new";
+  {
+    std::ofstream out(draft);
+    out << content.dump(2) << '\n';
+    out.close();
+    if (!out) throw Error(errc::io_failed, "cannot write " + draft);
+  }
+  std::error_code error;
+  std::filesystem::rename(draft, file, error);
+  if (error) throw Error(errc::io_failed, "cannot write " + file + ": " + error.message());
+}
+
+bool is_brief() {
+  const char* const set = std::getenv("DWELL_BENCH");
+  return set != nullptr && std::string_view(set) == "short";
+}
+
+Context open_context(const std::string& device) {
+  Context context;
+  context.info.device = device;
+  Runtime runtime(context.options());
+  runtime.submit(runtime.define<void()>("empty", kEmpty)).wait();  // so that there is an image, whose needs the runtime then knows
+  context.info = runtime.info();
+  context.cuda = context.info.device.starts_with("cuda:");
+  if (context.cuda) context.ordinal = std::stoi(context.info.device.substr(5));
+  context.brief = is_brief();
+  return context;
+}
+
+}  // namespace
+
+dwell::Options Context::options() const {
+  dwell::Options options;
+  options.device = info.device;
+  options.warn = [](std::string_view line) { std::cerr << "dwell: warning: " + std::string(line) + "\n"; };
+  return options;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const Benchmark& benchmark : kBenchmarks) list.emplace_back(benchmark.name);
+  return list;
+}
+
+int run(const Options& options) {
+  if (is_startup_child()) return run_startup_child(options.device);
+  Json results;
+  Context context;
+  try {
+    context = open_context(options.device);
+    results = describe_run(context);
+    results["benchmarks"] = Json::array();
+    if (!options.json.empty()) write_file(options.json, results);
+  } catch (const Error& error) {
+    std::cerr << "dwell: error: " << error.message() << '\n';
+    return 2;
+  }
+  std::cout << context.info.device << " (" << context.info.device_name << "), " << context.info.workers << " workers, commit "
+            << results["commit"].get<std::string>() << (context.brief ? "\nDWELL_BENCH=short: these figures say nothing" : "") << std::endl;
+  bool right = true;
+  for (const Benchmark& benchmark : kBenchmarks) {
+    if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), benchmark.name) == options.names.end()) continue;
+    Report report(benchmark.name, benchmark.title);
+    const Clock::time_point start = Clock::now();
+    try {
+      benchmark.run(context, report);
+    } catch (const Error& error) {
+      report.fail(error.message());
+    } catch (const std::exception& problem) {
+      report.fail(problem.what());
+    }
+    report.took(nanoseconds_since(start) / 1e9);
+    report.print(std::cout);
+    right = right && report.right();
+    results["benchmarks"].push_back(report.json());
+    try {
+      if (!options.json.empty()) write_file(options.json, results);
+    } catch (const Error& error) {
+      std::cerr << "dwell: error: " << error.message() << '\n';
+      return 2;
+    }
+  }
+  return right ? 0 : 1;
+}
+
+}  // namespace dwell::bench

@@ -1,0 +1,172 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "bench/benchmarks.hpp"
+#include "bench/cuda_peer.hpp"
+#include "bench/operators.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+// A call that is not back after this is taken to wait for the load to end.
+constexpr std::chrono::seconds kPatience{5};
+
+struct Outcome {
+  std::vector<double> times;
+  std::string problem;  // empty: it returned each time, and did what it should
+};
+
+// Adds without end, from a thread of its own.
+class Load {
+ public:
+  explicit Load(Adds& adds) : adds_(adds), thread_([this] { produce(); }) {}
+  ~Load() { stop(); }
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+
+  std::size_t tasks() const { return tasks_.load(std::memory_order_relaxed); }
+  void stop() {
+    stop_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+  // After stop.
+  void rethrow() const {
+    if (problem_) std::rethrow_exception(problem_);
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 1024;
+
+  void produce() {
+    try {
+      while (!stop_.load(std::memory_order_relaxed)) {
+        const std::size_t from = tasks_.load(std::memory_order_relaxed);
+        adds_.submit_many(from, kBatch);
+        tasks_.store(from + kBatch, std::memory_order_relaxed);
+      }
+    } catch (...) {
+      problem_ = std::current_exception();
+    }
+  }
+
+  Adds& adds_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::size_t> tasks_{0};
+  std::exception_ptr problem_;
+  std::thread thread_;
+};
+
+// Makes every call `times` times from a thread of its own. One that does not come back, even when `give_way` has ended the load, ends the
+// process: nothing else would get its thread back.
+std::vector<Outcome> make_calls(CudaPeer& peer, const std::vector<CudaCall>& calls, std::size_t times, const std::function<void()>& give_way) {
+  std::vector<Outcome> outcomes(calls.size());
+  std::atomic<std::size_t> at{0};      // which call
+  std::atomic<std::int64_t> since{0};  // when it was begun; 0 between calls
+  std::atomic<bool> over{false};
+  std::atomic<bool> gave_way{false};
+  const auto now = [] { return Clock::now().time_since_epoch().count(); };
+  std::thread caller([&] {
+    Random random;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      at.store(i);
+      try {
+        peer.enter();
+        for (std::size_t repeat = 0; repeat < times && !gave_way.load(); ++repeat) {
+          std::this_thread::sleep_for(std::chrono::microseconds(random.below(1'500)));
+          since.store(now());
+          calls[i].prepare();
+          since.store(now());
+          const Clock::time_point start = Clock::now();
+          calls[i].call();
+          const double time = nanoseconds_since(start);
+          since.store(now());
+          calls[i].undo();
+          since.store(0);
+          if (!gave_way.load()) outcomes[i].times.push_back(time);
+        }
+      } catch (const std::exception& problem) {
+        since.store(0);
+        outcomes[i].problem = problem.what();
+      }
+    }
+    over.store(true);
+  });
+  while (!over.load()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::int64_t begun = since.load();
+    if (begun == 0 || Clock::duration(now() - begun) < kPatience) continue;
+    if (gave_way.load()) {
+      std::cerr << "dwell: error: " << calls[at.load()].name << " does not return although nothing runs\n";
+      _exit(1);
+    }
+    gave_way.store(true);
+    outcomes[at.load()].problem = "it did not return within " + std::to_string(kPatience.count()) + " s, or what went before or after it";
+    give_way();
+    since.store(now());
+  }
+  caller.join();
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (outcomes[i].times.empty() && outcomes[i].problem.empty()) outcomes[i].problem = "not tried: a call before it did not return";
+  return outcomes;
+}
+
+}  // namespace
+
+void coexist(const Context& context, Report& report) {
+  if (!context.cuda) {
+    report.note("skipped: this is about CUDA devices");
+    return;
+  }
+  std::string why;
+  const auto peer = open_cuda_peer(context.ordinal, &why);
+  if (!peer) {
+    report.note("skipped: " + why);
+    return;
+  }
+  const auto times = context.pick<std::size_t>(30, 5);
+  const std::vector<CudaCall> calls = peer->calls();
+  const std::vector<Outcome> alone = make_calls(*peer, calls, times, [] {});
+
+  Runtime runtime(context.options());
+  const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
+  Adds adds(runtime, add, std::size_t{1} << 21U);
+  Load load(adds);
+  const auto rate_over = [&](auto body) {
+    const std::size_t tasks = load.tasks();
+    const Clock::time_point start = Clock::now();
+    body();
+    return static_cast<double>(load.tasks() - tasks) / nanoseconds_since(start) * 1e9;
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const double quiet = rate_over([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+  std::vector<Outcome> beside;
+  const double disturbed = rate_over([&] { beside = make_calls(*peer, calls, times, [&] { load.stop(); }); });
+  load.stop();
+  load.rethrow();
+  runtime.wait_all();
+
+  const double lease = 1e6;  // the default on CUDA
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::string name = calls[i].name + (calls[i].waits ? " *" : "");
+    const Spread spread = spread_of(beside[i].times);
+    report.add({name, "beside full load", true, "ns", spread});
+    report.add({name, "alone", false, "ns", spread_of(alone[i].times)});
+    report.check(calls[i].name + (beside[i].problem.empty() ? " returned each time and did its work" : ": " + beside[i].problem),
+                 beside[i].problem.empty() && beside[i].times.size() == times);
+    report.check(calls[i].name + " alone" + (alone[i].problem.empty() ? "" : ": " + alone[i].problem), alone[i].problem.empty());
+    report.add(Goal{calls[i].name + ", longest", "ns", spread.most, lease + 1e6});
+  }
+  report.check_none("wrong sums of the load", adds.wrong());
+  report.note("* waits for all kernels on the device to end: beside a kernel without lease it never returns");
+  report.note("the load did " + text_of(quiet / 1e6, "million tasks a second") + " without, and " +
+              text_of(disturbed / 1e6, "million") + " beside the calls");
+}
+
+}  // namespace dwell::bench

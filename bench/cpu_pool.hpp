@@ -1,0 +1,74 @@
+// What a program without dwell does on the CPU: peers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dwell::bench {
+
+// The thread pool that everybody writes: a queue under a mutex, workers asleep on a condition variable, and another one for who waits.
+class CpuPool {
+ public:
+  explicit CpuPool(unsigned threads);
+  ~CpuPool();
+  CpuPool(const CpuPool&) = delete;
+  CpuPool& operator=(const CpuPool&) = delete;
+
+  void run(std::function<void()> task);
+  // Returns when all tasks so far are complete.
+  void wait();
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable done_;
+  std::deque<std::function<void()>> tasks_;
+  std::size_t pending_ = 0;  // queued or running
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// A thread that does nothing but answer a flag: the least that handing over to another thread takes.
+class FlagThread {
+ public:
+  FlagThread();
+  ~FlagThread();
+  FlagThread(const FlagThread&) = delete;
+  FlagThread& operator=(const FlagThread&) = delete;
+
+  void round();
+
+ private:
+  static constexpr std::uint32_t kStop = ~0U;
+
+  alignas(128) std::atomic<std::uint32_t> flag_{0};
+  alignas(128) std::atomic<std::uint32_t> answer_{0};
+  std::uint32_t round_ = 0;
+  std::thread thread_;
+};
+
+// The same arithmetic as the add of operators.hpp, over 1024 floats.
+void add_on_cpu(const float* first, const float* second, float* sum);
+
+// Three arrays in ordinary memory, as peers on the CPU add them.
+struct CpuAdds {
+  explicit CpuAdds(std::size_t floats);
+  void run(std::size_t task);
+  void poison();
+  std::size_t wrong() const;
+
+  std::vector<float> first;
+  std::vector<float> second;
+  std::vector<float> sums;
+};
+
+}  // namespace dwell::bench

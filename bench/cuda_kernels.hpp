@@ -1,0 +1,19 @@
+// The kernels of the CUDA peers.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dwell::bench {
+
+// Names of the kernels, extern "C".
+inline constexpr const char* kKernelEmpty = "dwell_bench_empty";         // ()
+inline constexpr const char* kKernelAdd = "dwell_bench_add";             // (const float*, const float*, float*, unsigned count)
+inline constexpr const char* kKernelSet = "dwell_bench_set";             // (unsigned* to, unsigned value)
+inline constexpr const char* kKernelPingPong = "dwell_bench_ping_pong";  // (const unsigned* in, unsigned* out): until in is ~0
+
+// Compiles them with NVRTC for an architecture ("sm_90"). Needs no GPU. Throws std::runtime_error.
+std::vector<std::byte> compile_cuda_kernels(const std::string& arch);
+
+}  // namespace dwell::bench

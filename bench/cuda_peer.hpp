@@ -1,0 +1,82 @@
+// What a CUDA program does today, as peers of what dwell does. Needs none of CUDA's headers.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+// Adds of 1024 floats over three arrays of its own, each a launch of 128 threads, or a node of a graph.
+class CudaAdds {
+ public:
+  virtual ~CudaAdds() = default;
+  virtual std::size_t slices() const = 0;
+  virtual void launch(std::size_t task) = 0;
+  virtual void synchronise() = 0;
+  // Makes a graph of `nodes` independent adds, spread over all slices; returns the time that instantiating it took, in nanoseconds.
+  virtual double make_graph(std::size_t nodes) = 0;
+  // Launches the graph and synchronises.
+  virtual void replay() = 0;
+  virtual void poison() = 0;
+  // Sums that are wrong, in `slices` slices that are `step` apart.
+  virtual std::size_t wrong(std::size_t slices, std::size_t step) = 0;
+};
+
+// A flag in mapped pinned host memory that a kernel of one thread answers.
+class CudaPingPong {
+ public:
+  virtual ~CudaPingPong() = default;
+  // Raises the flag and waits for the answer.
+  virtual void round() = 0;
+};
+
+// A call that some programs make while a runtime works, with what goes before and after it. Each throws std::runtime_error when it fails,
+// `undo` also when the call did not do what it should have.
+struct CudaCall {
+  std::string name;
+  bool waits;  // for all kernels on the device, as facts.md has it
+  std::function<void()> prepare;
+  std::function<void()> call;
+  std::function<void()> undo;
+};
+
+// All throw std::runtime_error. Destroyed by the thread that opened it.
+class CudaPeer {
+ public:
+  virtual ~CudaPeer() = default;
+  virtual std::string version() const = 0;  // of CUDA, as the driver says: "13.0"
+  virtual std::string bus() const = 0;      // the device's PCI address
+  virtual std::span<const std::byte> cubin() const = 0;
+  // Lets the calling thread use this. The thread that opened it may do so already.
+  virtual void enter() = 0;
+  // Keeps the device busy for 100 ms, so that its clocks are up.
+  virtual void warm_up() = 0;
+  // Launches an empty kernel, and waits for its stream.
+  virtual void launch_and_synchronise() = 0;
+  virtual std::unique_ptr<CudaPingPong> ping_pong() = 0;
+  // `floats` of each array, a power of two. The sums are poisoned.
+  virtual std::unique_ptr<CudaAdds> adds(std::size_t floats) = 0;
+  // Bytes a nanosecond, read and written, that a copy of `bytes` within the device moves.
+  virtual double copy_bandwidth(std::size_t bytes) = 0;
+  virtual std::vector<CudaCall> calls() = 0;
+};
+
+// On the device's primary context, which is made current in the calling thread. Nothing, and why, when CUDA cannot be used.
+std::unique_ptr<CudaPeer> open_cuda_peer(int ordinal, std::string* why);
+
+// When a process that does the least that CUDA allows has come how far.
+struct CudaStart {
+  Clock::time_point context;
+  Clock::time_point loaded;
+  Clock::time_point done;
+};
+// Opens the device, loads `cubin`, and launches a kernel that leaves a value. Throws std::runtime_error, also when the value is wrong.
+CudaStart start_cuda(int ordinal, std::span<const std::byte> cubin);
+
+}  // namespace dwell::bench

@@ -1,0 +1,180 @@
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "bench/benchmarks.hpp"
+#include "bench/cpu_pool.hpp"
+#include "bench/cuda_peer.hpp"
+#include "bench/operators.hpp"
+#include "bench/tbb_peer.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+constexpr const char* kEmptyTask = "empty task";
+constexpr const char* kOrderedTask = "empty task, memory named";
+constexpr const char* kAddTask = "add of 1024 floats";
+constexpr const char* kHostTask = "add, sums in host memory";
+
+// Adds ones to sums that are used one after the other, one task at a time, so that every sum counts the tasks that it was in.
+class Counted {
+ public:
+  Counted(Runtime& runtime, Add add, std::size_t slices, Memory memory)
+      : runtime_(runtime),
+        add_(std::move(add)),
+        ones_(runtime.allocate<float>(Adds::kFloats)),
+        sums_(runtime.allocate<float>(slices * Adds::kFloats, memory)),
+        counts_(slices) {
+    if (memory == Memory::host) host_ = sums_.host();
+    ones_.write(std::vector<float>(Adds::kFloats, 1.0F));
+    sums_.write(std::vector<float>(sums_.size(), 0.0F));
+  }
+
+  void once(std::size_t i) {
+    const std::size_t slice = i % counts_.size();
+    const Slice<float> sums = sums_.slice(slice * Adds::kFloats, Adds::kFloats);
+    runtime_.submit(add_, ones_, sums, sums).wait();
+    ++counts_[slice];
+  }
+
+  // Elements that are not what they must be.
+  std::size_t wrong() const {
+    std::vector<float> sums(sums_.size());
+    sums_.read(sums);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i) wrong += sums[i] == static_cast<float>(counts_[i / Adds::kFloats]) ? 0U : 1U;
+    return wrong;
+  }
+
+  // For sums in host memory: whether the host sees what task `i`, the last one, made.
+  bool is_fresh(std::size_t i) const {
+    const std::size_t slice = i % counts_.size();
+    return host_[(slice + 1) * Adds::kFloats - 1] == static_cast<float>(counts_[slice]);
+  }
+
+ private:
+  Runtime& runtime_;
+  Add add_;
+  Buffer<float> ones_;
+  Buffer<float> sums_;
+  std::span<float> host_;
+  std::vector<std::size_t> counts_;
+};
+
+void add_ours(const Context& context, Report& report, std::size_t count, Spread* ordered) {
+  Runtime runtime(context.options());
+  const auto empty = runtime.define<void()>("empty", kEmpty);
+  const auto touch = runtime.define<void(Span<float>)>("touch", kTouch);
+  const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
+  const Buffer<float> memory = runtime.allocate<float>(Adds::kFloats);
+
+  const std::uint64_t before = runtime.info().submitted;
+  const auto timed = [&](auto once) { return spread_of(time_at_random(count, once)); };
+  report.add({kEmptyTask, "dwell", true, "ns", timed([&](std::size_t) { runtime.submit(empty).wait(); })});
+  *ordered = timed([&](std::size_t) { runtime.submit(touch, memory).wait(); });
+  report.add({kOrderedTask, "dwell", true, "ns", *ordered});
+
+  Counted counted(runtime, add, context.pick<std::size_t>(2048, 256), Memory::device);
+  report.add({kAddTask, "dwell", true, "ns", timed([&](std::size_t i) { counted.once(i); })});
+
+  Counted in_host(runtime, add, 64, Memory::host);
+  std::size_t stale = 0;
+  report.add({kHostTask, "dwell", true, "ns",
+              spread_of(time_at_random(
+                  count, [&](std::size_t i) { in_host.once(i); }, [&](std::size_t i) { stale += in_host.is_fresh(i) ? 0U : 1U; }))});
+
+  const std::uint64_t expected = 4 * calls_at_random(count);
+  const std::uint64_t submitted = runtime.info().submitted - before;
+  report.check(text_of_count(submitted) + " tasks acknowledged without an error, of " + text_of_count(expected), submitted == expected);
+  report.check_none("wrong sums in device memory", counted.wrong());
+  report.check_none("wrong sums in host memory", in_host.wrong());
+  report.check_none("sums in host memory that were stale when their ticket was acknowledged", stale);
+}
+
+// What part of the tail is the end of leases.
+void add_ours_on_a_long_lease(const Context& context, Report& report, std::size_t count) {
+  dwell::Options options = context.options();
+  options.lease = std::chrono::milliseconds(100);
+  Runtime runtime(std::move(options));
+  const auto empty = runtime.define<void()>("empty", kEmpty);
+  report.add({kEmptyTask, "dwell, lease of 100 ms", true, "ns",
+              spread_of(time_at_random(count, [&](std::size_t) { runtime.submit(empty).wait(); }))});
+}
+
+void add_cuda_peers(const Context& context, Report& report, std::size_t count) {
+  std::string why;
+  const auto peer = open_cuda_peer(context.ordinal, &why);
+  if (!peer) {
+    report.note("no CUDA peers: " + why);
+    return;
+  }
+  report.add({kEmptyTask, "launch + synchronise", false, "ns",
+              spread_of(time_at_random(count, [&](std::size_t) { peer->launch_and_synchronise(); }))});
+  {
+    const auto flag = peer->ping_pong();
+    report.add({kEmptyTask, "bare flag, host to device to host", false, "ns",
+                spread_of(time_at_random(count, [&](std::size_t) { flag->round(); }))});
+  }
+  const auto adds = peer->adds(context.pick<std::size_t>(2048, 256) * Adds::kFloats);
+  report.add({kAddTask, "launch + synchronise", false, "ns", spread_of(time_at_random(count, [&](std::size_t i) {
+                adds->launch(i);
+                adds->synchronise();
+              }))});
+  report.check_none("wrong sums of the peer", adds->wrong(adds->slices(), 1));
+}
+
+void add_cpu_peers(const Context& context, Report& report, std::size_t count) {
+  std::atomic<std::size_t> ran{0};
+  std::size_t expected = 0;
+  {
+    // Waking a thread takes long: fewer of them.
+    const std::size_t fewer = count / 5;
+    CpuPool pool(context.info.workers);
+    report.add({kEmptyTask, "thread pool, condition variables", false, "ns", spread_of(time_at_random(fewer, [&](std::size_t) {
+                  pool.run([&] { ran.fetch_add(1, std::memory_order_relaxed); });
+                  pool.wait();
+                }))});
+    expected += calls_at_random(fewer);
+  }
+  std::string why;
+  if (const auto tbb = TbbPeer::open(static_cast<int>(context.info.workers) + 1, &why)) {
+    auto task = [&](std::size_t) { ran.fetch_add(1, std::memory_order_release); };
+    report.add({kEmptyTask, "oneTBB task_arena::enqueue, until seen", false, "ns", spread_of(time_at_random(count, [&](std::size_t i) {
+                  tbb->enqueue(task, i);
+                  ++expected;
+                  while (ran.load(std::memory_order_acquire) != expected) relax();
+                }))});
+    report.add({kEmptyTask, "oneTBB task_group, run by who waits", false, "ns", spread_of(time_at_random(count, [&](std::size_t i) {
+                  tbb->run_and_wait(task, i);
+                  ++expected;
+                }))});
+  } else {
+    report.note("no oneTBB: " + why);
+  }
+  {
+    FlagThread flag;
+    report.add({kEmptyTask, "bare flag between two threads", false, "ns",
+                spread_of(time_at_random(count, [&](std::size_t) { flag.round(); }))});
+  }
+  report.check(text_of_count(ran.load()) + " tasks of peers ran, of " + text_of_count(expected), ran.load() == expected);
+}
+
+}  // namespace
+
+void latency(const Context& context, Report& report) {
+  const auto count = context.pick<std::size_t>(100'000, 2'000);
+  Spread ordered;
+  add_ours(context, report, count, &ordered);
+  if (context.cuda) {
+    add_ours_on_a_long_lease(context, report, count);
+    add_cuda_peers(context, report, count);
+    report.add(Goal{"empty task, memory named, p50", "ns", ordered.p50, 2500, 3000});
+    report.add(Goal{"empty task, memory named, p99", "ns", ordered.p99, 3500, 5000});
+  } else {
+    add_cpu_peers(context, report, count);
+  }
+}
+
+}  // namespace dwell::bench

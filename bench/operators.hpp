@@ -1,0 +1,102 @@
+// The operators that benchmarks run, and arrays for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <dwell/dwell.hpp>
+#include <span>
+
+namespace dwell::bench {
+
+// Nothing.
+inline constexpr const char* kEmpty = R"(
+#include <dwell/device.hpp>
+DWELL_OPERATOR(empty)(dwell::Group) {}
+)";
+
+// Nothing too, but the runtime cannot know: it orders what the task might have written to the memory it names.
+inline constexpr const char* kTouch = R"(
+#include <dwell/device.hpp>
+DWELL_OPERATOR(touch)(dwell::Group, dwell::Span<float>) {}
+)";
+
+// One more in a cell.
+inline constexpr const char* kCount = R"(
+#include <dwell/device.hpp>
+DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<unsigned> cells, unsigned index) {
+  if (g.index() == 0 && g.rank() == 0) cells[index] += 1;
+}
+)";
+
+// sum[i] = first[i] + second[i], by 16 bytes where they are aligned so, and two such steps at a time so that their loads overlap.
+inline constexpr const char* kAdd = R"(
+#include <dwell/device.hpp>
+struct alignas(16) Four { float value[4]; };
+static DWELL_DEVICE Four operator+(const Four& a, const Four& b) {
+  return {{a.value[0] + b.value[0], a.value[1] + b.value[1], a.value[2] + b.value[2], a.value[3] + b.value[3]}};
+}
+DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<const float> first, dwell::Span<const float> second, dwell::Span<float> sum) {
+  const auto address = [](const float* data) { return reinterpret_cast<dwell::u64>(data); };
+  dwell::u64 done = 0;
+  if ((address(first.data()) | address(second.data()) | address(sum.data())) % 16 == 0) {
+    const Four* const a = reinterpret_cast<const Four*>(first.data());
+    const Four* const b = reinterpret_cast<const Four*>(second.data());
+    Four* const c = reinterpret_cast<Four*>(sum.data());
+    const dwell::u64 fours = sum.size() / 4;
+    const dwell::u64 step = static_cast<dwell::u64>(g.count()) * g.size();
+    dwell::u64 i = static_cast<dwell::u64>(g.index()) * g.size() + g.rank();
+    for (; i + step < fours; i += 2 * step) {
+      const Four a0 = a[i], b0 = b[i], a1 = a[i + step], b1 = b[i + step];
+      c[i] = a0 + b0;
+      c[i + step] = a1 + b1;
+    }
+    if (i < fours) c[i] = a[i] + b[i];
+    done = fours * 4;
+  }
+  for (auto i : g.range(sum.size() - done)) sum[done + i] = first[done + i] + second[done + i];
+}
+)";
+
+using Empty = Operator<void()>;
+using Touch = Operator<void(Span<float>)>;
+using Count = Operator<void(Span<unsigned>, unsigned)>;
+using Add = Operator<void(Span<const float>, Span<const float>, Span<float>)>;
+
+// What the adds of ours and of peers add: both terms and their sum are whole numbers that a float holds exactly.
+float first_term(std::uint64_t index);
+float second_term(std::uint64_t index);
+void fill_first(std::span<float> terms, std::uint64_t from);
+void fill_second(std::span<float> terms, std::uint64_t from);
+void fill_poison(std::span<float> sums);
+// How many of the sums from index `from` on are not what they must be.
+std::size_t count_wrong(std::span<const float> sums, std::uint64_t from);
+
+// Tasks that add 1024 floats each, over three arrays in memory of the runtime that are used slice by slice, again and again.
+class Adds {
+ public:
+  static constexpr std::size_t kFloats = 1024;                      // of one task
+  static constexpr double kBytes = 3.0 * kFloats * sizeof(float);   // that it moves
+
+  // `floats` of each array: a power of two. The sums are poisoned.
+  Adds(Runtime& runtime, Add add, std::size_t floats);
+
+  std::size_t slices() const { return slices_; }
+
+  // Submits the tasks with numbers [from, from + count): one call each, or all by submit_many. From any thread.
+  void submit(std::size_t from, std::size_t count);
+  void submit_many(std::size_t from, std::size_t count);
+
+  // After the tasks so far: makes every sum wrong; counts the sums that are wrong.
+  void poison();
+  std::size_t wrong() const;
+
+ private:
+  Runtime& runtime_;
+  Add add_;
+  std::size_t slices_;
+  Buffer<float> first_;
+  Buffer<float> second_;
+  Buffer<float> sums_;
+};
+
+}  // namespace dwell::bench

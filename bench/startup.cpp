@@ -1,0 +1,171 @@
+// The time that a process takes to its first result, seen from outside: this program starts itself with DWELL_BENCH_CHILD set, and the
+// child writes the times at which it had come how far. All of one machine read the same steady clock.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <span>
+#include <sstream>
+
+#include "bench/benchmarks.hpp"
+#include "bench/cuda_peer.hpp"
+#include "bench/operators.hpp"
+#include "bench/process.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kChild = "DWELL_BENCH_CHILD";  // which child: "nothing", "dwell", "cuda"
+constexpr const char* kCubin = "DWELL_BENCH_CUBIN";  // for "cuda": the file with the kernels
+
+// A folder that goes with its owner.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "dwell-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw Error(errc::io_failed, "cannot make a folder like " + name);
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// Nanoseconds from the start of the child to each of its steps.
+std::vector<double> start_child(const std::string& role, const std::string& device, const std::vector<std::string>& environment) {
+  std::vector<std::string> variables = environment;
+  variables.push_back(std::string(kChild) + "=" + role);
+  const Clock::time_point start = Clock::now();
+  const Finished child = run_process({own_file(), "bench", "startup", "--device", device}, variables);
+  if (child.code != 0) throw Error(errc::io_failed, "the child process '" + role + "' failed, exit status " + std::to_string(child.code));
+  std::vector<double> steps;
+  std::istringstream text(child.output);
+  for (std::int64_t time = 0; text >> time;)
+    steps.push_back(nanoseconds(Clock::duration(time) - start.time_since_epoch()));
+  return steps;
+}
+
+// Steps of several starts, step by step.
+struct Starts {
+  std::vector<std::vector<double>> times;
+
+  void add(const std::vector<double>& steps) {
+    times.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) times[i].push_back(steps[i]);
+  }
+  Spread to(std::size_t step) const { return spread_of(times.at(step)); }
+  // From one step to another.
+  Spread between(std::size_t from, std::size_t to) const {
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < times.at(to).size(); ++i) differences.push_back(times[to][i] - times.at(from)[i]);
+    return spread_of(std::move(differences));
+  }
+};
+
+void print_times(std::initializer_list<Clock::time_point> times) {
+  for (const Clock::time_point time : times) std::cout << time.time_since_epoch().count() << '\n';
+  std::cout.flush();
+}
+
+int run_dwell_child(const std::string& device, Clock::time_point entered) {
+  dwell::Options options;
+  options.device = device;
+  Runtime runtime(options);
+  const Clock::time_point opened = Clock::now();
+  const auto count = runtime.define<void(Span<unsigned>, unsigned)>("count", kCount);
+  const Clock::time_point defined = Clock::now();
+  Buffer<unsigned> cells = runtime.allocate<unsigned>(1);
+  runtime.submit(count, cells, 0U).wait();
+  std::vector<unsigned> counted(1);
+  cells.read(counted);
+  print_times({entered, opened, defined, Clock::now()});
+  return counted[0] == 1 ? 0 : 1;  // device memory is cleared when it is allocated
+}
+
+int run_cuda_child(const std::string& device, Clock::time_point entered) {
+  const char* const file = std::getenv(kCubin);
+  std::ifstream in(file == nullptr ? "" : file, std::ios::binary);
+  const std::string cubin{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const CudaStart start = start_cuda(std::stoi(device.substr(device.find(':') + 1)), std::as_bytes(std::span(cubin)));
+  print_times({entered, start.context, start.loaded, start.done});
+  return 0;
+}
+
+}  // namespace
+
+bool is_startup_child() { return std::getenv(kChild) != nullptr; }
+
+int run_startup_child(const std::string& device) {
+  const Clock::time_point entered = Clock::now();
+  const std::string role = std::getenv(kChild);
+  try {
+    if (role == "dwell") return run_dwell_child(device, entered);
+    if (role == "cuda") return run_cuda_child(device, entered);
+    print_times({entered});
+    return 0;
+  } catch (const std::exception& problem) {
+    std::cerr << "dwell: error: " << problem.what() << '\n';
+    return 1;
+  }
+}
+
+void startup(const Context& context, Report& report) {
+  const std::string& device = context.info.device;
+  const int times = context.pick(10, 2);
+  // Kept open from here on: no start has to wake up a device that nobody uses.
+  std::unique_ptr<CudaPeer> peer;
+  if (context.cuda) {
+    std::string why;
+    peer = open_cuda_peer(context.ordinal, &why);
+    if (!peer) report.note("no CUDA peer: " + why);
+  }
+
+  Starts nothing;
+  Starts cold;
+  Starts warm;
+  const Folder kept;
+  const auto cache = [](const fs::path& folder) { return "DWELL_CACHE_DIR=" + folder.string(); };
+  start_child("dwell", device, {cache(kept.path())});  // fills the cache
+  for (int i = 0; i < times; ++i) {
+    nothing.add(start_child("nothing", device, {}));
+    warm.add(start_child("dwell", device, {cache(kept.path())}));
+    if (i >= times / 2) continue;  // compiling takes long
+    const Folder fresh;
+    cold.add(start_child("dwell", device, {cache(fresh.path())}));
+  }
+  constexpr const char* kWhole = "process started to first result";
+  report.add({kWhole, "dwell, operator and loop from cache", true, "ns", warm.to(3)});
+  report.add({kWhole, "dwell, nothing in the cache", true, "ns", cold.to(3)});
+  report.add({kWhole, "the same program, started to its first line", false, "ns", nothing.to(0)});
+  report.add({"of it, from cache: opening the runtime", "dwell", true, "ns", warm.between(0, 1)});
+  report.add({"of it, from cache: defining an operator", "dwell", true, "ns", warm.between(1, 2)});
+  report.add({"of it, from cache: first task", "dwell", true, "ns", warm.between(2, 3)});
+  report.check(std::to_string(warm.to(3).count + cold.to(3).count) + " processes had the right first result", true);
+  if (!peer) return;
+
+  const fs::path cubin = kept.path() / "kernels.cubin";
+  {
+    std::ofstream out(cubin, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(peer->cubin().data()), static_cast<std::streamsize>(peer->cubin().size()));
+  }
+  Starts cuda;
+  for (int i = 0; i < times; ++i) cuda.add(start_child("cuda", device, {std::string(kCubin) + "=" + cubin.string()}));
+  report.add({kWhole, "CUDA driver: context, module, launch, copy", false, "ns", cuda.to(3)});
+  report.add({"of it, from cache: opening the runtime", "CUDA driver: context", false, "ns", cuda.between(0, 1)});
+  report.add({"of it, from cache: defining an operator", "CUDA driver: loading the kernels", false, "ns", cuda.between(1, 2)});
+  report.add({"of it, from cache: first task", "CUDA driver: launch, copy", false, "ns", cuda.between(2, 3)});
+}
+
+}  // namespace dwell::bench

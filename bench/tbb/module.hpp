@@ -1,0 +1,25 @@
+// What the module with oneTBB in it offers: plain C, so that it may bring a C++ library of its own.
+#pragma once
+
+#include <cstddef>
+
+namespace dwell::bench {
+
+struct TbbModule {
+  using Task = void (*)(void* context, std::size_t index);
+
+  const char* version;
+  // An arena of `threads`, of which one is for the caller.
+  void* (*open)(int threads);
+  void (*close)(void* arena);
+  // A task_group's run and wait. The thread that waits usually runs the task itself.
+  void (*run_and_wait)(void* arena, Task task, void* context, std::size_t index);
+  // task_arena::enqueue: another thread runs the task, and nobody is told.
+  void (*enqueue)(void* arena, Task task, void* context, std::size_t index);
+  // A task_group's run for each of 0 .. count - 1, from one thread, and wait.
+  void (*run_all)(void* arena, Task task, void* context, std::size_t count);
+};
+
+}  // namespace dwell::bench
+
+extern "C" const dwell::bench::TbbModule* dwell_bench_tbb();

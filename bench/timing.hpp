@@ -1,0 +1,66 @@
+// Clocks and waiting, as benchmarks need them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dwell::bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline double nanoseconds(Clock::duration time) { return std::chrono::duration<double, std::nano>(time).count(); }
+inline double nanoseconds_since(Clock::time_point start) { return nanoseconds(Clock::now() - start); }
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+inline void spin_for(std::chrono::nanoseconds time) {
+  const Clock::time_point until = Clock::now() + time;
+  while (Clock::now() < until) relax();
+}
+
+// Numbers that look random and are the same in every run, so that ours and peers meet the same ones.
+class Random {
+ public:
+  // 0 to limit - 1
+  std::uint32_t below(std::uint32_t limit) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<std::uint32_t>(((state_ >> 32U) * limit) >> 32U);
+  }
+
+ private:
+  std::uint64_t state_ = 0x9E3779B97F4A7C15ULL;
+};
+
+// Calls once(i) `count` times and times each, with busy pauses of 0 to 10 us between; a hundredth, not timed, goes before, with the numbers
+// from `count` on. look(i) comes behind each and is not timed.
+template <class Once, class Look>
+std::vector<double> time_at_random(std::size_t count, Once once, Look look) {
+  std::vector<double> times(count);
+  Random random;
+  for (std::size_t i = 0; i < count / 100 + 1; ++i) {
+    once(count + i);
+    look(count + i);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    spin_for(std::chrono::nanoseconds(random.below(10'001)));
+    const Clock::time_point start = Clock::now();
+    once(i);
+    times[i] = nanoseconds_since(start);
+    look(i);
+  }
+  return times;
+}
+template <class Once>
+std::vector<double> time_at_random(std::size_t count, Once once) {
+  return time_at_random(count, once, [](std::size_t) {});
+}
+// How often `once` is called by the above.
+constexpr std::size_t calls_at_random(std::size_t count) { return count + count / 100 + 1; }
+
+}  // namespace dwell::bench

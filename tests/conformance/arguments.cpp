@@ -1,0 +1,380 @@
+// What a task can be given: every kind of argument, every size, and what is refused.
+#include <cstring>
+#include <random>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+class ArgumentsTest : public DeviceTest {};
+DWELL_ON_EVERY_DEVICE(ArgumentsTest);
+
+TEST_P(ArgumentsTest, EveryScalarArrives) {
+  Runtime runtime(options());
+  auto scalars = runtime.define<void(bool, bool, char, i8, u8, i16, u16, i32, u32, i64, u64, float, double, Span<double>)>("scalars", R"(
+    DWELL_OPERATOR(scalars)(dwell::Group g, bool yes, bool no, char c, dwell::i8 i8, dwell::u8 u8, dwell::i16 i16, dwell::u16 u16, dwell::i32 i32,
+                            dwell::u32 u32, dwell::i64 i64, dwell::u64 u64, float f, double d, dwell::Span<double> out) {
+      if (g.rank() != 0) return;
+      const double all[] = {yes ? 1.0 : 0.0, no ? 1.0 : 0.0, double(c), double(i8), double(u8), double(i16), double(u16), double(i32), double(u32),
+                            double(i64 >> 20), double(u64 >> 20), double(f), d};
+      for (int i = 0; i < 13; ++i) out[i] = all[i];
+    })");
+  auto out = runtime.allocate<double>(13);
+  runtime.submit(scalars, true, false, 'x', static_cast<i8>(-100), static_cast<u8>(200), static_cast<i16>(-30000), static_cast<u16>(60000),
+                 -2'000'000'000, 4'000'000'000U, -(9LL << 58), 11ULL << 59, 0.1F, 0.1, out);
+  EXPECT_THAT(read(out), testing::ElementsAre(1.0, 0.0, 120.0, -100.0, 200.0, -30000.0, 60000.0, -2e9, 4e9, -static_cast<double>(9LL << 38),
+                                              static_cast<double>(11ULL << 39), static_cast<double>(0.1F), 0.1));
+  EXPECT_EQ(scalars.signature().text(), "(bool, bool, i8, i8, u8, i16, u16, i32, u32, i64, u64, float, double, Span<double>)");
+}
+
+TEST_P(ArgumentsTest, SpansOfEveryElementArrive) {
+  struct Pair {
+    u16 a;
+    u8 b;
+  };
+  Runtime runtime(options());
+  auto spans = runtime.define<void(Span<bool>, Span<i8>, Span<u8>, Span<i16>, Span<u16>, Span<i32>, Span<u32>, Span<i64>, Span<u64>, Span<float>,
+                                   Span<double>, Span<Pair>)>("spans", R"(
+    struct Pair { dwell::u16 a; dwell::u8 b; };
+    template <class T> void bump(dwell::Group g, dwell::Span<T> x) { for (auto i : g.range(x.size())) x[i] = x[i] + 1; }
+    DWELL_OPERATOR(spans)(dwell::Group g, dwell::Span<bool> b, dwell::Span<dwell::i8> i8, dwell::Span<dwell::u8> u8, dwell::Span<dwell::i16> i16,
+                          dwell::Span<dwell::u16> u16, dwell::Span<dwell::i32> i32, dwell::Span<dwell::u32> u32, dwell::Span<dwell::i64> i64,
+                          dwell::Span<dwell::u64> u64, dwell::Span<float> f, dwell::Span<double> d, dwell::Span<Pair> p) {
+      for (auto i : g.range(b.size())) b[i] = !b[i];
+      bump(g, i8); bump(g, u8); bump(g, i16); bump(g, u16); bump(g, i32); bump(g, u32); bump(g, i64); bump(g, u64); bump(g, f); bump(g, d);
+      for (auto i : g.range(p.size())) { p[i].a += 1; p[i].b += 2; }
+    })");
+  const auto pairs = runtime.define<void(Span<Pair>)>("pairs", R"(
+    struct Pair { dwell::u16 a; dwell::u8 b; };
+    DWELL_OPERATOR(pairs)(dwell::Group, dwell::Span<Pair>) {})");
+  EXPECT_EQ(pairs.signature().text(), "(Span<struct of 4 bytes>)");
+
+  auto b = runtime.allocate<bool>(5);
+  const bool no[5] = {};
+  b.write(no);
+  auto i8s = filled<i8>(runtime, 5, -5);
+  auto u8s = filled<u8>(runtime, 5, 250);
+  auto i16s = filled<i16>(runtime, 5, -300);
+  auto u16s = filled<u16>(runtime, 5, 65000);
+  auto i32s = filled<i32>(runtime, 5, -70000);
+  auto u32s = filled<u32>(runtime, 5, 4'000'000'000U);
+  auto i64s = filled<i64>(runtime, 5, -(1LL << 40));
+  auto u64s = filled<u64>(runtime, 5, 1ULL << 63);
+  auto floats = filled<float>(runtime, 5, 0.5F);
+  auto doubles = filled<double>(runtime, 300, 0.25);
+  auto p = filled<Pair>(runtime, 5, Pair{7, 9});
+  runtime.submit(spans, b, i8s, u8s, i16s, u16s, i32s, u32s, i64s, u64s, floats, doubles, p).wait();
+
+  bool yes[5] = {};
+  b.read(yes);
+  EXPECT_THAT(yes, testing::Each(true));
+  EXPECT_THAT(read(i8s), testing::Each(-4));
+  EXPECT_THAT(read(u8s), testing::Each(251));
+  EXPECT_THAT(read(i16s), testing::Each(-299));
+  EXPECT_THAT(read(u16s), testing::Each(65001));
+  EXPECT_THAT(read(i32s), testing::Each(-69999));
+  EXPECT_THAT(read(u32s), testing::Each(4'000'000'001U));
+  EXPECT_THAT(read(i64s), testing::Each(1 - (1LL << 40)));
+  EXPECT_THAT(read(u64s), testing::Each((1ULL << 63) + 1));
+  EXPECT_THAT(read(floats), testing::Each(1.5F));
+  EXPECT_THAT(read(doubles), testing::Each(1.25));
+  for (const Pair& pair : read(p)) EXPECT_TRUE(pair.a == 8 && pair.b == 11);
+}
+
+template <std::size_t N>
+struct Blob {
+  u8 byte[N];
+};
+
+// An operator that sums the bytes of a struct, weighted by their place.
+template <std::size_t N>
+std::string blob_source() {
+  const std::string n = std::to_string(N);
+  return "struct Blob { dwell::u8 byte[" + n + "]; };\n" + "DWELL_OPERATOR(blob" + n +
+         ")(dwell::Group g, dwell::Span<dwell::u32> out, Blob blob) {\n"
+         "  dwell::u32 sum = 0;\n"
+         "  for (int i = 0; i < " +
+         n +
+         "; ++i) sum += (i + 1) * blob.byte[i];\n"
+         "  if (g.rank() == 0) out[0] = sum;\n}\n";
+}
+
+template <std::size_t N>
+void send_blob(Runtime& runtime) {
+  auto op = runtime.define<void(Span<u32>, Blob<N>)>("blob" + std::to_string(N), blob_source<N>());
+  Blob<N> blob;
+  u32 sum = 0;
+  for (u32 i = 0; i < N; ++i) {
+    blob.byte[i] = static_cast<u8>(i * 37 + 11);
+    sum += (i + 1) * blob.byte[i];
+  }
+  auto out = runtime.allocate<u32>(1);
+  runtime.submit(op, out, blob);
+  EXPECT_EQ(read(out)[0], sum) << N;
+}
+
+TEST_P(ArgumentsTest, StructsOfEverySizeArriveByValue) {
+  Runtime runtime(options());
+  send_blob<1>(runtime);
+  send_blob<3>(runtime);
+  send_blob<24>(runtime);    // fills one slot: 3 words of header, 3 of span, 6
+  send_blob<25>(runtime);    // takes a second
+  send_blob<359>(runtime);
+  send_blob<360>(runtime);   // 372 bytes with the span: the most there is
+}
+
+TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
+  struct Mixed {
+    char a;
+    double b;
+    u16 c[3];
+    bool d;
+  };
+  Runtime runtime(options());
+  auto op = runtime.define<void(u8, Mixed, Span<double>)>("mixed", R"(
+    struct Mixed { char a; double b; dwell::u16 c[3]; bool d; };
+    DWELL_OPERATOR(mixed)(dwell::Group g, dwell::u8 shift, Mixed m, dwell::Span<double> out) {
+      if (g.rank() == 0) out[0] = m.a + m.b + m.c[0] + m.c[1] + m.c[2] + (m.d ? shift : 0);
+    })");
+  auto out = runtime.allocate<double>(1);
+  runtime.submit(op, static_cast<u8>(200), Mixed{'a', 0.5, {1, 20, 300}, true}, out);
+  EXPECT_EQ(read(out)[0], 97 + 0.5 + 321 + 200);
+}
+
+TEST_P(ArgumentsTest, TooManyBytesAreRefused) {
+  Runtime runtime(options());
+  auto op = runtime.define<void(Span<u32>, Blob<361>)>("blob361", blob_source<361>());
+  auto out = runtime.allocate<u32>(1);
+  DWELL_EXPECT_ERROR(runtime.submit(op, out, Blob<361>{}), errc::invalid_argument, HasSubstr("372 bytes"));
+  // And leaves nothing behind.
+  runtime.wait_all();
+  EXPECT_EQ(runtime.info().submitted, 0U);
+}
+
+TEST_P(ArgumentsTest, ThirtyParametersArrive) {
+  Runtime runtime(options());
+  std::string parameters;
+  std::string sum;
+  for (int i = 0; i < 29; ++i) {
+    parameters += ", dwell::u32 p" + std::to_string(i);
+    sum += " + " + std::to_string(i + 1) + " * p" + std::to_string(i);
+  }
+  Operator<> op = runtime.define("thirty", "DWELL_OPERATOR(thirty)(dwell::Group g, dwell::Span<dwell::u32> out" + parameters +
+                                               ") { if (g.rank() == 0) out[0] = 0" + sum + "; }");
+  auto out = runtime.allocate<u32>(1);
+  Arguments arguments;
+  arguments.add(out);
+  u32 expected = 0;
+  for (u32 i = 0; i < 29; ++i) {
+    arguments.add(1000 * i + 7);
+    expected += (i + 1) * (1000 * i + 7);
+  }
+  runtime.submit(op, arguments);
+  EXPECT_EQ(read(out)[0], expected);
+}
+
+TEST_P(ArgumentsTest, ThirtyBuffersArriveAndMoreAreRefused) {
+  Runtime runtime(options());
+  std::string parameters;
+  std::string body;
+  for (int i = 0; i < 30; ++i) {
+    const std::string p = "p" + std::to_string(i);
+    parameters += ", dwell::Span<dwell::u32> " + p;
+    body += p + "[0] += " + std::to_string(i) + ";\n";
+  }
+  Operator<> op = runtime.define("buffers", "DWELL_OPERATOR(buffers)(dwell::Group g" + parameters + ") { if (g.rank() != 0) return;\n" + body + "}");
+  std::vector<Buffer<u32>> buffers;
+  Arguments arguments;
+  for (int i = 0; i < 30; ++i) {
+    buffers.push_back(filled<u32>(runtime, 1, 100));
+    arguments.add(buffers.back());
+  }
+  runtime.submit(op, arguments).wait();
+  for (u32 i = 0; i < 30; ++i) EXPECT_EQ(read(buffers[i])[0], 100 + i);
+  // One more fits into 372 bytes, but no operator takes it.
+  try {
+    arguments.add(buffers.front());
+    runtime.submit(op, arguments);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.kind() == errc::invalid_argument || error.kind() == errc::signature_mismatch) << error.what();
+  }
+}
+
+// `words` words of payload, so that the task takes a certain number of slots.
+std::string payload_source(u32 words) {
+  const std::string n = std::to_string(words);
+  return "struct Payload { dwell::u32 word[" + n + "]; };\n" + "DWELL_OPERATOR(payload" + n +
+         ")(dwell::Group g, dwell::Span<dwell::u32> out, dwell::u32 at, Payload payload) {\n"
+         "  dwell::u32 sum = 0;\n"
+         "  for (int i = 0; i < " +
+         n +
+         "; ++i) sum = sum * 31 + payload.word[i];\n"
+         "  if (g.rank() == 0) out[at] = sum;\n}\n";
+}
+
+TEST_P(ArgumentsTest, TasksOfEveryLengthCrossWindowsAndTheRingsEnd) {
+  // One task size a slot count, 1 to 8; in a ring of two windows every start and every padding occurs.
+  constexpr u32 kTasks = kSanitized ? 1500 : 4000;
+  Options small = options();
+  small.ring_slots = 128;
+  Runtime runtime(small);
+  std::vector<Operator<>> ops;
+  std::vector<u32> sizes;
+  for (u32 slots = 1; slots <= 8; ++slots) {
+    sizes.push_back(slots * 12 - 7);
+    ops.push_back(runtime.define("payload" + std::to_string(sizes.back()), payload_source(sizes.back())));
+  }
+  auto out = filled<u32>(runtime, kTasks, 0);
+  std::mt19937 random(1);
+  std::vector<u32> expected(kTasks);
+  for (u32 task = 0; task < kTasks; ++task) {
+    const std::size_t kind = task % 200 < 100 ? random() % 8 : 7 - task % 8;
+    Arguments arguments;
+    arguments.add(out).add(task);
+    // One struct argument of that many words.
+    std::vector<u32> words(sizes[kind]);
+    for (u32& word : words) {
+      word = static_cast<u32>(random());
+      expected[task] = expected[task] * 31 + word;
+    }
+    const auto put = [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
+      Blob<N> blob;
+      std::memcpy(&blob, words.data(), N);
+      arguments.add(blob);
+    };
+    switch (kind) {
+      case 0: put(std::integral_constant<std::size_t, 20>()); break;
+      case 1: put(std::integral_constant<std::size_t, 68>()); break;
+      case 2: put(std::integral_constant<std::size_t, 116>()); break;
+      case 3: put(std::integral_constant<std::size_t, 164>()); break;
+      case 4: put(std::integral_constant<std::size_t, 212>()); break;
+      case 5: put(std::integral_constant<std::size_t, 260>()); break;
+      case 6: put(std::integral_constant<std::size_t, 308>()); break;
+      default: put(std::integral_constant<std::size_t, 356>()); break;
+    }
+    if (task % 97 == 0) arguments.add(link);
+    if (task % 211 == 0) arguments.add(drain);
+    runtime.submit(ops[kind], arguments);
+  }
+  const std::vector<u32> result = read(out);
+  for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(result[task], expected[task]) << task;
+}
+
+TEST_P(ArgumentsTest, WhatDoesNotFitTheSignatureIsRefused) {
+  Runtime runtime(options());
+  Operator<> op = runtime.define("op", "DWELL_OPERATOR(op)(dwell::Group, float, dwell::Span<const float>, dwell::Span<float>) {}");
+  auto floats = runtime.allocate<float>(1);
+  auto doubles = runtime.allocate<double>(1);
+  const Span<const float> reading(floats.data(), 1);
+  runtime.submit(op, 1.0F, floats, floats).wait();
+  runtime.submit(op, 1.0F, reading, floats).wait();
+  const std::string takes = "(float, Span<const float>, Span<float>)";
+  DWELL_EXPECT_ERROR(runtime.submit(op), errc::signature_mismatch, AllOf(HasSubstr("'op'"), HasSubstr(takes), HasSubstr("3 arguments are needed, 0")));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats), errc::signature_mismatch, HasSubstr("2 were given"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats, floats, 2), errc::signature_mismatch, HasSubstr("4 were given"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0, floats, floats), errc::signature_mismatch,
+                     AllOf(HasSubstr("argument 1 is double where float is needed"), HasSubstr("(double, Span<float>, Span<float>)")));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1, floats, floats), errc::signature_mismatch, HasSubstr("argument 1 is i32"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats, reading), errc::signature_mismatch,
+                     HasSubstr("argument 3 is Span<const float> where Span<float> is needed"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, doubles, floats), errc::signature_mismatch, HasSubstr("argument 2 is Span<double>"));
+  DWELL_EXPECT_ERROR(runtime.try_submit(op, 1.0F, floats, 1.0F), errc::signature_mismatch, HasSubstr("argument 3 is float"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(doubles).add(floats)), errc::signature_mismatch, HasSubstr("argument 2"));
+  DWELL_EXPECT_ERROR(runtime.submit_many(op, 3, [&](std::size_t, auto&& put) { put(2.0F); }), errc::signature_mismatch, HasSubstr("1 were given"));
+  EXPECT_EQ(runtime.info().submitted, 2U);
+}
+
+TEST_P(ArgumentsTest, ATypedHandleIsCheckedOnce) {
+  Runtime runtime(options());
+  const char* const source = "DWELL_OPERATOR(op)(dwell::Group, float, dwell::Span<const dwell::i32>) {}";
+  using Right = Operator<void(float, Span<const i32>)>;
+  static_assert(Right::fits<float, Buffer<i32>>());
+  static_assert(Right::fits<float, Slice<i32>, Groups, Link>());
+  static_assert(Right::fits<float, Span<const i32>>());
+  static_assert(Right::fits<float, Span<i32>>());
+  static_assert(!Right::fits<double, Buffer<i32>>());
+  static_assert(!Right::fits<float, Buffer<u32>>());
+  static_assert(!Right::fits<float>());
+  static_assert(!Right::fits<float, Buffer<i32>, int>());
+  const Operator<> op = runtime.define("op", source);
+  const Right typed(op);
+  EXPECT_EQ(typed.name(), "op");
+  auto buffer = runtime.allocate<i32>(1);
+  runtime.submit(typed, 1.0F, buffer).wait();
+  DWELL_EXPECT_ERROR(Operator<void(double)>{op}, errc::signature_mismatch, AllOf(HasSubstr("(float, Span<const i32>)"), HasSubstr("(double)")));
+  const Runtime* const unused = &runtime;
+  static_cast<void>(unused);
+  DWELL_EXPECT_ERROR(runtime.define<void()>("other", "DWELL_OPERATOR(other)(dwell::Group, int) {}"), errc::signature_mismatch, HasSubstr("(i32)"));
+}
+
+TEST_P(ArgumentsTest, ArgumentsCollectedAtRunTimeMayBeSubmittedAgain) {
+  Runtime runtime(options());
+  Operator<> add = runtime.define("add", kAdd);
+  auto cells = filled<u32>(runtime, 4, 0);
+  Arguments arguments;
+  arguments.add(cells).add(2U).add(5U);
+  for (int i = 0; i < 10; ++i) runtime.submit(add, arguments);
+  const Arguments copy(arguments);
+  runtime.submit(add, copy);
+  Arguments wide(arguments);
+  wide.add(groups(7));
+  runtime.submit(add, wide);
+  EXPECT_THAT(read(cells), testing::ElementsAre(0, 0, 5 * 18, 0));
+  EXPECT_EQ(copy.parameters().size(), 3U);
+}
+
+TEST_P(ArgumentsTest, ForeignAndEmptyHandlesAreRefused) {
+  Runtime runtime(options());
+  Options little = options();
+  little.workers = 1;
+  Runtime other(little);
+  Operator<> add = runtime.define("add", kAdd);
+  auto mine = runtime.allocate<u32>(1);
+  auto theirs = other.allocate<u32>(1);
+  const Buffer<u32> none;
+  DWELL_EXPECT_ERROR(runtime.submit(add, theirs, 0U, 0U), errc::invalid_argument, HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(add, theirs.slice(0, 1), 0U, 0U), errc::invalid_argument, HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(add, none, 0U, 0U), errc::invalid_argument, HasSubstr("empty"));
+  DWELL_EXPECT_ERROR(other.submit(add, theirs, 0U, 0U), errc::invalid_argument, AllOf(HasSubstr("'add'"), HasSubstr("another runtime")));
+  DWELL_EXPECT_ERROR(runtime.submit(Operator<>(), 1), errc::invalid_argument, HasSubstr("empty"));
+  DWELL_EXPECT_ERROR(runtime.submit(Operator<void(int)>(), 1), errc::invalid_argument, HasSubstr("empty"));
+  DWELL_EXPECT_ERROR(Arguments().add(mine).add(theirs), errc::invalid_argument, HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(add, Arguments().add(theirs).add(0U).add(0U)), errc::invalid_argument, HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(add, Arguments().add(none)), errc::invalid_argument, HasSubstr("empty"));
+  const Operator<> empty;
+  DWELL_EXPECT_ERROR(empty.name(), errc::invalid_argument, HasSubstr("empty"));
+  runtime.submit(add, mine, 0U, 1U).wait();
+}
+
+TEST_P(ArgumentsTest, GroupsAreCounted) {
+  Runtime runtime(options());
+  auto nothing = runtime.define("nothing", kNothing);
+  DWELL_EXPECT_ERROR(runtime.submit(nothing, groups(0)), errc::invalid_argument, HasSubstr("groups(0)"));
+  DWELL_EXPECT_ERROR(runtime.submit(nothing, groups(65536)), errc::invalid_argument, HasSubstr("groups(65536)"));
+  DWELL_EXPECT_ERROR(Arguments().add(groups(0)), errc::invalid_argument, HasSubstr("groups(0)"));
+  runtime.submit(nothing, groups(1), link, drain).wait();
+}
+
+TEST_P(ArgumentsTest, APlainAddressReachesMemory) {
+  struct Where {
+    u32* at;
+    u64 count;
+  };
+  Runtime runtime(options());
+  auto fill = runtime.define<void(Where, Span<u32>, u32)>("fill", R"(
+    struct Where { dwell::u32* at; dwell::u64 count; };
+    DWELL_OPERATOR(fill)(dwell::Group g, Where where, dwell::Span<dwell::u32> bare, dwell::u32 value) {
+      for (auto i : g.local_range(where.count)) where.at[i] = value;
+      for (auto i : g.local_range(bare.size())) bare[i] = value + 1;
+    })");
+  auto buffer = runtime.allocate<u32>(20);
+  auto host = runtime.allocate<u32>(20, Memory::host);
+  runtime.submit(fill, Where{buffer.data(), 20}, Span<u32>(host.data(), 20), 7U).wait();
+  EXPECT_THAT(read(buffer), testing::Each(7U));
+  EXPECT_THAT(host.host(), testing::Each(8U));
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,253 @@
+// How runtimes begin, end, move, and live beside each other.
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+class CloseTest : public DeviceTest {};
+DWELL_ON_EVERY_DEVICE(CloseTest);
+
+TEST_P(CloseTest, ClosingWaitsForAllTasks) {
+  std::vector<Ticket> tickets;
+  {
+    Runtime runtime(options());
+    auto spin = runtime.define<Spin>("spin", kSpin);
+    for (int i = 0; i < 200; ++i) tickets.push_back(runtime.submit(spin, u64{200'000}));
+  }
+  for (const Ticket& ticket : tickets) {
+    EXPECT_TRUE(ticket.done());
+    EXPECT_EQ(ticket.status(), status::ok);
+    ticket.wait();
+  }
+}
+
+TEST_P(CloseTest, ClosingNowCancelsWhatHasNotStarted) {
+  Options one = options();
+  one.workers = 1;
+  Runtime runtime(one);
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = runtime.allocate<u32>(1, Memory::host);
+  Latch latch(runtime);
+  const Ticket held = runtime.submit(hold, latch.words());
+  std::vector<Ticket> waiting;
+  for (int i = 0; i < 50; ++i) waiting.push_back(runtime.submit(add, cells, 0U, 1U, drain));
+  latch.await();
+  std::jthread closer([&] { runtime.close(now); });
+  std::this_thread::sleep_for(20ms);
+  latch.release();
+  closer.join();
+  EXPECT_EQ(held.status(), status::ok);
+  held.wait();
+  for (const Ticket& ticket : waiting) {
+    ASSERT_EQ(ticket.status(), status::cancelled);
+    ASSERT_TRUE(ticket.done());
+    DWELL_EXPECT_ERROR(ticket.wait(), errc::cancelled, AllOf(HasSubstr("add (version 1)"), HasSubstr(std::to_string(ticket.position()))));
+  }
+}
+
+TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
+  for (int turn = 0; turn < 10; ++turn) {
+    Options small = options();
+    small.ring_slots = 256;
+    Runtime runtime(small);
+    auto add = runtime.define<Add>("add", kAdd);
+    auto cells = runtime.allocate<u32>(300, Memory::host);
+    const std::span<u32> seen = cells.host();
+    std::vector<Ticket> tickets;
+    for (u32 i = 0; i < 300; ++i) tickets.push_back(i % 10 == 0 ? runtime.submit(add, cells, i, 1U, link) : runtime.submit(add, cells, i, 1U));
+    std::vector<u32> ran(seen.begin(), seen.end());
+    runtime.close(now);
+    for (const Ticket& ticket : tickets) {
+      ASSERT_TRUE(ticket.done());
+      const int status = ticket.status();
+      ASSERT_TRUE(status == status::ok || status == status::cancelled) << status;
+    }
+    runtime.close();
+  }
+}
+
+TEST_P(CloseTest, WhoWaitsIsTold) {
+  Runtime runtime(options());
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  runtime.park();
+  const Ticket ticket = runtime.submit(add, cells, 0U, 1U);
+  std::atomic<bool> told{false};
+  std::jthread waiter([&] {
+    DWELL_EXPECT_ERROR(ticket.wait(), errc::cancelled, HasSubstr("add"));
+    told = true;
+  });
+  std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(told);
+  runtime.close(now);
+  waiter.join();
+  EXPECT_TRUE(told);
+}
+
+TEST_P(CloseTest, AParkedRuntimeCloses) {
+  // Closing waits for all tasks; those that wait for a resume that can no longer come must not hold it up.
+  Ticket ticket;
+  {
+    Runtime runtime(options());
+    auto nothing = runtime.define("nothing", kNothing);
+    runtime.submit(nothing).wait();
+    runtime.park();
+    ticket = runtime.submit(nothing);
+  }
+  EXPECT_TRUE(ticket.done());
+  EXPECT_THAT(ticket.status(), testing::AnyOf(status::ok, status::cancelled));
+}
+
+TEST_P(CloseTest, AfterwardsEveryHandleSaysSo) {
+  Runtime runtime(options());
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  const Ticket ticket = runtime.submit(add, cells, 0U, 1U);
+  runtime.close();
+  runtime.close();
+  runtime.close(now);
+  ticket.wait();
+  EXPECT_TRUE(ticket.wait_for(0ns));
+  EXPECT_TRUE(ticket.done());
+  EXPECT_EQ(ticket.status(), status::ok);
+  const auto closed = HasSubstr("closed");
+  DWELL_EXPECT_ERROR(runtime.submit(add, cells, 0U, 1U), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.try_submit(add, cells, 0U, 1U), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.submit_many(add, 1, [&](std::size_t, auto&& put) { put(cells, 0U, 1U); }), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.define("other", kNothing), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.allocate<u32>(1), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.wait_all(), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.park(), errc::closed, closed);
+  DWELL_EXPECT_ERROR(runtime.resume(), errc::closed, closed);
+  DWELL_EXPECT_ERROR(static_cast<void>(runtime.info()), errc::closed, closed);
+  DWELL_EXPECT_ERROR(add.redefine(kAdd), errc::closed, closed);
+  DWELL_EXPECT_ERROR(add.rollback(), errc::closed, closed);
+  std::vector<u32> to(1);
+  DWELL_EXPECT_ERROR(cells.read(to), errc::closed, closed);
+  DWELL_EXPECT_ERROR(cells.write(to), errc::closed, closed);
+  EXPECT_EQ(add.name(), "add");
+  EXPECT_EQ(add.version(), 1U);
+  EXPECT_EQ(add.signature().text(), "(Span<u32>, u32, u32)");
+}
+
+TEST_P(CloseTest, ARuntimeThatDidNothingCloses) {
+  { const Runtime runtime(options()); }
+  {
+    Runtime runtime(options());
+    runtime.wait_all();
+    runtime.park();
+    runtime.resume();
+    runtime.close(now);
+  }
+  Runtime runtime(options());
+  runtime.define("nothing", kNothing);
+}
+
+TEST_P(CloseTest, RuntimesMove) {
+  Runtime first(options());
+  auto add = first.define<Add>("add", kAdd);
+  auto cells = filled<u32>(first, 1, 0);
+  const Ticket ticket = first.submit(add, cells, 0U, 1U);
+  Runtime second(std::move(first));
+  ticket.wait();
+  second.submit(add, cells, 0U, 10U).wait();
+  EXPECT_EQ(read(cells)[0], 11U);
+  DWELL_EXPECT_ERROR(static_cast<void>(first.info()), errc::closed, HasSubstr("names no runtime"));  // NOLINT(bugprone-use-after-move)
+  DWELL_EXPECT_ERROR(first.define("nothing", kNothing), errc::closed, HasSubstr("names no runtime"));
+  DWELL_EXPECT_ERROR(first.submit(Operator<>(), 1), errc::invalid_argument, HasSubstr("empty"));
+  first.close();
+
+  // Assignment closes what was there, and waits for it.
+  Runtime third(options());
+  auto spin = third.define<Spin>("spin", kSpin);
+  const Ticket late = third.submit(spin, u64{20'000'000});
+  auto gone = third.allocate<u32>(1);
+  third = std::move(second);
+  EXPECT_TRUE(late.done());
+  std::vector<u32> to(1);
+  DWELL_EXPECT_ERROR(gone.read(to), errc::closed, HasSubstr("closed"));
+  third.submit(add, cells, 0U, 100U).wait();
+  EXPECT_EQ(read(cells)[0], 111U);
+  Runtime& same = third;
+  third = std::move(same);
+  third.submit(add, cells, 0U, 1000U).wait();
+  EXPECT_EQ(read(cells)[0], 1111U);
+}
+
+TEST_P(CloseTest, SeveralRuntimesWorkAtOnce) {
+  constexpr u32 kRuntimes = 3;
+  constexpr u32 kTasks = kSanitized ? 400 : 2000;
+  struct Side {
+    Runtime runtime;
+    Operator<Append> append;
+    Operator<Add> add;
+    Buffer<u32> number;
+    Buffer<u32> cells;
+  };
+  std::vector<Side> sides;
+  for (u32 i = 0; i < kRuntimes; ++i) {
+    Options some = options();
+    some.ring_slots = 128U << i;
+    if (!on_cpu()) some.workers = 40;
+    Runtime runtime(some);
+    auto append = runtime.define<Append>("append", kAppend);
+    auto add = runtime.define<Add>("add", kAdd);
+    auto number = filled<u32>(runtime, 1, 0);
+    auto cells = filled<u32>(runtime, kTasks, 0);
+    sides.push_back({std::move(runtime), append, add, std::move(number), std::move(cells)});
+  }
+  for (u32 i = 0; i < kTasks; ++i)
+    for (Side& side : sides) {
+      side.runtime.submit(side.append, side.number, i, link);
+      side.runtime.submit(side.add, side.cells, i, 1U);
+    }
+  for (const Side& side : sides) {
+    EXPECT_EQ(read(side.number)[0], appended(kTasks));
+    EXPECT_THAT(read(side.cells), testing::Each(1U));
+  }
+  // One goes, the others stay.
+  sides.erase(sides.begin() + 1);
+  for (Side& side : sides) {
+    side.runtime.submit(side.add, side.cells, 0U, 1U).wait();
+    EXPECT_EQ(read(side.cells)[0], 2U);
+  }
+}
+
+TEST_P(CloseTest, RuntimesComeAndGo) {
+  for (int i = 0; i < (kSanitized ? 5 : 20); ++i) {
+    Runtime runtime(options());
+    auto add = runtime.define<Add>("add", kAdd);
+    auto cells = filled<u32>(runtime, 1, 0);
+    for (int k = 0; k < 50; ++k) runtime.submit(add, cells, 0U, 1U);
+    if (i % 2 == 0) {
+      EXPECT_EQ(read(cells)[0], 50U);
+    }
+  }
+}
+
+TEST_P(CloseTest, InfoTellsWhatRuns) {
+  Runtime runtime(options());
+  auto nothing = runtime.define("nothing", kNothing);
+  runtime.submit(nothing).wait();
+  const RuntimeInfo info = runtime.info();
+  EXPECT_EQ(info.device, GetParam());
+  EXPECT_NE(info.device_name, "");
+  EXPECT_NE(info.compiler, "");
+  EXPECT_GT(info.workers, 0U);
+  EXPECT_GT(info.crew, 0U);
+  EXPECT_LE(info.crew, info.workers);
+  EXPECT_GT(info.leases, 0U);
+  EXPECT_EQ(info.images, 1U);
+  EXPECT_EQ(info.submitted, 1U);
+  if (on_cpu()) {
+    EXPECT_EQ(info.workers, 2U);
+    EXPECT_EQ(info.registers, 0U);
+  } else {
+    EXPECT_GT(info.registers, 0U);
+    EXPECT_GT(info.shared_bytes, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,106 @@
+// Options: what is refused, and what is not.
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+class OptionsTest : public DeviceTest {};
+DWELL_ON_EVERY_DEVICE(OptionsTest);
+
+TEST_P(OptionsTest, WhatMakesNoSenseIsRefusedByName) {
+  const auto refused = [this](const std::function<void(Options&)>& change, const std::string& name) {
+    Options bad = options();
+    change(bad);
+    DWELL_EXPECT_ERROR(Runtime{bad}, errc::invalid_argument, HasSubstr(name));
+  };
+  for (const unsigned slots : {0U, 1U, 64U, 100U, 129U, 65535U, 1U << 25U, ~0U})
+    refused([&](Options& o) { o.ring_slots = slots; }, "ring_slots");
+  for (const unsigned workers : {8193U, ~0U}) refused([&](Options& o) { o.workers = workers; }, "workers");
+  for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, ~0ULL}) refused([&](Options& o) { o.first_position = first; }, "first_position");
+  refused([](Options& o) { o.lease = -1ns; }, "lease");
+  refused([](Options& o) { o.idle = -1ms; }, "idle");
+  refused([](Options& o) { o.task_timeout = -1s; }, "task_timeout");
+  refused([](Options& o) { o.scratch_bytes = (1U << 24U) + 1; }, "scratch_bytes");
+  refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes");
+}
+
+TEST_P(OptionsTest, ExtremesWork) {
+  const auto works = [this](const std::function<void(Options&)>& change) {
+    Options unusual = options();
+    change(unusual);
+    Runtime runtime(unusual);
+    auto add = runtime.define<Add>("add", kAdd);
+    auto cells = filled<u32>(runtime, 1, 0);
+    for (int i = 0; i < 10; ++i) runtime.submit(add, cells, 0U, 1U, groups(2));
+    runtime.submit(add, cells, 0U, 1U).wait();
+    runtime.park();
+    runtime.resume();
+    EXPECT_EQ(read(cells)[0], 21U);
+  };
+  works([](Options& o) { o.ring_slots = 128; });
+  works([](Options& o) { o.ring_slots = 1U << 18U; });
+  works([](Options& o) { o.lease = 1ns; });
+  works([](Options& o) { o.idle = 1ns; });
+  works([](Options& o) { o.lease = o.idle = 1ns; });
+  works([](Options& o) { o.scratch_bytes = 1; });
+  if (on_cpu()) {
+    works([](Options& o) { o.workers = 64; });
+    works([](Options& o) { o.scratch_bytes = 1U << 24U; });
+  } else {
+    works([](Options& o) { o.workers = 8192; });  // as many as fit
+  }
+}
+
+TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
+  Options calm = options();
+  calm.lease = calm.idle = calm.task_timeout = std::chrono::nanoseconds::max();
+  Runtime runtime(calm);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  for (u32 i = 1; i < 20; ++i) {
+    runtime.submit(add, cells, 0U, 1U).wait();
+    std::this_thread::sleep_for(1ms);
+  }
+  // The one lease waits on.
+  EXPECT_LE(runtime.info().leases, 2U);
+  runtime.park();
+  runtime.resume();
+  runtime.submit(add, cells, 0U, 1U).wait();
+  EXPECT_EQ(read(cells)[0], 20U);
+}
+
+TEST_P(OptionsTest, ZeroIsTheBackendsChoice) {
+  Options none;
+  none.device = GetParam();
+  Runtime runtime(none);
+  auto nothing = runtime.define("nothing", kNothing);
+  runtime.submit(nothing).wait();
+  EXPECT_GT(runtime.info().workers, 0U);
+}
+
+Options on(const std::string& device) {
+  Options options;
+  options.device = device;
+  return options;
+}
+
+TEST(OptionsOfNoDevice, UnknownDevicesAreRefused) {
+  for (const char* device : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0x", "cuda:1:2", "CPU", "cpu:0", "cuda:99999999999999"})
+    DWELL_EXPECT_ERROR(Runtime(on(device)), errc::invalid_argument, HasSubstr("no device '" + std::string(device) + "'"));
+  try {
+    const Runtime runtime(on("cuda:999"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.kind() == errc::device_unavailable || error.kind() == errc::compiler_unavailable) << error.what();
+  }
+}
+
+TEST(OptionsOfNoDevice, AutoAlwaysFindsADevice) {
+  Runtime runtime(on("auto"));
+  auto nothing = runtime.define("nothing", kNothing);
+  runtime.submit(nothing).wait();
+  EXPECT_THAT(runtime.info().device, testing::AnyOf("cpu", "cuda:0"));
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,222 @@
+/* link: linked tasks and drains on the device
+ *
+ * Modelled: a ring of C slots, each with a link word (state, lap, successor). Fetchers own windows of two positions and take
+ * them in order. A task B that is linked to the task A before it: its fetcher reads link[A]; DONE for A's lap, or anything of
+ * a later lap, means B is ready; else CAS to WAITING(A's lap, B), and on failure again. The completer of A exchanges
+ * link[A] for DONE(A's lap); had it been WAITING(B), it runs B itself next. Only then does it write A's completion entry:
+ * that entry lets the slot, and so the link word, be used again (BROKEN_ENTRY_FIRST).
+ *
+ * Every header carries the number of drains before it, modulo EPOCHS. A fetcher holds a task until the device's epoch is
+ * the task's, and a drain besides until `completed` == its position; every completion adds the slots of its task; a drain's
+ * completion makes the device's epoch its own + 1. EPOCHS must exceed the drains that can be in the ring at once, or a
+ * task behind EPOCHS drains passes for one before them (BROKEN_EPOCHS).
+ *
+ * Abstraction: one producer writes whole slots in order and chooses each task's kind (plain, linked, drain) and size (one or
+ * two slots); a header names the head before it (in the code: its distance). Credit: p - reaped < C. Ready tasks are a
+ * set (ready_queue.pml). A host with laps that wrap is in ring.pml; here positions just count up.
+ *
+ * Properties
+ *   assertions   a task starts once; a linked task only after the one before it is complete; a drain only after all
+ *                before it, and none behind a drain before that is complete
+ *   end states   everything completes (no run is endless, so this is progress), also with one fetcher and one worker
+ *   completes    the same as LTL
+ * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_LATER, BROKEN_EPOCHS, BROKEN_NO_EPOCH, BROKEN_COUNT
+ */
+#ifndef FETCHERS
+#define FETCHERS 2
+#endif
+#ifndef WORKERS
+#define WORKERS  2
+#endif
+#ifndef SLOTS
+#define SLOTS    7                /* submitted in all */
+#endif
+#define C        4
+#define WINDOW   2
+#ifdef BROKEN_EPOCHS
+#define EPOCHS   2
+#else
+#define EPOCHS   (C + 1)
+#endif
+#define NONE     255
+
+mtype:kind  = { plain, linked, drain, continuation };
+mtype:state = { waiting, done };
+
+/* header, by position */
+mtype:kind kind[SLOTS];
+byte before[SLOTS];               /* head of the task before */
+byte epoch[SLOTS];
+bit two[SLOTS];
+byte tail, reaped;
+bit entry[SLOTS];                 /* completion entries */
+/* device */
+byte window;
+byte completed, device_epoch;
+mtype:state state[C] = done;      /* link words; lap 0 */
+byte lap[C], successor[C];
+bit ready[SLOTS];
+bit started[SLOTS], finished[SLOTS]; /* ghost */
+
+#define LAP(p)     ((p) / C + 1)
+#define SIZE(p)    (1 + two[p])
+#define A          before[p]
+#define S(p)       ((p) % C)
+
+proctype Producer() {
+  byte last = NONE, drains;
+  do
+  :: tail < SLOTS ->
+     atomic {
+       entry[reaped] || tail - reaped < C;
+       do
+       :: reaped < tail && entry[reaped] -> reaped++
+       :: else -> break
+       od;
+       if
+       :: tail - reaped < C -> skip
+       :: tail - reaped < C - 1 && tail + 1 < SLOTS ->
+          two[tail] = 1; kind[tail + 1] = continuation; entry[tail + 1] = 1
+       fi;
+       epoch[tail] = drains; before[tail] = last;
+       last = tail;
+       if
+       :: kind[tail] = plain
+       :: before[tail] != NONE -> kind[tail] = linked
+       :: kind[tail] = drain; drains = (drains + 1) % EPOCHS
+       fi;
+       tail = tail + SIZE(last)
+     }
+  :: tail == SLOTS -> break
+  od
+}
+
+#ifdef BROKEN_LAP
+#define IS_DONE    (s == done)
+#else
+#ifdef BROKEN_LATER
+#define IS_DONE    (s == done && l == LAP(A))
+#else
+#define IS_DONE    (s == done && l == LAP(A) || l > LAP(A))
+#endif
+#endif
+#ifdef BROKEN_STORE
+#define UNCHANGED  true
+#else
+#define UNCHANGED  (state[S(A)] == s && lap[S(A)] == l)
+#endif
+
+proctype Fetcher() {
+  byte p, l; mtype:state s;
+end: do
+  :: atomic { window < SLOTS -> p = window; window = window + WINDOW }
+     do
+     :: p < tail ->
+        if
+        :: kind[p] == continuation -> goto next
+        :: kind[p] != continuation
+        fi;
+#ifndef BROKEN_NO_EPOCH
+        epoch[p] == device_epoch;
+#endif
+        if
+        :: kind[p] == plain
+        :: kind[p] == drain -> completed == p
+        :: kind[p] == linked ->
+           do
+           :: atomic { s = state[S(A)]; l = lap[S(A)] }
+              atomic {
+                if
+                :: IS_DONE -> break
+                :: !IS_DONE && UNCHANGED ->
+                   state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
+                :: else -> s = 0; l = 0
+                fi
+              }
+           od
+        fi;
+        ready[p] = 1;
+next:   atomic {
+          s = 0; l = 0; p++;
+          if
+          :: p % WINDOW == 0 || p == SLOTS -> p = 0; break
+          :: else
+          fi
+        }
+     od
+  od
+}
+
+inline start() {
+  d_step {
+    assert(!started[t] && (kind[t] != linked || finished[before[t]]));
+    i = 0;
+    do
+    :: i < t -> assert(finished[i] || kind[i] == continuation || kind[t] != drain && kind[i] != drain); i++
+    :: i == t -> break
+    od;
+    i = 0; started[t] = 1
+  }
+}
+
+inline take(p) { ready[p] -> ready[p] = 0; t = p }
+
+proctype Worker() {
+  byte t, i, next = NONE;
+end: do
+  :: atomic {
+       if
+       :: take(0)
+       :: take(1)
+       :: take(2)
+       :: take(3)
+       :: take(4)
+       :: take(5)
+       :: take(6)
+       fi;
+again: start()
+     }
+#ifdef BROKEN_ENTRY_FIRST
+     entry[t] = 1;
+#endif
+     atomic {                     /* exchange */
+       finished[t] = 1;
+       if
+       :: state[S(t)] == waiting && lap[S(t)] == LAP(t) -> next = successor[S(t)]
+       :: else
+       fi;
+       state[S(t)] = done; lap[S(t)] = LAP(t); successor[S(t)] = 0
+     }
+#ifdef BROKEN_COUNT
+     completed++;
+#else
+     completed = completed + SIZE(t);
+#endif
+     if
+     :: kind[t] == drain -> device_epoch = (epoch[t] + 1) % EPOCHS
+     :: else
+     fi;
+     atomic {
+       entry[t] = 1; t = 0;
+       if
+       :: next != NONE -> t = next; next = NONE; goto again
+       :: else
+       fi
+     }
+  od
+}
+
+init {
+  atomic {
+    run Producer(); run Fetcher(); run Worker();
+#if FETCHERS == 2
+    run Fetcher();
+#endif
+#if WORKERS == 2
+    run Worker()
+#endif
+  }
+  completed == SLOTS
+}
+
+ltl completes { <>(completed == SLOTS) }
