@@ -9,10 +9,6 @@
 
 namespace dwell::device {
 
-inline Entry entry_of(const Lease& lease, u32 opcode) {
-  return reinterpret_cast<Entry>(const_cast<void*>(lease.entries[opcode]));
-}
-
 class CpuWorker {
  public:
   // `worker` and `scratch` are the calling thread's own and outlive the lease.

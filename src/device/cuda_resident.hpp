@@ -3,15 +3,6 @@
 
 #include "device/cuda_control.hpp"
 
-// The table of the image: entry i is opcode i. Generated and linked by src/jit.
-extern "C" __constant__ dwell::device::Entry dwell_entries[];
-
-namespace dwell::device {
-
-DWELL_DEVICE Entry entry_of(const Lease&, u32 opcode) { return dwell_entries[opcode]; }
-
-}  // namespace dwell::device
-
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads) dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
   using namespace dwell;

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 #include "jit/embedded.hpp"
 #include "jit/sha256.hpp"
 
@@ -49,7 +49,7 @@ CacheKey key_of(std::string_view what, const std::string& identity) {
 }
 
 Bytes encode(const Object& object) {
-  ByteWriter writer;
+  image::ByteWriter writer;
   writer.counted(object.symbol);
   writer.number(static_cast<std::uint32_t>(object.signature.parameters().size()));
   for (const Parameter& parameter : object.signature.parameters()) {
@@ -63,7 +63,7 @@ Bytes encode(const Object& object) {
 }
 
 std::optional<Object> decode_object(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
+  image::ByteReader reader(bytes);
   Object object;
   object.symbol = reader.text();
   const auto count = reader.number<std::uint32_t>();
@@ -82,7 +82,7 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Image& image) {
-  ByteWriter writer;
+  image::ByteWriter writer;
   writer.number(image.resources.registers);
   writer.number(image.resources.stack_bytes);
   writer.number(image.resources.shared_bytes);
@@ -91,7 +91,7 @@ Bytes encode(const Image& image) {
 }
 
 std::optional<Image> decode_image(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
+  image::ByteReader reader(bytes);
   Image image;
   image.resources.registers = reader.number<std::uint32_t>();
   image.resources.stack_bytes = reader.number<std::uint32_t>();

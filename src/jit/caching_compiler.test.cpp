@@ -7,7 +7,7 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 #include "jit/temporary_directory.hpp"
 #include "jit/test_operators.hpp"
 
@@ -27,7 +27,7 @@ class StandIn final : public Compiler {
   Object compile(const Unit& unit) override {
     ++calls_.compiles;
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
-    const auto bytes = as_bytes(unit.text);
+    const auto bytes = image::as_bytes(unit.text);
     return {unit.symbol, Bytes(bytes.begin(), bytes.end()), expected_axpy_signature(), "a warning"};
   }
   Image link(std::span<const Object* const> entries) override {

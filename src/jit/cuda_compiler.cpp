@@ -8,7 +8,7 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/nvjitlink.hpp"
@@ -149,7 +149,7 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
                               .finish();
   Loop made;
   if (const auto payload = options_.cache.load(key)) {
-    ByteReader reader(*payload);
+    image::ByteReader reader(*payload);
     made.log = reader.text();
     const auto bytes = reader.counted();
     made.bytes.assign(bytes.begin(), bytes.end());
@@ -163,7 +163,7 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
     NvrtcResult result = Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
     made = {std::move(result.bytes), std::move(result.log)};
-    ByteWriter writer;
+    image::ByteWriter writer;
     writer.counted(made.log);
     writer.counted(made.bytes);
     options_.cache.store(key, std::move(writer).take());
@@ -182,7 +182,7 @@ Image CudaCompiler::link(std::span<const Object* const> entries) {
   std::vector<NvJitLink::Input> inputs;
   inputs.push_back({NvJitLink::Input::Kind::cubin, loop().bytes, "the resident loop"});
   // The assembler reads up to the null character.
-  inputs.push_back({NvJitLink::Input::Kind::ptx, as_bytes({table.c_str(), table.size() + 1}), "the table of operators"});
+  inputs.push_back({NvJitLink::Input::Kind::ptx, image::as_bytes({table.c_str(), table.size() + 1}), "the table of operators"});
   std::map<std::string_view, const Object*> linked;
   for (const Object* const object : entries) {
     if (object == nullptr) continue;
@@ -216,7 +216,7 @@ std::string CudaCompiler::identity() const {
       "nvrtc " + Nvrtc::get().version().text() + ", nvjitlink " + NvJitLink::get().version().text() + ", kernel " + options_.kernel;
   for (const std::string& option : options_for(options_.arch)) text += " " + option;
   // Images hold the loop.
-  return text + ", loop " + hex(sha256(as_bytes(options_.loop))).substr(0, 16);
+  return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }
 
 }  // namespace dwell::jit

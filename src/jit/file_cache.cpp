@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 #include "jit/sha256.hpp"
 
 namespace dwell::jit {
@@ -72,7 +72,7 @@ bool is_key(std::string_view key) {
 }
 
 std::vector<std::byte> encode(std::string_view key, std::span<const std::byte> payload) {
-  ByteWriter writer;
+  image::ByteWriter writer;
   writer.number(kMagic);
   writer.number(kSchema);
   writer.counted(key);
@@ -82,7 +82,7 @@ std::vector<std::byte> encode(std::string_view key, std::span<const std::byte> p
 }
 
 std::optional<std::vector<std::byte>> decode(std::string_view key, std::span<const std::byte> entry) {
-  ByteReader reader(entry);
+  image::ByteReader reader(entry);
   if (reader.number<std::uint64_t>() != kMagic || reader.number<std::uint32_t>() != kSchema || reader.text() != key) return std::nullopt;
   const auto checksum = reader.raw(std::tuple_size_v<Digest>);
   const auto payload = reader.counted();

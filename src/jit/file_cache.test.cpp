@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 #include "jit/sha256.hpp"
 #include "jit/temporary_directory.hpp"
 
@@ -31,9 +31,9 @@ class FileCacheTest : public testing::Test {
 
 TEST_F(FileCacheTest, KeepsWhatWasStored) {
   EXPECT_FALSE(cache().load(key_));
-  cache().store(key_, as_bytes("payload"));
+  cache().store(key_, image::as_bytes("payload"));
   ASSERT_TRUE(cache().load(key_));
-  EXPECT_EQ(as_text(*cache().load(key_)), "payload");
+  EXPECT_EQ(image::as_text(*cache().load(key_)), "payload");
   cache().store(key_, {});
   EXPECT_TRUE(cache().load(key_)->empty());
   EXPECT_TRUE(warnings_.empty());
@@ -45,13 +45,13 @@ TEST_F(FileCacheTest, KeepsWhatWasStored) {
 }
 
 TEST_F(FileCacheTest, AKeyIsNeverAPath) {
-  cache().store("../outside", as_bytes("x"));
+  cache().store("../outside", image::as_bytes("x"));
   EXPECT_FALSE(fs::exists(folder()));
   EXPECT_FALSE(cache().load("../outside"));
 }
 
 TEST_F(FileCacheTest, EveryDamagedByteIsAMissThatRemovesTheFile) {
-  cache().store(key_, as_bytes("a payload of some length"));
+  cache().store(key_, image::as_bytes("a payload of some length"));
   std::string whole;
   {
     std::ifstream in(file(), std::ios::binary);
@@ -79,19 +79,19 @@ TEST_F(FileCacheTest, EveryDamagedByteIsAMissThatRemovesTheFile) {
 }
 
 TEST_F(FileCacheTest, AnEntryUnderAnotherKeyIsAMiss) {
-  cache().store(key_, as_bytes("payload"));
+  cache().store(key_, image::as_bytes("payload"));
   const std::string other = CacheKey().add("test", "other").finish();
   fs::copy_file(file(), folder() / other);
   EXPECT_FALSE(cache().load(other));
 }
 
 TEST_F(FileCacheTest, RefusesWhatOthersMayWrite) {
-  cache().store(key_, as_bytes("payload"));
+  cache().store(key_, image::as_bytes("payload"));
   fs::permissions(file(), fs::perms::group_write, fs::perm_options::add);
   EXPECT_FALSE(cache().load(key_));
   EXPECT_FALSE(fs::exists(file()));
 
-  cache().store(key_, as_bytes("payload"));
+  cache().store(key_, image::as_bytes("payload"));
   fs::rename(file(), root_.path() / "elsewhere");
   fs::create_symlink(root_.path() / "elsewhere", file());
   EXPECT_FALSE(cache().load(key_));
@@ -99,19 +99,19 @@ TEST_F(FileCacheTest, RefusesWhatOthersMayWrite) {
   EXPECT_TRUE(fs::exists(root_.path() / "elsewhere"));
   EXPECT_TRUE(warnings_.empty());
 
-  cache().store(key_, as_bytes("payload"));
+  cache().store(key_, image::as_bytes("payload"));
   fs::permissions(folder(), fs::perms::others_write, fs::perm_options::add);
   FileCache open = cache();
   EXPECT_FALSE(open.load(key_));
-  open.store(key_, as_bytes("payload"));
+  open.store(key_, image::as_bytes("payload"));
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
 TEST_F(FileCacheTest, AFolderThatCannotBeMadeIsOneWarning) {
   std::ofstream(root_.path() / "a") << "a file where the folder should be";
   FileCache blocked = cache();
-  blocked.store(key_, as_bytes("payload"));
-  blocked.store(key_, as_bytes("payload"));
+  blocked.store(key_, image::as_bytes("payload"));
+  blocked.store(key_, image::as_bytes("payload"));
   EXPECT_FALSE(blocked.load(key_));
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_NE(warnings_[0].find(folder().string()), std::string::npos);
@@ -119,7 +119,7 @@ TEST_F(FileCacheTest, AFolderThatCannotBeMadeIsOneWarning) {
 
 TEST_F(FileCacheTest, OffKeepsNothing) {
   const FileCache off;
-  off.store(key_, as_bytes("payload"));
+  off.store(key_, image::as_bytes("payload"));
   EXPECT_FALSE(off.load(key_));
   EXPECT_TRUE(off.directory().empty());
 }
@@ -130,10 +130,10 @@ TEST_F(FileCacheTest, ManyWritersLeaveOneWholeEntry) {
   for (char c = 'a'; c < 'e'; ++c) {
     writers.emplace_back([&, c] {
       for (int i = 0; i < 10; ++i) {
-        shared.store(key_, as_bytes(std::string(1000, c)));
+        shared.store(key_, image::as_bytes(std::string(1000, c)));
         const auto back = shared.load(key_);
         ASSERT_TRUE(back);
-        EXPECT_EQ(as_text(*back), std::string(1000, as_text(*back)[0]));
+        EXPECT_EQ(image::as_text(*back), std::string(1000, image::as_text(*back)[0]));
       }
     });
   }

@@ -9,7 +9,7 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/bundle.hpp"
+#include "image/bundle.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/process.hpp"
@@ -155,11 +155,11 @@ Object HostCompiler::compile(const Unit& unit) {
 }
 
 Image HostCompiler::link(std::span<const Object* const> entries) {
-  std::vector<BundleEntry> list;
+  std::vector<image::BundleEntry> list;
   for (const Object* const object : entries) {
-    list.push_back(object == nullptr ? BundleEntry{} : BundleEntry{object->symbol, object->bytes});
+    list.push_back(object == nullptr ? image::BundleEntry{} : image::BundleEntry{object->symbol, object->bytes});
   }
-  return {pack(list), {}};
+  return {image::pack(list), {}};
 }
 
 std::string HostCompiler::identity() const {

@@ -12,7 +12,7 @@
 #include <dwell/device.hpp>
 #include <dwell/error.hpp>
 
-#include "jit/bundle.hpp"
+#include "image/bundle.hpp"
 #include "jit/dynamic_library.hpp"
 #include "jit/elf.hpp"
 #include "jit/temporary_directory.hpp"
@@ -32,9 +32,9 @@ HostCompiler& compiler() {
 
 // Loads an object as the backend would, from a file, and looks up its entry.
 struct Loaded {
-  explicit Loaded(const BundleEntry& entry)
+  explicit Loaded(const image::BundleEntry& entry)
       : library(save(entry)), run(library.get<void(const Group&, const u32*)>(std::string(entry.symbol).c_str())) {}
-  std::string save(const BundleEntry& entry) const {
+  std::string save(const image::BundleEntry& entry) const {
     const auto path = folder.path() / "operator.so";
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(entry.object.data()), static_cast<std::streamsize>(entry.object.size()));
@@ -45,7 +45,7 @@ struct Loaded {
   device::Entry run;
 };
 
-float run_axpy(const BundleEntry& entry) {
+float run_axpy(const image::BundleEntry& entry) {
   const Loaded loaded(entry);
   device::Context context{};
   float x = 10;
@@ -70,7 +70,7 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   const Object two = compiler().compile(axpy_unit("axpy_two", "5.0f"));
   const Object* const entries[] = {&one, nullptr, &two, &one};
   const Image image = compiler().link(entries);
-  const auto opcodes = unpack(image.bytes);
+  const auto opcodes = image::unpack(image.bytes);
   ASSERT_EQ(opcodes.size(), 4U);
   EXPECT_EQ(run_axpy(opcodes[0]), 1 + 3 * 2 * 10 + 100);
   EXPECT_EQ(run_axpy(opcodes[2]), 1 + 3 * 5 * 10 + 100);
@@ -143,7 +143,7 @@ TEST(HostCompiler, AMissingCompilerIsNamed) {
   }
   EXPECT_EQ(missing.identity(), "host compiler: none");
   const Object* const none[] = {nullptr};
-  EXPECT_EQ(unpack(missing.link(none).bytes).size(), 1U);
+  EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);
 }
 
 // A compiler that is a shell script: it answers --version and then does `body`.

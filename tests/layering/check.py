@@ -29,19 +29,21 @@ LAYERS = (
     Layer(DEVICE_API, DEVICE_API, "none"),
     Layer(("device/",), (*DEVICE_API, "device/"), "none"),
     Layer(("dwell/",), ("dwell/",), "standard"),
-    Layer(("jit/",), ("jit/", "device/", "dwell/"), "standard"),
+    # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
+    Layer(("image/",), ("image/", "dwell/"), "standard"),
+    Layer(("jit/",), ("jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("backend/backend.hpp",), ("device/", "dwell/"), "standard"),
-    Layer(("backend/cpu/",), ("backend/backend.hpp", "backend/cpu/", "device/", "dwell/"), "standard"),
+    Layer(("backend/cpu/",), ("backend/backend.hpp", "backend/cpu/", "image/", "device/", "dwell/"), "standard"),
     Layer(("backend/cuda/",), ("backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
-    # The one place that names concrete backends and compilers, to make them.
-    Layer(("runtime/devices.cpp",), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
+    # The two places that name concrete backends and compilers: one makes them, one says what is there.
+    Layer(("runtime/devices.cpp", "runtime/doctor.cpp"), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "device/", "dwell/"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
-    Layer(("tests/",), ("tests/", "device/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
+    Layer(("tests/",), ("tests/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
@@ -55,7 +57,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-OURS = ("dwell/", "device/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
+OURS = ("dwell/", "device/", "image/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:
@@ -82,7 +84,7 @@ def fault(name: str, target: str, ours: bool) -> str | None:
     if ours:
         if not target.startswith(layer.may):
             return f"{layer.files[0]} may include only {', '.join(layer.may)}"
-        if name.startswith("runtime/") and name != "runtime/devices.cpp" and CONCRETE.match(target):
+        if name.startswith("runtime/") and name not in ("runtime/devices.cpp", "runtime/doctor.cpp") and CONCRETE.match(target):
             return "the runtime sees backends and compilers only through their contracts"
         return None
     if layer.others == "none":

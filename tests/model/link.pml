@@ -44,7 +44,7 @@ mtype:kind  = { plain, linked, drain, continuation };
 mtype:state = { waiting, done };
 
 /* header, by position */
-mtype:kind kind[SLOTS];
+mtype:kind kind[SLOTS] = plain;
 byte before[SLOTS];               /* head of the task before */
 byte epoch[SLOTS];
 bit two[SLOTS];
@@ -70,7 +70,10 @@ proctype Producer() {
      atomic {
        entry[reaped] || tail - reaped < C;
        do
-       :: reaped < tail && entry[reaped] -> reaped++
+       :: reaped < tail && entry[reaped] ->      /* and forget what nobody reads any more */
+          kind[reaped] = plain; two[reaped] = 0; before[reaped] = 0; epoch[reaped] = 0;
+          entry[reaped] = 0; started[reaped] = 0; finished[reaped] = 0;
+          reaped++
        :: else -> break
        od;
        if
@@ -113,8 +116,8 @@ end: do
      do
      :: p < tail ->
         if
-        :: kind[p] == continuation -> goto next
-        :: kind[p] != continuation
+        :: p < reaped || kind[p] == continuation -> goto next
+        :: p >= reaped && kind[p] != continuation
         fi;
 #ifndef BROKEN_NO_EPOCH
         epoch[p] == device_epoch;
@@ -149,8 +152,9 @@ next:   atomic {
 
 inline start() {
   d_step {
-    assert(!started[t] && (kind[t] != linked || finished[before[t]]));
-    i = 0;
+    assert(!started[t] && t >= reaped);
+    assert(kind[t] != linked || finished[before[t]] || before[t] < reaped);
+    i = reaped;
     do
     :: i < t -> assert(finished[i] || kind[i] == continuation || kind[t] != drain && kind[i] != drain); i++
     :: i == t -> break

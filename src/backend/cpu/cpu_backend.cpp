@@ -14,7 +14,7 @@
 
 #include "backend/cpu/loaded_operator.hpp"
 #include "device/cpu_resident.hpp"
-#include "jit/bundle.hpp"
+#include "image/bundle.hpp"
 
 namespace dwell::backend {
 
@@ -141,7 +141,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Program> load(std::span<const std::byte> image) override {
     auto program = std::make_unique<CpuProgram>();
     std::map<std::string, std::shared_ptr<LoadedOperator>> kept;
-    for (const jit::BundleEntry& entry : jit::unpack(image)) {
+    for (const image::BundleEntry& entry : image::unpack(image)) {
       if (entry.symbol.empty()) {
         program->entries.push_back(nullptr);
         continue;

@@ -1,12 +1,12 @@
-#include "jit/bundle.hpp"
+#include "image/bundle.hpp"
 
 #include <gtest/gtest.h>
 
 #include <dwell/error.hpp>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 
-namespace dwell::jit {
+namespace dwell::image {
 namespace {
 
 TEST(Bundle, KeepsOpcodesHolesAndSharedObjects) {
@@ -44,4 +44,4 @@ TEST(Bundle, RefusesEveryTruncationAndSurvivesEveryFlip) {
 }
 
 }  // namespace
-}  // namespace dwell::jit
+}  // namespace dwell::image

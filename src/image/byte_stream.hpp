@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dwell::jit {
+namespace dwell::image {
 
 inline std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
@@ -73,4 +73,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace dwell::jit
+}  // namespace dwell::image

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dwell::jit {
+namespace dwell::image {
 
 // One opcode. `object` is an ELF shared object that exports `symbol` with the type dwell::device::Entry. An empty symbol is an opcode
 // without an operator. A view: it refers to the bytes it was unpacked from.
@@ -22,4 +22,4 @@ std::vector<std::byte> pack(std::span<const BundleEntry> entries);
 // Throws dwell::Error with errc::link_failed when they are not a bundle.
 std::vector<BundleEntry> unpack(std::span<const std::byte> bytes);
 
-}  // namespace dwell::jit
+}  // namespace dwell::image

@@ -1,4 +1,4 @@
-#include "jit/bundle.hpp"
+#include "image/bundle.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -6,9 +6,9 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/byte_stream.hpp"
+#include "image/byte_stream.hpp"
 
-namespace dwell::jit {
+namespace dwell::image {
 
 namespace {
 
@@ -67,4 +67,4 @@ std::vector<BundleEntry> unpack(std::span<const std::byte> bytes) {
   return entries;
 }
 
-}  // namespace dwell::jit
+}  // namespace dwell::image
