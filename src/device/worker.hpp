@@ -1,9 +1,8 @@
 // The executing half of a worker: runs one task after the other with all threads of its group.
 #pragma once
 
-#include <dwell/device/operator.hpp>
-
 #include "device/admission.hpp"
+#include "device/operator_table.hpp"
 
 namespace dwell::device {
 
@@ -16,22 +15,6 @@ struct Worker {
   u32 successor;       // position of a linked task
   u32 idle;            // 1: the next task may be handed over
 };
-
-#if DWELL_ON_CUDA
-}  // namespace dwell::device
-// The table of the image: entry i is opcode i. Generated and linked by src/jit.
-extern "C" __constant__ dwell::device::Entry dwell_entries[];
-namespace dwell::device {
-#endif
-
-// The operator behind an opcode.
-DWELL_DEVICE Entry entry_of([[maybe_unused]] const Lease& lease, u32 opcode) {
-#if DWELL_ON_CUDA
-  return dwell_entries[opcode];
-#else
-  return reinterpret_cast<Entry>(const_cast<void*>(lease.entries[opcode]));
-#endif
-}
 
 // Clears what the last task left in the context. Called by one thread.
 DWELL_DEVICE void reset(Context* context) {
