@@ -30,7 +30,7 @@ class Arguments {
       if constexpr (requires { value.use(); }) {
         if (shell_ == nullptr && value.use() != nullptr) shell_ = value.use()->shell;
       }
-      detail::Cursor at{task_->words, task_->flags & ~detail::kLong, task_->buffers, task_->groups};
+      detail::Cursor at{task_->words, task_->flags & ~detail::kLong, task_->groups};
       detail::put(*task_, at, shell_, value);
       at.finish(*task_);
       if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
@@ -44,7 +44,7 @@ class Arguments {
   friend class Runtime;
   // Throws errc::invalid_argument when the buffers belong to another runtime.
   const detail::Task& task_for(const detail::Shell* shell) const {
-    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_buffer(task_->buffer[0]);
+    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_buffer(false);
     return *task_;
   }
 

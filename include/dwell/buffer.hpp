@@ -1,7 +1,6 @@
 // Memory that operators work on.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,12 +19,11 @@ namespace detail {
 
 struct Shell;
 
-// What submitting a task has to know of a buffer.
+// What submitting a task has to know of a buffer. Which tasks name it is not noted here: the ring itself says so while they are in
+// flight.
 struct BufferUse {
   Shell* shell = nullptr;   // the runtime it belongs to
   std::uint32_t flags = 0;  // what a task that names it needs (task.hpp)
-  // One past the last task that names it. On a line of its own: every thread that submits reads the others.
-  alignas(64) std::atomic<std::uint64_t> used_until{0};
 };
 
 struct BufferState;
@@ -89,8 +87,8 @@ class Buffer : public detail::BufferBase {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Copies `from` to elements [first, first + from.size()), after the tasks submitted so far that name this buffer have run.
-  // Throws errc::invalid_argument when it does not fit.
+  // Copies `from` to elements [first, first + from.size()), after the tasks submitted so far that name this buffer have run
+  // (as an argument: an address inside a struct is not seen). Throws errc::invalid_argument when it does not fit.
   void write(std::span<const T> from, std::size_t first = 0) {
     check(first, from.size());
     write_bytes(first * sizeof(T), from.data(), from.size_bytes());

@@ -104,8 +104,7 @@ class Runtime {
       const std::size_t size = count - done < kBatch ? count - done : kBatch;
       std::uint32_t flags = 0;
       for (std::size_t i = 0; i < size; ++i) {
-        detail::Task& task = batch[i];
-        task.clear();
+        detail::Task& task = batch[i];  // what an earlier task of the batch left in words that this one does not set does no harm
         each(done + i, [&](const auto&... list) { flags |= pack(task, op, list...); });
       }
       last = enqueue(op.state(), batch, size, flags);

@@ -50,14 +50,12 @@ struct Task {
   std::uint32_t words = 0;    // of arguments
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
-  std::uint32_t buffers = 0;
-  BufferUse* buffer[kMaxParameters];
   std::uint32_t rest[kMaxWords - kFirstSlotWords];  // argument words behind the first slot
 
   // The words of a first slot are copied whether they are used or not.
   Task() { clear(); }
   [[gnu::always_inline]] void clear() {
-    words = flags = buffers = 0;
+    words = flags = 0;
     groups = 1;
     for (std::uint32_t& word : slot) word = 0;
   }
@@ -96,13 +94,12 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 
 [[noreturn]] void throw_too_many_words();
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
-[[noreturn]] void throw_foreign_buffer(const BufferUse* use);
+[[noreturn]] void throw_foreign_buffer(bool empty);
 
 // How far a task has been filled. A local of the caller, so that the compiler knows every offset.
 struct Cursor {
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
-  std::uint32_t buffers = 0;
   std::uint32_t groups = 1;
 
   // Writes the rest of the task. Returns its flags.
@@ -110,7 +107,6 @@ struct Cursor {
     const std::uint32_t all = flags | (words > kFirstSlotWords ? kLong : 0);
     task.words = words;
     task.flags = all;
-    task.buffers = buffers;
     task.groups = groups;
     task.slot[1] = groups << 16U;
     task.slot[2] = 1 | (flags & 0xFFU) << 4U;
@@ -158,10 +154,9 @@ template <class T>
         put(task, at, shell, value.slice());
       } else {
         BufferUse* const use = value.use();
-        if (use == nullptr || use->shell != shell) throw_foreign_buffer(use);
+        if (use == nullptr || use->shell != shell) throw_foreign_buffer(use == nullptr);
         put_span(task, at, value.span().data(), value.span().size());
         at.flags |= use->flags;
-        task.buffer[at.buffers++] = use;
       }
     }
   }

@@ -209,13 +209,22 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   return state;
 }
 
+void Core::wait_for_users(const detail::BufferState& buffer) {
+  const std::uint64_t begin = buffer.allocation->device();
+  const std::uint64_t tail = queue_->tail();
+  queue_->reap();
+  for (std::uint64_t position = queue_->reaped(); position < tail; ++position) {
+    if (!queue_->done(position) && queue_->names(position, begin, begin + buffer.bytes)) wait(position, std::nullopt);
+  }
+}
+
 void Core::write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes) {
-  wait_before(buffer.used_until.load(std::memory_order_acquire));
+  wait_for_users(buffer);
   backend_->copy_to_device(buffer.allocation->device() + offset, from, bytes);
 }
 
 void Core::read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
-  wait_before(buffer.used_until.load(std::memory_order_acquire));
+  wait_for_users(buffer);
   backend_->copy_to_host(to, buffer.allocation->device() + offset, bytes);
 }
 
@@ -223,7 +232,7 @@ void Core::release(detail::BufferState& buffer) {
   {
     const std::lock_guard lock(memory_mutex_);
     buffers_.erase(&buffer);
-    if (buffer.allocation) retired_.push_back(Retired{buffer.used_until.load(std::memory_order_acquire), std::move(buffer.allocation)});
+    if (buffer.allocation) retired_.push_back(Retired{queue_->tail(), std::move(buffer.allocation)});
   }
   collect();
 }

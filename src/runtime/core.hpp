@@ -100,6 +100,8 @@ class Core {
 
  private:
   void check_open() const;
+  // Waits for the tasks in flight that name the buffer.
+  void wait_for_users(const detail::BufferState& buffer);
   void collect();
   std::string describe(const std::vector<Keeper::Holder>& holders) const;
 

@@ -58,8 +58,8 @@ void throw_too_many_words() {
   throw Error(errc::invalid_argument, "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
 }
 
-void throw_foreign_buffer(const BufferUse* use) {
-  if (use == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+void throw_foreign_buffer(bool empty) {
+  if (empty) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
   throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
 }
 

@@ -100,8 +100,11 @@ void Keeper::hold() {
     lock.unlock();
     queue_.try_close_lease(epoch);
     // Parking takes microseconds unless a task runs long; then the keeper's thread sees the end.
-    const auto until = Clock::now() + std::chrono::microseconds(200);
-    while (left() != epoch && Clock::now() < until) relax();
+    const auto until = Clock::now() + std::chrono::milliseconds(1);
+    for (std::uint32_t round = 1; left() != epoch && Clock::now() < until; ++round) {
+      if (round % 64 == 0) std::this_thread::yield();
+      relax();
+    }
     lock.lock();
     note_end();
     changed_.wait(lock, [this] { return !running_ || failed(); });

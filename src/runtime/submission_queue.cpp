@@ -63,6 +63,25 @@ Failure SubmissionQueue::result(std::uint64_t position) {
   return at == failures_.end() ? Failure{} : at->second;
 }
 
+bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
+  const auto word_at = [&](std::uint32_t i) {
+    const std::uint32_t all = device::kHeaderWords + i;
+    const device::Slot& slot = ring_[index(position + all / device::kSlotWords)];
+    return device::load<Order::relaxed, Scope::system>(&slot.quad[all % device::kSlotWords / 3].word[all % 3]);
+  };
+  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
+  if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
+  const Header header = Header::from(head.word[0], head.word[1]);
+  if ((header.flags & flag::memory) == 0) return false;
+  const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
+  // Where the spans are, only the signature knows: any two words that make an address inside count.
+  for (std::uint32_t i = 0; i + 1 < words; ++i) {
+    const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
+    if (address >= begin && address < end) return true;
+  }
+  return false;
+}
+
 std::vector<std::uint64_t> SubmissionQueue::failed_positions() {
   const std::lock_guard guard(lock_);
   std::vector<std::uint64_t> positions;
@@ -153,7 +172,6 @@ Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::u
   if (track_) header.flags |= flag::tracked;
   last_tracked_ = track_;
   last_head_ = position;
-  for (std::uint32_t i = 0; i < task.buffers; ++i) task.buffer[i]->used_until.store(position + 1, std::memory_order_release);
   return header;
 }
 
@@ -241,10 +259,6 @@ std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias,
     word1 = Header{0, 0, 0, track_ ? flag::tracked : 0, epoch_, 0}.word1();
     last_tracked_ = track_;
     last_head_ = position + count - 1;
-    for (std::size_t i = 0; i < count; ++i) {
-      const detail::Task& task = tasks[i];
-      for (std::uint32_t b = 0; b < task.buffers; ++b) task.buffer[b]->used_until.store(position + i + 1, std::memory_order_release);
-    }
   }
   write_plain(position, entry, word1, tasks, count);
   *last = position + count - 1;

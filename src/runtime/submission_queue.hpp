@@ -47,6 +47,9 @@ class SubmissionQueue {
   // The status of a task that is done.
   Failure result(std::uint64_t position);
 
+  // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
+  bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
+
   // The tasks known to have failed, oldest first; of very many only the latest.
   std::vector<std::uint64_t> failed_positions();
 

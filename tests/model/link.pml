@@ -43,52 +43,53 @@
 mtype:kind  = { plain, linked, drain, continuation };
 mtype:state = { waiting, done };
 
-/* header, by position */
-mtype:kind kind[SLOTS] = plain;
-byte before[SLOTS];               /* head of the task before */
-byte epoch[SLOTS];
-bit two[SLOTS];
+/* the slots: headers, and ghosts of their tasks */
+mtype:kind kind[C] = plain;
+byte distance[C];                 /* to the head of the task before */
+byte epoch[C];
+bit two[C];                       /* takes two slots */
+bit started[C], finished[C];      /* ghost */
+bit entry[C];                     /* completion entries */
 byte tail, reaped;
-bit entry[SLOTS];                 /* completion entries */
 /* device */
 byte window;
 byte completed, device_epoch;
 mtype:state state[C] = done;      /* link words; lap 0 */
 byte lap[C], successor[C];
-bit ready[SLOTS];
-bit started[SLOTS], finished[SLOTS]; /* ghost */
+bit ready[C];
 
 #define LAP(p)     ((p) / C + 1)
-#define SIZE(p)    (1 + two[p])
-#define A          before[p]
 #define S(p)       ((p) % C)
+#define SIZE(p)    (1 + two[S(p)])
+#define A          (p - distance[S(p)])
 
 proctype Producer() {
-  byte last = NONE, drains;
+  byte last, drains;
   do
   :: tail < SLOTS ->
      atomic {
-       entry[reaped] || tail - reaped < C;
+       tail - reaped < C || entry[S(reaped)];
        do
-       :: reaped < tail && entry[reaped] ->      /* and forget what nobody reads any more */
-          kind[reaped] = plain; two[reaped] = 0; before[reaped] = 0; epoch[reaped] = 0;
-          entry[reaped] = 0; started[reaped] = 0; finished[reaped] = 0;
+       :: reaped < tail && entry[S(reaped)] ->
+          kind[S(reaped)] = plain; two[S(reaped)] = 0; distance[S(reaped)] = 0; epoch[S(reaped)] = 0;
+          entry[S(reaped)] = 0; started[S(reaped)] = 0; finished[S(reaped)] = 0;
           reaped++
        :: else -> break
        od;
+       epoch[S(tail)] = drains; distance[S(tail)] = last;
        if
-       :: tail - reaped < C -> skip
+       :: kind[S(tail)] = plain
+       :: last != 0 -> kind[S(tail)] = linked
+       :: kind[S(tail)] = drain; drains = (drains + 1) % EPOCHS
+       fi;
+       last = 1;
+       if
+       :: true
        :: tail - reaped < C - 1 && tail + 1 < SLOTS ->
-          two[tail] = 1; kind[tail + 1] = continuation; entry[tail + 1] = 1
+          two[S(tail)] = 1; kind[S(tail + 1)] = continuation; entry[S(tail + 1)] = 1; finished[S(tail + 1)] = 1;
+          last = 2
        fi;
-       epoch[tail] = drains; before[tail] = last;
-       last = tail;
-       if
-       :: kind[tail] = plain
-       :: before[tail] != NONE -> kind[tail] = linked
-       :: kind[tail] = drain; drains = (drains + 1) % EPOCHS
-       fi;
-       tail = tail + SIZE(last)
+       tail = tail + last
      }
   :: tail == SLOTS -> break
   od
@@ -109,36 +110,37 @@ proctype Producer() {
 #define UNCHANGED  (state[S(A)] == s && lap[S(A)] == l)
 #endif
 
+#ifdef BROKEN_NO_EPOCH
+#define EPOCH_COME true
+#else
+#define EPOCH_COME (epoch[S(p)] == device_epoch)
+#endif
+#define SKIPPED    (p < reaped || kind[S(p)] == continuation)
+#define DUE        (EPOCH_COME && (kind[S(p)] != drain || completed == p))
+
 proctype Fetcher() {
   byte p, l; mtype:state s;
 end: do
   :: atomic { window < SLOTS -> p = window; window = window + WINDOW }
      do
-     :: p < tail ->
-        if
-        :: p < reaped || kind[p] == continuation -> goto next
-        :: p >= reaped && kind[p] != continuation
-        fi;
-#ifndef BROKEN_NO_EPOCH
-        epoch[p] == device_epoch;
-#endif
-        if
-        :: kind[p] == plain
-        :: kind[p] == drain -> completed == p
-        :: kind[p] == linked ->
-           do
-           :: atomic { s = state[S(A)]; l = lap[S(A)] }
-              atomic {
-                if
-                :: IS_DONE -> break
-                :: !IS_DONE && UNCHANGED ->
-                   state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
-                :: else -> s = 0; l = 0
-                fi
-              }
-           od
-        fi;
-        ready[p] = 1;
+     :: atomic {                  /* all three stay true once they are: one step */
+          p < tail && (SKIPPED || DUE);
+          if
+          :: SKIPPED -> goto next
+          :: !SKIPPED && kind[S(p)] != linked -> ready[S(p)] = 1; goto next
+          :: !SKIPPED && kind[S(p)] == linked
+          fi
+        }
+        do
+        :: atomic { s = state[S(A)]; l = lap[S(A)] }
+           atomic {
+             if
+             :: IS_DONE -> ready[S(p)] = 1; goto next
+             :: !IS_DONE && UNCHANGED -> state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
+             :: else -> s = 0; l = 0
+             fi
+           }
+        od;
 next:   atomic {
           s = 0; l = 0; p++;
           if
@@ -152,18 +154,19 @@ next:   atomic {
 
 inline start() {
   d_step {
-    assert(!started[t] && t >= reaped);
-    assert(kind[t] != linked || finished[before[t]] || before[t] < reaped);
+    assert(!started[S(t)] && t >= reaped);
+    assert(kind[S(t)] != linked || t - distance[S(t)] < reaped || finished[S(t - distance[S(t)])]);
     i = reaped;
     do
-    :: i < t -> assert(finished[i] || kind[i] == continuation || kind[t] != drain && kind[i] != drain); i++
+    :: i < t -> assert(finished[S(i)] || kind[S(t)] != drain && kind[S(i)] != drain); i++
     :: i == t -> break
     od;
-    i = 0; started[t] = 1
+    i = 0; started[S(t)] = 1
   }
 }
 
-inline take(p) { ready[p] -> ready[p] = 0; t = p }
+/* the position in slot s that is in the ring */
+inline take(s) { ready[s] -> ready[s] = 0; t = reaped + (s + C - S(reaped)) % C }
 
 proctype Worker() {
   byte t, i, next = NONE;
@@ -174,34 +177,35 @@ end: do
        :: take(1)
        :: take(2)
        :: take(3)
-       :: take(4)
-       :: take(5)
-       :: take(6)
        fi;
 again: start()
      }
 #ifdef BROKEN_ENTRY_FIRST
-     entry[t] = 1;
+     entry[S(t)] = 1;
 #endif
      atomic {                     /* exchange */
-       finished[t] = 1;
+       finished[S(t)] = 1;
        if
        :: state[S(t)] == waiting && lap[S(t)] == LAP(t) -> next = successor[S(t)]
        :: else
        fi;
        state[S(t)] = done; lap[S(t)] = LAP(t); successor[S(t)] = 0
      }
-#ifdef BROKEN_COUNT
-     completed++;
-#else
-     completed = completed + SIZE(t);
-#endif
-     if
-     :: kind[t] == drain -> device_epoch = (epoch[t] + 1) % EPOCHS
-     :: else
-     fi;
      atomic {
-       entry[t] = 1; t = 0;
+#ifdef BROKEN_COUNT
+       completed++;
+#else
+       completed = completed + SIZE(t);
+#endif
+       if
+       :: kind[S(t)] != drain -> goto write_entry
+       :: else
+       fi
+     }
+     device_epoch = (epoch[S(t)] + 1) % EPOCHS;
+write_entry:
+     atomic {
+       entry[S(t)] = 1; t = 0;
        if
        :: next != NONE -> t = next; next = NONE; goto again
        :: else
