@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <dwell/device/span.hpp>
 #include <dwell/error.hpp>
@@ -36,6 +37,15 @@ class BufferBase {
 
  protected:
   BufferBase() = default;
+  ~BufferBase() = default;
+  BufferBase(BufferBase&& other) noexcept
+      : state_(std::move(other.state_)), use_(std::exchange(other.use_, nullptr)), address_(std::exchange(other.address_, 0)) {}
+  BufferBase& operator=(BufferBase&& other) noexcept {
+    state_ = std::move(other.state_);
+    use_ = std::exchange(other.use_, nullptr);
+    address_ = std::exchange(other.address_, 0);
+    return *this;
+  }
   explicit BufferBase(std::shared_ptr<BufferState> state);
   void write_bytes(std::size_t offset, const void* from, std::size_t bytes);
   void read_bytes(std::size_t offset, void* to, std::size_t bytes) const;
@@ -80,8 +90,13 @@ class Buffer : public detail::BufferBase {
 
  public:
   Buffer() = default;
-  Buffer(Buffer&&) noexcept = default;
-  Buffer& operator=(Buffer&&) noexcept = default;
+  Buffer(Buffer&& other) noexcept : BufferBase(std::move(other)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    BufferBase::operator=(std::move(other));
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+  ~Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 

@@ -38,7 +38,7 @@ struct Options {
 
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.
-  std::function<void(std::string_view)> warn;
+  std::function<void(std::string_view)> warn = {};
 };
 
 }  // namespace dwell

@@ -33,7 +33,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
     if (lane() == 0) {
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
       // A request for a lease that has ended by itself is void.
-      if ((header.flags & flag::close) != 0 && header.back == (lease.epoch & 0x7FU)) gate::close(lease);
+      if ((header.flags & flag::close) != 0 && header.back == (lease.epoch & 0x7FU)) gate::close(lease, true);
     }
     return Admission::taken;
   }

@@ -104,9 +104,10 @@ DWELL_SHARED_CODE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   return header;
 }
 
-// What the device stores in host memory about its leases. Written by the device, read by the host.
+// What host and device tell each other about leases, in host memory.
 struct alignas(128) LeaseReport {
-  u32 left;  // the epoch of the last lease that has ended
+  u32 left;              // written by the device: the epoch of the last lease that has ended
+  alignas(128) u32 end;  // written by the host: the epoch of a lease that shall end at once
 };
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.

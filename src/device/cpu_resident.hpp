@@ -17,6 +17,8 @@ class CpuWorker {
     worker_->context.scratch = scratch;
     worker_->context.epoch = lease.epoch;
     worker_->context.lease_over = &lease.control->crew.lease_over;
+    worker_->context.started = now_ticks();
+    worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);
   }
 
@@ -24,6 +26,7 @@ class CpuWorker {
   void serve() {
     u32 quiet = 0;
     for (u32 round = 1;; ++round) {
+      if (load<Order::relaxed, Scope::system>(&lease_.report->end) == lease_.epoch) gate::close(lease_, true);
       const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
       if (gate::closing(gate_word)) {
         if (depart()) return;
@@ -72,7 +75,8 @@ class CpuWorker {
 
   // Takes the task at the fetch position out of the ring. The caller holds the fetch lock.
   Taken fetch(TaskQuads* task) {
-    const u32 position = lease_.control->fetch_position;
+    const u32 position = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
+    epoch_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
     if (!load_slot(task, position, 0)) return Taken::nothing;
     const Header header = Header::from(task->quad[0].word[0], task->quad[0].word[1]);
     for (u32 slot = 1; slot < header.slots; ++slot)
@@ -80,10 +84,10 @@ class CpuWorker {
     if (!Header::simple(task->quad[0].word[1], epoch_)) {
       const Admission admission = admission::admit(lease_, *task, header, position, &epoch_);
       if (admission == Admission::not_yet) return Taken::blocked;
-      lease_.control->fetch_position = position + header.slots;
+      store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;
     }
-    lease_.control->fetch_position = position + 1;
+    store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + 1);
     return Taken::run;
   }
 
@@ -112,7 +116,10 @@ class CpuWorker {
     ran_ = false;
     const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
     const u32 lease_over = load<Order::relaxed, Scope::device>(&lease_.control->crew.lease_over);
-    timer_ = gate::tick(lease_, timer_, gate_word, lease_over, true);
+    // Another worker changes the fetch position only under the lock; a stale value errs towards staying.
+    const u32 fetched = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
+    const bool done = load<Order::relaxed, Scope::device>(&lease_.control->completed.value) == fetched;
+    timer_ = gate::tick(lease_, timer_, gate_word, lease_over, done);
   }
 
   const Lease& lease_;

@@ -6,7 +6,9 @@
 // nobody. The gate is one word, so that "the last has arrived" and "opened again" exclude each other by compare-and-swap.
 // Modelled in tests/model/park.pml.
 //
-//   word: arrived (16) | closing (1) | attempt (15)
+// When the host has asked for the end (to park, to change images, to close the runtime) nobody opens the gate again: what waits shall
+// wait, and only what runs is let finish.
+//   word: arrived (16) | closing (1) | firm (1) | attempt (14)
 #pragma once
 
 #include "device/arena.hpp"
@@ -15,7 +17,8 @@ namespace dwell::device::gate {
 
 inline constexpr u32 kArrivedMask = 0xFFFFU;
 inline constexpr u32 kClosing = 1U << 16U;
-inline constexpr u32 kAttempt = 1U << 17U;
+inline constexpr u32 kFirm = 1U << 17U;
+inline constexpr u32 kAttempt = 1U << 18U;
 inline constexpr u32 kPatience = 60;    // ticks a worker waits at the gate: longer than the crew's quiet rounds take
 inline constexpr u32 kPause = 200;      // ticks between attempts, doubled with each up to eight times
 inline constexpr u32 kMaxWorkers = 8192;
@@ -24,12 +27,16 @@ DWELL_DEVICE u32* word(const Lease& lease) { return &lease.control->crew.gate[le
 DWELL_DEVICE bool closing(u32 value) { return (value & kClosing) != 0; }
 DWELL_DEVICE u32 attempt(u32 value) { return value / kAttempt; }
 
-// Says that the lease is over and closes the gate, if nobody has. Called by one thread.
-DWELL_DEVICE void close(const Lease& lease) {
+// Says that the lease is over and closes the gate, if nobody has. `firm`: for good. Called by one thread.
+DWELL_DEVICE void close(const Lease& lease, bool firm) {
   store<Order::relaxed, Scope::device>(&lease.control->crew.lease_over, lease.epoch);
-  const u32 value = load<Order::relaxed, Scope::device>(word(lease));
-  // Failure means that another has closed it, or that it is about to be opened: either way the next attempt sees to it.
-  if (!closing(value)) compare_exchange<Order::relaxed>(word(lease), value, value | kClosing);
+  const u32 bits = firm ? kClosing | kFirm : kClosing;
+  u32 value = load<Order::relaxed, Scope::device>(word(lease));
+  while ((value & bits) != bits) {
+    const u32 seen = compare_exchange<Order::relaxed>(word(lease), value, value | bits);
+    if (seen == value) break;
+    value = seen;
+  }
 }
 
 // Decides when one worker closes the gate. Times are ticks.
@@ -58,7 +65,7 @@ DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lea
   // Before the first attempt the lease has its time; after it, each attempt leaves a pause for work to go on.
   const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks : timer.attempt == 0 ? 0 : kPause << (timer.attempt < 3 ? timer.attempt : 3);
   const bool over = now - timer.since > allowed || (all_done && now - timer.quiet_since > lease.idle_ticks);
-  if (over && lane() == 0) close(lease);
+  if (over && lane() == 0) close(lease, false);
   timer.over = over ? 1 : 0;
   return timer;
 }
@@ -77,7 +84,7 @@ DWELL_DEVICE Passage pass(const Lease& lease) {
     const u32 value = load<Order::acquire, Scope::device>(at);
     if (attempt(value) != attempt(before)) return Passage::stay;
     if ((value & kArrivedMask) == lease.workers) return Passage::leave;
-    if (now_ticks() - start > kPatience) {
+    if ((value & kFirm) == 0 && now_ticks() - start > kPatience) {
       const u32 open = (value & ~(kArrivedMask | kClosing)) + kAttempt;
       if (compare_exchange<Order::acq_rel>(at, value, open) == value) return Passage::stay;
     }

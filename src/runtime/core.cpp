@@ -85,7 +85,8 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
   queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
-                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position);
+                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position,
+                                             [this](std::uint32_t entry) { return registry_->name_of(entry); });
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
@@ -104,7 +105,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   lease.ring_shift = shift;
   lease.queue_shift = layout.queue_shift;
   lease.scratch_bytes = options_.scratch_bytes;
-  settings.report = static_cast<const device::LeaseReport*>(report_->host());
+  settings.report = static_cast<device::LeaseReport*>(report_->host());
   settings.blame = static_cast<const device::Blame*>(blame_->host());
   settings.lease_time = options_.lease.count() != 0 ? options_.lease : std::chrono::nanoseconds(device_.default_lease_ns);
   settings.idle_time = options_.idle.count() != 0 ? options_.idle : std::chrono::nanoseconds(device_.default_idle_ns);
@@ -183,7 +184,7 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   if (queue_->succeeded(position)) return std::nullopt;
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
-  const std::string what = "ticket " + std::to_string(position) + " of operator " + registry_->name_of(failure.entry);
+  const std::string what = "ticket " + std::to_string(position) + " of operator " + failure.ran;
   switch (failure.status) {
     case status::cancelled: return Error(errc::cancelled, what + " was cancelled: the runtime was closed before it ran");
     case status::out_of_scratch:
@@ -209,23 +210,37 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   return state;
 }
 
-void Core::wait_for_users(const detail::BufferState& buffer) {
-  const std::uint64_t begin = buffer.allocation->device();
+std::shared_ptr<backend::Allocation> Core::memory_of(const detail::BufferState& buffer) {
+  const std::lock_guard lock(memory_mutex_);
+  if (!buffer.allocation) throw Error(errc::closed, "the runtime of this buffer is closed");
+  return buffer.allocation;
+}
+
+std::shared_ptr<backend::Allocation> Core::free_of_users(const detail::BufferState& buffer) {
+  auto memory = memory_of(buffer);
+  const std::uint64_t begin = memory->device();
   const std::uint64_t tail = queue_->tail();
   queue_->reap();
   for (std::uint64_t position = queue_->reaped(); position < tail; ++position) {
     if (!queue_->done(position) && queue_->names(position, begin, begin + buffer.bytes)) wait(position, std::nullopt);
   }
+  return memory;
 }
 
 void Core::write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes) {
-  wait_for_users(buffer);
-  backend_->copy_to_device(buffer.allocation->device() + offset, from, bytes);
+  const auto memory = free_of_users(buffer);
+  backend_->copy_to_device(memory->device() + offset, from, bytes);
 }
 
 void Core::read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
-  wait_for_users(buffer);
-  backend_->copy_to_host(to, buffer.allocation->device() + offset, bytes);
+  const auto memory = free_of_users(buffer);
+  backend_->copy_to_host(to, memory->device() + offset, bytes);
+}
+
+void* Core::host_address(const detail::BufferState& buffer) {
+  void* const host = memory_of(buffer)->host();
+  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");
+  return host;
 }
 
 void Core::release(detail::BufferState& buffer) {
@@ -238,7 +253,7 @@ void Core::release(detail::BufferState& buffer) {
 }
 
 void Core::collect() {
-  std::vector<std::unique_ptr<backend::Allocation>> unused;
+  std::vector<std::shared_ptr<backend::Allocation>> unused;
   {
     const std::lock_guard lock(memory_mutex_);
     if (retired_.empty()) return;
@@ -258,6 +273,7 @@ void Core::close(Close how) {
   std::optional<Error> failure;
   if (how == Close::when_done) {
     try {
+      keeper_->resume_all();
       wait_before(queue_->tail());
     } catch (const Error& error) {
       failure = error;
@@ -280,10 +296,12 @@ void Core::close(Close how) {
     }
     shell_->open.reset();
   }
-  // Buffers outlive the runtime, their memory does not.
-  const std::lock_guard lock(memory_mutex_);
-  for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
-  buffers_.clear();
+  {
+    // Buffers outlive the runtime, their memory does not.
+    const std::lock_guard lock(memory_mutex_);
+    for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
+    buffers_.clear();
+  }
   if (failure) throw *failure;
 }
 

@@ -52,7 +52,7 @@ struct Shell {
 
 // Memory that a Buffer names. Freed when the last task that names it has run.
 struct BufferState : BufferUse {
-  std::unique_ptr<backend::Allocation> allocation;
+  std::shared_ptr<backend::Allocation> allocation;  // guarded by the core; null once the runtime is closed
   std::size_t bytes = 0;
   Memory memory = Memory::device;
 
@@ -88,6 +88,8 @@ class Core {
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   void write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
+  // The buffer's address on the host. Throws errc::closed, and errc::unsupported when it has none.
+  void* host_address(const detail::BufferState& buffer);
   // Takes a buffer's memory over, which goes when the last task that names it has run.
   void release(detail::BufferState& buffer);
 
@@ -100,8 +102,9 @@ class Core {
 
  private:
   void check_open() const;
-  // Waits for the tasks in flight that name the buffer.
-  void wait_for_users(const detail::BufferState& buffer);
+  std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
+  // The buffer's memory, once no task in flight names it. Throws errc::closed when the runtime is closed meanwhile.
+  std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
   void collect();
   std::string describe(const std::vector<Keeper::Holder>& holders) const;
 
@@ -124,7 +127,7 @@ class Core {
   std::mutex memory_mutex_;
   struct Retired {
     std::uint64_t until;
-    std::unique_ptr<backend::Allocation> allocation;
+    std::shared_ptr<backend::Allocation> allocation;
   };
   std::vector<Retired> retired_;
   std::set<detail::BufferState*> buffers_;

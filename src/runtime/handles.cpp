@@ -42,12 +42,7 @@ void BufferBase::write_bytes(std::size_t offset, const void* from, std::size_t b
 
 void BufferBase::read_bytes(std::size_t offset, void* to, std::size_t bytes) const { core_of(state_)->read(*state_, offset, to, bytes); }
 
-void* BufferBase::host_bytes() const {
-  const auto core = core_of(state_);
-  void* const host = state_->allocation->host();
-  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");
-  return host;
-}
+void* BufferBase::host_bytes() const { return core_of(state_)->host_address(*state_); }
 
 void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) {
   throw Error(errc::invalid_argument, "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +
@@ -103,7 +98,10 @@ namespace {
 // What became of a task whose runtime is gone: nothing is returned for success.
 std::optional<detail::Shell::Ended> ended(const detail::Shell& shell, std::uint64_t position) {
   const std::lock_guard lock(shell.mutex);
-  if (shell.failure) return detail::Shell::Ended{dwell::status::lost, shell.failure->message(), shell.failure->kind()};
+  if (shell.failure) {
+    const int status = shell.failure->kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
+    return detail::Shell::Ended{status, shell.failure->message(), shell.failure->kind()};
+  }
   const auto at = shell.ended.find(position);
   if (at == shell.ended.end()) return std::nullopt;
   return at->second;
@@ -124,7 +122,11 @@ void Ticket::wait() const {
 bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
   if (shell_ == nullptr) return true;
   if (const auto core = shell_->core()) {
-    if (!core->wait(position_, std::chrono::steady_clock::now() + timeout)) return false;
+    // The longest times lie beyond the end of the clock.
+    const auto start = std::chrono::steady_clock::now();
+    std::optional<std::chrono::steady_clock::time_point> deadline;
+    if (timeout < std::chrono::steady_clock::time_point::max() - start) deadline = start + timeout;
+    if (!core->wait(position_, deadline)) return false;
     if (const auto error = core->error_of(position_)) throw *error;
     return true;
   }

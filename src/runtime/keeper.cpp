@@ -98,6 +98,7 @@ void Keeper::hold() {
   if (running_) {
     const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
     lock.unlock();
+    device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->end, epoch);
     queue_.try_close_lease(epoch);
     // Parking takes microseconds unless a task runs long; then the keeper's thread sees the end.
     const auto until = Clock::now() + std::chrono::milliseconds(1);
@@ -118,6 +119,12 @@ void Keeper::resume() {
   const std::lock_guard lock(mutex_);
   if (holds_ == 0) throw Error(errc::invalid_argument, "resume without park");
   if (--holds_ == 0) start_if_needed(false);
+}
+
+void Keeper::resume_all() {
+  const std::lock_guard lock(mutex_);
+  holds_ = 0;
+  start_if_needed(false);
 }
 
 void Keeper::install(std::unique_ptr<backend::Program> program) {

@@ -29,7 +29,7 @@ class Keeper {
  public:
   struct Settings {
     device::Lease lease;                // all but workers, crew, epoch and times
-    const device::LeaseReport* report = nullptr;  // lease.report and lease.blame as the host sees them
+    device::LeaseReport* report = nullptr;  // lease.report and lease.blame as the host sees them
     const device::Blame* blame = nullptr;
     std::chrono::nanoseconds lease_time;
     std::chrono::nanoseconds idle_time;
@@ -61,6 +61,8 @@ class Keeper {
   // Takes the loop off the device until resume. Counts. Returns when the device is rid of it.
   void hold();
   void resume();
+  // As many resumes as there were holds.
+  void resume_all();
 
   // While held: takes the program that later leases run. The one before is destroyed.
   void install(std::unique_ptr<backend::Program> program);

@@ -28,8 +28,8 @@ constexpr std::uint32_t slots_for(std::uint32_t words) {
 
 }  // namespace
 
-SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first)
-    : ring_(ring), completions_(completions), shift_(shift), first_(first), tail_(first), last_head_(first), reaped_(first) {}
+SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
+    : ring_(ring), completions_(completions), shift_(shift), first_(first), name_of_(std::move(name_of)), tail_(first), last_head_(first), reaped_(first) {}
 
 Completion SubmissionQueue::completion(std::uint64_t position) const {
   const auto word =
@@ -57,7 +57,7 @@ Failure SubmissionQueue::result(std::uint64_t position) {
   const std::lock_guard guard(lock_);
   if (reaped() <= position) {
     const Completion entry = completion(position);
-    return Failure{entry.status, entry_at(position)};
+    return Failure{entry.status, name_of_(entry_at(position))};
   }
   const auto at = failures_.find(position);
   return at == failures_.end() ? Failure{} : at->second;
@@ -107,7 +107,8 @@ void SubmissionQueue::reap_locked() {
     const Completion entry = completion(at);
     if (entry.lap != lap(at)) break;
     if (entry.status != 0) {
-      failures_.emplace(at, Failure{entry.status, entry_at(at)});
+      // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
+      failures_.emplace(at, Failure{entry.status, name_of_(entry_at(at))});
       if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
     }
   }

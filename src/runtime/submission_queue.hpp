@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <dwell/task.hpp>
@@ -18,7 +20,7 @@ namespace dwell::runtime {
 // Where a task stands that ended with anything but success.
 struct Failure {
   std::int32_t status = 0;
-  std::uint32_t entry = 0;  // what it ran
+  std::string ran;  // operator and version
 };
 
 // Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
@@ -28,7 +30,9 @@ struct Failure {
 // a window's end, close requests) have their completion entry stored here, by the host.
 class SubmissionQueue {
  public:
-  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first);
+  // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
+  using NameOf = std::function<std::string(std::uint32_t)>;
+  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of);
 
   // Places the first tasks of `tasks`, as many as there is room for; they run the entry in `alias` as it is at the moment when they get
   // their place. `flags` are those of all tasks together. Returns how many, and the position of the last.
@@ -90,6 +94,7 @@ class SubmissionQueue {
   device::Completion* completions_;
   std::uint32_t shift_;
   std::uint64_t first_;
+  NameOf name_of_;
 
   SubmitLock lock_;
   std::atomic<std::uint64_t> tail_;

@@ -320,7 +320,7 @@ TEST_P(SwapTest, OperatorsOfOneSourceAreToldApart) {
   runtime.submit(one, cells, 0U);
   runtime.submit(two, cells, 1U);
   std::string other = text;
-  one.redefine(other.replace(other.find('3'), 1, "9"));
+  one.redefine(other.replace(other.find("{3") + 1, 1, "9"));
   runtime.submit(one, cells, 2U);
   EXPECT_THAT(read(cells), testing::ElementsAre(3U, 4U, 9U));
 }

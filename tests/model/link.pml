@@ -161,7 +161,8 @@ inline start() {
     :: i < t -> assert(finished[S(i)] || kind[S(t)] != drain && kind[S(i)] != drain); i++
     :: i == t -> break
     od;
-    i = 0; started[S(t)] = 1
+    i = 0; started[S(t)] = 1; size = SIZE(t);
+    drains = (kind[S(t)] == drain -> epoch[S(t)] : NONE)
   }
 }
 
@@ -169,7 +170,7 @@ inline start() {
 inline take(s) { ready[s] -> ready[s] = 0; t = reaped + (s + C - S(reaped)) % C }
 
 proctype Worker() {
-  byte t, i, next = NONE;
+  byte t, i, size, drains = NONE, next = NONE;    /* drains: of a drain, its header's count */
 end: do
   :: atomic {
        if
@@ -195,17 +196,20 @@ again: start()
 #ifdef BROKEN_COUNT
        completed++;
 #else
-       completed = completed + SIZE(t);
+       completed = completed + size;
 #endif
        if
-       :: kind[S(t)] != drain -> goto write_entry
+       :: drains == NONE -> goto write_entry
        :: else
        fi
      }
-     device_epoch = (epoch[S(t)] + 1) % EPOCHS;
+     device_epoch = (drains + 1) % EPOCHS;
 write_entry:
      atomic {
-       entry[S(t)] = 1; t = 0;
+#ifndef BROKEN_ENTRY_FIRST
+       entry[S(t)] = 1;
+#endif
+       t = 0; size = 0; drains = NONE;
        if
        :: next != NONE -> t = next; next = NONE; goto again
        :: else

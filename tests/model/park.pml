@@ -204,6 +204,7 @@ end: do
   od
 }
 
+#define TAKEABLE(t) (!executing[w] && UNFETCHED(t))
 inline take(t) {
   fetched[t] = 1; executing[w] = t + 1; worked = 1
 }
@@ -212,7 +213,7 @@ inline take(t) {
 #define OTHER    gate[(lease[w] + 1) & 1]
 #define ARRIVED  COUNT(GATE)
 
-/* the closer has waited long */
+/* a wait at the gate has become long */
 inline reopen() {
   seen = GATE;
   atomic {
@@ -221,14 +222,14 @@ inline reopen() {
     :: true -> GATE = REOPENED(seen); worked = 0; goto open
 #else
     :: GATE == seen && COUNT(seen) < W && NUMBER(seen) == mine -> GATE = REOPENED(seen); worked = 0; goto open
-    :: else -> seen = 0                          /* somebody arrived meanwhile: look again */
+    :: else -> seen = 0                          /* somebody came or went meanwhile: look again */
 #endif
     fi
   }
 }
 
 proctype Worker(byte w) {
-  byte seen, mine; bit closer;
+  byte seen, mine; bit serve;
 end:
   atomic {
 #ifdef BROKEN_OVERLAP
@@ -246,19 +247,19 @@ end:
 #endif
 open:
   atomic {                                       /* look at the gate and at the ring */
-    closer = 0; seen = 0; mine = 0;
+    serve = 0; seen = 0; mine = 0;
     assert(left != lease[w] && ONLY_IN(lease[w]));
     if
     :: IS_CLOSING(GATE) -> mine = NUMBER(GATE); goto closing
-    :: !IS_CLOSING(GATE) && !executing[w] && slot[0] && !fetched[0] -> take(0); goto open
+    :: !IS_CLOSING(GATE) && TAKEABLE(0) -> take(0); goto open
 #if TASKS == 2
-    :: !IS_CLOSING(GATE) && !executing[w] && slot[1] && !fetched[1] -> take(1); goto open
+    :: !IS_CLOSING(GATE) && TAKEABLE(1) -> take(1); goto open
 #endif
     :: !IS_CLOSING(GATE) && !executing[w] && !VISIBLE           /* idle */
     :: !IS_CLOSING(GATE) && worked                              /* over */
     fi
   }
-  atomic { closer = !IS_CLOSING(GATE); mine = NUMBER(GATE); GATE = GATE | CLOSING }
+  atomic { mine = NUMBER(GATE); GATE = GATE | CLOSING }
 closing:
   if
   :: atomic {                                                   /* arrive */
@@ -268,49 +269,53 @@ closing:
        if
        :: ARRIVED == W -> goto last
        :: ARRIVED < W && IS_CLOSING(GATE) -> goto wait
-       :: ARRIVED < W && !IS_CLOSING(GATE)                      /* just reopened: take it back */
+       :: ARRIVED < W && !IS_CLOSING(GATE) -> goto take_back    /* just reopened */
        fi
      }
   :: executing[w] && NUMBER(GATE) != mine -> goto open
 #ifndef BROKEN_NO_REOPEN
-  :: executing[w] && closer -> reopen(); goto closing
+  :: executing[w] && NUMBER(GATE) == mine -> reopen(); goto closing
 #endif
   fi;
+wait:
+  if
+  :: ARRIVED == W -> goto leave
+  :: NUMBER(GATE) != mine -> goto open
+#ifndef BROKEN_NO_REOPEN
+  :: BUSY && ARRIVED < W -> reopen(); goto wait
+#endif
+  :: ARRIVED < W && VISIBLE -> serve = 1                        /* my place in the ready queue filled */
+  fi;
+take_back:
 #ifdef BROKEN_STALE
   goto open;
 #endif
-  do
-  :: atomic {
-       seen = GATE;
-       if
-       :: COUNT(seen) == W -> goto leave
+  atomic {
+    seen = GATE;
+    if
+    :: COUNT(seen) == W -> goto leave
 #ifndef BROKEN_TAKE_BACK
-       :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open  /* wiped out */
-       :: COUNT(seen) < W && NUMBER(seen) == mine
+    :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open     /* wiped out */
+    :: COUNT(seen) < W && NUMBER(seen) == mine
 #else
-       :: COUNT(seen) < W
+    :: COUNT(seen) < W
 #endif
-       fi
-     }
-     atomic {
-       if
-       :: GATE == seen -> GATE = seen - 1; goto open
-       :: else
-       fi
-     }
-  od;
-wait:
-  if
-  :: ARRIVED == W && NUMBER(GATE) == mine -> goto leave
-  :: NUMBER(GATE) != mine -> goto open
-#ifndef BROKEN_NO_REOPEN
-  :: closer && BUSY && ARRIVED < W -> reopen(); goto wait
+    fi
+  }
+  atomic {
+    if
+    :: GATE != seen -> goto take_back
+    :: GATE == seen && (!serve || !VISIBLE) -> GATE = seen - 1; goto open
+    :: GATE == seen && serve && TAKEABLE(0) -> GATE = seen - 1; take(0); goto open
+#if TASKS == 2
+    :: GATE == seen && serve && TAKEABLE(1) -> GATE = seen - 1; take(1); goto open
 #endif
-  fi;
+    fi
+  }
 last:
   atomic { assert(!BUSY && left != lease[w]); left = lease[w] }
 leave:
-  atomic { assert(!executing[w]); inside[w] = 0; closer = 0; seen = 0; mine = 0; goto end }
+  atomic { assert(!executing[w]); inside[w] = 0; serve = 0; seen = 0; mine = 0; goto end }
 }
 
 init {

@@ -16,6 +16,8 @@ struct Context {
   u32 scratch_used;          // bytes handed out by Group::shared in this task
   u32 epoch;                 // the lease that runs this worker
   const u32* lease_over;     // equals `epoch` once this lease should end
+  u32 started;               // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
+  u32 lease_ticks;           // workers may be inside operators and nobody left to look at the clock
   u8* scratch;               // 16-byte aligned
   u32 exchange[4 * 32];      // Group::reduce and Group::broadcast: one 16-byte value a warp
 };
@@ -142,7 +144,12 @@ class Group {
   // True once the lease has ended and the runtime would like the worker back: a long operator should save its progress and return.
   // It may differ between threads; agree on it with reduce where that matters.
   DWELL_DEVICE bool should_yield() const {
-    return device::load<device::Order::relaxed, device::Scope::device>(context_->lease_over) == context_->epoch;
+    if (device::load<device::Order::relaxed, device::Scope::device>(context_->lease_over) == context_->epoch) return true;
+#if DWELL_ON_CUDA
+    return false;
+#else
+    return device::now_ticks() - context_->started > context_->lease_ticks;
+#endif
   }
 
  private:

@@ -20,10 +20,13 @@ namespace dwell::backend {
 
 namespace {
 
+// Set when a worker never returns: what it may still use is then leaked rather than freed.
+using Abandoned = std::atomic<bool>;
+
 // Host memory that is device memory too.
 class CpuAllocation final : public Allocation {
  public:
-  explicit CpuAllocation(std::size_t bytes) {
+  CpuAllocation(std::size_t bytes, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
     host_ = std::aligned_alloc(256, rounded);
     if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes");
@@ -31,17 +34,34 @@ class CpuAllocation final : public Allocation {
     device_ = reinterpret_cast<std::uint64_t>(host_);
     bytes_ = bytes;
   }
-  ~CpuAllocation() override { std::free(host_); }
+  ~CpuAllocation() override {
+    if (!abandoned_->load()) std::free(host_);
+  }
   CpuAllocation(const CpuAllocation&) = delete;
   CpuAllocation& operator=(const CpuAllocation&) = delete;
+
+ private:
+  std::shared_ptr<const Abandoned> abandoned_;
 };
 
 class CpuProgram final : public Program {
  public:
+  explicit CpuProgram(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
+  ~CpuProgram() override {
+    if (!abandoned_->load()) return;
+    static_cast<void>(new auto(std::move(operators)));
+    static_cast<void>(new auto(std::move(entries)));
+  }
+  CpuProgram(const CpuProgram&) = delete;
+  CpuProgram& operator=(const CpuProgram&) = delete;
+
   std::uint32_t max_workers(std::uint32_t) const override { return device::gate::kMaxWorkers; }
 
   std::vector<std::shared_ptr<LoadedOperator>> operators;
   std::vector<const void*> entries;
+
+ private:
+  std::shared_ptr<const Abandoned> abandoned_;
 };
 
 // The threads of the workers. Between leases they sleep.
@@ -121,7 +141,7 @@ class CpuBackend final : public Backend {
  public:
   ~CpuBackend() override {
     // A worker that never returns holds its thread for good; joining it would hang the program.
-    if (abandoned_) static_cast<void>(crew_.release());
+    if (abandoned_->load()) static_cast<void>(crew_.release());
   }
 
   DeviceInfo info() const override {
@@ -129,8 +149,8 @@ class CpuBackend final : public Backend {
     return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000};
   }
 
-  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes); }
-  std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes); }
+  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
+  std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
     if (bytes != 0) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
@@ -139,7 +159,7 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Program> load(std::span<const std::byte> image) override {
-    auto program = std::make_unique<CpuProgram>();
+    auto program = std::make_unique<CpuProgram>(abandoned_);
     std::map<std::string, std::shared_ptr<LoadedOperator>> kept;
     for (const image::BundleEntry& entry : image::unpack(image)) {
       if (entry.symbol.empty()) {
@@ -170,12 +190,12 @@ class CpuBackend final : public Backend {
 
   void finish() override { crew_->wait(); }
   std::string fault() override { return {}; }
-  void abandon() override { abandoned_ = true; }
+  void abandon() override { abandoned_->store(true); }
 
  private:
   std::map<std::string, std::weak_ptr<LoadedOperator>> loaded_;
   std::unique_ptr<Crew> crew_ = std::make_unique<Crew>();
-  bool abandoned_ = false;
+  std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>(false);
 };
 
 }  // namespace
