@@ -9,7 +9,7 @@ namespace dwell::bench {
 struct Options {
   std::vector<std::string> names;  // which; empty: all
   std::string device = "auto";
-  std::string json;                // a file to write the results to; empty: none
+  std::string json;  // a file to write the results to; empty: none
 };
 
 // What there is, in the order in which it runs.

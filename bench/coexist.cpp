@@ -65,7 +65,8 @@ class Load {
 
 // Makes every call `times` times from a thread of its own. One that does not come back, even when `give_way` has ended the load, ends the
 // process: nothing else would get its thread back.
-std::vector<Outcome> make_calls(CudaPeer& peer, const std::vector<CudaCall>& calls, std::size_t times, const std::function<void()>& give_way) {
+std::vector<Outcome> make_calls(CudaPeer& peer, const std::vector<CudaCall>& calls, std::size_t times,
+                                const std::function<void()>& give_way) {
   std::vector<Outcome> outcomes(calls.size());
   std::atomic<std::size_t> at{0};      // which call
   std::atomic<std::int64_t> since{0};  // when it was begun; 0 between calls
@@ -165,8 +166,8 @@ void coexist(const Context& context, Report& report) {
   }
   report.check_none("wrong sums of the load", adds.wrong());
   report.note("* waits for all kernels on the device to end: beside a kernel without lease it never returns");
-  report.note("the load did " + text_of(quiet / 1e6, "million tasks a second") + " without, and " +
-              text_of(disturbed / 1e6, "million") + " beside the calls");
+  report.note("the load did " + text_of(quiet / 1e6, "million tasks a second") + " without, and " + text_of(disturbed / 1e6, "million") +
+              " beside the calls");
 }
 
 }  // namespace dwell::bench

@@ -18,8 +18,8 @@ const CudaDriver& CudaDriver::get() {
 CudaDriver::CudaDriver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
-#define DWELL_BENCH_CUDA_LOOK_UP(name)                                                                                      \
-  this->name = reinterpret_cast<decltype(::name)*>(dlsym(library, DWELL_BENCH_STRINGIZE(name)));                            \
+#define DWELL_BENCH_CUDA_LOOK_UP(name)                                                           \
+  this->name = reinterpret_cast<decltype(::name)*>(dlsym(library, DWELL_BENCH_STRINGIZE(name))); \
   if (this->name == nullptr) throw std::runtime_error("libcuda.so.1 has no function " DWELL_BENCH_STRINGIZE(name));
   DWELL_BENCH_CUDA_FUNCTIONS(DWELL_BENCH_CUDA_LOOK_UP)
 #undef DWELL_BENCH_CUDA_LOOK_UP

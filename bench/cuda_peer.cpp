@@ -71,7 +71,8 @@ class Kernels {
  public:
   Kernels(const CudaDriver& driver, std::span<const std::byte> cubin) : driver_(driver) {
     CU(cuModuleLoadData, &module_, cubin.data());
-    for (const auto& [function, name] : {std::pair{&empty, kKernelEmpty}, {&add, kKernelAdd}, {&set, kKernelSet}, {&ping_pong, kKernelPingPong}}) {
+    for (const auto& [function, name] :
+         {std::pair{&empty, kKernelEmpty}, {&add, kKernelAdd}, {&set, kKernelSet}, {&ping_pong, kKernelPingPong}}) {
       CU(cuModuleGetFunction, function, module_, name);
       CU(cuFuncLoad, *function);
     }
@@ -412,8 +413,7 @@ std::vector<CudaCall> Peer::calls() {
   list.push_back({"cuMemFreeHost", true, host_alloc, host_free, nothing});
   list.push_back({"cuMemHostRegister", false, nothing, pin, unpin});
   list.push_back({"cuMemHostUnregister", true, pin, unpin, nothing});
-  list.push_back({"cuModuleLoadData", true, nothing, load,
-                  [this, s, set, check_set, unload] {
+  list.push_back({"cuModuleLoadData", true, nothing, load, [this, s, set, check_set, unload] {
                     CU(cuModuleGetFunction, &s->function, s->module, kKernelSet);
                     set(s->function);
                     check_set();
@@ -444,13 +444,11 @@ std::vector<CudaCall> Peer::calls() {
                   }});
   list.push_back({"cuLibraryUnload", true, load_library, unload_library, nothing});
   list.push_back({"cuCtxSynchronize", true, nothing, [this] { CU(cuCtxSynchronize); }, nothing});
-  list.push_back({"cuCtxSetLimit(stack size)", true,
-                  [this, s] { CU(cuCtxGetLimit, &s->stack, CU_LIMIT_STACK_SIZE); },
+  list.push_back({"cuCtxSetLimit(stack size)", true, [this, s] { CU(cuCtxGetLimit, &s->stack, CU_LIMIT_STACK_SIZE); },
                   [this, s] { CU(cuCtxSetLimit, CU_LIMIT_STACK_SIZE, s->stack + 1024); },
                   [this, s] { CU(cuCtxSetLimit, CU_LIMIT_STACK_SIZE, s->stack); }});
   list.push_back({"launch of a loaded kernel + synchronise", false, nothing, [this, set] { set(kernels_->set); }, check_set});
-  list.push_back({"cuMemcpyHtoD, 1 MiB pageable", false, nothing, upload,
-                  [download, check_copied] {
+  list.push_back({"cuMemcpyHtoD, 1 MiB pageable", false, nothing, upload, [download, check_copied] {
                     download();
                     check_copied();
                   }});

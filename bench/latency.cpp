@@ -155,8 +155,8 @@ void add_cpu_peers(const Context& context, Report& report, std::size_t count) {
   }
   {
     FlagThread flag;
-    report.add({kEmptyTask, "bare flag between two threads", false, "ns",
-                spread_of(time_at_random(count, [&](std::size_t) { flag.round(); }))});
+    report.add(
+        {kEmptyTask, "bare flag between two threads", false, "ns", spread_of(time_at_random(count, [&](std::size_t) { flag.round(); }))});
   }
   report.check(text_of_count(ran.load()) + " tasks of peers ran, of " + text_of_count(expected), ran.load() == expected);
 }

@@ -56,9 +56,14 @@ Json describe_run(const Context& context) {
   getloadavg(&load, 1);
   utsname system{};
   uname(&system);
-  Json device = {{"device", context.info.device},   {"name", context.info.device_name},       {"compiler", context.info.compiler},
-                 {"workers", context.info.workers}, {"crew", context.info.crew},              {"registers", context.info.registers},
-                 {"stack_bytes", context.info.stack_bytes}, {"shared_bytes", context.info.shared_bytes}};
+  Json device = {{"device", context.info.device},
+                 {"name", context.info.device_name},
+                 {"compiler", context.info.compiler},
+                 {"workers", context.info.workers},
+                 {"crew", context.info.crew},
+                 {"registers", context.info.registers},
+                 {"stack_bytes", context.info.stack_bytes},
+                 {"shared_bytes", context.info.shared_bytes}};
   if (context.cuda) {
     std::string why;
     if (const auto peer = open_cuda_peer(context.ordinal, &why)) {

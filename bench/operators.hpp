@@ -74,8 +74,8 @@ std::size_t count_wrong(std::span<const float> sums, std::uint64_t from);
 // Tasks that add 1024 floats each, over three arrays in memory of the runtime that are used slice by slice, again and again.
 class Adds {
  public:
-  static constexpr std::size_t kFloats = 1024;                      // of one task
-  static constexpr double kBytes = 3.0 * kFloats * sizeof(float);   // that it moves
+  static constexpr std::size_t kFloats = 1024;                     // of one task
+  static constexpr double kBytes = 3.0 * kFloats * sizeof(float);  // that it moves
 
   // `floats` of each array: a power of two. The sums are poisoned.
   Adds(Runtime& runtime, Add add, std::size_t floats);

@@ -67,8 +67,7 @@ Finished run_process(const std::vector<std::string>& arguments, const std::vecto
       if (size == 0 || (size < 0 && errno != EINTR)) break;
     }
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     if (WIFEXITED(status)) finished.code = WEXITSTATUS(status);
   }
   close(ends[0]);

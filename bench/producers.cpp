@@ -81,9 +81,8 @@ void producers(const Context& context, Report& report) {
   };
   compare("adds, submit_many", true, [&](std::size_t from, std::size_t size) { adds.submit_many(from, size); });
   compare("adds, submit", true, [&](std::size_t from, std::size_t size) { adds.submit(from, size); });
-  compare("empty tasks, submit_many", false, [&](std::size_t, std::size_t size) {
-    runtime.submit_many(empty, size, [](std::size_t, auto&& put) { put(); });
-  });
+  compare("empty tasks, submit_many", false,
+          [&](std::size_t, std::size_t size) { runtime.submit_many(empty, size, [](std::size_t, auto&& put) { put(); }); });
   compare("empty tasks, submit", false, [&](std::size_t, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) runtime.submit(empty);
   });

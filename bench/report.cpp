@@ -131,11 +131,9 @@ nlohmann::ordered_json Report::json() const {
   if (!error_.empty()) out["error"] = error_;
   out["rows"] = Json::array();
   for (const Row& row : rows_) {
-    Json line = {{"what", row.what},           {"by", row.by},
-                 {"peer", !row.ours},          {"unit", row.unit},
-                 {"count", row.spread.count},  {"min", row.spread.least},
-                 {"p50", row.spread.p50},      {"p90", row.spread.p90},
-                 {"p99", row.spread.p99},      {"max", row.spread.most}};
+    Json line = {
+        {"what", row.what},        {"by", row.by},          {"peer", !row.ours},     {"unit", row.unit},      {"count", row.spread.count},
+        {"min", row.spread.least}, {"p50", row.spread.p50}, {"p90", row.spread.p90}, {"p99", row.spread.p99}, {"max", row.spread.most}};
     if (const std::optional<double> ratio = ratio_of(row)) line["ratio"] = *ratio;
     if (row.gigabytes_per_second) line["gigabytes_per_second"] = *row.gigabytes_per_second;
     out["rows"].push_back(std::move(line));

@@ -52,8 +52,7 @@ std::vector<double> start_child(const std::string& role, const std::string& devi
   if (child.code != 0) throw Error(errc::io_failed, "the child process '" + role + "' failed, exit status " + std::to_string(child.code));
   std::vector<double> steps;
   std::istringstream text(child.output);
-  for (std::int64_t time = 0; text >> time;)
-    steps.push_back(nanoseconds(Clock::duration(time) - start.time_since_epoch()));
+  for (std::int64_t time = 0; text >> time;) steps.push_back(nanoseconds(Clock::duration(time) - start.time_since_epoch()));
   return steps;
 }
 

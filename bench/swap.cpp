@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -14,7 +17,8 @@ namespace dwell::bench {
 
 namespace {
 
-// Each cell belongs to one task, which adds the stamp of its version: 0 is a task that was lost, any sum but one stamp a task that ran twice.
+// Each cell belongs to one task, which adds the stamp of its version: 0 is a task that was lost, any sum but one stamp a task that ran
+// twice.
 constexpr std::array<std::uint32_t, 2> kStamps{1, 16};
 
 std::string source_of(std::size_t version) {
@@ -182,6 +186,7 @@ class Load {
 
  private:
   static constexpr std::size_t kBatch = 64;
+  static constexpr std::chrono::seconds kPatience{20};
 
   template <class Body>
   void guard(Body body) {
@@ -204,7 +209,8 @@ class Load {
       round->demands.clear();
       for (std::size_t at = 0; at < zeros_.size(); at += kBatch) {
         const std::size_t least = returned_.load();
-        round->last = runtime_.submit_many(stamp_, kBatch, [&](std::size_t i, auto&& put) { put(round->cells, static_cast<unsigned>(at + i)); });
+        round->last =
+            runtime_.submit_many(stamp_, kBatch, [&](std::size_t i, auto&& put) { put(round->cells, static_cast<unsigned>(at + i)); });
         const std::size_t most = begun_.load();
         if (round->demands.empty() || round->demands.back().least != least || round->demands.back().most != most)
           round->demands.push_back({at, least, most});
@@ -217,13 +223,26 @@ class Load {
   void judge() {
     std::vector<unsigned> cells(zeros_.size());
     while (Round* const round = full_.take()) {
-      // Reading the buffer waits too, but asks the queue all the time, which would slow the producer down.
-      while (!round->last.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      wait_for(round->last);
       round->cells.read(cells);
       judge(cells, round->demands);
       round->cells.write(zeros_);
       tasks_ += cells.size();
       clean_.put(round);
+    }
+  }
+
+  // Reading the buffer waits too, but asks the queue all the time, which would slow the producer down.
+  static void wait_for(const Ticket& ticket) {
+    const Clock::time_point end = Clock::now() + kPatience;
+    while (!ticket.done()) {
+      if (Clock::now() > end) {
+        // The producer may wait for this task as well, and so would closing the runtime.
+        std::cerr << "dwell: error: swap: the task at position " << ticket.position() << " is not complete after " << kPatience.count()
+                  << " s: it is lost, or one before it\n";
+        _exit(1);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
 
@@ -261,7 +280,7 @@ class Load {
   std::atomic<std::size_t> returned_{0};
   std::mutex problem_mutex_;
   std::exception_ptr problem_;
-  std::size_t waits_ = 0;   // for a clean round: then the ring ran empty
+  std::size_t waits_ = 0;  // for a clean round: then the ring ran empty
   std::size_t tasks_ = 0;
   std::size_t lost_ = 0;
   std::size_t wrong_ = 0;
@@ -291,7 +310,8 @@ void swap(const Context& context, Report& report) {
   std::vector<Gap> calls;
   std::vector<double> told;
   std::vector<double> times;
-  Load load(runtime, stamp, context.cuda ? context.pick<std::size_t>(1U << 22U, 1U << 20U) : context.pick<std::size_t>(1U << 18U, 1U << 14U));
+  Load load(runtime, stamp,
+            context.cuda ? context.pick<std::size_t>(1U << 22U, 1U << 20U) : context.pick<std::size_t>(1U << 18U, 1U << 16U));
   Random random;
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (std::size_t i = 1; i <= swaps; ++i) {
@@ -324,9 +344,9 @@ void swap(const Context& context, Report& report) {
   report.add({"pause as the runtime tells it", "dwell", true, "ns", spread_of(told)});
   report.add({"redefine called to returned", "dwell", true, "ns", spread_of(times)});
   if (context.cuda) report.add(Goal{"pause as completions show it, p50", "ns", pause.p50, 1e6, 1.5e6});
-  report.check(text_of_count(load.tasks()) + " tasks beside " + std::to_string(swaps) + " swaps, " + std::to_string(stamp.versions()) +
-                   " versions",
-               load.tasks() > 0 && stamp.versions() == swaps + 5);
+  report.check(
+      text_of_count(load.tasks()) + " tasks beside " + std::to_string(swaps) + " swaps, " + std::to_string(stamp.versions()) + " versions",
+      load.tasks() > 0 && stamp.versions() == swaps + 5);
   report.check_none("tasks lost", load.lost());
   report.check_none("tasks that ran twice", load.twice());
   report.check_none("tasks that ran a version that their ticket did not demand", load.wrong());

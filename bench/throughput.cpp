@@ -54,7 +54,7 @@ Row row_of(const std::string& what, const std::string& by, bool ours, const Spre
 struct Reached {
   double empty = 0;
   double empty_many = 0;
-  std::vector<double> adds;       // by set
+  std::vector<double> adds;  // by set
   std::vector<double> adds_many;
 };
 
@@ -117,10 +117,12 @@ double add_cuda_peers(const Context& context, Report& report, const std::vector<
   const auto nodes = context.pick<std::size_t>(10'000, 1'000);
   for (const Set& set : sets) {
     const auto adds = peer->adds(set.floats);
-    report.add(row_of(set.what, "stream launches", false, time_repeats(context, launches, [&] {
-                        for (std::size_t i = 0; i < launches; ++i) adds->launch(i);
-                        adds->synchronise();
-                      }),
+    report.add(row_of(set.what, "stream launches", false,
+                      time_repeats(context, launches,
+                                   [&] {
+                                     for (std::size_t i = 0; i < launches; ++i) adds->launch(i);
+                                     adds->synchronise();
+                                   }),
                       true));
     report.check_none("wrong sums of stream launches", adds->wrong(std::min(launches, adds->slices()), 1));
     adds->poison();
@@ -131,9 +133,9 @@ double add_cuda_peers(const Context& context, Report& report, const std::vector<
     report.note("a graph of " + text_of_count(nodes) + " nodes took " + text_of(instantiation, "ns") + " a node to instantiate");
   }
   const double bandwidth = peer->copy_bandwidth(std::size_t{1} << 30U);
-  report.note("a copy within the device moves " + text_of(bandwidth, "GB/s") + ", read and written: " +
-              text_of(Adds::kBytes / bandwidth, "ns") + " for the " + text_of_count(static_cast<std::size_t>(Adds::kBytes)) +
-              " bytes of an add");
+  report.note("a copy within the device moves " + text_of(bandwidth, "GB/s") +
+              ", read and written: " + text_of(Adds::kBytes / bandwidth, "ns") + " for the " +
+              text_of_count(static_cast<std::size_t>(Adds::kBytes)) + " bytes of an add");
   return bandwidth;
 }
 
@@ -148,11 +150,13 @@ CpuPeers add_cpu_peers(const Context& context, Report& report, const std::vector
   const std::size_t fewer = count / 5;
   {
     CpuPool pool(context.info.workers);
-    report.add(row_of(kEmptyTasks, "thread pool, condition variables", false, time_repeats(context, fewer, [&] {
-                        for (std::size_t i = 0; i < fewer; ++i) pool.run([&] { ran.fetch_add(1, std::memory_order_relaxed); });
-                        pool.wait();
-                        expected += fewer;
-                      }),
+    report.add(row_of(kEmptyTasks, "thread pool, condition variables", false,
+                      time_repeats(context, fewer,
+                                   [&] {
+                                     for (std::size_t i = 0; i < fewer; ++i) pool.run([&] { ran.fetch_add(1, std::memory_order_relaxed); });
+                                     pool.wait();
+                                     expected += fewer;
+                                   }),
                       false));
   }
   report.check(text_of_count(ran.load()) + " tasks of the thread pool ran, of " + text_of_count(expected), ran.load() == expected);

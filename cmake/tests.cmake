@@ -50,6 +50,9 @@ dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
 dwell_test(gpu SOURCES ${gpu_sources} TIMEOUT 300 PROCESSORS 2)
 add_subdirectory(tests/headers)
+if(TARGET dwell_cli)
+  add_subdirectory(tests/tool)
+endif()
 
 # ---- Tests that are commands ---------------------------------------------------------------------------------------------------
 

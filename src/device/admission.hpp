@@ -31,6 +31,9 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
   }
   if ((header.flags & flag::skip) != 0) {
     if (lane() == 0) {
+      // Only now may the host use these slots again: had it done so before, this lap would never be seen.
+      store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)),
+                                           static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
       // A request for a lease that has ended by itself is void.
       if ((header.flags & flag::close) != 0 && header.back == (lease.epoch & 0x7FU)) gate::close(lease, true);
@@ -47,6 +50,8 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
   } else if (header.slots > 1) {
     hold(lease, task, position, header.slots);
   }
+  // What was acquired from the tasks before goes on to whoever runs this one.
+  if ((header.flags & (flag::drain | flag::link)) != 0) release_fence<Scope::device>();
   if ((header.flags & flag::wide) != 0) {
     share_out(lease, task, header, position);
     return Admission::taken;

@@ -105,7 +105,15 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
     release_fence<Scope::system>();
   else if ((header.flags & flag::memory) != 0)
     release_fence<Scope::device>();
-  const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
+  // The link word before the completion entry: with the entry the slot is given back, and the word may soon speak of its next lap.
+  bool follows = false;
+  const u32 lap = lap_of(position, lease.ring_shift);
+  if ((header.flags & flag::tracked) != 0) {
+    const u64 before = exchange<Order::acq_rel>(link::word(lease, position), link::done(lap));
+    *successor = link::successor(before);
+    follows = (before & link::kDone) == 0 && link::lap(before) == lap;
+  }
+  const u64 entry = static_cast<u64>(lap) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
 #if DWELL_ON_CUDA
   store<Order::relaxed, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
 #else
@@ -115,11 +123,7 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   add<Order::release>(&lease.control->completed.value, header.slots);
   if ((header.flags & flag::drain) != 0)
     store<Order::release, Scope::device>(&lease.control->crew.drains, (header.epoch + 1) & Header::kEpochMask);
-  if ((header.flags & flag::tracked) == 0) return false;
-  const u32 lap = lap_of(position, lease.ring_shift);
-  const u64 before = exchange<Order::acq_rel>(link::word(lease, position), link::done(lap));
-  *successor = link::successor(before);
-  return (before & link::kDone) == 0 && link::lap(before) == lap;
+  return follows;
 }
 
 }  // namespace dwell::device

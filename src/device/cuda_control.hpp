@@ -40,10 +40,13 @@ struct Hands {
     const u32 flags = word1 >> 4U;
     if ((flags & flag::memory) != 0) {
       // The acquire half: what was written before this task was submitted is seen by its loads, whatever this multiprocessor's L1 held.
-      if ((flags & flag::system) != 0)
-        release_fence<Scope::system>();
-      else
-        release_fence<Scope::device>();
+      if (lane() == 0) {
+        if ((flags & flag::system) != 0)
+          release_fence<Scope::system>();
+        else
+          release_fence<Scope::device>();
+      }
+      sync_lanes();
     }
     if (lane() < (word1 & 0xFU) * 4) {
       u32* const to = frame()->word + lane() * 3;
@@ -84,6 +87,7 @@ DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, u64 claim, OpenWi
     passage = static_cast<u32>(gate::pass(lease));
   }
   passage = broadcast(passage);
+  sync_lanes();  // what lane 0 has acquired, all lanes have
   if (passage == static_cast<u32>(gate::Passage::leave_last)) books::close(lease);
   return passage != static_cast<u32>(gate::Passage::stay);
 }
@@ -226,7 +230,7 @@ class ControlWarp {
         if (lane() == 9) from = &all->tail.value;
         if (lane() == 10) from = &all->completed.value;
         // The host's wish to end the lease usually comes through the ring; here it is found behind tasks that hold the ring up.
-        const bool ask = quiet || (round & 15U) == 0;
+        const bool ask = quiet || (busy_ && (round & 15U) == 0);
         if (lane() == 11 && ask) from = &lease_.report->end;
         const u32 seen = load<Order::relaxed, Scope::system>(from);
         if (ask && broadcast(seen, 11) == lease_.epoch) {

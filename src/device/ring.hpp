@@ -38,7 +38,7 @@ namespace flag {
 inline constexpr u32 link = 1;      // starts after the task `back` slots before is complete
 inline constexpr u32 drain = 2;     // starts after all tasks before are complete, and no later one starts before it is
 inline constexpr u32 wide = 4;      // `groups` groups share the task
-inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, whose completion entries the host has stored itself
+inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, complete as soon as they are fetched
 inline constexpr u32 close = 16;    // with skip: the host wants the lease to end now
 inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
 inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device

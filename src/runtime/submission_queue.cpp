@@ -145,7 +145,7 @@ std::optional<std::uint64_t> SubmissionQueue::reserve(std::uint32_t slots) {
 
 void SubmissionQueue::skip(std::uint64_t position, std::uint32_t slots, std::uint32_t flags, std::uint32_t back) {
   const Header header{0, 0, slots, flag::skip | flags, epoch_, back};
-  for (std::uint32_t slot = 0; slot < slots; ++slot) complete_here(position + slot, status::ok);
+  for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by whoever fetches it
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     for (std::uint32_t i = 0; i < 4; ++i)
       device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],

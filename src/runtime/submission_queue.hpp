@@ -26,8 +26,8 @@ struct Failure {
 // Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
 //
 // Invariants: positions [reaped, tail) are in flight and fewer than the capacity; completion entries are reaped in order, and the entry
-// at a position is overwritten only after it has been reaped. Positions that hold no task of their own (continuation slots, padding at
-// a window's end, close requests) have their completion entry stored here, by the host.
+// at a position is overwritten only after it has been reaped. Continuation slots, and those of padding and close requests behind the
+// first, have their completion entry stored here, by the host; they lie behind one that the device stores.
 class SubmissionQueue {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.

@@ -40,7 +40,9 @@
 #define STORES   1
 #endif
 #define EPOCHS   2
+#ifndef ATTEMPTS
 #define ATTEMPTS 3
+#endif
 
 #define CLOSING       4
 #define ATTEMPT       8
@@ -284,7 +286,9 @@ wait:
 #ifndef BROKEN_NO_REOPEN
   :: BUSY && ARRIVED < W -> reopen(); goto wait
 #endif
+#ifdef SERVES
   :: ARRIVED < W && VISIBLE -> serve = 1                        /* my place in the ready queue filled */
+#endif
   fi;
 take_back:
 #ifdef BROKEN_STALE
@@ -320,6 +324,7 @@ leave:
 
 init {
   atomic {
+    gate[0] = CLOSING + W;                           /* as lease 0 left it */
     run Submitter(0);
 #if TASKS == 2
     run Submitter(1);
