@@ -78,4 +78,5 @@ struct CudaDriver {
 }  // namespace dwell::bench
 
 // Calls a function of `driver` and throws unless it succeeds.
-#define DWELL_BENCH_CUDA(driver, function, ...) (driver).check((driver).function(__VA_ARGS__), #function)
+#define DWELL_BENCH_CUDA(driver, function, ...) \
+  (driver).check((driver).function(__VA_ARGS__), #function)  // NOLINT(bugprone-macro-parentheses): the name of a member

@@ -50,9 +50,6 @@ dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
 dwell_test(gpu SOURCES ${gpu_sources} TIMEOUT 300 PROCESSORS 2)
 add_subdirectory(tests/headers)
-if(TARGET dwell_cli)
-  add_subdirectory(tests/tool)
-endif()
 
 # ---- Tests that are commands ---------------------------------------------------------------------------------------------------
 
@@ -89,4 +86,7 @@ if(DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")
     cmake_path(GET model STEM name)
     dwell_command_test(model.${name} model "${PROJECT_SOURCE_DIR}/tests/model/run" "${model}")
   endforeach()
+endif()
+if(TARGET dwell_cli)
+  add_subdirectory(tests/tool)
 endif()

@@ -14,8 +14,8 @@ namespace dwell {
 
 // Where an operator's source comes from, for diagnostics: the file and the line of its first character.
 struct Source {
-  Source(const char* source) : text(source) {}                // NOLINT(google-explicit-constructor)
-  Source(std::string source) : text(std::move(source)) {}     // NOLINT(google-explicit-constructor)
+  Source(const char* source) : text(source) {}             // NOLINT(google-explicit-constructor)
+  Source(std::string source) : text(std::move(source)) {}  // NOLINT(google-explicit-constructor)
   Source(std::string source, std::string path, int first_line = 1) : text(std::move(source)), file(std::move(path)), line(first_line) {}
 
   std::string text;
@@ -78,9 +78,7 @@ class Operator<void(Parameters...)> : public detail::OperatorBase {
  public:
   Operator() = default;
   // Throws errc::signature_mismatch when the operator takes something else.
-  explicit Operator(const Operator<void>& other) : OperatorBase(other) {
-    detail::require_signature(*this, Signature::of<Parameters...>());
-  }
+  explicit Operator(const Operator<void>& other) : OperatorBase(other) { detail::require_signature(*this, Signature::of<Parameters...>()); }
 
   // Whether arguments of these types fit.
   template <class... Arguments>

@@ -21,17 +21,17 @@ namespace dwell {
 
 // What a runtime runs on, and what its image takes. A snapshot.
 struct RuntimeInfo {
-  std::string device;            // "cpu", "cuda:0"
-  std::string device_name;       // as the vendor names it
-  std::string compiler;          // name and version
-  std::uint32_t workers = 0;     // of the current image
-  std::uint32_t crew = 0;        // workers that fetch
-  std::uint32_t registers = 0;   // a thread of the image; 0 on the CPU, as all that follow
+  std::string device;           // "cpu", "cuda:0"
+  std::string device_name;      // as the vendor names it
+  std::string compiler;         // name and version
+  std::uint32_t workers = 0;    // of the current image
+  std::uint32_t crew = 0;       // workers that fetch
+  std::uint32_t registers = 0;  // a thread of the image; 0 on the CPU, as all that follow
   std::uint32_t stack_bytes = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint64_t submitted = 0;   // tasks since the start
-  std::uint64_t leases = 0;      // leases since the start
-  std::uint64_t images = 0;      // images handed over since the start
+  std::uint64_t submitted = 0;             // tasks since the start
+  std::uint64_t leases = 0;                // leases since the start
+  std::uint64_t images = 0;                // images handed over since the start
   std::chrono::nanoseconds last_pause{0};  // the last hand-over: old loop gone to new loop started
 };
 

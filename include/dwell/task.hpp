@@ -37,8 +37,8 @@ inline constexpr std::uint32_t kFirstSlotWords = 9;
 inline constexpr std::uint32_t kLink = 1;
 inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
-inline constexpr std::uint32_t kSystem = 32;  // some result may lie in host memory
-inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
+inline constexpr std::uint32_t kSystem = 32;       // some result may lie in host memory
+inline constexpr std::uint32_t kMemory = 128;      // some argument leads to memory
 inline constexpr std::uint32_t kLong = 1U << 16U;  // takes more than one slot; stays on the host
 // What keeps a task from the short way through the submission queue.
 inline constexpr std::uint32_t kNotPlain = kLink | kDrain | kLong;
@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kNotPlain = kLink | kDrain | kLong;
 // words, so that placing it is four 16-byte copies. Words 1 and 2 hold what the header says of one slot: groups and flags.
 struct Task {
   alignas(16) std::uint32_t slot[16];
-  std::uint32_t words = 0;    // of arguments
+  std::uint32_t words = 0;  // of arguments
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
   std::uint32_t rest[kMaxWords - kFirstSlotWords];  // argument words behind the first slot
@@ -74,7 +74,8 @@ inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || std::is_same_v<
 // What an argument of type T is to an operator.
 template <class T>
 struct Argument {
-  static_assert(std::is_trivially_copyable_v<T>, "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, or a plain value");
+  static_assert(std::is_trivially_copyable_v<T>,
+                "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, or a plain value");
   using type = T;
 };
 template <class T>

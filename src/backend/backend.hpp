@@ -37,9 +37,9 @@ class Program {
 };
 
 struct DeviceInfo {
-  std::string device;       // "cpu", "cuda:0"
-  std::string name;         // as the vendor names it
-  std::string target;       // what to compile for: "host", "sm_90"
+  std::string device;                 // "cpu", "cuda:0"
+  std::string name;                   // as the vendor names it
+  std::string target;                 // what to compile for: "host", "sm_90"
   std::uint32_t default_workers = 0;  // when Options::workers is 0
   std::uint64_t default_lease_ns = 0;
   std::uint64_t default_idle_ns = 0;

@@ -10,9 +10,9 @@
 namespace dwell::device {
 
 enum class Admission : u8 {
-  run,       // may start now
-  taken,     // nothing left to do for the fetcher
-  not_yet,   // must not be passed: look again later
+  run,      // may start now
+  taken,    // nothing left to do for the fetcher
+  not_yet,  // must not be passed: look again later
 };
 
 namespace admission {

@@ -34,16 +34,16 @@ inline constexpr u32 kMaxCrew = 32;
 inline constexpr u64 kClaimed = 1ULL << 32U;
 
 struct Control {
-  Counter head;           // ready queue: places claimed
-  Counter tail;           // ready queue: places filled
-  Counter window_turns;   // windows acquired in this lease
-  Counter completed;      // slots of completed tasks, counted from the first position on
-  Counter spare_shares;   // places of the ready queue that wide tasks may still take
-  Counter fetch_lock;     // the CPU's crew of one: who fetches
+  Counter head;          // ready queue: places claimed
+  Counter tail;          // ready queue: places filled
+  Counter window_turns;  // windows acquired in this lease
+  Counter completed;     // slots of completed tasks, counted from the first position on
+  Counter spare_shares;  // places of the ready queue that wide tasks may still take
+  Counter fetch_lock;    // the CPU's crew of one: who fetches
   CrewLine crew;
-  u32 window_base;        // number of the first window that no lease has touched
-  u32 open_count;         // entries of `open`, in ascending order
-  u32 fetch_position;     // the CPU's crew of one: next position to fetch, guarded by fetch_lock
+  u32 window_base;     // number of the first window that no lease has touched
+  u32 open_count;      // entries of `open`, in ascending order
+  u32 fetch_position;  // the CPU's crew of one: next position to fetch, guarded by fetch_lock
   u32 reserved;
   OpenWindow open[kMaxCrew];
   OpenWindow leaving[kMaxCrew];  // what each crew member had at the end of the lease
@@ -69,11 +69,11 @@ struct ArenaHeader {
   u32 max_workers;
   u64 bytes;
   u64 control;
-  u64 queue;       // Slot[1 << queue_shift]: the ready queue
-  u64 held;        // Slot[1 << ring_shift]: tasks that wait, and continuation slots, at their ring index
-  u64 links;       // u64[1 << ring_shift]: see completion.hpp
-  u64 wide;        // Wide[1 << ring_shift]
-  u64 claims;      // u64[max_workers]: place | kClaimed, or 0
+  u64 queue;   // Slot[1 << queue_shift]: the ready queue
+  u64 held;    // Slot[1 << ring_shift]: tasks that wait, and continuation slots, at their ring index
+  u64 links;   // u64[1 << ring_shift]: see completion.hpp
+  u64 wide;    // Wide[1 << ring_shift]
+  u64 claims;  // u64[max_workers]: place | kClaimed, or 0
 };
 
 DWELL_SHARED_CODE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
@@ -136,7 +136,7 @@ struct Lease {
   u32 crew;
   u32 epoch;
   u32 scratch_bytes;
-  u32 lease_ticks;          // see now_ticks()
+  u32 lease_ticks;  // see now_ticks()
   u32 idle_ticks;
 };
 

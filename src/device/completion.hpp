@@ -95,6 +95,18 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
   for (u32 i = 0; i < shares; ++i) ready_queue::push(lease, task);
 }
 
+// Stores the completion entry of `position`: its slot is the host's again.
+DWELL_DEVICE void give_back(const Lease& lease, u32 position, i32 status) {
+  const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
+  u64* const at = reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift));
+#if DWELL_ON_CUDA
+  // Ordered behind the task's effects by the caller's fence.
+  store<Order::relaxed, Scope::system>(at, entry);
+#else
+  store<Order::release, Scope::system>(at, entry);
+#endif
+}
+
 // Completes a task: called by one thread, after a barrier behind the last of the task's effects. Returns whether a linked task now runs
 // on this worker, and its position.
 DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* successor) {
@@ -113,12 +125,7 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
     *successor = link::successor(before);
     follows = (before & link::kDone) == 0 && link::lap(before) == lap;
   }
-  const u64 entry = static_cast<u64>(lap) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
-#if DWELL_ON_CUDA
-  store<Order::relaxed, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
-#else
-  store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)), entry);
-#endif
+  give_back(lease, position, status);
   // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
   add<Order::release>(&lease.control->completed.value, header.slots);
   if ((header.flags & flag::drain) != 0)

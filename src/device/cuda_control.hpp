@@ -13,11 +13,11 @@ namespace dwell::device {
 
 // Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
-inline constexpr u32 kQuit = ~0U;          // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 128;    // reads of host memory between looks at anything else
-inline constexpr u32 kDepth = 4;           // warp-wide loads in flight while busy, eight slots each
-inline constexpr u32 kBusyAt = 8;          // tasks in one read from which on a member counts as busy
-inline constexpr u32 kGrace = 4;           // ticks a taken task waits for the executing warps before another worker gets it
+inline constexpr u32 kQuit = ~0U;         // word 0 of the frame after which the executing warps leave
+inline constexpr u32 kQuietRounds = 128;  // reads of host memory between looks at anything else
+inline constexpr u32 kDepth = 4;          // warp-wide loads in flight while busy, eight slots each
+inline constexpr u32 kBusyAt = 8;         // tasks in one read from which on a member counts as busy
+inline constexpr u32 kGrace = 4;          // ticks a taken task waits for the executing warps before another worker gets it
 
 // What the control warp needs to hand tasks over. A value, so that the cold functions below keep the loops' state in registers.
 struct Hands {

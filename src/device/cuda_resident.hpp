@@ -4,7 +4,8 @@
 #include "device/cuda_control.hpp"
 
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
-extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads) dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
+extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
+    dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
   using namespace dwell;
   using namespace dwell::device;
   __shared__ Worker worker;

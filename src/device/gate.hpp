@@ -19,8 +19,8 @@ inline constexpr u32 kArrivedMask = 0xFFFFU;
 inline constexpr u32 kClosing = 1U << 16U;
 inline constexpr u32 kFirm = 1U << 17U;
 inline constexpr u32 kAttempt = 1U << 18U;
-inline constexpr u32 kPatience = 60;    // ticks a worker waits at the gate: longer than the crew's quiet rounds take
-inline constexpr u32 kPause = 200;      // ticks between attempts, doubled with each up to eight times
+inline constexpr u32 kPatience = 60;  // ticks a worker waits at the gate: longer than the crew's quiet rounds take
+inline constexpr u32 kPause = 200;    // ticks between attempts, doubled with each up to eight times
 inline constexpr u32 kMaxWorkers = 8192;
 
 DWELL_DEVICE u32* word(const Lease& lease) { return &lease.control->crew.gate[lease.epoch & 1U]; }
@@ -63,7 +63,9 @@ DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lea
     timer.since = now;
   }
   // Before the first attempt the lease has its time; after it, each attempt leaves a pause for work to go on.
-  const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks : timer.attempt == 0 ? 0 : kPause << (timer.attempt < 3 ? timer.attempt : 3);
+  const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks
+                      : timer.attempt == 0      ? 0
+                                                : kPause << (timer.attempt < 3 ? timer.attempt : 3);
   const bool over = now - timer.since > allowed || (all_done && now - timer.quiet_since > lease.idle_ticks);
   if (over && lane() == 0) close(lease, false);
   timer.over = over ? 1 : 0;

@@ -23,10 +23,10 @@ struct alignas(8) Completion {
 };
 static_assert(sizeof(Completion) == 8);
 
-inline constexpr u32 kWindow = 64;          // slots that one member of the fetch crew owns at a time; a task never crosses its end
-inline constexpr u32 kMaxSlots = 8;         // slots that one task may take
-inline constexpr u32 kHeaderWords = 3;      // words of the first slot before the arguments
-inline constexpr u32 kSlotWords = 12;       // payload words of a slot
+inline constexpr u32 kWindow = 64;      // slots that one member of the fetch crew owns at a time; a task never crosses its end
+inline constexpr u32 kMaxSlots = 8;     // slots that one task may take
+inline constexpr u32 kHeaderWords = 3;  // words of the first slot before the arguments
+inline constexpr u32 kSlotWords = 12;   // payload words of a slot
 inline constexpr u32 kMaxArgumentWords = kMaxSlots * kSlotWords - kHeaderWords;
 inline constexpr u32 kMinRingShift = 7;
 
@@ -64,7 +64,8 @@ struct Header {
   static DWELL_SHARED_CODE Header from(u32 word0, u32 word1) {
     return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kEpochMask, word1 >> 25U};
   }
-  // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the worker.
+  // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the
+  // worker.
   static DWELL_SHARED_CODE bool simple(u32 word1, u32 epoch) {
     constexpr u32 ignored = ((flag::system | flag::tracked | flag::memory) << 4U) | (0x7FU << 25U);
     return (word1 & ~ignored) == (1U | (epoch << 13U));

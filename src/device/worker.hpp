@@ -8,12 +8,12 @@ namespace dwell::device {
 
 // A worker's own memory, shared by all its threads.
 struct Worker {
-  Frame frame[2];      // the task that runs, and the one handed over meanwhile
-  Context context;     // what operators see of the worker
-  u32 group;           // the group of a wide task that runs now
-  u32 follows;         // 1: `successor` runs next
-  u32 successor;       // position of a linked task
-  u32 idle;            // 1: the next task may be handed over
+  Frame frame[2];   // the task that runs, and the one handed over meanwhile
+  Context context;  // what operators see of the worker
+  u32 group;        // the group of a wide task that runs now
+  u32 follows;      // 1: `successor` runs next
+  u32 successor;    // position of a linked task
+  u32 idle;         // 1: the next task may be handed over
 };
 
 // Clears what the last task left in the context. Called by one thread.
@@ -24,7 +24,8 @@ DWELL_DEVICE void reset(Context* context) {
 
 // Notes in host memory which task this worker is about to run.
 DWELL_DEVICE void blame(const Lease& lease, u32 worker, u32 position, u32 entry) {
-  store<Order::relaxed, Scope::system>(&lease.blame[worker].word, static_cast<u64>(position) | (static_cast<u64>(entry) << 32U) | Blame::kValid);
+  store<Order::relaxed, Scope::system>(&lease.blame[worker].word,
+                                       static_cast<u64>(position) | (static_cast<u64>(entry) << 32U) | Blame::kValid);
 }
 
 // Runs groups of a wide task until none is left. True when this was the last share; `context.status` then holds the task's first

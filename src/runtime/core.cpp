@@ -45,8 +45,8 @@ class Patience {
 
 void validate(const Options& options) {
   if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
-    throw Error(errc::invalid_argument, "Options::ring_slots is " + std::to_string(options.ring_slots) +
-                                            ": it must be a power of two from 128 to 16777216");
+    throw Error(errc::invalid_argument,
+                "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216");
   if (options.workers > device::gate::kMaxWorkers)
     throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
   if (options.first_position % device::kWindow != 0)
@@ -54,7 +54,8 @@ void validate(const Options& options) {
   if (options.lease.count() < 0 || options.idle.count() < 0 || options.task_timeout.count() < 0)
     throw Error(errc::invalid_argument, "Options::lease, idle and task_timeout must not be negative");
   if (options.scratch_bytes > (1U << 24U))
-    throw Error(errc::invalid_argument, "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible");
+    throw Error(errc::invalid_argument,
+                "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible");
 }
 
 }  // namespace
@@ -84,9 +85,9 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
-  queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
-                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position,
-                                             [this](std::uint32_t entry) { return registry_->name_of(entry); });
+  queue_ =
+      std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()), static_cast<device::Completion*>(completions_->host()),
+                                        shift, options_.first_position, [this](std::uint32_t entry) { return registry_->name_of(entry); });
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
@@ -109,6 +110,10 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.blame = static_cast<const device::Blame*>(blame_->host());
   settings.lease_time = options_.lease.count() != 0 ? options_.lease : std::chrono::nanoseconds(device_.default_lease_ns);
   settings.idle_time = options_.idle.count() != 0 ? options_.idle : std::chrono::nanoseconds(device_.default_idle_ns);
+  // Longer than the clocks of all backends count means for ever.
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::minutes(30);
+  settings.lease_time = std::min(settings.lease_time, kLongest);
+  settings.idle_time = std::min(settings.idle_time, kLongest);
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this](const auto& holders) { return describe(holders); });
@@ -122,8 +127,8 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders) const {
   if (holders.empty()) return "";
   std::string text = holders.size() == 1 ? "; it was running" : "; one of the tasks that were running is to blame:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
-    text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) + ", on worker " +
-            std::to_string(holders[i].worker);
+    text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
+            ", on worker " + std::to_string(holders[i].worker);
   }
   if (holders.size() > kMost) text += ", and " + std::to_string(holders.size() - kMost) + " more";
   return text;
@@ -141,11 +146,11 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks
   keeper_->submitted();
   Patience patience;
   while (placed < count) [[unlikely]] {
-    // The loop may have gone while the ring is full, or the runtime may have been closed.
-    if (patience.wait()) check_open();
-    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
-    keeper_->submitted();
-  }
+      // The loop may have gone while the ring is full, or the runtime may have been closed.
+      if (patience.wait()) check_open();
+      placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
+      keeper_->submitted();
+    }
   return last;
 }
 
@@ -287,20 +292,24 @@ void Core::close(Close how) {
   if (!failure) queue_->complete_all(status::cancelled);
   registry_->close();
   {
+    // Buffers outlive the runtime, their memory does not. Before the core goes: without it they would not be taken off the list.
+    const std::lock_guard lock(memory_mutex_);
+    for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
+    buffers_.clear();
+  }
+  {
     const std::lock_guard lock(shell_->mutex);
     shell_->closed = true;
-    shell_->failure = failure;
     for (const std::uint64_t position : queue_->failed_positions()) {
       if (const std::optional<Error> error = error_of(position))
         shell_->ended.emplace(position, detail::Shell::Ended{queue_->result(position).status, error->message(), error->kind()});
     }
+    if (failure) {
+      const int lost = failure->kind() == errc::task_timeout ? status::timed_out : status::lost;
+      for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position)
+        if (!queue_->done(position)) shell_->ended.emplace(position, detail::Shell::Ended{lost, failure->message(), failure->kind()});
+    }
     shell_->open.reset();
-  }
-  {
-    // Buffers outlive the runtime, their memory does not.
-    const std::lock_guard lock(memory_mutex_);
-    for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
-    buffers_.clear();
   }
   if (failure) throw *failure;
 }

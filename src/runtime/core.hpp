@@ -46,7 +46,6 @@ struct Shell {
     errc code;
   };
   std::map<std::uint64_t, Ended> ended;
-  std::optional<Error> failure;  // the device was lost, or a task hung
   bool closed = false;
 };
 

@@ -37,7 +37,8 @@ Device open_cuda_device([[maybe_unused]] const Options& options, [[maybe_unused]
   static_cast<void>(compiler->identity());  // opens NVRTC and nvJitLink, or says what is missing
   return {std::move(backend), std::make_unique<jit::CachingCompiler>(std::move(compiler), settings.cache)};
 #else
-  throw Error(errc::device_unavailable, "this dwell was built without CUDA's headers and has no CUDA backend: run script/bootstrap and build again");
+  throw Error(errc::device_unavailable,
+              "this dwell was built without CUDA's headers and has no CUDA backend: run script/bootstrap and build again");
 #endif
 }
 

@@ -22,7 +22,8 @@ BufferState::~BufferState() {
   if (core) core->release(*this);
 }
 
-BufferBase::BufferBase(std::shared_ptr<BufferState> state) : state_(std::move(state)), use_(state_.get()), address_(state_->allocation->device()) {}
+BufferBase::BufferBase(std::shared_ptr<BufferState> state)
+    : state_(std::move(state)), use_(state_.get()), address_(state_->allocation->device()) {}
 
 std::size_t BufferBase::bytes() const noexcept { return state_ ? state_->bytes : 0; }
 Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Memory::device; }
@@ -50,7 +51,8 @@ void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) 
 }
 
 void throw_too_many_words() {
-  throw Error(errc::invalid_argument, "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
+  throw Error(errc::invalid_argument,
+              "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
 }
 
 void throw_foreign_buffer(bool empty) {
@@ -64,7 +66,8 @@ void throw_bad_groups(std::uint32_t count) {
 
 void require_signature(const OperatorBase& base, const Signature& signature) {
   if (base.signature() == signature) return;
-  throw Error(errc::signature_mismatch, "operator '" + base.name() + "' takes " + base.signature().text() + ", its handle says " + signature.text());
+  throw Error(errc::signature_mismatch,
+              "operator '" + base.name() + "' takes " + base.signature().text() + ", its handle says " + signature.text());
 }
 
 namespace {
@@ -98,10 +101,6 @@ namespace {
 // What became of a task whose runtime is gone: nothing is returned for success.
 std::optional<detail::Shell::Ended> ended(const detail::Shell& shell, std::uint64_t position) {
   const std::lock_guard lock(shell.mutex);
-  if (shell.failure) {
-    const int status = shell.failure->kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
-    return detail::Shell::Ended{status, shell.failure->message(), shell.failure->kind()};
-  }
   const auto at = shell.ended.find(position);
   if (at == shell.ended.end()) return std::nullopt;
   return at->second;

@@ -63,13 +63,14 @@ void Keeper::start_if_needed(bool work_known) {
   const std::uint32_t most = program_->max_workers(lease.scratch_bytes);
   lease.workers = std::min(settings_.workers, most);
   if (lease.workers == 0) {
-    fail(errc::device_lost, "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
+    fail(errc::device_lost,
+         "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
     return;
   }
   lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, device::kMaxCrew);
   lease.epoch = epoch_.load(std::memory_order_relaxed) + 1;
   lease.lease_ticks = ticks(settings_.lease_time);
-  lease.idle_ticks = ticks(std::min(settings_.idle_time, settings_.lease_time * 1000));
+  lease.idle_ticks = ticks(settings_.idle_time);
   try {
     backend_.start(*program_, lease);
   } catch (const Error& error) {
@@ -200,10 +201,9 @@ bool Keeper::overstayed(Clock::time_point now) {
   }
   if (late.empty()) return false;
   backend_.abandon();
-  fail(errc::task_timeout,
-       "a task has run for more than " +
-           std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
-           " ms (Options::task_timeout)" + describe_(late));
+  fail(errc::task_timeout, "a task has run for more than " +
+                               std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
+                               " ms (Options::task_timeout)" + describe_(late));
   return true;
 }
 

@@ -28,13 +28,13 @@ namespace dwell::runtime {
 class Keeper {
  public:
   struct Settings {
-    device::Lease lease;                // all but workers, crew, epoch and times
+    device::Lease lease;                    // all but workers, crew, epoch and times
     device::LeaseReport* report = nullptr;  // lease.report and lease.blame as the host sees them
     const device::Blame* blame = nullptr;
     std::chrono::nanoseconds lease_time;
     std::chrono::nanoseconds idle_time;
     std::chrono::nanoseconds task_timeout;
-    std::uint32_t workers = 0;          // wanted
+    std::uint32_t workers = 0;  // wanted
   };
 
   // What is known about the worker that holds a task.
@@ -78,9 +78,7 @@ class Keeper {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::uint32_t left() const {
-    return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left);
-  }
+  std::uint32_t left() const { return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left); }
   void wake();
   void watch();
   bool wait_for_end(std::uint32_t epoch, Clock::time_point started);
@@ -99,7 +97,7 @@ class Keeper {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool running_ = false;        // a lease has been started and its end has not been noted
+  bool running_ = false;  // a lease has been started and its end has not been noted
   bool stop_ = false;
   unsigned holds_ = 0;
   std::unique_ptr<backend::Program> program_;

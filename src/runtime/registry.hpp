@@ -26,10 +26,10 @@ namespace dwell::runtime {
 struct Version {
   std::uint32_t number = 0;
   jit::Object object;
-  std::uint32_t entry = 0;     // its opcode, while it is in the image
-  bool linked = false;         // whether it is in the image
+  std::uint32_t entry = 0;         // its opcode, while it is in the image
+  bool linked = false;             // whether it is in the image
   std::uint64_t needed_until = 0;  // with `retired`: tasks before this position may still run it
-  bool retired = false;        // no task submitted from now on runs it
+  bool retired = false;            // no task submitted from now on runs it
 };
 
 }  // namespace dwell::runtime
@@ -41,7 +41,7 @@ struct OperatorState {
   std::string name;
   Signature signature;
   std::atomic<std::uint32_t> alias{0};
-  std::atomic<std::uint32_t> current{0};   // number of the current version
+  std::atomic<std::uint32_t> current{0};  // number of the current version
   std::atomic<std::uint32_t> versions{0};
   Shell* shell = nullptr;
   std::vector<std::unique_ptr<runtime::Version>> history;  // guarded by the registry
@@ -58,7 +58,8 @@ namespace dwell::runtime {
 // the one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
 class Registry {
  public:
-  Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell);
+  Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
+           detail::Shell* shell);
 
   std::shared_ptr<detail::OperatorState> define(const std::string& name, const Source& source);
   void redefine(detail::OperatorState& op, const Source& source);

@@ -60,8 +60,8 @@ void Runtime::check_arguments(const detail::OperatorBase& op, const Parameter* g
     why = std::to_string(declared.size()) + " arguments are needed, " + std::to_string(count) + " were given";
   else
     why = "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
-  throw Error(errc::signature_mismatch, "operator '" + op.name() + "' takes " + op.signature().text() + ", not " + text_of_list(given, count) +
-                                            ": " + why);
+  throw Error(errc::signature_mismatch,
+              "operator '" + op.name() + "' takes " + op.signature().text() + ", not " + text_of_list(given, count) + ": " + why);
 }
 
 std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, std::size_t element, Memory memory) {

@@ -29,11 +29,17 @@ constexpr std::uint32_t slots_for(std::uint32_t words) {
 }  // namespace
 
 SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
-    : ring_(ring), completions_(completions), shift_(shift), first_(first), name_of_(std::move(name_of)), tail_(first), last_head_(first), reaped_(first) {}
+    : ring_(ring),
+      completions_(completions),
+      shift_(shift),
+      first_(first),
+      name_of_(std::move(name_of)),
+      tail_(first),
+      last_head_(first),
+      reaped_(first) {}
 
 Completion SubmissionQueue::completion(std::uint64_t position) const {
-  const auto word =
-      device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(completions_ + index(position)));
+  const auto word = device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(completions_ + index(position)));
   return Completion{static_cast<std::uint32_t>(word), static_cast<std::int32_t>(word >> 32U)};
 }
 

@@ -99,10 +99,10 @@ class SubmissionQueue {
   SubmitLock lock_;
   std::atomic<std::uint64_t> tail_;
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
-  std::uint64_t last_head_;        // position of the task before, for links
+  std::uint64_t last_head_;                  // position of the task before, for links
   bool last_tracked_ = false;
-  bool track_ = false;             // links are in use: tasks leave word on the device when they complete
-  std::uint32_t epoch_ = 0;        // drains so far
+  bool track_ = false;       // links are in use: tasks leave word on the device when they complete
+  std::uint32_t epoch_ = 0;  // drains so far
   std::map<std::uint64_t, Failure> failures_;
   alignas(64) std::atomic<std::uint64_t> reaped_;
 };

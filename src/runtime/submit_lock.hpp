@@ -80,9 +80,9 @@ class SubmitLock {
   std::atomic<std::uint32_t> inside_{0};
   bool biased_ = false;
   alignas(64) std::atomic_flag spin_;  // held for tens of nanoseconds: a mutex that sleeps would cost more than it guards
-  std::uint64_t last_ = 0;         // guarded by spin_, as are the next two
+  std::uint64_t last_ = 0;             // guarded by spin_, as are the next two
   std::uint32_t in_a_row_ = 0;
-  std::uint32_t needed_ = 16;      // locks in a row that earn the bias
+  std::uint32_t needed_ = 16;  // locks in a row that earn the bias
 };
 
 }  // namespace dwell::runtime

@@ -34,8 +34,8 @@ TEST_P(ArgumentsTest, SpansOfEveryElementArrive) {
     u8 b;
   };
   Runtime runtime(options());
-  auto spans = runtime.define<void(Span<bool>, Span<i8>, Span<u8>, Span<i16>, Span<u16>, Span<i32>, Span<u32>, Span<i64>, Span<u64>, Span<float>,
-                                   Span<double>, Span<Pair>)>("spans", R"(
+  auto spans = runtime.define<void(Span<bool>, Span<i8>, Span<u8>, Span<i16>, Span<u16>, Span<i32>, Span<u32>, Span<i64>, Span<u64>,
+                                   Span<float>, Span<double>, Span<Pair>)>("spans", R"(
     struct Pair { dwell::u16 a; dwell::u8 b; };
     template <class T> void bump(dwell::Group g, dwell::Span<T> x) { for (auto i : g.range(x.size())) x[i] = x[i] + 1; }
     DWELL_OPERATOR(spans)(dwell::Group g, dwell::Span<bool> b, dwell::Span<dwell::i8> i8, dwell::Span<dwell::u8> u8, dwell::Span<dwell::i16> i16,
@@ -118,10 +118,10 @@ TEST_P(ArgumentsTest, StructsOfEverySizeArriveByValue) {
   Runtime runtime(options());
   send_blob<1>(runtime);
   send_blob<3>(runtime);
-  send_blob<24>(runtime);    // fills one slot: 3 words of header, 3 of span, 6
-  send_blob<25>(runtime);    // takes a second
+  send_blob<24>(runtime);  // fills one slot: 3 words of header, 3 of span, 6
+  send_blob<25>(runtime);  // takes a second
   send_blob<359>(runtime);
-  send_blob<360>(runtime);   // 372 bytes with the span: the most there is
+  send_blob<360>(runtime);  // 372 bytes with the span: the most there is
 }
 
 TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
@@ -183,7 +183,8 @@ TEST_P(ArgumentsTest, ThirtyBuffersArriveAndMoreAreRefused) {
     parameters += ", dwell::Span<dwell::u32> " + p;
     body += p + "[0] += " + std::to_string(i) + ";\n";
   }
-  Operator<> op = runtime.define("buffers", "DWELL_OPERATOR(buffers)(dwell::Group g" + parameters + ") { if (g.rank() != 0) return;\n" + body + "}");
+  Operator<> op =
+      runtime.define("buffers", "DWELL_OPERATOR(buffers)(dwell::Group g" + parameters + ") { if (g.rank() != 0) return;\n" + body + "}");
   std::vector<Buffer<u32>> buffers;
   Arguments arguments;
   for (int i = 0; i < 30; ++i) {
@@ -271,7 +272,8 @@ TEST_P(ArgumentsTest, WhatDoesNotFitTheSignatureIsRefused) {
   runtime.submit(op, 1.0F, floats, floats).wait();
   runtime.submit(op, 1.0F, reading, floats).wait();
   const std::string takes = "(float, Span<const float>, Span<float>)";
-  DWELL_EXPECT_ERROR(runtime.submit(op), errc::signature_mismatch, AllOf(HasSubstr("'op'"), HasSubstr(takes), HasSubstr("3 arguments are needed, 0")));
+  DWELL_EXPECT_ERROR(runtime.submit(op), errc::signature_mismatch,
+                     AllOf(HasSubstr("'op'"), HasSubstr(takes), HasSubstr("3 arguments are needed, 0")));
   DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats), errc::signature_mismatch, HasSubstr("2 were given"));
   DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats, floats, 2), errc::signature_mismatch, HasSubstr("4 were given"));
   DWELL_EXPECT_ERROR(runtime.submit(op, 1.0, floats, floats), errc::signature_mismatch,
@@ -282,7 +284,8 @@ TEST_P(ArgumentsTest, WhatDoesNotFitTheSignatureIsRefused) {
   DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, doubles, floats), errc::signature_mismatch, HasSubstr("argument 2 is Span<double>"));
   DWELL_EXPECT_ERROR(runtime.try_submit(op, 1.0F, floats, 1.0F), errc::signature_mismatch, HasSubstr("argument 3 is float"));
   DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(doubles).add(floats)), errc::signature_mismatch, HasSubstr("argument 2"));
-  DWELL_EXPECT_ERROR(runtime.submit_many(op, 3, [&](std::size_t, auto&& put) { put(2.0F); }), errc::signature_mismatch, HasSubstr("1 were given"));
+  DWELL_EXPECT_ERROR(runtime.submit_many(op, 3, [&](std::size_t, auto&& put) { put(2.0F); }), errc::signature_mismatch,
+                     HasSubstr("1 were given"));
   EXPECT_EQ(runtime.info().submitted, 2U);
 }
 
@@ -303,10 +306,12 @@ TEST_P(ArgumentsTest, ATypedHandleIsCheckedOnce) {
   EXPECT_EQ(typed.name(), "op");
   auto buffer = runtime.allocate<i32>(1);
   runtime.submit(typed, 1.0F, buffer).wait();
-  DWELL_EXPECT_ERROR(Operator<void(double)>{op}, errc::signature_mismatch, AllOf(HasSubstr("(float, Span<const i32>)"), HasSubstr("(double)")));
+  DWELL_EXPECT_ERROR(Operator<void(double)>{op}, errc::signature_mismatch,
+                     AllOf(HasSubstr("(float, Span<const i32>)"), HasSubstr("(double)")));
   const Runtime* const unused = &runtime;
   static_cast<void>(unused);
-  DWELL_EXPECT_ERROR(runtime.define<void()>("other", "DWELL_OPERATOR(other)(dwell::Group, int) {}"), errc::signature_mismatch, HasSubstr("(i32)"));
+  DWELL_EXPECT_ERROR(runtime.define<void()>("other", "DWELL_OPERATOR(other)(dwell::Group, int) {}"), errc::signature_mismatch,
+                     HasSubstr("(i32)"));
 }
 
 TEST_P(ArgumentsTest, ArgumentsCollectedAtRunTimeMayBeSubmittedAgain) {

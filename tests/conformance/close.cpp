@@ -55,7 +55,8 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
     auto cells = runtime.allocate<u32>(300, Memory::host);
     const std::span<u32> seen = cells.host();
     std::vector<Ticket> tickets;
-    for (u32 i = 0; i < 300; ++i) tickets.push_back(i % 10 == 0 ? runtime.submit(add, cells, i, 1U, link) : runtime.submit(add, cells, i, 1U));
+    for (u32 i = 0; i < 300; ++i)
+      tickets.push_back(i % 10 == 0 ? runtime.submit(add, cells, i, 1U, link) : runtime.submit(add, cells, i, 1U));
     std::vector<u32> ran(seen.begin(), seen.end());
     runtime.close(now);
     for (const Ticket& ticket : tickets) {

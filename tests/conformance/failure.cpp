@@ -12,8 +12,9 @@ TEST_P(FailureTest, AFailedTaskNamesItself) {
   auto fail = runtime.define<Fail>("fail", kFail);
   runtime.submit(fail, 0).wait();
   const Ticket ticket = runtime.submit(fail, 1234);
-  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
-                     AllOf(HasSubstr("ticket " + std::to_string(ticket.position())), HasSubstr("fail (version 1)"), HasSubstr("code 1234")));
+  DWELL_EXPECT_ERROR(
+      ticket.wait(), errc::task_failed,
+      AllOf(HasSubstr("ticket " + std::to_string(ticket.position())), HasSubstr("fail (version 1)"), HasSubstr("code 1234")));
   DWELL_EXPECT_ERROR(static_cast<void>(ticket.wait_for(1s)), errc::task_failed, HasSubstr("1234"));
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(ticket.status(), 1234);
@@ -98,8 +99,8 @@ TEST_P(FailureTest, ATaskThatOverstaysFailsTheRuntime) {
     tickets.push_back(runtime.submit(hang, u64{2'000'000'000}));
     culprit = tickets[0].position();
     for (int i = 0; i < 10; ++i) tickets.push_back(runtime.submit(nothing, drain));
-    const auto message = AllOf(HasSubstr("100 ms"), HasSubstr("hang (version 1)"), HasSubstr("ticket " + std::to_string(culprit)),
-                               HasSubstr("on worker "));
+    const auto message =
+        AllOf(HasSubstr("100 ms"), HasSubstr("hang (version 1)"), HasSubstr("ticket " + std::to_string(culprit)), HasSubstr("on worker "));
     const auto start = Clock::now();
     for (const Ticket& ticket : tickets) {
       DWELL_EXPECT_ERROR(ticket.wait(), errc::task_timeout, message);

@@ -228,12 +228,14 @@ TEST_P(LeaseTest, ALongTaskStopsNobodyElse) {
   auto add = runtime.define<Add>("add", kAdd);
   auto number = filled<u32>(runtime, 1, 0);
   auto cells = filled<u32>(runtime, 1, 0);
+  // The first link of a runtime is a drain.
+  runtime.submit(append, number, 0U);
   runtime.submit(append, number, 0U, link).wait();
   Latch latch(runtime);
   const Ticket held = runtime.submit(hold, latch.words());
   latch.await();
-  for (u32 i = 0; i < 2000; ++i) {
-    runtime.submit(add, cells, 0U, 1U);
+  for (u32 i = 0; i < 300; ++i) {
+    for (u32 k = 0; k < 10; ++k) runtime.submit(add, cells, 0U, 1U);
     runtime.submit(add, cells, 0U, 1U, groups(3)).wait();
   }
   Ticket last = runtime.submit(append, number, 1U);
@@ -242,7 +244,7 @@ TEST_P(LeaseTest, ALongTaskStopsNobodyElse) {
   EXPECT_FALSE(held.done());
   latch.release();
   held.wait();
-  EXPECT_EQ(read(cells)[0], 8000U);
+  EXPECT_EQ(read(cells)[0], 3900U);
   EXPECT_EQ(read(number)[0], appended(100));
 }
 

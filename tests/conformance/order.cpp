@@ -115,6 +115,8 @@ TEST_P(OrderTest, ChainsRunBesideEachOther) {
   auto hold = runtime.define<Hold>("hold", kHold);
   auto append = runtime.define<Append>("append", kAppend);
   auto number = filled<u32>(runtime, 2, 0);
+  // The first link of a runtime is a drain.
+  runtime.submit(append, number, 0U);
   runtime.submit(append, number, 0U, link).wait();
   Latch latch(runtime);
   const Ticket first = runtime.submit(hold, latch.words());
@@ -165,8 +167,8 @@ TEST_P(OrderTest, ADrainStartsAfterAllBeforeAndEndsBeforeAnyAfter) {
   runtime.wait_all();
   const std::vector<u32> began = read(all.began);
   const std::vector<u32> ended = read(all.ended);
-  u32 last_end = 0;    // of all tasks so far
-  u32 drain_end = 0;   // of the last drain
+  u32 last_end = 0;   // of all tasks so far
+  u32 drain_end = 0;  // of the last drain
   u32 count = 0;
   for (u32 i = 0; i < kTasks && (i == 0 || at[i] != 0); ++i, ++count) {
     const u32 n = drains(i) ? width(i) : 1;

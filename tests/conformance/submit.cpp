@@ -113,8 +113,8 @@ TEST_P(SubmitTest, SubmitManyRunsEachOnce) {
   EXPECT_TRUE(runtime.submit_many(add, 0, [](std::size_t, auto&&) {}).done());
   // The last two are more than the ring holds.
   for (const std::size_t count : {1U, 63U, 64U, 65U, 1500U, 5000U}) {
-    const Ticket last = runtime.submit_many(
-        add, count, [&](std::size_t i, auto&& put) { put(cells, static_cast<u32>(i), static_cast<u32>(i) + 1); });
+    const Ticket last =
+        runtime.submit_many(add, count, [&](std::size_t i, auto&& put) { put(cells, static_cast<u32>(i), static_cast<u32>(i) + 1); });
     last.wait();
     runtime.wait_all();
     std::vector<u32> result = read(cells);

@@ -181,17 +181,19 @@ TEST_P(SwapTest, ACompileErrorNamesFileAndLineAndLeavesTheOldVersion) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto cells = filled<u32>(runtime, 1, 0);
-  const std::string text = "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
-                           "  int fine = 0;\n"
-                           "  cells[at] = nonsense + fine;\n"
-                           "}\n";
+  const std::string text =
+      "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
+      "  int fine = 0;\n"
+      "  cells[at] = nonsense + fine;\n"
+      "}\n";
   const auto at_line = [this](const std::string& file, int line) {
     const std::string number = std::to_string(line);
     return AllOf(HasSubstr("nonsense"), HasSubstr(on_cpu() ? file + ":" + number : file + "(" + number + ")"));
   };
   DWELL_EXPECT_ERROR(mark.redefine(Source(text, "my operators/mark.cu", 41)), errc::compile_failed, at_line("my operators/mark.cu", 43));
   DWELL_EXPECT_ERROR(mark.redefine(text), errc::compile_failed, at_line("mark.op", 3));
-  DWELL_EXPECT_ERROR(runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) { nonsense; }"), errc::compile_failed, at_line("other.op", 1));
+  DWELL_EXPECT_ERROR(runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) { nonsense; }"), errc::compile_failed,
+                     at_line("other.op", 1));
   EXPECT_EQ(mark.version(), 1U);
   EXPECT_EQ(mark.versions(), 1U);
   runtime.submit(mark, cells, 0U).wait();
@@ -214,9 +216,10 @@ TEST_P(SwapTest, WhatDoesNotLinkLeavesTheOldImage) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto cells = filled<u32>(runtime, 1, 0);
-  const std::string declared = "extern \"C\" dwell::u32 nowhere_to_be_found(dwell::u32);\n"
-                               "DWELL_OPERATOR(mark)(dwell::Group, dwell::Span<dwell::u32> cells, dwell::u32 at) "
-                               "{ cells[at] = nowhere_to_be_found(at); }\n";
+  const std::string declared =
+      "extern \"C\" dwell::u32 nowhere_to_be_found(dwell::u32);\n"
+      "DWELL_OPERATOR(mark)(dwell::Group, dwell::Span<dwell::u32> cells, dwell::u32 at) "
+      "{ cells[at] = nowhere_to_be_found(at); }\n";
   const std::uint64_t images = runtime.info().images;
   for (int i = 0; i < 2; ++i) {
     try {
@@ -310,10 +313,11 @@ TEST_P(SwapTest, ManyOperatorsLiveInOneImage) {
 TEST_P(SwapTest, OperatorsOfOneSourceAreToldApart) {
   // Two names in one source; helpers and file-scope variables of the same name in two operators.
   Runtime runtime(options());
-  const std::string text = "static const dwell::u32 kTable[2] = {3, 4};\n"
-                           "dwell::u32 helper(dwell::u32 i) { return kTable[i]; }\n"
-                           "DWELL_OPERATOR(one)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 i) { if (g.rank() == 0) x[i] = helper(0); }\n"
-                           "DWELL_OPERATOR(two)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 i) { if (g.rank() == 0) x[i] = helper(1); }\n";
+  const std::string text =
+      "static const dwell::u32 kTable[2] = {3, 4};\n"
+      "dwell::u32 helper(dwell::u32 i) { return kTable[i]; }\n"
+      "DWELL_OPERATOR(one)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 i) { if (g.rank() == 0) x[i] = helper(0); }\n"
+      "DWELL_OPERATOR(two)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 i) { if (g.rank() == 0) x[i] = helper(1); }\n";
   auto one = runtime.define<Mark>("one", text);
   auto two = runtime.define<Mark>("two", text);
   auto cells = filled<u32>(runtime, 3, 0);

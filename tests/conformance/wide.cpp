@@ -183,7 +183,8 @@ TEST_P(WideTest, TooMuchSharedMemoryFailsTheTask) {
   auto out = filled<u32>(runtime, 20, 77);
   for (const u32 n : {1U, 20U}) {
     const Ticket ticket = runtime.submit(share, 1000U, out, groups(n));
-    DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, AllOf(HasSubstr("share (version 1)"), HasSubstr("scratch_bytes"), HasSubstr("1024")));
+    DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
+                       AllOf(HasSubstr("share (version 1)"), HasSubstr("scratch_bytes"), HasSubstr("1024")));
     EXPECT_EQ(ticket.status(), status::out_of_scratch);
   }
   EXPECT_THAT(read(out), testing::Each(77U));

@@ -322,14 +322,32 @@ leave:
   atomic { assert(!executing[w]); inside[w] = 0; serve = 0; seen = 0; mine = 0; goto end }
 }
 
+#ifdef GATE_ONLY
+proctype Launcher() {
+  epoch = 1;
+  left == 1;
+  epoch = 0;
+  left == 0
+}
+#endif
+
 init {
   atomic {
     gate[0] = CLOSING + W;                           /* as lease 0 left it */
+#ifdef GATE_ONLY
+    slot[0] = 1;
+#if TASKS == 2
+    slot[1] = 1;
+#endif
+    run Launcher();
+#else
     run Submitter(0);
 #if TASKS == 2
     run Submitter(1);
 #endif
-    run Keeper(); run Time(); run Worker(0); run Worker(1);
+    run Keeper();
+#endif
+    run Time(); run Worker(0); run Worker(1);
 #if W == 3
     run Worker(2)
 #endif

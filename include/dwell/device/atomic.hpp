@@ -34,11 +34,11 @@ static_assert(sizeof(Quad) == 16);
 
 #if DWELL_ON_CUDA
 
-#define DWELL_ATOMIC_LOAD(order, scope, type, suffix, constraint)                                                          \
-  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                    \
-    type value;                                                                                                            \
+#define DWELL_ATOMIC_LOAD(order, scope, type, suffix, constraint)                                                                       \
+  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                  \
+    type value;                                                                                                                         \
     asm volatile("ld." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " %0, [%1];" : "=" constraint(value) : "l"(from) : "memory"); \
-    return static_cast<T>(value);                                                                                          \
+    return static_cast<T>(value);                                                                                                       \
   }
 #define DWELL_PTX_relaxed "relaxed"
 #define DWELL_PTX_acquire "acquire"
@@ -60,9 +60,10 @@ DWELL_DEVICE T load(const T* from) {
   DWELL_ATOMIC_LOAD(acquire, system, u64, "u64", "l")
 }
 
-#define DWELL_ATOMIC_STORE(order, scope, type, suffix, constraint)                                                         \
-  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                    \
-    asm volatile("st." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " [%0], %1;" ::"l"(to), constraint(static_cast<type>(value)) : "memory"); \
+#define DWELL_ATOMIC_STORE(order, scope, type, suffix, constraint)                                                                     \
+  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                 \
+    asm volatile("st." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " [%0], %1;" ::"l"(to), constraint(static_cast<type>(value)) \
+                 : "memory");                                                                                                          \
   }
 template <Order O, Scope S, class T>
 DWELL_DEVICE void store(T* to, T value) {
@@ -78,14 +79,14 @@ DWELL_DEVICE void store(T* to, T value) {
 }
 
 // Read-modify-write operations at device scope, which is where all shared counters live. Each returns the value before.
-#define DWELL_ATOMIC_RMW(order, operation, type, suffix, constraint)                                                       \
-  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                                         \
-    type before;                                                                                                           \
-    asm volatile("atom." DWELL_PTX_##order ".gpu.global." operation "." suffix " %0, [%1], %2;"                            \
-                 : "=" constraint(before)                                                                                  \
-                 : "l"(at), constraint(static_cast<type>(value))                                                           \
-                 : "memory");                                                                                              \
-    return static_cast<T>(before);                                                                                         \
+#define DWELL_ATOMIC_RMW(order, operation, type, suffix, constraint)                            \
+  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                               \
+    type before;                                                                                \
+    asm volatile("atom." DWELL_PTX_##order ".gpu.global." operation "." suffix " %0, [%1], %2;" \
+                 : "=" constraint(before)                                                       \
+                 : "l"(at), constraint(static_cast<type>(value))                                \
+                 : "memory");                                                                   \
+    return static_cast<T>(before);                                                              \
   }
 template <Order O, class T>
 DWELL_DEVICE T fetch_add(T* at, T value) {
@@ -101,14 +102,14 @@ DWELL_DEVICE T exchange(T* at, T value) {
   DWELL_ATOMIC_RMW(relaxed, "exch", u64, "b64", "l")
   DWELL_ATOMIC_RMW(acq_rel, "exch", u64, "b64", "l")
 }
-#define DWELL_ATOMIC_CAS(order, type, suffix, constraint)                                                                  \
-  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                                         \
-    type before;                                                                                                           \
-    asm volatile("atom." DWELL_PTX_##order ".gpu.global.cas." suffix " %0, [%1], %2, %3;"                                  \
-                 : "=" constraint(before)                                                                                  \
-                 : "l"(at), constraint(static_cast<type>(expected)), constraint(static_cast<type>(value))                  \
-                 : "memory");                                                                                              \
-    return static_cast<T>(before);                                                                                         \
+#define DWELL_ATOMIC_CAS(order, type, suffix, constraint)                                                 \
+  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                         \
+    type before;                                                                                          \
+    asm volatile("atom." DWELL_PTX_##order ".gpu.global.cas." suffix " %0, [%1], %2, %3;"                 \
+                 : "=" constraint(before)                                                                 \
+                 : "l"(at), constraint(static_cast<type>(expected)), constraint(static_cast<type>(value)) \
+                 : "memory");                                                                             \
+    return static_cast<T>(before);                                                                        \
   }
 // Stores `value` if `*at` is `expected`; returns what was there.
 template <Order O, class T>
@@ -140,9 +141,15 @@ DWELL_DEVICE Quad load_quad(const Quad* from) {
   u64 low;
   u64 high;
   if constexpr (S == Scope::device)
-    asm volatile("{ .reg .b128 q; ld.relaxed.gpu.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+    asm volatile("{ .reg .b128 q; ld.relaxed.gpu.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }"
+                 : "=l"(low), "=l"(high)
+                 : "l"(from)
+                 : "memory");
   else
-    asm volatile("{ .reg .b128 q; ld.relaxed.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+    asm volatile("{ .reg .b128 q; ld.relaxed.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }"
+                 : "=l"(low), "=l"(high)
+                 : "l"(from)
+                 : "memory");
   quad.lap = static_cast<u32>(low);
   quad.word[0] = static_cast<u32>(low >> 32U);
   quad.word[1] = static_cast<u32>(high);

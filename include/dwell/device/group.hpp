@@ -11,15 +11,15 @@ namespace device {
 
 // What a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct Context {
-  i32 status;                // first failure reported by Group::fail, 0 before
-  u32 scratch_bytes;         // size of `scratch`
-  u32 scratch_used;          // bytes handed out by Group::shared in this task
-  u32 epoch;                 // the lease that runs this worker
-  const u32* lease_over;     // equals `epoch` once this lease should end
-  u32 started;               // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
-  u32 lease_ticks;           // workers may be inside operators and nobody left to look at the clock
-  u8* scratch;               // 16-byte aligned
-  u32 exchange[4 * 32];      // Group::reduce and Group::broadcast: one 16-byte value a warp
+  i32 status;             // first failure reported by Group::fail, 0 before
+  u32 scratch_bytes;      // size of `scratch`
+  u32 scratch_used;       // bytes handed out by Group::shared in this task
+  u32 epoch;              // the lease that runs this worker
+  const u32* lease_over;  // equals `epoch` once this lease should end
+  u32 started;            // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
+  u32 lease_ticks;        // workers may be inside operators and nobody left to look at the clock
+  u8* scratch;            // 16-byte aligned
+  u32 exchange[4 * 32];   // Group::reduce and Group::broadcast: one 16-byte value a warp
 };
 
 // The integers first, first + step, ... below `end`, for a range-based for.

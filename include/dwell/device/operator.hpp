@@ -87,18 +87,19 @@ struct Export<void(Group, Parameters...)> {
 // Makes the operator `name` an entry with the external name `symbol`, and emits its signature as `symbol`_signature. The compiler
 // adds this line behind the user's source.
 #if DWELL_ON_CUDA
-#define DWELL_EXPORT(symbol, name)                                                                                       \
-  extern "C" __device__ const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature; \
-  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {                            \
-    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                                  \
-    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                                       \
+#define DWELL_EXPORT(symbol, name)                                                                  \
+  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                           \
+      dwell::device::Export<decltype(dwell_operator_##name)>::signature;                            \
+  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {       \
+    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                            \
+    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>()); \
   }
 #else
-#define DWELL_EXPORT(symbol, name)                                                                         \
-  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature; \
-  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature;      \
+#define DWELL_EXPORT(symbol, name)                                                                                        \
+  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature;                      \
+  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature;    \
   extern "C" __attribute__((visibility("default"))) void symbol(const dwell::Group& group, const dwell::u32* arguments) { \
-    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                    \
-    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                         \
+    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                  \
+    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                       \
   }
 #endif

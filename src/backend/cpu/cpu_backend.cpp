@@ -88,8 +88,7 @@ class Crew {
 
   // Returns once all threads have left the lease.
   void wait() {
-    for (std::uint32_t running = running_.load(std::memory_order_acquire); running != 0;
-         running = running_.load(std::memory_order_acquire))
+    for (std::uint32_t running = running_.load(std::memory_order_acquire); running != 0; running = running_.load(std::memory_order_acquire))
       running_.wait(running, std::memory_order_acquire);
   }
 
