@@ -88,5 +88,5 @@ if(DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")
   endforeach()
 endif()
 if(TARGET dwell_cli)
-  add_subdirectory(tests/tool)
+  add_subdirectory(tests/tool "${PROJECT_BINARY_DIR}/tests/end_to_end")  # tests/tool is the name of an executable
 endif()

@@ -1,34 +1,36 @@
 /* park: lease, gate, park and wake
  *
- * Modelled: W workers run leases. `epoch` is the lease launched last, `left` the one that left last. A lease ends at a
- * gate, a word (attempt, closing, count) updated only by atomics: a crew member sets `closing` (work was done and the
- * lease is over, or the ring looked empty); a worker whose executor is idle arrives by adding one to `count`; when all W
- * have arrived all leave, and the last to arrive stores `left`. The one that set `closing` may find that others are
- * long in coming (a long task) and reopens by CAS to (attempt + 1, open, 0), which fails once all have arrived; those
- * that waited go on. Two gates alternate; during lease e its worker 0 zeroes the gate of lease e + 1. A lease starts
- * when every worker of the last has gone (stream order).
+ * Modelled, device: W workers run leases. `epoch` is the lease launched last, `left` the one that left last. A lease
+ * ends at a gate: a word (attempt, closing, count) that changes only by atomics. A crew member sets `closing`: some
+ * work was done and the lease is over, or the ring looked empty. A worker whose executor is idle arrives by adding one
+ * to `count`; when all W have arrived, all leave, and the last to arrive stores `left`. A crew member for whom that takes too long
+ * (somebody runs a long task) reopens by CAS to (attempt + 1, open, 0), which cannot succeed once all have arrived;
+ * those that waited go on. Two gates alternate: during lease e worker 0 zeroes that of lease e + 1. A lease starts when
+ * every worker of the last has gone (stream order; on the CPU: joined).
  *
- * An arrival may land on a gate that was just reopened. It is then taken back by CAS, unless another reopening wiped
- * it out or all have arrived after all, and then this worker leaves too. (BROKEN_STALE goes on while counted.)
+ * An arrival is taken back by CAS to count - 1, unless all have arrived meanwhile (then this worker leaves as well) or a
+ * reopening has wiped it out. That happens to one that lands on a gate just reopened (BROKEN_STALE: it works on while
+ * counted), and with SERVES to a worker that waits at the gate while its place in the ready queue fills.
  *
- * Host: a submitter stores its slot, then reads `parked`, `left` and `epoch`, with nothing between that would drain
- * its store buffer (a FIFO of two here: position counter, then slot). If parked or left == epoch it takes the wake mutex
- * and launches a lease if work is outstanding and none is running. The keeper sees left == epoch, sets parked, makes
- * every store buffer drain (membarrier), then looks at the outstanding work: it launches, or sleeps until the epoch
- * it saw is over.
+ * Modelled, host: a submitter stores counter and slot, then reads `parked`, `left` and `epoch`, with nothing between that
+ * drains its store buffer. If parked, or left == epoch, it takes the wake mutex and launches a lease if work is
+ * outstanding and none is running. The keeper sees left == epoch, sets `parked`, makes all store buffers drain
+ * (membarrier), then looks at the outstanding work: it launches likewise, or sleeps until the epoch it saw has gone by.
  *
- * Abstraction: the ring is two flags a task; `outstanding` reads counters that only go up; epochs modulo 4, attempts
- * modulo ATTEMPTS. Times out = may happen at any moment, but a closer reopens only while an executor is busy. Task 0 is
- * a long one: it ends only when all others have ended, so nobody else may wait for its lease to be over.
+ * Abstraction: a task is four flags; ring and ready queue are one. With STORES=2 the counter drains before the slot, else both
+ * at once. Epochs count modulo 2: what a thread reads late it could have read early, so no run is lost. The attempt
+ * never wraps: all that counts is whether a worker's is over. "Too long" may be any moment at which an executor is busy. Of two tasks, task 0 ends only after task
+ * 1: nobody may have to wait for its lease to end. GATE_ONLY leaves out the host: two leases, more workers.
  *
  * Properties
- *   assertions   no two leases at once; nobody leaves or is given up while executing; a gate is zero when its lease starts
- *   end states   no deadlock: no task unfetched while the keeper sleeps, no worker left behind at a gate
+ *   assertions   no two leases at once; nobody leaves, and `left` is not stored, while somebody executes; nobody goes on in
+ *                a lease that has left; a gate is zero when its lease starts
+ *   end states   no deadlock: no task unfetched while the keeper sleeps, nobody left behind at a gate
  *   completes    every task completes (LTL, weak fairness)
  *   leaves       every lease leaves (LTL, weak fairness)
  * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_SLEEP, BROKEN_REOPEN, BROKEN_STALE, BROKEN_TAKE_BACK,
- *   BROKEN_NO_REOPEN, BROKEN_NO_ZERO, BROKEN_OVERLAP, BROKEN_PARKED_LAST
- * Variants that hold as well: ONLY_LEFT (submitters never read `parked`), ONLY_PARKED (they read nothing else)
+ *   BROKEN_NO_REOPEN, BROKEN_NO_ZERO, BROKEN_OVERLAP; BROKEN_PARKED_LAST with ONLY_PARKED
+ * Variants that hold: ONLY_LEFT (submitters never read `parked`), ONLY_PARKED (they read nothing else)
  */
 #ifndef W
 #define W        2
@@ -40,16 +42,10 @@
 #define STORES   1
 #endif
 #define EPOCHS   2
-#ifndef ATTEMPTS
-#define ATTEMPTS 3
-#endif
 
 #define CLOSING       4
-#define ATTEMPT       8
 #define COUNT(g)      ((g) & 3)
 #define IS_CLOSING(g) (((g) & CLOSING) != 0)
-#define NUMBER(g)     ((g) / ATTEMPT)
-#define REOPENED(g)   (((NUMBER(g) + 1) % ATTEMPTS) * ATTEMPT)
 
 /* host */
 byte epoch, left;
@@ -58,7 +54,8 @@ bit mutex;
 byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
 bit counted[TASKS], slot[TASKS];  /* as memory has them */
 /* device */
-byte gate[2];
+byte gate[2];                     /* closing, count */
+byte since[W];                    /* the attempt a worker has read is: 0 of no interest, 1 the gate's, 2 over */
 byte executing[W];                /* task + 1 */
 bit fetched[TASKS], done[TASKS];
 bit worked;                       /* something was taken since the lease started or was reopened */
@@ -215,15 +212,24 @@ inline take(t) {
 #define OTHER    gate[(lease[w] + 1) & 1]
 #define ARRIVED  COUNT(GATE)
 
-/* a wait at the gate has become long */
+inline next_attempt() {
+  since[0] = (since[0] -> 2 : 0);
+  since[1] = (since[1] -> 2 : 0);
+#if W == 3
+  since[2] = (since[2] -> 2 : 0);
+#endif
+  GATE = 0; worked = 0
+}
+
+/* a wait at the gate has become long; the word read is of my attempt, or I go on anyway */
 inline reopen() {
   seen = GATE;
   atomic {
     if
 #ifdef BROKEN_REOPEN
-    :: true -> GATE = REOPENED(seen); worked = 0; goto open
+    :: true -> next_attempt(); goto open
 #else
-    :: GATE == seen && COUNT(seen) < W && NUMBER(seen) == mine -> GATE = REOPENED(seen); worked = 0; goto open
+    :: GATE == seen && since[w] == 1 && COUNT(seen) < W -> next_attempt(); goto open
     :: else -> seen = 0                          /* somebody came or went meanwhile: look again */
 #endif
     fi
@@ -231,7 +237,7 @@ inline reopen() {
 }
 
 proctype Worker(byte w) {
-  byte seen, mine; bit serve;
+  byte seen; bit serve;
 end:
   atomic {
 #ifdef BROKEN_OVERLAP
@@ -249,10 +255,10 @@ end:
 #endif
 open:
   atomic {                                       /* look at the gate and at the ring */
-    serve = 0; seen = 0; mine = 0;
+    serve = 0; seen = 0; since[w] = 0;
     assert(left != lease[w] && ONLY_IN(lease[w]));
     if
-    :: IS_CLOSING(GATE) -> mine = NUMBER(GATE); goto closing
+    :: IS_CLOSING(GATE) -> since[w] = 1; goto closing
     :: !IS_CLOSING(GATE) && TAKEABLE(0) -> take(0); goto open
 #if TASKS == 2
     :: !IS_CLOSING(GATE) && TAKEABLE(1) -> take(1); goto open
@@ -261,12 +267,12 @@ open:
     :: !IS_CLOSING(GATE) && worked                              /* over */
     fi
   }
-  atomic { mine = NUMBER(GATE); GATE = GATE | CLOSING }
+  atomic { since[w] = 1; GATE = GATE | CLOSING }
 closing:
   if
   :: atomic {                                                   /* arrive */
        !executing[w] ->
-       mine = NUMBER(GATE);
+       since[w] = 1;
        GATE = GATE + 1;
        if
        :: ARRIVED == W -> goto last
@@ -274,17 +280,17 @@ closing:
        :: ARRIVED < W && !IS_CLOSING(GATE) -> goto take_back    /* just reopened */
        fi
      }
-  :: executing[w] && NUMBER(GATE) != mine -> goto open
+  :: executing[w] && since[w] == 2 -> goto open
 #ifndef BROKEN_NO_REOPEN
-  :: executing[w] && NUMBER(GATE) == mine -> reopen(); goto closing
+  :: executing[w] && since[w] == 1 -> reopen(); goto closing
 #endif
   fi;
 wait:
   if
   :: ARRIVED == W -> goto leave
-  :: NUMBER(GATE) != mine -> goto open
+  :: since[w] == 2 -> goto open
 #ifndef BROKEN_NO_REOPEN
-  :: BUSY && ARRIVED < W -> reopen(); goto wait
+  :: BUSY && since[w] == 1 && ARRIVED < W -> reopen(); goto wait
 #endif
 #ifdef SERVES
   :: ARRIVED < W && VISIBLE -> serve = 1                        /* my place in the ready queue filled */
@@ -298,28 +304,28 @@ take_back:
     seen = GATE;
     if
     :: COUNT(seen) == W -> goto leave
-#ifndef BROKEN_TAKE_BACK
-    :: COUNT(seen) < W && NUMBER(seen) != mine -> goto open     /* wiped out */
-    :: COUNT(seen) < W && NUMBER(seen) == mine
+#ifdef BROKEN_TAKE_BACK
+    :: COUNT(seen) < W -> since[w] = 1
 #else
-    :: COUNT(seen) < W
+    :: COUNT(seen) < W && since[w] == 2 -> goto open            /* wiped out */
+    :: COUNT(seen) < W && since[w] == 1
 #endif
     fi
   }
   atomic {
     if
-    :: GATE != seen -> goto take_back
-    :: GATE == seen && (!serve || !VISIBLE) -> GATE = seen - 1; goto open
-    :: GATE == seen && serve && TAKEABLE(0) -> GATE = seen - 1; take(0); goto open
+    :: GATE != seen || since[w] == 2 -> goto take_back
+    :: GATE == seen && since[w] == 1 && (!serve || !VISIBLE) -> GATE = seen - 1; goto open
+    :: GATE == seen && since[w] == 1 && serve && TAKEABLE(0) -> GATE = seen - 1; take(0); goto open
 #if TASKS == 2
-    :: GATE == seen && serve && TAKEABLE(1) -> GATE = seen - 1; take(1); goto open
+    :: GATE == seen && since[w] == 1 && serve && TAKEABLE(1) -> GATE = seen - 1; take(1); goto open
 #endif
     fi
   }
 last:
   atomic { assert(!BUSY && left != lease[w]); left = lease[w] }
 leave:
-  atomic { assert(!executing[w]); inside[w] = 0; serve = 0; seen = 0; mine = 0; goto end }
+  atomic { assert(!executing[w]); inside[w] = 0; serve = 0; seen = 0; since[w] = 0; goto end }
 }
 
 #ifdef GATE_ONLY

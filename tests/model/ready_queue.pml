@@ -24,10 +24,10 @@
  *
  * Properties
  *   assertions   a task runs once; a place is stored to only when free for it; no two workers hold the same place
- *   end states   every task has run in the end (no run is endless, so this is progress as well)
- *   drains       the same as LTL
+ *   end states   every task has run in the end
+ *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
  * Mutations: BROKEN_OVERWRITE, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_HIGHEST_FIRST, BROKEN_STAY,
- *   BROKEN_NO_REPUSH, BROKEN_ONE_HAND
+ *   BROKEN_NO_REPUSH, BROKEN_ONE_HAND; BROKEN_RESTLESS (by drains)
  */
 #ifndef W
 #define W      2
@@ -52,6 +52,11 @@ bit has_run[TASKS];
 #define FILLED(c)    (sequence[(c) % Q] == (c) + 1)
 #define FREE(p)      (sequence[(p) % Q] == (p))
 #define SERVABLE     (claim[w] != NONE && FILLED(claim[w]))
+#ifdef BROKEN_RESTLESS
+#define MAY_ARRIVE   (closing && MEMBER(w) && !executing[w] && !hand)
+#else
+#define MAY_ARRIVE   (closing && MEMBER(w) && !executing[w] && !hand && !SERVABLE)
+#endif
 #define MAY_CLAIM    (MEMBER(w) && !closing && !executing[w] && !hand && claim[w] == NONE)
 #define MAY_END(t)   ((t) != 0 || lease < 3 || ended == TASKS - 1)
 #define SIZE         (lease == 1 -> W : (lease == 2 -> 1 : 2))
@@ -149,7 +154,7 @@ end: do
 #endif
   :: atomic { executing[w] && MAY_END(executing[w] - 1) -> executing[w] = 0; ended++; outstanding-- }
   :: atomic {                     /* arrive */
-       closing && MEMBER(w) && !executing[w] && !hand && !SERVABLE ->
+       MAY_ARRIVE ->
        t = lease; arrived++;
        if
        :: arrived == SIZE -> close_books(); arrived = 0; closing = 0; lease++
