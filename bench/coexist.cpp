@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <mutex>
 #include <thread>
@@ -153,17 +155,23 @@ void coexist(const Context& context, Report& report) {
   load.rethrow();
   runtime.wait_all();
 
-  const double lease = 1e6;  // the default on CUDA
+  constexpr double kBound = 1e6 + 1e6;  // the default lease on CUDA, and 1 ms
+  double longest = 0;
+  for (const Outcome& outcome : beside) longest = std::max(longest, spread_of(outcome.times).most);
+  report.add(Goal{"longest of all calls", "ns", longest, kBound});
+  std::size_t returned = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::string name = calls[i].name + (calls[i].waits ? " *" : "");
     const Spread spread = spread_of(beside[i].times);
     report.add({name, "beside full load", true, "ns", spread});
     report.add({name, "alone", false, "ns", spread_of(alone[i].times)});
-    report.check(calls[i].name + (beside[i].problem.empty() ? " returned each time and did its work" : ": " + beside[i].problem),
-                 beside[i].problem.empty() && beside[i].times.size() == times);
-    report.check(calls[i].name + " alone" + (alone[i].problem.empty() ? "" : ": " + alone[i].problem), alone[i].problem.empty());
-    report.add(Goal{calls[i].name + ", longest", "ns", spread.most, lease + 1e6});
+    report.add(Goal{calls[i].name + ", longest", "ns", spread.most, kBound});
+    if (!alone[i].problem.empty()) report.check(calls[i].name + " alone: " + alone[i].problem, false);
+    if (!beside[i].problem.empty()) report.check(calls[i].name + " beside full load: " + beside[i].problem, false);
+    returned += beside[i].problem.empty() && beside[i].times.size() == times ? 1U : 0U;
   }
+  report.check(std::to_string(returned) + " calls returned each time and did their work, of " + std::to_string(calls.size()),
+               returned == calls.size());
   report.check_none("wrong sums of the load", adds.wrong());
   report.note("* waits for all kernels on the device to end: beside a kernel without lease it never returns");
   report.note("the load did " + text_of(quiet / 1e6, "million tasks a second") + " without, and " + text_of(disturbed / 1e6, "million") +
