@@ -52,7 +52,7 @@ FlagThread::FlagThread()
     : thread_([this] {
         for (std::uint32_t seen = 0;;) {
           std::uint32_t value = seen;
-          while ((value = flag_.load(std::memory_order_acquire)) == seen) relax();
+          spin_until([&] { return (value = flag_.load(std::memory_order_acquire)) != seen; });
           if (value == kStop) return;
           seen = value;
           answer_.store(seen, std::memory_order_release);
@@ -66,7 +66,7 @@ FlagThread::~FlagThread() {
 
 void FlagThread::round() {
   flag_.store(++round_, std::memory_order_release);
-  while (answer_.load(std::memory_order_acquire) != round_) relax();
+  spin_until([this] { return answer_.load(std::memory_order_acquire) == round_; });
 }
 
 void add_on_cpu(const float* first, const float* second, float* sum) {

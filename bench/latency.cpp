@@ -63,7 +63,14 @@ class Counted {
   std::vector<std::size_t> counts_;
 };
 
-void add_ours(const Context& context, Report& report, std::size_t count, Spread* ordered) {
+// What the goals are about.
+struct Reached {
+  Spread empty;
+  Spread ordered;  // memory named
+};
+
+Reached add_ours(const Context& context, Report& report, std::size_t count) {
+  Reached reached;
   Runtime runtime(context.options());
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const auto touch = runtime.define<void(Span<float>)>("touch", kTouch);
@@ -72,9 +79,10 @@ void add_ours(const Context& context, Report& report, std::size_t count, Spread*
 
   const std::uint64_t before = runtime.info().submitted;
   const auto timed = [&](auto once) { return spread_of(time_at_random(count, once)); };
-  report.add({kEmptyTask, "dwell", true, "ns", timed([&](std::size_t) { runtime.submit(empty).wait(); })});
-  *ordered = timed([&](std::size_t) { runtime.submit(touch, memory).wait(); });
-  report.add({kOrderedTask, "dwell", true, "ns", *ordered});
+  reached.empty = timed([&](std::size_t) { runtime.submit(empty).wait(); });
+  report.add({kEmptyTask, "dwell", true, "ns", reached.empty});
+  reached.ordered = timed([&](std::size_t) { runtime.submit(touch, memory).wait(); });
+  report.add({kOrderedTask, "dwell", true, "ns", reached.ordered});
 
   Counted counted(runtime, add, context.pick<std::size_t>(2048, 256), Memory::device);
   report.add({kAddTask, "dwell", true, "ns", timed([&](std::size_t i) { counted.once(i); })});
@@ -91,6 +99,7 @@ void add_ours(const Context& context, Report& report, std::size_t count, Spread*
   report.check_none("wrong sums in device memory", counted.wrong());
   report.check_none("wrong sums in host memory", in_host.wrong());
   report.check_none("sums in host memory that were stale when their ticket was acknowledged", stale);
+  return reached;
 }
 
 // What part of the tail is the end of leases.
@@ -125,38 +134,44 @@ void add_cuda_peers(const Context& context, Report& report, std::size_t count) {
   report.check_none("wrong sums of the peer", adds->wrong(adds->slices(), 1));
 }
 
-void add_cpu_peers(const Context& context, Report& report, std::size_t count) {
+void add_cpu_peers(const Context& context, Report& report, std::size_t count, const Reached& reached) {
+  const auto add = [&](const char* by, std::size_t times, auto once) {
+    const Spread spread = spread_of(time_at_random(times, once));
+    report.add({kEmptyTask, by, false, "ns", spread});
+    return spread.p50;
+  };
   std::atomic<std::size_t> ran{0};
   std::size_t expected = 0;
   {
     // Waking a thread takes long: fewer of them.
     const std::size_t fewer = count / 5;
     CpuPool pool(context.info.workers);
-    report.add({kEmptyTask, "thread pool, condition variables", false, "ns", spread_of(time_at_random(fewer, [&](std::size_t) {
-                  pool.run([&] { ran.fetch_add(1, std::memory_order_relaxed); });
-                  pool.wait();
-                }))});
+    const double time = add("thread pool, condition variables", fewer, [&](std::size_t) {
+      pool.run([&] { ran.fetch_add(1, std::memory_order_relaxed); });
+      pool.wait();
+    });
     expected += calls_at_random(fewer);
+    report.add(Goal{"empty task, p50, against the thread pool", "x", reached.empty.p50 / time, 1});
   }
   std::string why;
   if (const auto tbb = TbbPeer::open(static_cast<int>(context.info.workers) + 1, &why)) {
     auto task = [&](std::size_t) { ran.fetch_add(1, std::memory_order_release); };
-    report.add({kEmptyTask, "oneTBB task_arena::enqueue, until seen", false, "ns", spread_of(time_at_random(count, [&](std::size_t i) {
-                  tbb->enqueue(task, i);
-                  ++expected;
-                  while (ran.load(std::memory_order_acquire) != expected) relax();
-                }))});
-    report.add({kEmptyTask, "oneTBB task_group, run by who waits", false, "ns", spread_of(time_at_random(count, [&](std::size_t i) {
-                  tbb->run_and_wait(task, i);
-                  ++expected;
-                }))});
+    const double time = add("oneTBB task_arena::enqueue, until seen", count, [&](std::size_t i) {
+      tbb->enqueue(task, i);
+      ++expected;
+      spin_until([&] { return ran.load(std::memory_order_acquire) == expected; });
+    });
+    report.add(Goal{"empty task, p50, against oneTBB's enqueue", "x", reached.empty.p50 / time, 1});
+    add("oneTBB task_group, run by who waits", count, [&](std::size_t i) {
+      tbb->run_and_wait(task, i);
+      ++expected;
+    });
   } else {
     report.note("no oneTBB: " + why);
   }
   {
     FlagThread flag;
-    report.add(
-        {kEmptyTask, "bare flag between two threads", false, "ns", spread_of(time_at_random(count, [&](std::size_t) { flag.round(); }))});
+    add("bare flag between two threads", count, [&](std::size_t) { flag.round(); });
   }
   report.check(text_of_count(ran.load()) + " tasks of peers ran, of " + text_of_count(expected), ran.load() == expected);
 }
@@ -165,15 +180,14 @@ void add_cpu_peers(const Context& context, Report& report, std::size_t count) {
 
 void latency(const Context& context, Report& report) {
   const auto count = context.pick<std::size_t>(100'000, 2'000);
-  Spread ordered;
-  add_ours(context, report, count, &ordered);
+  const Reached reached = add_ours(context, report, count);
   if (context.cuda) {
     add_ours_on_a_long_lease(context, report, count);
     add_cuda_peers(context, report, count);
-    report.add(Goal{"empty task, memory named, p50", "ns", ordered.p50, 2500, 3000});
-    report.add(Goal{"empty task, memory named, p99", "ns", ordered.p99, 3500, 5000});
+    report.add(Goal{"empty task, memory named, p50", "ns", reached.ordered.p50, 2500, 3000});
+    report.add(Goal{"empty task, memory named, p99", "ns", reached.ordered.p99, 3500, 5000});
   } else {
-    add_cpu_peers(context, report, count);
+    add_cpu_peers(context, report, count, reached);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace dwell::bench {
@@ -17,6 +18,15 @@ inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Waits by looking again and again, but lets others run now and then: the one that is waited for may need this processor.
+template <class Done>
+void spin_until(Done done) {
+  for (std::uint32_t round = 1; !done(); ++round) {
+    relax();
+    if (round % 64 == 0) std::this_thread::yield();
+  }
 }
 
 inline void spin_for(std::chrono::nanoseconds time) {

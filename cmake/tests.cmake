@@ -79,8 +79,10 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
   dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")
 endif()
 
+# Minutes of state space on every core: asked for by name.
+option(DWELL_MODEL_TESTS "Check the Spin models as tests" OFF)
 find_program(DWELL_SPIN spin)
-if(DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")
+if(DWELL_MODEL_TESTS AND DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")
   file(GLOB models CONFIGURE_DEPENDS tests/model/*.pml)
   foreach(model IN LISTS models)
     cmake_path(GET model STEM name)

@@ -1,7 +1,6 @@
 // Leases: parking, idling, leaving while busy, and long tasks in between.
 #include <sys/resource.h>
 
-#include <random>
 
 #include "tests/conformance/suite.hpp"
 
@@ -132,7 +131,7 @@ TEST_P(LeaseTest, AnIdleRuntimeParksAndWakes) {
   Runtime runtime(shy);
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 1, 0);
-  std::mt19937 random(3);
+  Random random(3);
   for (u32 turn = 1; turn <= 200; ++turn) {
     // Around the moment at which it parks.
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 800));
@@ -158,11 +157,11 @@ TEST_P(LeaseTest, ATaskAtAnyTimeWakesTheLoop) {
   std::vector<std::jthread> threads;
   for (u32 me = 0; me < 2; ++me)
     threads.emplace_back([&, me] {
-      std::mt19937 random(me);
+      Random random(me);
       for (u32 i = 0; i < kEach; ++i) {
         const Ticket ticket = runtime.submit(add, cells, me, 1U);
         ASSERT_TRUE(ticket.wait_for(20s)) << "a task that came while the loop left does not run";
-        for (u32 pause = static_cast<u32>(random()) % 2000; pause > 0; --pause) std::atomic_signal_fence(std::memory_order_seq_cst);
+        for (u32 pause = random() % 2000; pause > 0; --pause) std::atomic_signal_fence(std::memory_order_seq_cst);
       }
     });
   threads.clear();

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -270,6 +271,16 @@ inline u32 appended(u32 count) {
   for (u32 i = 0; i < count; ++i) number = number * 31 + i;
   return number;
 }
+
+// Numbers that are the same in every run.
+class Random {
+ public:
+  explicit Random(u32 seed) : engine_(seed) {}
+  u32 operator()() { return static_cast<u32>(engine_()); }
+
+ private:
+  std::mt19937 engine_;
+};
 
 // Waits until `condition` holds, for at most `limit`; whether it came to hold.
 inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = 10s) {
