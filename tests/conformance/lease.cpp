@@ -1,7 +1,6 @@
 // Leases: parking, idling, leaving while busy, and long tasks in between.
 #include <sys/resource.h>
 
-
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
