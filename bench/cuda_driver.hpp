@@ -61,7 +61,7 @@ struct CudaDriver {
   // The process's own, initialised. Throws std::runtime_error.
   static const CudaDriver& get();
 
-#define DWELL_BENCH_CUDA_DECLARE(name) decltype(::name)* name = nullptr;
+#define DWELL_BENCH_CUDA_DECLARE(name) decltype(::name)* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   DWELL_BENCH_CUDA_FUNCTIONS(DWELL_BENCH_CUDA_DECLARE)
 #undef DWELL_BENCH_CUDA_DECLARE
 

@@ -29,6 +29,7 @@
 #define LAPS    4
 #define P       (C * LAPS)        /* positions, modulo */
 #define WINDOW  2
+#define NONE    255
 #define START   (C * (LAPS - 1))
 #ifdef BROKEN_CREDIT
 #define CREDIT  (C + 1)
@@ -63,6 +64,7 @@ byte cqe[C] = LAPS - 1;           /* completion ring: laps */
 byte tail = START;                /* host: next position */
 byte reaped = START;              /* host: first position not known to be complete */
 byte window = START;              /* device: next window */
+byte orphan = NONE;               /* device: a window nobody owns; its first position not yet taken */
 mtype:phase phase[C] = vacant;    /* ghost */
 byte width[C];                    /* ghost: slots of the fetched task */
 #ifdef SLOTS
@@ -131,14 +133,41 @@ inline accept(n) {
   fi
 }
 
-proctype Fetcher() {
-  byte p; bit newer; mtype:kind k;
+/* one of the two may be missing from the next lease's crew: its window stays in the arena */
+#ifdef SHRINKS
+#ifdef BROKEN_ORPHAN_LAST
+#define ADOPTS     (false)
+#else
+#define ADOPTS     (orphan != NONE && (p + P - orphan) % P < P / 2 && kept == NONE)
+#endif
+#define MAY_LEAVE  (number == 1)
+#else
+#define ADOPTS     (false)
+#define MAY_LEAVE  (false)
+#endif
+
+proctype Fetcher(byte number) {
+  byte p, kept = NONE; bit newer; mtype:kind k;
 end: do
-  :: atomic { p = window; window = PLUS(window, WINDOW) }
+  :: atomic {
+       if
+       :: kept != NONE -> p = kept; kept = NONE                       /* back to what I had */
+#ifndef BROKEN_ORPHAN
+       :: kept == NONE && orphan != NONE -> p = orphan; orphan = NONE
+       :: kept == NONE && orphan == NONE -> p = window; window = PLUS(window, WINDOW)
+#else
+       :: kept == NONE -> p = window; window = PLUS(window, WINDOW)
+#endif
+       fi
+     }
      do
      :: k = 0;
 end_look:
-        atomic { SEEN(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
+        if
+        :: atomic { SEEN(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
+        :: atomic { MAY_LEAVE -> orphan = p; p = 0; goto left }
+        :: atomic { ADOPTS -> kept = p; p = orphan; orphan = NONE; goto end_next }
+        fi;
 end_look1:
         atomic {
           SEEN1(lap1[SLOT(p)], p) ->
@@ -163,7 +192,8 @@ end_look1:
 end_next: skip
      od;
      atomic { k = 0; p = 0 }
-  od
+  od;
+left: skip
 }
 
 inline complete(s) {              /* run, and write the completion entry */
@@ -187,7 +217,7 @@ end: do
 
 init {
   atomic {
-    run Producer(1); run Fetcher(); run Fetcher();
+    run Producer(1); run Fetcher(0); run Fetcher(1);
 #ifdef SLOTS
     run Producer(0)
 #endif
