@@ -57,9 +57,7 @@ class CpuWorker {
 
   // The next task that may run: from the ready queue, else from the ring.
   Taken take(TaskQuads* task) {
-    u32 place = 0;
-    if (ready_queue::try_claim(lease_, &place)) {
-      for (u32 round = 0; !ready_queue::poll(lease_, place, task);) relax(round++);
+    if (ready_queue::try_take(lease_, task)) {
       const u32 slots = task->quad[0].word[1] & 0xFU;
       if (slots > 1) load_held(lease_, task, task->quad[0].word[2], 1, slots);
       return Taken::run;

@@ -58,4 +58,13 @@ DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
 #endif
 }
 
+// Takes the next task only if its first slot is there: reads the place, then claims it. So a thread that loses its processor in between
+// holds no place, which others' tasks could come round to. Called by a CPU worker.
+DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task) {
+  const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
+  const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
+  if (static_cast<i32>(tail - head) <= 0 || !poll(lease, head, task)) return false;
+  return compare_exchange<Order::relaxed>(&lease.control->head.value, head, head + 1) == head;
+}
+
 }  // namespace dwell::device::ready_queue

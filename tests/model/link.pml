@@ -19,7 +19,7 @@
  *   assertions   a task starts once; a linked task only after the one before it is complete; a drain only after all
  *                before it, and none behind a drain before that is complete
  *   end states   everything completes (no run is endless, so this is progress), also with one fetcher and one worker
- *   completes    the same as LTL
+ *   completes    the same as LTL (no fairness needed)
  * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_LATER, BROKEN_EPOCHS, BROKEN_NO_EPOCH, BROKEN_COUNT
  */
 #ifndef FETCHERS

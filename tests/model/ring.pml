@@ -11,6 +11,10 @@
  * owner of its window has looked: that owner sees a LATER lap, and must take it for "a continuation, already used".
  * (BROKEN_NO_SKIP waits for ever.) Windows are taken in order so that such an owner is at most one lap behind.
  *
+ * With SHRINKS one member may be missing from the next lease's crew. Its window is kept, with the first position not yet
+ * taken; the other serves it before any later window, even one it holds already (BROKEN_ORPHAN_LAST: it waits at the
+ * frontier while submitted tasks lie behind it).
+ *
  * Abstraction: two quads a slot instead of four. Positions count modulo C * LAPS and laps modulo LAPS; LAPS must
  * tell apart the laps -2, -1, 0 and +1 around the one waited for, so 4 is the least, and u32 in the code is plenty.
  * Counting starts so that the first lap is lap 0. The lock is one atomic step; a read that would be repeated is a guard.
@@ -22,8 +26,9 @@
  *   assertions   a position is reserved only when its slot's last task is complete; a slot is accepted only whole; a
  *                task is accepted once, runs once, and only continuations are skipped
  *   end states   nothing gets stuck: with -DSLOTS every task is complete at the end
- *   moves        every lap is reached again and again (LTL, weak fairness; one producer)
- * Mutations: BROKEN_CREDIT, BROKEN_HEADER_ONLY, BROKEN_NO_PRECOMPLETE, BROKEN_NO_SKIP
+ *   moves        every lap is reached again and again (LTL, no fairness needed; one producer)
+ * Mutations: BROKEN_CREDIT, BROKEN_HEADER_ONLY, BROKEN_NO_PRECOMPLETE, BROKEN_NO_SKIP; with SHRINKS
+ *   BROKEN_ORPHAN, BROKEN_ORPHAN_LAST
  */
 #define C       4                 /* slots */
 #define LAPS    4
@@ -135,7 +140,7 @@ inline accept(n) {
 
 /* one of the two may be missing from the next lease's crew: its window stays in the arena */
 #ifdef SHRINKS
-#ifdef BROKEN_ORPHAN_LAST
+#if defined(BROKEN_ORPHAN) || defined(BROKEN_ORPHAN_LAST)
 #define ADOPTS     (false)
 #else
 #define ADOPTS     (orphan != NONE && (p + P - orphan) % P < P / 2 && kept == NONE)

@@ -16,7 +16,7 @@
  *   assertions   a task, and its child, run exactly the version that was current when the position was reserved, in an
  *                image that holds it; no position is reserved under an alias older than a change that has returned
  *   end states   no deadlock: every change returns and every task completes
- *   finishes     the same as LTL, with weak fairness
+ *   finishes     the same as LTL (no fairness needed)
  * Mutations: BROKEN_RETIRE, BROKEN_EARLY_FLIP, BROKEN_RESOLVE, BROKEN_RETURN, BROKEN_CHILD
  */
 #define INDICES  3
