@@ -1,6 +1,7 @@
 // A ring, an arena and a lease in plain memory, laid out as runtime::Core does it: for tests that play worker or host by hand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -50,14 +51,45 @@ class Bench {
 
   device::Control& control() const { return *lease.control; }
   u32 capacity() const { return 1U << lease.ring_shift; }
-  // A task of one slot as the ready queue has it.
-  static device::TaskQuads quads(u32 entry, u32 position, u32 flags = 0, u32 slots = 1, u32 groups = 1) {
-    const device::Header header{entry, groups, slots, flags, 0, 0};
+
+  // ---- The host's side, from outside ----
+
+  // What the first slot of the task at `position` says.
+  device::Header header(std::uint64_t position) const {
+    const device::Quad& quad = ring[index(position)].quad[0];
+    return device::Header::from(quad.word[0], quad.word[1]);
+  }
+  // Whether the slot at `position` is valid for it.
+  bool written(std::uint64_t position) const {
+    const device::Slot& slot = ring[index(position)];
+    return std::all_of(slot.quad, slot.quad + 4, [&](const device::Quad& quad) { return quad.lap == lap(position); });
+  }
+  // Argument word `i` of the task at `position`.
+  u32 argument(std::uint64_t position, u32 i) const {
+    const u32 all = device::kHeaderWords + i;
+    return ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3].word[all % 3];
+  }
+  // Whether the completion entry of `position` is there.
+  bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
+  i32 status(std::uint64_t position) const { return entry(position).status; }
+  // Completes the task at `position` as a worker would.
+  void finish(std::uint64_t position, i32 status = 0) {
+    const u64 word = lap(position) | static_cast<u64>(static_cast<u32>(status)) << 32U;
+    device::store<device::Order::release, device::Scope::system>(reinterpret_cast<u64*>(&completions[index(position)]), word);
+  }
+
+  // ---- The device's side ----
+
+  // A task as it has been read from the ring: argument words 3, 4, ... of it count on from its position.
+  static device::TaskQuads quads(const device::Header& header, u32 position) {
     device::TaskQuads task{};
+    for (u32 i = 0; i < header.slots * 4; ++i)
+      for (u32 j = 0; j < 3; ++j) task.quad[i].word[j] = position + i * 3 + j;
     task.quad[0] = device::Quad{0, {header.word0(), header.word1(), position}};
-    for (u32 i = 1; i < slots * 4; ++i) task.quad[i] = device::Quad{0, {position + i, position + 2 * i, position + 3 * i}};
     return task;
   }
+  // A task of one slot and one group.
+  static device::Header plain(u32 entry, u32 flags = 0) { return device::Header{entry, 1, 1, flags, 0, 0}; }
 
   std::vector<device::Slot> ring;
   std::vector<device::Completion> completions;
@@ -69,13 +101,20 @@ class Bench {
   runtime::SubmissionQueue queue;
 
  private:
+  u32 index(std::uint64_t position) const { return device::index_of(static_cast<u32>(position), lease.ring_shift); }
+  u32 lap(std::uint64_t position) const { return device::lap_of(static_cast<u32>(position), lease.ring_shift); }
+  device::Completion entry(std::uint64_t position) const {
+    const u64 word =
+        device::load<device::Order::acquire, device::Scope::system>(reinterpret_cast<const u64*>(&completions[index(position)]));
+    return device::Completion{static_cast<u32>(word), static_cast<i32>(word >> 32U)};
+  }
   template <class T>
   T* part(u64 offset) const {
     return reinterpret_cast<T*>(arena.get() + offset);
   }
 };
 
-// A task with these argument words.
+// A task with these argument words. `flags` are those that submit's modifiers set.
 inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1) {
   detail::Task task;
   detail::Cursor at;
