@@ -107,6 +107,10 @@ TEST(ReadyQueue, PlacesWrapAround) {
     ASSERT_EQ(take(bench), i + 5000);
   }
   EXPECT_EQ(bench.control().head.value, 2000U - 64);
+  bench.control().head.value = bench.control().tail.value = 0U - 1;
+  u32 place = 0;
+  push(bench, 0);
+  EXPECT_TRUE(ready_queue::try_claim(bench.lease, &place)) << "the tail is behind the edge, the head before it";
   EXPECT_EQ(take(bench), -1);
 }
 
