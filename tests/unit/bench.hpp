@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ class Bench {
         blame(workers),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
-        queue(ring.data(), completions.data(), shift, first, [](std::uint32_t entry) { return "operator " + std::to_string(entry); }) {
+        queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t entry) { return name_of(entry); }) {
     std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});
     lease.ring = ring.data();
     lease.completions = completions.data();
@@ -48,6 +49,9 @@ class Bench {
     control().fetch_position = low;
     control().spare_shares.value = 1U << shift;
   }
+
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
   device::Control& control() const { return *lease.control; }
   u32 capacity() const { return 1U << lease.ring_shift; }
@@ -90,6 +94,9 @@ class Bench {
   }
   // A task of one slot and one group.
   static device::Header plain(u32 entry, u32 flags = 0) { return device::Header{entry, 1, 1, flags, 0, 0}; }
+
+  // What the queue calls an operator.
+  std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t entry) { return "operator " + std::to_string(entry); };
 
   std::vector<device::Slot> ring;
   std::vector<device::Completion> completions;
