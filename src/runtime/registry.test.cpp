@@ -19,13 +19,14 @@ struct Workshop {
   bool refuses_link = false;
 };
 
-// Compiles a text to itself. "error" does not compile; a text with "float" in it takes a float.
+// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
 class FakeCompiler final : public jit::Compiler {
  public:
   explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
 
   jit::Object compile(const jit::Unit& unit) override {
     if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
+    if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const auto* const begin = reinterpret_cast<const std::byte*>(unit.text.data());
     const bool takes_float = unit.text.find("float") != std::string::npos;
     return {unit.symbol, {begin, begin + unit.text.size()}, takes_float ? Signature::of<float>() : Signature(), {}};
@@ -251,7 +252,7 @@ TEST_F(RegistryTest, OfTwoAtOnceOneGetsTheName) {
   std::atomic<int> refused{0};
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { ++(kind_of([&] { define("a", "a1"); }) == errc::ok ? taken : refused); });
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { ++(kind_of([&] { define("a", "slow"); }) == errc::ok ? taken : refused); });
   }
   EXPECT_EQ(taken, 1);
   EXPECT_EQ(refused, 3);
