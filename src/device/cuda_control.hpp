@@ -14,7 +14,8 @@ namespace dwell::device {
 // Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
 inline constexpr u32 kQuit = ~0U;         // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 128;  // reads of host memory between looks at anything else
+inline constexpr u32 kQuietRounds = 128;  // reads of host memory between looks at anything else, by whoever alone reads it
+inline constexpr u32 kBriefRounds = 8;    // the same while others are busy
 inline constexpr u32 kDepth = 4;          // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;         // tasks in one read from which on a member counts as busy
 inline constexpr u32 kGrace = 4;          // ticks a taken task waits for the executing warps before another worker gets it
@@ -83,7 +84,6 @@ DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, u64 claim, OpenWi
   if (lane() == 0) {
     store<Order::relaxed, Scope::device>(lease.claims + hands.me, claim);
     if (hands.me < lease.crew) lease.control->leaving[hands.me] = window;
-    release_fence<Scope::device>();
     passage = static_cast<u32>(gate::pass(lease));
   }
   passage = broadcast(passage);
@@ -107,8 +107,11 @@ DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
 
 // The `turn`-th window of this lease: one left over from the lease before, or a fresh one.
 DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
+  // All that may be needed, in the latency of one load.
   const u32 open = lease.control->open_count;
-  return turn < open ? lease.control->open[turn] : OpenWindow{lease.control->window_base + (turn - open), 0};
+  const u32 base = lease.control->window_base;
+  const OpenWindow left = lease.control->open[turn % kMaxCrew];
+  return turn < open ? left : OpenWindow{base + (turn - open), 0};
 }
 
 // What fetch_singly has done: slots passed, and the caller's state after it.
@@ -214,11 +217,10 @@ class ControlWarp {
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
     gate::Timer timer = gate::Timer::start();
-    u32 turn = 0;
-    if (lane() == 0) turn = fetch_add<Order::relaxed>(&lease_.control->window_turns.value, 1U);
-    OpenWindow window = control::window_at(lease_, broadcast(turn));
+    OpenWindow window = control::window_at(lease_, hands_.me);
     epoch_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
     bool quiet = false;  // the last read found nothing
+    bool alone = false;  // no other member reads
     for (u32 round = 0;; ++round) {
       // A busy member looks up from its reads now and then only. It needs no leave for its next window: windows are given out in order,
       // one a member, so none lies further ahead than the crew is large.
@@ -247,6 +249,7 @@ class ControlWarp {
           timer.quiet_since = now_ticks();
           continue;
         }
+        alone = broadcast(seen, 1) == 0 && window.number == frontier;
         const bool mine = broadcast(seen, 1) != 0 || static_cast<i32>(window.number - frontier) <= 0;
         // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
         const bool backlog = static_cast<i32>(broadcast(seen, 9) - broadcast(seen, 8)) > 0;
@@ -262,7 +265,7 @@ class ControlWarp {
         quiet = false;
         if (!mine) continue;
       }
-      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window);
+      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window, alone ? kQuietRounds : kBriefRounds);
       quiet = got == 0;
       if (!quiet) timer.quiet_since = now_ticks();
     }
@@ -283,7 +286,7 @@ class ControlWarp {
   DWELL_DEVICE u32 draw(const OpenWindow& window, u32 got) {
     u32 turn = 0;
     if (window.offset + got == kWindow && lane() == 0) {
-      turn = fetch_add<Order::relaxed>(&lease_.control->window_turns.value, 1U);
+      turn = lease_.crew + fetch_add<Order::relaxed>(&lease_.control->window_turns.value, 1U);
       add<Order::relaxed>(&lease_.control->crew.frontier, 1U);
     }
     return turn;
@@ -294,9 +297,9 @@ class ControlWarp {
   }
 
   // Polls the first slots of a window. Returns the slots passed.
-  DWELL_DEVICE u32 read_quiet(OpenWindow* window) {
+  DWELL_DEVICE u32 read_quiet(OpenWindow* window, u32 rounds) {
     u32 got = 0;
-    for (u32 round = 0; round < kQuietRounds; ++round) {
+    for (u32 round = 0; round < rounds; ++round) {
       const u32 position = window->number * kWindow + window->offset;
       const Quad quad = load_quad<Scope::system>(ring_quad(position));
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));

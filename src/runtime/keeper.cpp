@@ -60,8 +60,7 @@ void Keeper::start_if_needed(bool work_known) {
   tail_at_start_ = tail;
   started_at_ = now;
   device::Lease lease = settings_.lease;
-  const std::uint32_t most = program_->max_workers(lease.scratch_bytes);
-  lease.workers = std::min(settings_.workers, most);
+  lease.workers = std::min(settings_.workers, most_workers_);
   if (lease.workers == 0) {
     fail(errc::device_lost,
          "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
@@ -131,6 +130,7 @@ void Keeper::resume_all() {
 void Keeper::install(std::unique_ptr<backend::Program> program) {
   const std::lock_guard lock(mutex_);
   program_ = std::move(program);
+  most_workers_ = program_->max_workers(settings_.lease.scratch_bytes);
 }
 
 void Keeper::watch() {

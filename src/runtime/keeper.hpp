@@ -101,6 +101,7 @@ class Keeper {
   bool stop_ = false;
   unsigned holds_ = 0;
   std::unique_ptr<backend::Program> program_;
+  std::uint32_t most_workers_ = 0;  // that its image leaves room for
   std::uint64_t tail_at_start_ = 0;
   Clock::time_point started_at_{};
   Clock::time_point active_until_{};  // when idle_time is over, as far as the keeper knows
