@@ -47,8 +47,11 @@ dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
 file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
 dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 
-file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
-dwell_test(gpu SOURCES ${gpu_sources} TIMEOUT 300 PROCESSORS 2)
+# They use CUDA beside dwell, as any other program in the process may.
+if(DWELL_CUDA_INCLUDE)
+  file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
+  dwell_test(gpu SOURCES ${gpu_sources} bench/cuda_driver.cpp bench/cuda_kernels.cpp TIMEOUT 300 PROCESSORS 2)
+endif()
 add_subdirectory(tests/headers)
 
 # ---- Tests that are commands ---------------------------------------------------------------------------------------------------
