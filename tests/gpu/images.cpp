@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/gpu/gpu_test.hpp"
+#include "tests/gpu/stream.hpp"
 
 namespace dwell::test {
 namespace {
@@ -162,40 +163,6 @@ TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
   EXPECT_EQ(after.workers, small.workers);
   EXPECT_EQ(after.crew, small.crew);
 }
-
-// Adds without end from a thread of its own, while other things happen.
-class Stream {
- public:
-  explicit Stream(Runtime& runtime, const Operator<Add>& add)
-      : runtime_(runtime), add_(add), cells_(filled<u32>(runtime, 1, 0)), thread_([this] { produce(); }) {}
-  ~Stream() { stop(); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  // After this nothing may be missing.
-  void expect_all() {
-    stop();
-    runtime_.wait_all();
-    EXPECT_EQ(read(cells_)[0], static_cast<u32>(tasks_));
-    EXPECT_GT(tasks_, 0U);
-  }
-
- private:
-  void produce() {
-    for (; !stop_.load(); tasks_ += 100) runtime_.submit_many(add_, 100, [&](std::size_t, auto&& put) { put(cells_, 0U, 1U); });
-  }
-  void stop() {
-    stop_.store(true);
-    if (thread_.joinable()) thread_.join();
-  }
-
-  Runtime& runtime_;
-  Operator<Add> add_;
-  Buffer<u32> cells_;
-  std::uint64_t tasks_ = 0;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
   Runtime runtime(options());
