@@ -50,7 +50,9 @@ dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 # They use CUDA beside dwell, as any other program in the process may.
 if(DWELL_CUDA_INCLUDE)
   file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
-  dwell_test(gpu SOURCES ${gpu_sources} bench/cuda_driver.cpp bench/cuda_kernels.cpp TIMEOUT 300 PROCESSORS 2)
+  file(GLOB peer_sources CONFIGURE_DEPENDS bench/cuda_*.cpp)
+  list(FILTER peer_sources EXCLUDE REGEX "\\.test\\.cpp$")
+  dwell_test(gpu SOURCES ${gpu_sources} ${peer_sources} bench/operators.cpp TIMEOUT 300 PROCESSORS 2)
 endif()
 add_subdirectory(tests/headers)
 
