@@ -189,7 +189,7 @@ TEST_F(FaultTest, WhoeverWaitsIsTold) {
     };
     std::vector<std::optional<Error>> told(waits.size());
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < waits.size(); ++i)
+    for (std::size_t i = 0; i < waits.size(); ++i) {
       threads.emplace_back([&, i] {
         try {
           waits[i].second();
@@ -197,6 +197,7 @@ TEST_F(FaultTest, WhoeverWaitsIsTold) {
           told[i] = error;
         }
       });
+    }
     threads.clear();
     for (std::size_t i = 0; i < waits.size(); ++i) {
       SCOPED_TRACE(waits[i].first);

@@ -90,10 +90,11 @@ TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
   EXPECT_EQ(keeper_.crew(), 1U);
   for (int again = 0; again < 2; ++again) {
     try {
-      if (again == 0)
+      if (again == 0) {
         registry_.define("four", "");
-      else
+      } else {
         registry_.redefine(*three, "new");
+      }
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), errc::link_failed);
