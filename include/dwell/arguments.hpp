@@ -12,9 +12,9 @@ namespace dwell {
 // number of times, to the runtime that the buffers it names belong to; they must live until then.
 class Arguments {
  public:
-  Arguments() : task_(std::make_unique<detail::Task>()) { detail::Cursor().finish(*task_); }
+  Arguments() : task_(std::make_unique<detail::Task>()) { at_.finish(*task_); }
   Arguments(const Arguments& other)
-      : task_(std::make_unique<detail::Task>(*other.task_)), parameters_(other.parameters_), shell_(other.shell_) {}
+      : task_(std::make_unique<detail::Task>(*other.task_)), at_(other.at_), parameters_(other.parameters_), shell_(other.shell_) {}
   Arguments(Arguments&&) noexcept = default;
   Arguments& operator=(const Arguments& other) { return *this = Arguments(other); }
   Arguments& operator=(Arguments&&) noexcept = default;
@@ -30,9 +30,8 @@ class Arguments {
       if constexpr (requires { value.use(); }) {
         if (shell_ == nullptr && value.use() != nullptr) shell_ = value.use()->shell;
       }
-      detail::Cursor at{task_->words, task_->flags & ~detail::kLong, task_->groups};
-      detail::put(*task_, at, shell_, value);
-      at.finish(*task_);
+      detail::put(*task_, at_, shell_, value);
+      at_.finish(*task_);
       if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
       return *this;
     }
@@ -49,6 +48,7 @@ class Arguments {
   }
 
   std::unique_ptr<detail::Task> task_;
+  detail::Cursor at_;
   std::vector<Parameter> parameters_;
   detail::Shell* shell_ = nullptr;  // the runtime of the buffers so far
 };

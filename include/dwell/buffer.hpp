@@ -92,8 +92,8 @@ class Buffer : public detail::BufferBase {
   Buffer() = default;
   Buffer(Buffer&& other) noexcept : BufferBase(std::move(other)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
-    BufferBase::operator=(std::move(other));
     size_ = std::exchange(other.size_, 0);
+    BufferBase::operator=(std::move(other));
     return *this;
   }
   ~Buffer() = default;

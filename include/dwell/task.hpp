@@ -45,27 +45,13 @@ inline constexpr std::uint32_t kNotPlain = kLink | kDrain | kLong;
 
 // A task before it has a place in the ring. Its first slot is laid out as the ring has it, four quads of a lap (0 here) and three
 // words, so that placing it is four 16-byte copies. Words 1 and 2 hold what the header says of one slot: groups and flags.
+// Filled by Cursor; uninitialised until then.
 struct Task {
   alignas(16) std::uint32_t slot[16];
-  std::uint32_t words = 0;  // of arguments
-  std::uint32_t flags = 0;
-  std::uint32_t groups = 1;
+  std::uint32_t words;  // of arguments
+  std::uint32_t flags;
+  std::uint32_t groups;
   std::uint32_t rest[kMaxWords - kFirstSlotWords];  // argument words behind the first slot
-
-  // The words of a first slot are copied whether they are used or not.
-  Task() { clear(); }
-  [[gnu::always_inline]] void clear() {
-    words = flags = 0;
-    groups = 1;
-    for (std::uint32_t& word : slot) word = 0;
-  }
-  // Argument word `index`.
-  [[gnu::always_inline]] void set(std::uint32_t index, std::uint32_t value) {
-    if (index < kFirstSlotWords)
-      slot[4 + index / 3 * 4 + 1 + index % 3] = value;
-    else
-      rest[index - kFirstSlotWords] = value;
-  }
 };
 
 template <class T>
@@ -97,30 +83,43 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
 [[noreturn]] void throw_foreign_buffer(bool empty);
 
-// How far a task has been filled. A local of the caller, so that the compiler knows every offset.
+// A task that is being filled. A local of the caller, so that the words of the first slot stay in registers until `finish` stores them
+// in sixteens: a task stored in fours would stall whoever copies it to the ring in sixteens right after.
 struct Cursor {
+  std::uint32_t first[kFirstSlotWords] = {};
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
 
-  // Writes the rest of the task. Returns its flags.
+  [[gnu::always_inline]] void add(Task& task, std::uint32_t value) {
+    if (words < kFirstSlotWords)
+      first[words] = value;
+    else
+      task.rest[words - kFirstSlotWords] = value;
+    ++words;
+  }
+
+  // Writes what `add` has not. Returns the task's flags. May be called again after more words.
   [[gnu::always_inline]] std::uint32_t finish(Task& task) const {
+    using Quad [[gnu::vector_size(16)]] = std::uint32_t;
+    auto* const quad = reinterpret_cast<Quad*>(task.slot);
     const std::uint32_t all = flags | (words > kFirstSlotWords ? kLong : 0);
+    quad[0] = Quad{0, groups << 16U, 1 | (flags & 0xFFU) << 4U, 0};
+    quad[1] = Quad{0, first[0], first[1], first[2]};
+    quad[2] = Quad{0, first[3], first[4], first[5]};
+    quad[3] = Quad{0, first[6], first[7], first[8]};
     task.words = words;
     task.flags = all;
     task.groups = groups;
-    task.slot[1] = groups << 16U;
-    task.slot[2] = 1 | (flags & 0xFFU) << 4U;
     return all;
   }
 };
 
 [[gnu::always_inline]] inline void put_span(Task& task, Cursor& at, const void* data, std::uint64_t size) {
   const auto address = reinterpret_cast<std::uint64_t>(data);
-  task.set(at.words, static_cast<std::uint32_t>(address));
-  task.set(at.words + 1, static_cast<std::uint32_t>(address >> 32U) | static_cast<std::uint32_t>(size >> 32U) << 20U);
-  task.set(at.words + 2, static_cast<std::uint32_t>(size));
-  at.words += 3;
+  at.add(task, static_cast<std::uint32_t>(address));
+  at.add(task, static_cast<std::uint32_t>(address >> 32U) | static_cast<std::uint32_t>(size >> 32U) << 20U);
+  at.add(task, static_cast<std::uint32_t>(size));
   at.flags |= kMemory;
 }
 
@@ -146,8 +145,7 @@ template <class T>
       } else {
         std::uint32_t word[words] = {};
         std::memcpy(word, &value, sizeof(T));
-        for (std::uint32_t i = 0; i < words; ++i) task.set(at.words + i, word[i]);
-        at.words += words;
+        for (const std::uint32_t part : word) at.add(task, part);
         if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) at.flags |= kSystem | kMemory;
       }
     } else {

@@ -36,7 +36,7 @@ inline constexpr u64 kClaimed = 1ULL << 32U;
 struct Control {
   Counter head;          // ready queue: places claimed
   Counter tail;          // ready queue: places filled
-  Counter window_turns;  // windows acquired in this lease
+  Counter window_turns;  // windows acquired in this lease behind the first of each crew member
   Counter completed;     // slots of completed tasks, counted from the first position on
   Counter spare_shares;  // places of the ready queue that wide tasks may still take
   Counter fetch_lock;    // the CPU's crew of one: who fetches

@@ -14,6 +14,13 @@ DWELL_DEVICE_COLD void close_ready_queue(const Lease& lease) {
   Control* const control = lease.control;
   const u32 tail = load<Order::relaxed, Scope::device>(&control->tail.value);
   const u32 head = load<Order::relaxed, Scope::device>(&control->head.value);
+#if DWELL_ON_CUDA
+  // Each worker outside the crew has left with one claim. When as many places are claimed but not filled, none has to be moved.
+  if (head - tail == lease.workers - lease.crew) {
+    if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, tail);
+    return;
+  }
+#endif
   constexpr u32 kEach = 8;  // loads in flight: the whole pass is a few latencies
   for (u32 first = 0; first < lease.workers; first += kEach * kLanes) {
     u64 claim[kEach];
@@ -51,7 +58,7 @@ DWELL_DEVICE_COLD void close_ready_queue(const Lease& lease) {
 // window on the list is taken before a fresh one, so there are never more than kMaxCrew.
 DWELL_DEVICE_COLD void close_windows(const Lease& lease) {
   Control* const control = lease.control;
-  const u32 turns = load<Order::relaxed, Scope::device>(&control->window_turns.value);
+  const u32 turns = lease.crew + load<Order::relaxed, Scope::device>(&control->window_turns.value);
   const u32 open = control->open_count;
   const u32 me = lane();
   const bool is_held = me < lease.crew;

@@ -7,7 +7,7 @@
 // Modelled in tests/model/park.pml.
 //
 // When the host has asked for the end (to park, to change images, to close the runtime) nobody opens the gate again: what waits shall
-// wait, and only what runs is let finish.
+// wait, and only what runs is let finish. Each worker then leaves as it arrives.
 //   word: arrived (16) | closing (1) | firm (1) | attempt (14)
 #pragma once
 
@@ -74,19 +74,20 @@ DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lea
 
 enum class Passage : u8 { leave, leave_last, stay };
 
-// Waits at a closed gate. The caller's operator has returned and its claim is stored. Called by one thread. `leave_last` goes to
-// exactly one worker of a lease, once all have arrived: it closes the books.
+// Waits at a closed gate. The caller's operator has returned and its claim is stored; release for both. Called by one thread. `leave_last`
+// goes to exactly one worker of a lease, once all have arrived: it closes the books.
 DWELL_DEVICE Passage pass(const Lease& lease) {
   u32* const at = word(lease);
   // Pairs with itself in the last to arrive: it sees every other worker's claim and all they did before.
   const u32 before = fetch_add<Order::acq_rel>(at, 1U);
   if ((before & kArrivedMask) + 1 == lease.workers) return Passage::leave_last;
+  if ((before & kFirm) != 0) return Passage::leave;
   const u32 start = now_ticks();
   for (u32 round = 0;; ++round) {
     const u32 value = load<Order::acquire, Scope::device>(at);
     if (attempt(value) != attempt(before)) return Passage::stay;
-    if ((value & kArrivedMask) == lease.workers) return Passage::leave;
-    if ((value & kFirm) == 0 && now_ticks() - start > kPatience) {
+    if ((value & kArrivedMask) == lease.workers || (value & kFirm) != 0) return Passage::leave;
+    if (now_ticks() - start > kPatience) {
       const u32 open = (value & ~(kArrivedMask | kClosing)) + kAttempt;
       if (compare_exchange<Order::acq_rel>(at, value, open) == value) return Passage::stay;
     }

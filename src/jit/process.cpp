@@ -17,8 +17,6 @@
 
 #include <dwell/error.hpp>
 
-extern char** environ;
-
 namespace dwell::jit {
 
 namespace {

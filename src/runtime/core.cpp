@@ -24,12 +24,16 @@ void relax() {
 // Waits a moment for something that takes microseconds, longer the longer it has taken.
 class Patience {
  public:
+  // `shared`: what is waited for may need this very processor.
+  explicit Patience(bool shared) : shared_(shared) {}
+
   // Whether so much time has gone by that dear checks are worth it.
   bool wait() {
     ++rounds_;
     if (rounds_ < 4096) {
       // A completion takes a few microseconds: the pause instruction alone would be a noticeable part of it.
       if (rounds_ > 1024) relax();
+      if (shared_ && (rounds_ & 63U) == 0) std::this_thread::yield();
       return (rounds_ & 255U) == 0;
     }
     if (rounds_ < 4096 + 256)
@@ -40,6 +44,7 @@ class Patience {
   }
 
  private:
+  bool shared_;
   std::uint32_t rounds_ = 0;
 };
 
@@ -142,9 +147,13 @@ void Core::check_open() const {
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
   check_open();
   std::uint64_t last = 0;
-  std::size_t placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
+  std::size_t placed = 0;
+  if (count == 1 && (flags & detail::kNotPlain) == 0)
+    placed = queue_->try_submit_plain(op.alias, *tasks, &last) ? 1 : 0;
+  else
+    placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
   keeper_->submitted();
-  Patience patience;
+  Patience patience(device_.on_host);
   while (placed < count) [[unlikely]] {
       // The loop may have gone while the ring is full, or the runtime may have been closed.
       if (patience.wait()) check_open();
@@ -164,7 +173,7 @@ std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const 
 }
 
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
-  Patience patience;
+  Patience patience(device_.on_host);
   while (!queue_->done(position)) {
     if (!patience.wait()) continue;
     if (keeper_->failed()) {
@@ -177,7 +186,7 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
 }
 
 void Core::wait_before(std::uint64_t position) {
-  Patience patience;
+  Patience patience(device_.on_host);
   while (queue_->reaped() < position) {
     queue_->reap();
     if (queue_->reaped() >= position) return;
@@ -270,7 +279,15 @@ void Core::collect() {
       return true;
     });
   }
-  // Freed outside the lock: freeing device memory waits for the end of a lease.
+  // Freed outside the lock, and between leases where it would wait for the end of one, which may be far.
+  if (!device_.host_memory_waits || std::ranges::none_of(unused, [](const auto& memory) { return memory->host() != nullptr; })) return;
+  try {
+    keeper_->hold();
+    unused.clear();
+    keeper_->resume();
+  } catch (const Error&) {
+    // The device has failed: there is no lease to wait for.
+  }
 }
 
 void Core::close(Close how) {

@@ -60,14 +60,8 @@ void Keeper::start_if_needed(bool work_known) {
   tail_at_start_ = tail;
   started_at_ = now;
   device::Lease lease = settings_.lease;
-  const std::uint32_t most = program_->max_workers(lease.scratch_bytes);
-  lease.workers = std::min(settings_.workers, most);
-  if (lease.workers == 0) {
-    fail(errc::device_lost,
-         "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
-    return;
-  }
-  lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, device::kMaxCrew);
+  lease.workers = workers();
+  lease.crew = crew();
   lease.epoch = epoch_.load(std::memory_order_relaxed) + 1;
   lease.lease_ticks = ticks(settings_.lease_time);
   lease.idle_ticks = ticks(settings_.idle_time);
@@ -78,8 +72,6 @@ void Keeper::start_if_needed(bool work_known) {
     return;
   }
   running_ = true;
-  workers_.store(lease.workers, std::memory_order_relaxed);
-  crew_.store(lease.crew, std::memory_order_relaxed);
   leases_.fetch_add(1, std::memory_order_relaxed);
   epoch_.store(lease.epoch, std::memory_order_relaxed);
   asleep_.store(false, std::memory_order_relaxed);
@@ -128,9 +120,14 @@ void Keeper::resume_all() {
   start_if_needed(false);
 }
 
-void Keeper::install(std::unique_ptr<backend::Program> program) {
+bool Keeper::install(std::unique_ptr<backend::Program> program) {
+  const std::uint32_t workers = std::min(settings_.workers, program->max_workers(scratch_bytes()));
+  if (workers == 0) return false;
   const std::lock_guard lock(mutex_);
   program_ = std::move(program);
+  workers_.store(workers, std::memory_order_relaxed);
+  crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
+  return true;
 }
 
 void Keeper::watch() {

@@ -64,13 +64,16 @@ class Keeper {
   // As many resumes as there were holds.
   void resume_all();
 
-  // While held: takes the program that later leases run. The one before is destroyed.
-  void install(std::unique_ptr<backend::Program> program);
+  // While held: takes the program that later leases run, and the one before is destroyed. False, and the one before stays, when the new
+  // one leaves no room for a single worker.
+  bool install(std::unique_ptr<backend::Program> program);
 
   // Whether the device has failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 
+  // Bytes of scratch memory that each worker is given.
+  std::uint32_t scratch_bytes() const { return settings_.lease.scratch_bytes; }
   std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
   std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
@@ -107,7 +110,7 @@ class Keeper {
 
   std::atomic<bool> asleep_{true};
   std::atomic<std::uint32_t> epoch_{0};
-  std::atomic<std::uint32_t> workers_{0};
+  std::atomic<std::uint32_t> workers_{0};  // of program_
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<bool> failed_{false};

@@ -11,12 +11,15 @@ void membarrier();
 // Whether the kernel has it. Where not, the frequent side must use a full fence itself: frequent_fence does the right thing.
 extern const bool kHaveMembarrier;
 
+// What both sides execute where the kernel has none: of two threads one comes second, and sees what the other stored before.
+void full_fence();
+
 // The frequent side's fence.
 inline void frequent_fence() {
   if (kHaveMembarrier)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
   else
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    full_fence();
 }
 
 }  // namespace dwell::runtime

@@ -38,8 +38,17 @@ SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, st
       last_head_(first),
       reaped_(first) {}
 
+namespace {
+
+// Pairs with the store in device/completion.hpp.
+std::uint64_t word_of(const Completion& entry) {
+  return device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(&entry));
+}
+
+}  // namespace
+
 Completion SubmissionQueue::completion(std::uint64_t position) const {
-  const auto word = device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(completions_ + index(position)));
+  const std::uint64_t word = word_of(completions_[index(position)]);
   return Completion{static_cast<std::uint32_t>(word), static_cast<std::int32_t>(word >> 32U)};
 }
 
@@ -109,7 +118,12 @@ bool SubmissionQueue::reap() {
 void SubmissionQueue::reap_locked() {
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   std::uint64_t at = reaped_.load(std::memory_order_relaxed);
-  for (; at != tail; ++at) {
+  while (at != tail) {
+    // Success comes in long runs, each entry the same up to the end of the ring.
+    const std::uint64_t success = lap(at);
+    const std::uint64_t end = std::min(tail, at + capacity() - index(at));
+    for (const Completion* entry = completions_ + index(at); at != end && word_of(*entry) == success; ++entry) ++at;
+    if (at == end) continue;
     const Completion entry = completion(at);
     if (entry.lap != lap(at)) break;
     if (entry.status != 0) {
@@ -117,6 +131,7 @@ void SubmissionQueue::reap_locked() {
       failures_.emplace(at, Failure{entry.status, name_of_(entry_at(at))});
       if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
     }
+    ++at;
   }
   reaped_.store(at, std::memory_order_release);
 }
@@ -132,6 +147,11 @@ std::uint64_t SubmissionQueue::switch_alias(std::atomic<std::uint32_t>& alias, s
   const std::lock_guard guard(lock_);
   alias.store(entry, std::memory_order_relaxed);
   return tail_.load(std::memory_order_relaxed);
+}
+
+std::uint64_t SubmissionQueue::reap_for_room(std::uint64_t tail) {
+  reap_locked();
+  return capacity() - (tail - reaped_.load(std::memory_order_relaxed));
 }
 
 std::optional<std::uint64_t> SubmissionQueue::reserve(std::uint32_t slots) {
@@ -177,29 +197,10 @@ Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::u
     epoch_ = (epoch_ + 1) & Header::kEpochMask;
   }
   if (track_) header.flags |= flag::tracked;
+  plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, epoch_, 0}.word1();
   last_tracked_ = track_;
   last_head_ = position;
   return header;
-}
-
-// Places tasks of one slot each at neighbouring positions. `word1` is what their headers have in common.
-void SubmissionQueue::write_plain(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task* tasks,
-                                  std::size_t count) {
-  while (count != 0) {
-    // Up to the end of the ring laps are equal and slots are neighbours.
-    const std::uint32_t first = index(position);
-    const std::size_t run = std::min<std::size_t>(count, capacity() - first);
-    device::Slot* slot = ring_ + first;
-    const std::uint32_t here = lap(position);
-    Quad head{here, {entry, word1, static_cast<std::uint32_t>(position)}};
-    for (const detail::Task* const end = tasks + run; tasks != end; ++tasks, ++slot) {
-      for (std::uint32_t i = 3; i > 0; --i) device::store_merged<Scope::system>(&slot->quad[i], tasks->slot + i * 4, Quad{here, {0, 0, 0}});
-      device::store_merged<Scope::system>(&slot->quad[0], tasks->slot, head);
-      ++head.word[2];
-    }
-    position += run;
-    count -= run;
-  }
 }
 
 void SubmissionQueue::write(std::uint64_t position, const Header& header, const detail::Task& task) {
@@ -217,7 +218,7 @@ void SubmissionQueue::write(std::uint64_t position, const Header& header, const 
   }
   detail::Task first = task;
   first.slot[2] = 0;  // the header says it all
-  write_plain(position, header.entry, header.word1(), &first, 1);
+  write_slot(ring_[index(position)], head_quad(position, header.entry, header.word1()), first);
 }
 
 // A task that takes several slots, or is ordered behind others.
@@ -247,29 +248,25 @@ std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias,
     }
     return done;
   }
-  // The short way: tasks of one slot and no order take neighbouring places, given out at once.
-  std::uint64_t position = 0;
-  std::uint32_t entry = 0;
-  std::uint32_t word1 = 0;
+  Places places;
   {
     const std::lock_guard guard(lock_);
-    position = tail_.load(std::memory_order_relaxed);
-    std::uint64_t room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
-    if (room < count) [[unlikely]] {
-      reap_locked();
-      room = capacity() - (position - reaped_.load(std::memory_order_relaxed));
-      if (room < count) count = room;
-      if (count == 0) return 0;
-    }
-    tail_.store(position + count, std::memory_order_release);
-    entry = alias.load(std::memory_order_relaxed);
-    word1 = Header{0, 0, 0, track_ ? flag::tracked : 0, epoch_, 0}.word1();
-    last_tracked_ = track_;
-    last_head_ = position + count - 1;
+    places = reserve_plain(alias, count);
   }
-  write_plain(position, entry, word1, tasks, count);
-  *last = position + count - 1;
-  return count;
+  for (std::size_t placed = 0; placed < places.count;) {
+    // Up to the end of the ring laps are equal and slots are neighbours.
+    const std::uint64_t position = places.first + placed;
+    device::Slot* slot = ring_ + index(position);
+    const std::size_t run = std::min<std::size_t>(places.count - placed, capacity() - index(position));
+    Quad head = head_quad(position, places.entry, places.word1);
+    for (const detail::Task *task = tasks + placed, *const end = task + run; task != end; ++task, ++slot) {
+      write_slot(*slot, head, *task);
+      ++head.word[2];
+    }
+    placed += run;
+  }
+  if (places.count != 0) *last = places.first + places.count - 1;
+  return places.count;
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t epoch) {

@@ -1,6 +1,7 @@
 // The host's side of the ring: positions, slots, credit.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,20 @@ class SubmissionQueue {
   // their place. `flags` are those of all tasks together. Returns how many, and the position of the last.
   std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint32_t flags,
                          std::uint64_t* last);
+
+  // The same for one task of one slot and no order. False when there is no room.
+  bool try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
+    Places place;
+    {
+      const std::lock_guard guard(lock_);
+      place = reserve_plain(alias, 1);
+    }
+    if (place.count == 0) [[unlikely]]
+      return false;
+    write_slot(ring_[index(place.first)], head_quad(place.first, place.entry, place.word1), task);
+    *position = place.first;
+    return true;
+  }
 
   // Asks the lease of this epoch to end as soon as the fetch crew comes to it. False when the ring is full.
   bool try_close_lease(std::uint32_t epoch);
@@ -79,12 +94,39 @@ class SubmissionQueue {
   device::Completion completion(std::uint64_t position) const;
   void complete_here(std::uint64_t position, std::int32_t status);
 
-  // Fill a task's slots. Outside the lock: the places are the caller's alone.
-  void write_plain(std::uint64_t position, std::uint32_t entry, std::uint32_t word1, const detail::Task* tasks, std::size_t count);
+  // Fill a task's first slot, all slots. Outside the lock: the places are the caller's alone. `head` is merged with the task's own.
+  static void write_slot(device::Slot& to, const device::Quad& head, const detail::Task& task) {
+    constexpr auto kSystem = device::Scope::system;
+    for (std::uint32_t i = 3; i > 0; --i) device::store_merged<kSystem>(&to.quad[i], task.slot + i * 4, device::Quad{head.lap, {0, 0, 0}});
+    device::store_merged<kSystem>(&to.quad[0], task.slot, head);
+  }
+  device::Quad head_quad(std::uint64_t position, std::uint32_t entry, std::uint32_t word1) const {
+    return device::Quad{lap(position), {entry, word1, static_cast<std::uint32_t>(position)}};
+  }
   void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
   std::uint64_t submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed);
 
   // The following run under the lock.
+  // Neighbouring places for tasks of one slot and no order, as many of `count` as there is room for.
+  struct Places {
+    std::uint64_t first;
+    std::size_t count;
+    std::uint32_t entry;
+    std::uint32_t word1;  // what their headers have in common
+  };
+  Places reserve_plain(const std::atomic<std::uint32_t>& alias, std::size_t count) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    const std::uint64_t room = capacity() - (tail - reaped_.load(std::memory_order_relaxed));
+    if (room < count) [[unlikely]]
+      count = std::min<std::uint64_t>(count, reap_for_room(tail));
+    if (count != 0) {
+      tail_.store(tail + count, std::memory_order_release);
+      last_tracked_ = track_;
+      last_head_ = tail + count - 1;
+    }
+    return {tail, count, alias.load(std::memory_order_relaxed), plain_word1_};
+  }
+  std::uint64_t reap_for_room(std::uint64_t tail);
   std::optional<std::uint64_t> reserve(std::uint32_t slots);
   void reap_locked();
   device::Header head(std::uint64_t position, std::uint32_t slots, std::uint32_t entry, const detail::Task& task);
@@ -101,8 +143,9 @@ class SubmissionQueue {
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
   std::uint64_t last_head_;                  // position of the task before, for links
   bool last_tracked_ = false;
-  bool track_ = false;       // links are in use: tasks leave word on the device when they complete
-  std::uint32_t epoch_ = 0;  // drains so far
+  bool track_ = false;             // links are in use: tasks leave word on the device when they complete
+  std::uint32_t epoch_ = 0;        // drains so far
+  std::uint32_t plain_word1_ = 0;  // header word 1 of tasks of one slot and no order, as track_ and epoch_ have it
   std::map<std::uint64_t, Failure> failures_;
   alignas(64) std::atomic<std::uint64_t> reaped_;
 };

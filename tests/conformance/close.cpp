@@ -201,7 +201,7 @@ TEST_P(CloseTest, SeveralRuntimesWorkAtOnce) {
   for (u32 i = 0; i < kTasks; ++i)
     for (Side& side : sides) {
       side.runtime.submit(side.append, side.number, i, link);
-      side.runtime.submit(side.add, side.cells, i, 1U);
+      side.runtime.submit(side.add, side.cells, i, 1U, link);
     }
   for (const Side& side : sides) {
     EXPECT_EQ(read(side.number)[0], appended(kTasks));

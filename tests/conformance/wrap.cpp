@@ -40,7 +40,7 @@ class WrapTest : public DeviceTest {
       switch (i % 10) {
         case 0: ticket = runtime.submit(add, cells, i, 1U, groups(i % 13 + 1)); break;
         case 1: ticket = runtime.submit(extensive, cells, i, all); break;
-        case 2: ticket = runtime.submit(append, number, digits++, link); break;
+        case 2:
         case 3: ticket = runtime.submit(append, number, digits++, link); break;
         case 5: ticket = runtime.submit(add, cells, i, 1U, drain); break;
         case 6: ticket = runtime.submit(append, number, digits++, drain); break;

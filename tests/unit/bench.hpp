@@ -125,10 +125,9 @@ class Bench {
 inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1) {
   detail::Task task;
   detail::Cursor at;
-  at.words = static_cast<u32>(words.size());
   at.flags = flags;
   at.groups = groups;
-  for (u32 i = 0; i < words.size(); ++i) task.set(i, words[i]);
+  for (const u32 word : words) at.add(task, word);
   at.finish(task);
   return task;
 }

@@ -145,7 +145,7 @@ class CpuBackend final : public Backend {
 
   DeviceInfo info() const override {
     const unsigned processors = std::thread::hardware_concurrency();
-    return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000};
+    return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000, true, false};
   }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }

@@ -19,6 +19,7 @@ constexpr std::uint32_t kBlockThreads = 128 + 32;
 constexpr std::uint32_t kWorkersPerMultiprocessor = 4;
 constexpr int kOldestCapability = 70;  // 16-byte atomic accesses
 constexpr const char* kKernel = "dwell_resident";
+constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
 static_assert(std::is_trivially_copyable_v<device::Lease> && sizeof(device::Lease) <= 4096, "a lease is a kernel parameter");
 
@@ -74,6 +75,8 @@ class CudaBackend final : public Backend {
 
   const Driver& driver() const noexcept { return driver_; }
   CUcontext context() const noexcept { return context_; }
+  CUmemoryPool pool() const noexcept { return pool_; }
+  CUstream copies() const noexcept { return copies_; }
   // A flag of its own: nothing else is published with it.
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
   // The device's CU_DEVICE_ATTRIBUTE_...
@@ -82,6 +85,7 @@ class CudaBackend final : public Backend {
   class Entered;
 
  private:
+  void release();
   // Waits for the copies of this thread, and those of others before them.
   void settle(const char* what);
 
@@ -91,6 +95,7 @@ class CudaBackend final : public Backend {
   CUcontext context_ = nullptr;
   CUstream leases_ = nullptr;
   CUstream copies_ = nullptr;
+  CUmemoryPool pool_ = nullptr;
   std::atomic<bool> abandoned_{false};
 };
 
@@ -146,7 +151,11 @@ CudaMemory::CudaMemory(const CudaBackend& backend, Place place, std::size_t byte
     }
     std::memset(host_, 0, taken);
   } else {
-    driver.check(driver.cuMemAlloc(&address, taken), what.c_str());
+    // Out of a pool: cuMemFree would wait for every kernel on the device to end.
+    CUresult result = driver.cuMemAllocFromPoolAsync(&address, taken, backend.pool(), backend.copies());
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && driver.cuMemPoolTrimTo(backend.pool(), 0) == CUDA_SUCCESS)
+      result = driver.cuMemAllocFromPoolAsync(&address, taken, backend.pool(), backend.copies());
+    driver.check(result, what.c_str());
   }
   device_ = address;
   bytes_ = bytes;
@@ -161,7 +170,7 @@ CudaMemory::~CudaMemory() {
   if (host_ != nullptr) {
     driver.cuMemFreeHost(host_);
   } else {
-    driver.cuMemFree(device_);
+    driver.cuMemFreeAsync(device_, backend_.copies());
   }
 }
 
@@ -226,21 +235,31 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
     driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
     driver_.check(driver_.cuStreamCreateWithPriority(&leases_, CU_STREAM_NON_BLOCKING, highest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&copies_, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device_;
+    driver_.check(driver_.cuMemPoolCreate(&pool_, &properties), "creating a memory pool");
+    std::uint64_t kept = kKept;
+    driver_.check(driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up a memory pool");
   } catch (...) {
-    if (const Current current(driver_, context_); leases_ != nullptr && current.result() == CUDA_SUCCESS) driver_.cuStreamDestroy(leases_);
-    driver_.cuDevicePrimaryCtxRelease(device_);
+    release();
     throw;
   }
 }
 
-CudaBackend::~CudaBackend() {
-  // Giving the context back could wait for the kernel that hangs.
-  if (abandoned()) return;
+void CudaBackend::release() {
   if (const Current current(driver_, context_); current.result() == CUDA_SUCCESS) {
-    driver_.cuStreamDestroy(leases_);
-    driver_.cuStreamDestroy(copies_);
+    if (pool_ != nullptr) driver_.cuMemPoolDestroy(pool_);
+    if (copies_ != nullptr) driver_.cuStreamDestroy(copies_);
+    if (leases_ != nullptr) driver_.cuStreamDestroy(leases_);
   }
   driver_.cuDevicePrimaryCtxRelease(device_);
+}
+
+CudaBackend::~CudaBackend() {
+  // Giving the context back could wait for the kernel that hangs.
+  if (!abandoned()) release();
 }
 
 int CudaBackend::attribute(CUdevice_attribute attribute) const { return attribute_of(driver_, device_, attribute); }
@@ -254,6 +273,7 @@ DeviceInfo CudaBackend::info() const {
   info.default_workers = kWorkersPerMultiprocessor * static_cast<std::uint32_t>(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   info.default_lease_ns = 1'000'000;
   info.default_idle_ns = 500'000;
+  info.host_memory_waits = true;
   return info;
 }
 
@@ -333,6 +353,8 @@ CUdevice device_of(const Driver& driver, int ordinal) {
   if (attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 ||
       attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0)
     throw Error(errc::device_unavailable, device + ", " + name_of(driver, handle) + ", cannot read the host's memory");
+  if (attribute_of(driver, handle, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) == 0)
+    throw Error(errc::device_unavailable, device + ", " + name_of(driver, handle) + ", has no memory pools");
   return handle;
 }
 

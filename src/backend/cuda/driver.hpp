@@ -30,8 +30,12 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuStreamDestroy)                             \
   X(cuStreamQuery)                               \
   X(cuStreamSynchronize)                         \
-  X(cuMemAlloc)                                  \
-  X(cuMemFree)                                   \
+  X(cuMemPoolCreate)                             \
+  X(cuMemPoolDestroy)                            \
+  X(cuMemPoolSetAttribute)                       \
+  X(cuMemPoolTrimTo)                             \
+  X(cuMemAllocFromPoolAsync)                     \
+  X(cuMemFreeAsync)                              \
   X(cuMemHostAlloc)                              \
   X(cuMemHostGetDevicePointer)                   \
   X(cuMemFreeHost)                               \
