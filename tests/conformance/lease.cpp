@@ -154,6 +154,7 @@ TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
 TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
   Options small = options();
   small.ring_slots = 128;
+  small.lease = small.idle = 1000s;  // nothing but the request ends it
   Runtime runtime(small);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto add = runtime.define<Add>("add", kAdd);
