@@ -24,7 +24,7 @@ struct Budget {
   std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
 };
 constexpr Budget kBudgets[] = {
-    {"sm_75", 80, 416, 1408}, {"sm_80", 80, 416, 1408}, {"sm_90", 64, 320, 1408}, {"sm_100", 72, 320, 1408}, {"sm_120", 80, 320, 1408},
+    {"sm_75", 88, 416, 1408}, {"sm_80", 88, 416, 1408}, {"sm_90", 64, 320, 1408}, {"sm_100", 72, 320, 1408}, {"sm_120", 80, 320, 1408},
 };
 
 class CudaLoopTest : public testing::TestWithParam<Budget> {
