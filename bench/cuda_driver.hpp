@@ -26,6 +26,7 @@
   X(cuEventRecord)                    \
   X(cuEventSynchronize)               \
   X(cuEventDestroy)                   \
+  X(cuMemGetInfo)                     \
   X(cuMemAlloc)                       \
   X(cuMemFree)                        \
   X(cuMemAllocAsync)                  \
@@ -37,6 +38,8 @@
   X(cuMemHostUnregister)              \
   X(cuMemcpyHtoD)                     \
   X(cuMemcpyDtoH)                     \
+  X(cuMemcpyHtoDAsync)                \
+  X(cuMemcpyDtoHAsync)                \
   X(cuMemcpyDtoDAsync)                \
   X(cuModuleLoadData)                 \
   X(cuModuleUnload)                   \

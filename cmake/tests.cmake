@@ -47,8 +47,13 @@ dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
 file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
 dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 
-file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
-dwell_test(gpu SOURCES ${gpu_sources} TIMEOUT 300 PROCESSORS 2)
+# They use CUDA beside dwell, as any other program in the process may.
+if(DWELL_CUDA_INCLUDE)
+  file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
+  file(GLOB peer_sources CONFIGURE_DEPENDS bench/cuda_*.cpp)
+  list(FILTER peer_sources EXCLUDE REGEX "\\.test\\.cpp$")
+  dwell_test(gpu SOURCES ${gpu_sources} ${peer_sources} bench/operators.cpp TIMEOUT 300 PROCESSORS 2)
+endif()
 add_subdirectory(tests/headers)
 
 # ---- Tests that are commands ---------------------------------------------------------------------------------------------------
@@ -74,6 +79,7 @@ endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
+dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/run_apart_test.py")
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
   dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")

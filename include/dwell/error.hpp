@@ -17,7 +17,8 @@ enum class errc {
   compile_failed,
   // The source does not define DWELL_OPERATOR(name) for the name it was given.
   operator_not_found,
-  // The operators do not link into one image; the message holds the linker's text. The running image stays.
+  // The operators do not link into one image, or the image leaves no room for a single worker; the message holds the linker's text, or
+  // what the image takes. The running image stays.
   link_failed,
   // The compiler this device needs could not be opened; the message names the file and version looked for.
   compiler_unavailable,

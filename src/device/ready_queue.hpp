@@ -30,6 +30,22 @@ DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
   }
 }
 
+// Adds `count` copies of a task's first slot, with one reservation. Called by all lanes, as push is.
+DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 count) {
+  u32 place = 0;
+  if (lane() == 0) place = fetch_add<Order::relaxed>(&lease.control->tail.value, count);
+  place = broadcast(place);
+#if DWELL_ON_CUDA
+  // Eight copies at a time: lane l stores quad l % 4, which lane l % 4 holds.
+  Quad quad;
+  quad.lap = 0;
+  for (u32 i = 0; i < 3; ++i) quad.word[i] = broadcast(task.quad[0].word[i], lane() % 4);
+  for (u32 at = lane(); at < count * 4; at += kLanes) put_quad(lease, place + at / 4, at % 4, quad);
+#else
+  for (u32 at = 0; at < count * 4; ++at) put_quad(lease, place + at / 4, at % 4, task.quad[at % 4]);
+#endif
+}
+
 // Claims the next place. Called by one thread.
 DWELL_DEVICE u32 claim(const Lease& lease) { return fetch_add<Order::relaxed>(&lease.control->head.value, 1U); }
 

@@ -121,21 +121,24 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.idle_time = std::min(settings.idle_time, kLongest);
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
-  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this](const auto& holders) { return describe(holders); });
+  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
+                                     [this](const auto& holders, bool running) { return describe(holders, running); });
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_);
 }
 
 Core::~Core() = default;
 
-std::string Core::describe(const std::vector<Keeper::Holder>& holders) const {
+std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool running) const {
   constexpr std::size_t kMost = 8;
   if (holders.empty()) return "";
-  std::string text = holders.size() == 1 ? "; it was running" : "; one of the tasks that were running is to blame:";
+  std::string text = holders.size() == 1 && running ? "; it was running"
+                     : running                      ? "; one of the tasks that were running is to blame:"
+                               : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
     text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
             ", on worker " + std::to_string(holders[i].worker);
   }
-  if (holders.size() > kMost) text += ", and " + std::to_string(holders.size() - kMost) + " more";
+  if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
   return text;
 }
 

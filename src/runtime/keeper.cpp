@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace dwell::runtime {
 
@@ -60,25 +61,18 @@ void Keeper::start_if_needed(bool work_known) {
   tail_at_start_ = tail;
   started_at_ = now;
   device::Lease lease = settings_.lease;
-  lease.workers = std::min(settings_.workers, most_workers_);
-  if (lease.workers == 0) {
-    fail(errc::device_lost,
-         "the image leaves no room for a single worker: its operators need too many registers or too much shared memory");
-    return;
-  }
-  lease.crew = std::clamp<std::uint32_t>(lease.workers / 8, 1, device::kMaxCrew);
+  lease.workers = workers();
+  lease.crew = crew();
   lease.epoch = epoch_.load(std::memory_order_relaxed) + 1;
   lease.lease_ticks = ticks(settings_.lease_time);
   lease.idle_ticks = ticks(settings_.idle_time);
   try {
     backend_.start(*program_, lease);
   } catch (const Error& error) {
-    fail(error.kind(), error.message() + describe_(holders()));
+    fail(error.kind(), error.message() + suspects());
     return;
   }
   running_ = true;
-  workers_.store(lease.workers, std::memory_order_relaxed);
-  crew_.store(lease.crew, std::memory_order_relaxed);
   leases_.fetch_add(1, std::memory_order_relaxed);
   epoch_.store(lease.epoch, std::memory_order_relaxed);
   asleep_.store(false, std::memory_order_relaxed);
@@ -127,10 +121,14 @@ void Keeper::resume_all() {
   start_if_needed(false);
 }
 
-void Keeper::install(std::unique_ptr<backend::Program> program) {
+bool Keeper::install(std::unique_ptr<backend::Program> program) {
+  const std::uint32_t workers = std::min(settings_.workers, program->max_workers(scratch_bytes()));
+  if (workers == 0) return false;
   const std::lock_guard lock(mutex_);
   program_ = std::move(program);
-  most_workers_ = program_->max_workers(settings_.lease.scratch_bytes);
+  workers_.store(workers, std::memory_order_relaxed);
+  crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
+  return true;
 }
 
 void Keeper::watch() {
@@ -184,11 +182,11 @@ bool Keeper::wait_for_end(std::uint32_t epoch, Clock::time_point started) {
 bool Keeper::overstayed(Clock::time_point now) {
   const std::string fault = backend_.fault();
   if (!fault.empty()) {
-    fail(errc::device_lost, "the device failed: " + fault + describe_(holders()));
+    fail(errc::device_lost, "the device failed: " + fault + suspects());
     return true;
   }
   if (settings_.task_timeout.count() == 0) return false;
-  const std::vector<Holder> now_held = holders();
+  const std::vector<Holder> now_held = holders(false);
   sightings_.resize(workers());
   std::vector<Holder> late;
   for (const Holder& holder : now_held) {
@@ -203,11 +201,20 @@ bool Keeper::overstayed(Clock::time_point now) {
   backend_.abandon();
   fail(errc::task_timeout, "a task has run for more than " +
                                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
-                               " ms (Options::task_timeout)" + describe_(late));
+                               " ms (Options::task_timeout)" + describe_(late, true));
   return true;
 }
 
-std::vector<Keeper::Holder> Keeper::holders() const {
+std::string Keeper::suspects() const {
+  const std::vector<Holder> running = holders(false);
+  if (!running.empty()) return describe_(running, true);
+  // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
+  std::vector<Holder> last = holders(true);
+  std::ranges::sort(last, std::greater(), &Holder::position);
+  return describe_(last, false);
+}
+
+std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
   std::vector<Holder> all;
   const std::uint64_t tail = queue_.tail();
   for (std::uint32_t worker = 0; worker < workers(); ++worker) {
@@ -215,7 +222,7 @@ std::vector<Keeper::Holder> Keeper::holders() const {
     if (word == 0) continue;
     // The blame holds 32 bits of the position: it is the last one at or before the tail that ends in them.
     const std::uint64_t position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
-    if (position >= tail || queue_.done(position)) continue;
+    if (position >= tail || queue_.done(position) != ended) continue;
     all.push_back(Holder{worker, position, static_cast<std::uint32_t>(word >> 32U) & 0xFFFFU});
   }
   return all;

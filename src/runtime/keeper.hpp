@@ -43,8 +43,8 @@ class Keeper {
     std::uint64_t position;
     std::uint32_t entry;
   };
-  // Turns holders of tasks into a sentence that names operators.
-  using Describe = std::function<std::string(const std::vector<Holder>&)>;
+  // Turns workers' tasks into a clause that names operators. `running`: these tasks have not ended.
+  using Describe = std::function<std::string(const std::vector<Holder>&, bool running)>;
 
   Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
   // Ends the lease; nothing may be in flight any more, or it is lost.
@@ -64,13 +64,16 @@ class Keeper {
   // As many resumes as there were holds.
   void resume_all();
 
-  // While held: takes the program that later leases run. The one before is destroyed.
-  void install(std::unique_ptr<backend::Program> program);
+  // While held: takes the program that later leases run, and the one before is destroyed. False, and the one before stays, when the new
+  // one leaves no room for a single worker.
+  bool install(std::unique_ptr<backend::Program> program);
 
   // Whether the device has failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 
+  // Bytes of scratch memory that each worker is given.
+  std::uint32_t scratch_bytes() const { return settings_.lease.scratch_bytes; }
   std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
   std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
@@ -83,7 +86,10 @@ class Keeper {
   void watch();
   bool wait_for_end(std::uint32_t epoch, Clock::time_point started);
   bool overstayed(Clock::time_point now);
-  std::vector<Holder> holders() const;
+  // The tasks that workers run now, or those that ended last on each.
+  std::vector<Holder> holders(bool ended) const;
+  // Who may have brought the device down.
+  std::string suspects() const;
   void fail(errc code, const std::string& what);
 
   // The following need mutex_.
@@ -101,14 +107,13 @@ class Keeper {
   bool stop_ = false;
   unsigned holds_ = 0;
   std::unique_ptr<backend::Program> program_;
-  std::uint32_t most_workers_ = 0;  // that its image leaves room for
   std::uint64_t tail_at_start_ = 0;
   Clock::time_point started_at_{};
   Clock::time_point active_until_{};  // when idle_time is over, as far as the keeper knows
 
   std::atomic<bool> asleep_{true};
   std::atomic<std::uint32_t> epoch_{0};
-  std::atomic<std::uint32_t> workers_{0};
+  std::atomic<std::uint32_t> workers_{0};  // of program_
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<bool> failed_{false};

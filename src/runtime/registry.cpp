@@ -35,6 +35,13 @@ std::string symbol_for(const std::string& name, const Source& source) {
   return "dwell_" + name + text;
 }
 
+Error no_room(const jit::Resources& takes, std::uint32_t scratch_bytes) {
+  return Error(errc::link_failed, "with this operator the image leaves no room for a single worker: a thread needs " +
+                                      std::to_string(takes.registers) + " registers, a worker " + std::to_string(takes.shared_bytes) +
+                                      " bytes of shared memory and " + std::to_string(scratch_bytes) +
+                                      " more for Group::shared (Options::scratch_bytes)");
+}
+
 }  // namespace
 
 Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
@@ -157,7 +164,7 @@ void Registry::link_and_load(Version& fresh) {
     keeper_.hold();
     const auto start = std::chrono::steady_clock::now();
     try {
-      keeper_.install(backend_.load(image.bytes));
+      if (!keeper_.install(backend_.load(image.bytes))) throw no_room(image.resources, keeper_.scratch_bytes());
     } catch (...) {
       keeper_.resume();
       throw;

@@ -38,8 +38,17 @@ SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, st
       last_head_(first),
       reaped_(first) {}
 
+namespace {
+
+// Pairs with the store in device/completion.hpp.
+std::uint64_t word_of(const Completion& entry) {
+  return device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(&entry));
+}
+
+}  // namespace
+
 Completion SubmissionQueue::completion(std::uint64_t position) const {
-  const auto word = device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(completions_ + index(position)));
+  const std::uint64_t word = word_of(completions_[index(position)]);
   return Completion{static_cast<std::uint32_t>(word), static_cast<std::int32_t>(word >> 32U)};
 }
 
@@ -109,7 +118,12 @@ bool SubmissionQueue::reap() {
 void SubmissionQueue::reap_locked() {
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   std::uint64_t at = reaped_.load(std::memory_order_relaxed);
-  for (; at != tail; ++at) {
+  while (at != tail) {
+    // Success comes in long runs, each entry the same up to the end of the ring.
+    const std::uint64_t success = lap(at);
+    const std::uint64_t end = std::min(tail, at + capacity() - index(at));
+    for (const Completion* entry = completions_ + index(at); at != end && word_of(*entry) == success; ++entry) ++at;
+    if (at == end) continue;
     const Completion entry = completion(at);
     if (entry.lap != lap(at)) break;
     if (entry.status != 0) {
@@ -117,6 +131,7 @@ void SubmissionQueue::reap_locked() {
       failures_.emplace(at, Failure{entry.status, name_of_(entry_at(at))});
       if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
     }
+    ++at;
   }
   reaped_.store(at, std::memory_order_release);
 }

@@ -90,7 +90,7 @@ bool SubmitLock::take_from(Seat* owner, Seat* me) {
     given = owner_.load(std::memory_order_relaxed) == me;
     if (round % kPatience == 0) {
       const std::uint32_t now = turns_.load(std::memory_order_relaxed);
-      if (now == turns) break;
+      if (now == turns && owner->inside.load(std::memory_order_relaxed) == 0) break;
       turns = now;
     }
   }
@@ -114,9 +114,16 @@ void SubmitLock::own(Seat* me) {
 }
 
 void SubmitLock::hand_on() {
+  constexpr std::uint32_t kLook = 32;                   // turns between looks at the clock
+  constexpr auto kTime = std::chrono::microseconds(8);  // long against what handing on costs, short for whoever waits
   const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
   turns_.store(turns, std::memory_order_relaxed);
-  if (turns >= kTurns) owner_.store(next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (turns % kLook != 1) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (turns == 1)
+    hand_on_ = now + kTime;
+  else if (now >= hand_on_)
+    owner_.store(next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 }  // namespace dwell::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "runtime/membarrier.hpp"
@@ -13,7 +14,7 @@ namespace dwell::runtime {
 // task the journey of a cache line.
 //
 // So a thread owns the lock for many turns. Whoever else comes waits behind `line_`, one at a time, and says so in `next_`: an owner
-// that goes on submitting hands the lock on after kTurns turns, for the price of one cache line. From one that does not, it is taken
+// that goes on submitting hands the lock on after a while, for the price of one cache line. From one that does not, it is taken
 // with membarrier, and for a while nobody owns the lock, each thread taking its turn inside `line_`: the longer, the more often an
 // owner did not stay.
 // Invariants: the owner is inside only while its seat says so and it has since seen owner_ name itself; owner_ is changed by the owner
@@ -67,17 +68,18 @@ class SubmitLock {
   void own(Seat* me);
   void hand_on();
 
-  static constexpr std::uint32_t kTurns = 128;
   static constexpr std::uint32_t kFewest = 16;
   static constexpr std::uint32_t kMost = 1U << 16U;
 
+  // Lines apart: whoever waits polls the first, the holder writes the second each time.
   alignas(64) std::atomic<Seat*> owner_{nullptr};
-  Seat* holder_ = nullptr;  // the owner that is inside; null when it is a thread that holds line_
+  alignas(64) Seat* holder_ = nullptr;  // the owner that is inside; null when it is a thread that holds line_
   alignas(64) std::atomic<Seat*> next_{nullptr};
-  std::atomic<std::uint32_t> turns_{0};  // of the owner since somebody waits
-  alignas(64) std::atomic_flag line_;    // held for tens of nanoseconds where nobody owns the lock
-  std::uint32_t unowned_ = 0;            // turns since nobody does; guarded by line_, as is the next
-  std::uint32_t until_owned_ = kFewest;  // turns after which somebody shall
+  std::atomic<std::uint32_t> turns_{0};              // of the owner since somebody waits
+  std::chrono::steady_clock::time_point hand_on_{};  // when the owner's time is over; the owner's
+  alignas(64) std::atomic_flag line_;                // held for tens of nanoseconds where nobody owns the lock
+  std::uint32_t unowned_ = 0;                        // turns since nobody does; guarded by line_, as is the next
+  std::uint32_t until_owned_ = kFewest;              // turns after which somebody shall
 };
 
 }  // namespace dwell::runtime

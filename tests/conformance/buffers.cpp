@@ -98,6 +98,24 @@ TEST_P(BuffersTest, ReadAndWriteWaitForTheTasksThatNameTheBuffer) {
   }
 }
 
+TEST_P(BuffersTest, ReadAndWriteDoNotWaitForTasksThatNameOthers) {
+  Runtime runtime(options());
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto before = filled<u32>(runtime, 100, 1);
+  Latch latch(runtime);
+  auto after = filled<u32>(runtime, 100, 2);
+  const Ticket held = runtime.submit(hold, latch.words());
+  latch.await();
+  runtime.submit(add, before, 0U, 10U);
+  before.write(std::vector<u32>{5}, 1);
+  EXPECT_EQ(read(before)[0], 11U);
+  EXPECT_EQ(read(before)[1], 5U);
+  EXPECT_THAT(read(after), testing::Each(2U));
+  EXPECT_FALSE(held.done());
+  latch.release();
+}
+
 TEST_P(BuffersTest, ASliceIsAllThatATaskSees) {
   Runtime runtime(options());
   auto fill = runtime.define<void(Span<u32>, u32)>("fill", R"(

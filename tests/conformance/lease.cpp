@@ -100,6 +100,91 @@ TEST_P(LeaseTest, ParkGetsThroughAFullRing) {
   runtime.wait_all();
 }
 
+TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
+  // Full with tasks of one kind, then of all kinds: nothing may need a place that only a later task would free.
+  struct Long {
+    u32 word[80];
+  };
+  enum Shape : u32 { plain, wide, linked, drained, wide_link, wide_drain, lengthy, lengthy_link, kShapes };
+  Options small = options();
+  small.ring_slots = 128;
+  Runtime runtime(small);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto extensive = runtime.define<void(Span<u32>, u32, Long)>("extensive", R"(
+    struct Long { dwell::u32 word[80]; };
+    DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Long all) {
+      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], all.word[79]);
+    })");
+  Long one{};
+  one.word[79] = 1;
+  for (u32 turn = 0; turn <= 2 * kShapes; ++turn) {
+    SCOPED_TRACE("turn " + std::to_string(turn));
+    auto cells = filled<u32>(runtime, 129, 0);
+    runtime.park();
+    std::vector<Ticket> tickets;
+    std::vector<u32> expected(129, 0);
+    Random random(turn);
+    for (;;) {
+      const auto at = static_cast<u32>(tickets.size());
+      ASSERT_LE(at, 128U);
+      const u32 shape = turn < kShapes ? turn : random() % kShapes;
+      std::optional<Ticket> ticket;
+      switch (shape) {
+        case plain: ticket = runtime.try_submit(add, cells, at, 1U); break;
+        case wide: ticket = runtime.try_submit(add, cells, at, 1U, groups(5)); break;
+        case linked: ticket = runtime.try_submit(add, cells, at, 1U, link); break;
+        case drained: ticket = runtime.try_submit(add, cells, at, 1U, drain); break;
+        case wide_link: ticket = runtime.try_submit(add, cells, at, 1U, groups(5), link); break;
+        case wide_drain: ticket = runtime.try_submit(add, cells, at, 1U, groups(5), drain); break;
+        case lengthy: ticket = runtime.try_submit(extensive, cells, at, one); break;
+        default: ticket = runtime.try_submit(extensive, cells, at, one, link); break;
+      }
+      if (!ticket) break;
+      expected[at] = shape == wide || shape == wide_link || shape == wide_drain ? 5 : 1;
+      tickets.push_back(*ticket);
+    }
+    EXPECT_GE(tickets.size(), 14U);
+    for (const Ticket& ticket : tickets) ASSERT_FALSE(ticket.done());
+    std::jthread([&] { runtime.resume(); }).join();
+    for (const Ticket& ticket : tickets) ASSERT_TRUE(ticket.wait_for(20s)) << "ticket " << ticket.position();
+    EXPECT_EQ(read(cells), expected);
+  }
+}
+
+TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
+  Options small = options();
+  small.ring_slots = 128;
+  Runtime runtime(small);
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  u32 expected = 0;
+  Latch latch(runtime);
+  for (int turn = 0; turn < 3; ++turn) {
+    latch.reset();
+    runtime.submit(hold, latch.words());
+    latch.await();
+    // The request to leave stands behind a drain that waits for the task that runs, or finds no place at all.
+    runtime.submit(add, cells, 0U, 1U, drain);
+    ++expected;
+    while (turn == 1 && runtime.try_submit(add, cells, 0U, 1U)) ++expected;
+    std::atomic<bool> parked{false};
+    std::jthread parker([&] {
+      runtime.park();
+      parked = true;
+    });
+    std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(parked);
+    latch.release();
+    parker.join();
+    const std::uint64_t leases = runtime.info().leases;
+    std::this_thread::sleep_for(2ms);
+    EXPECT_EQ(runtime.info().leases, leases);
+    runtime.resume();
+    EXPECT_EQ(read(cells)[0], expected);
+  }
+}
+
 TEST_P(LeaseTest, SeveralThreadsParkAndResume) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);

@@ -69,6 +69,32 @@ TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
   EXPECT_EQ(read(cells)[0], 20U);
 }
 
+TEST_P(OptionsTest, ACacheThatCannotBeUsedIsSaidInOneLineAndDoesNoHarm) {
+  const std::string before = environment("DWELL_CACHE_DIR");
+  setenv("DWELL_CACHE_DIR", "/dev/null/cache", 1);
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  Options some = options();
+  some.warn = [&](std::string_view line) {
+    const std::lock_guard lock(mutex);
+    lines.emplace_back(line);
+  };
+  {
+    Runtime runtime(some);
+    auto nothing = runtime.define("nothing", kNothing);
+    runtime.submit(nothing).wait();
+    nothing.redefine(std::string(kNothing) + " ");
+    runtime.submit(nothing).wait();
+  }
+  if (before.empty())
+    unsetenv("DWELL_CACHE_DIR");
+  else
+    setenv("DWELL_CACHE_DIR", before.c_str(), 1);
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], AllOf(HasSubstr("/dev/null/cache"), testing::Not(HasSubstr("\n"))));
+}
+
 TEST_P(OptionsTest, ZeroIsTheBackendsChoice) {
   Options none;
   none.device = GetParam();

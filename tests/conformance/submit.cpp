@@ -105,6 +105,29 @@ TEST_P(SubmitTest, WaitAllWaitsForAll) {
   for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
 }
 
+TEST_P(SubmitTest, WaitAllDoesNotWaitForWhatComesLater) {
+  Runtime runtime(options());
+  auto hold = runtime.define<Hold>("hold", kHold);
+  Latch first(runtime);
+  Latch second(runtime);
+  runtime.submit(hold, first.words());
+  first.await();
+  std::atomic<int> stage{0};
+  std::jthread waiter([&] {
+    stage = 1;
+    runtime.wait_all();
+    stage = 2;
+  });
+  EXPECT_TRUE(eventually([&] { return stage == 1; }));
+  std::this_thread::sleep_for(50ms);
+  const Ticket later = runtime.submit(hold, second.words());
+  EXPECT_EQ(stage, 1);
+  first.release();
+  EXPECT_TRUE(eventually([&] { return stage == 2; }));
+  EXPECT_FALSE(later.done());
+  second.release();
+}
+
 TEST_P(SubmitTest, SubmitManyRunsEachOnce) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);

@@ -55,6 +55,22 @@ TEST_P(SwapTest, VersionsAreCounted) {
   expect(4, 4);
 }
 
+TEST_P(SwapTest, CopiesOfAHandleNameOneOperator) {
+  Runtime runtime(options());
+  Operator<> mark = runtime.define("mark", mark_with(1));
+  const Operator<void(Span<u32>, u32)> typed(mark);
+  Operator<> copy = mark;
+  auto cells = filled<u32>(runtime, 2, 0);
+  copy.redefine(mark_with(2));
+  EXPECT_EQ(mark.version(), 2U);
+  EXPECT_EQ(typed.versions(), 2U);
+  runtime.submit(mark, cells, 0U);
+  runtime.submit(typed, cells, 1U);
+  EXPECT_THAT(read(cells), testing::Each(2U));
+  mark.rollback();
+  EXPECT_EQ(copy.version(), 1U);
+}
+
 TEST_P(SwapTest, WhatIsInFlightOrParkedRunsTheOldVersion) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));

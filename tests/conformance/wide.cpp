@@ -144,6 +144,30 @@ TEST_P(WideTest, ReduceAndSumGiveAllThreadsTheSame) {
   }
 }
 
+TEST_P(WideTest, ReduceCombinesInTheSameOrderInEveryRun) {
+  Runtime runtime(options());
+  auto rounding = runtime.define<void(Span<const float>, Span<float>)>("rounding", R"(
+    DWELL_OPERATOR(rounding)(dwell::Group g, dwell::Span<const float> x, dwell::Span<float> out) {
+      float sum = 0;
+      for (auto i : g.local_range(x.size())) sum += x[i];
+      sum = g.sum(sum);
+      if (g.rank() == 0) out[g.index()] = sum;
+    })");
+  // So different in size that another order gives another sum.
+  std::vector<float> numbers(1000);
+  Random random(1);
+  for (float& number : numbers) number = static_cast<float>(random() % 1000 + 1) * (random() % 2 == 0 ? 1.0e-3F : 1.0e6F);
+  auto x = runtime.allocate<float>(numbers.size());
+  x.write(numbers);
+  auto out = filled<float>(runtime, 200, 0);
+  for (int turn = 0; turn < 5; ++turn) {
+    runtime.submit(rounding, x, out, groups(200));
+    const std::vector<float> sums = read(out);
+    ASSERT_THAT(sums, testing::Each(sums[0]));
+    ASSERT_GT(sums[0], 0.0F);
+  }
+}
+
 constexpr const char* kShare = R"(
 DWELL_OPERATOR(share)(dwell::Group g, dwell::u32 n, dwell::Span<dwell::u32> out) {
   // Two pieces that must not overlap, of sizes that do not end on a boundary.

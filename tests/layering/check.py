@@ -43,6 +43,8 @@ LAYERS = (
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "device/", "dwell/"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
+    # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
+    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
     Layer(("tests/",), ("tests/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
 )
 

@@ -157,6 +157,17 @@ DWELL_DEVICE Quad load_quad(const Quad* from) {
   return quad;
 }
 
+// The same, and an acquire at system scope: what was stored before the quad is seen by the loads that follow.
+DWELL_DEVICE Quad acquire_quad(const Quad* from) {
+  u64 low;
+  u64 high;
+  asm volatile("{ .reg .b128 q; ld.acquire.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }"
+               : "=l"(low), "=l"(high)
+               : "l"(from)
+               : "memory");
+  return Quad{static_cast<u32>(low), {static_cast<u32>(low >> 32U), static_cast<u32>(high), static_cast<u32>(high >> 32U)}};
+}
+
 template <Scope S>
 DWELL_DEVICE void store_quad(Quad* to, const Quad& quad) {
   const u64 low = (static_cast<u64>(quad.word[0]) << 32U) | quad.lap;

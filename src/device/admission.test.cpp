@@ -1,0 +1,107 @@
+#include "device/admission.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/bench.hpp"
+
+namespace dwell::device {
+namespace {
+
+using test::Bench;
+
+class AdmissionTest : public testing::Test {
+ protected:
+  Admission admit(const Header& header, u32 position) {
+    return admission::admit(bench_.lease, Bench::quads(header, position), header, position, &epoch_);
+  }
+  u32 waiting() const { return bench_.control().tail.value - bench_.control().head.value; }
+
+  Bench bench_{7, 3};
+  u32 epoch_ = 0;  // the fetcher's view
+};
+
+TEST_F(AdmissionTest, ATaskWithoutOrderRuns) { EXPECT_EQ(admit(Bench::plain(0), 9), Admission::run); }
+
+TEST_F(AdmissionTest, ATaskBehindADrainWaitsForIt) {
+  Header behind = Bench::plain(0);
+  behind.epoch = 1;
+  EXPECT_EQ(admit(behind, 9), Admission::not_yet);
+  bench_.control().crew.drains = 1;
+  EXPECT_EQ(admit(behind, 9), Admission::run);
+  EXPECT_EQ(epoch_, 1U);
+}
+
+TEST_F(AdmissionTest, ADrainWaitsForAllBefore) {
+  bench_.control().completed.value = 8;
+  EXPECT_EQ(admit(Bench::plain(0, flag::drain), 9), Admission::not_yet);
+  bench_.control().completed.value = 9;
+  EXPECT_EQ(admit(Bench::plain(0, flag::drain), 9), Admission::run);
+}
+
+TEST_F(AdmissionTest, PaddingIsCompleteWhenItIsFetched) {
+  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 0, 0}, 59), Admission::taken);
+  EXPECT_TRUE(bench_.complete(59));
+  EXPECT_EQ(bench_.control().completed.value, 5U);
+  EXPECT_FALSE(gate::closing(*gate::word(bench_.lease)));
+}
+
+TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
+  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 1, 0}, 59), Admission::not_yet);
+  EXPECT_FALSE(bench_.complete(59));
+}
+
+TEST_F(AdmissionTest, ARequestToEndTheLeaseClosesTheGateForGood) {
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, bench_.lease.epoch}, 3), Admission::taken);
+  EXPECT_EQ(*gate::word(bench_.lease), gate::kClosing | gate::kFirm);
+}
+
+TEST_F(AdmissionTest, ARequestToEndAnotherLeaseIsVoid) {
+  bench_.lease.epoch = 0x82;
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, 1}, 3), Admission::taken);
+  EXPECT_FALSE(gate::closing(*gate::word(bench_.lease)));
+  EXPECT_TRUE(bench_.complete(3)) << "its slot is the host's again all the same";
+  admit(Header{0, 0, 1, flag::skip | flag::close, 0, 2}, 4);
+  EXPECT_TRUE(gate::closing(*gate::word(bench_.lease))) << "a request carries seven bits of the lease's epoch";
+}
+
+TEST_F(AdmissionTest, ALinkedTaskIsHeldUntilTheOneBeforeIsComplete) {
+  const Header header{3, 1, 1, flag::link | flag::tracked, 0, 2};
+  EXPECT_EQ(admit(header, 9), Admission::taken);
+  u32 successor = 0;
+  EXPECT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 0, &successor));
+  EXPECT_EQ(successor, 9U);
+  TaskQuads held{};
+  load_held(bench_.lease, &held, 9, 0, 1);
+  EXPECT_EQ(held.quad[0].word[0], header.word0());
+}
+
+TEST_F(AdmissionTest, ALinkedTaskRunsWhenTheOneBeforeIsComplete) {
+  u32 successor = 0;
+  complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 0, &successor);
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::tracked, 0, 2}, 9), Admission::run);
+}
+
+TEST_F(AdmissionTest, ATaskOfSeveralSlotsIsHeldForWhoeverRunsIt) {
+  EXPECT_EQ(admit(Header{3, 1, 4, 0, 0, 0}, 20), Admission::run);
+  TaskQuads held{};
+  load_held(bench_.lease, &held, 20, 1, 4);
+  EXPECT_EQ(held.quad[15].word[2], 20U + 47);
+}
+
+TEST_F(AdmissionTest, AWideTaskIsSharedOut) {
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide, 0, 0}, 9), Admission::taken);
+  EXPECT_EQ(waiting(), 3U);
+}
+
+TEST_F(AdmissionTest, AWideTaskThatIsLinkedWaitsFirst) {
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::link | flag::tracked, 0, 1}, 9), Admission::taken);
+  EXPECT_EQ(waiting(), 0U);
+}
+
+TEST_F(AdmissionTest, AWideDrainWaitsFirst) {
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::drain, 0, 0}, 9), Admission::not_yet);
+  EXPECT_EQ(waiting(), 0U);
+}
+
+}  // namespace
+}  // namespace dwell::device

@@ -1,0 +1,180 @@
+#include "device/gate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/bench.hpp"
+
+namespace dwell::device {
+namespace {
+
+using gate::Passage;
+using test::Bench;
+
+u32 value_of(const Bench& bench) { return load<Order::relaxed, Scope::device>(gate::word(bench.lease)); }
+bool closed(const Bench& bench) { return gate::closing(value_of(bench)); }
+
+TEST(Gate, ClosingItSaysThatTheLeaseIsOver) {
+  const Bench bench;
+  EXPECT_FALSE(closed(bench));
+  gate::close(bench.lease, false);
+  EXPECT_TRUE(closed(bench));
+  EXPECT_EQ(bench.control().crew.lease_over, bench.lease.epoch);
+}
+
+TEST(Gate, ItBecomesFirmBesideThoseWhoWait) {
+  const Bench bench;
+  gate::close(bench.lease, false);
+  *gate::word(bench.lease) += 1;  // somebody has arrived
+  gate::close(bench.lease, true);
+  EXPECT_EQ(value_of(bench), gate::kClosing | gate::kFirm | 1U);
+  gate::close(bench.lease, false);
+  EXPECT_EQ(value_of(bench), gate::kClosing | gate::kFirm | 1U);
+}
+
+TEST(Gate, TheLastToArriveLeavesLast) {
+  for (int turn = 0; turn < 200; ++turn) {
+    const Bench bench(7, 3);
+    gate::close(bench.lease, true);
+    std::atomic<int> left{0};
+    std::atomic<int> left_last{0};
+    const auto arrive = [&] {
+      const Passage passage = gate::pass(bench.lease);
+      left += passage == Passage::leave ? 1 : 0;
+      left_last += passage == Passage::leave_last ? 1 : 0;
+    };
+    {
+      const std::jthread one(arrive);
+      const std::jthread two(arrive);
+      arrive();
+    }
+    ASSERT_EQ(left, 2);
+    ASSERT_EQ(left_last, 1);
+  }
+}
+
+TEST(Gate, WhoeverWaitsInVainOpensItAgain) {
+  const Bench bench;
+  gate::close(bench.lease, false);
+  EXPECT_EQ(gate::pass(bench.lease), Passage::stay);
+  EXPECT_FALSE(closed(bench));
+  EXPECT_EQ(value_of(bench) & gate::kArrivedMask, 0U);
+  EXPECT_EQ(gate::attempt(value_of(bench)), 1U);
+}
+
+TEST(Gate, AllOrNobodyLeave) {
+  // The second to arrive comes about when the first loses its patience: whatever the first does, the second does too.
+  for (u32 turn = 0; turn < 300; ++turn) {
+    const Bench bench;
+    gate::close(bench.lease, false);
+    Passage first{};
+    Passage second{};
+    {
+      const std::jthread other([&] { first = gate::pass(bench.lease); });
+      while ((value_of(bench) & gate::kArrivedMask) == 0 && gate::attempt(value_of(bench)) == 0) {}
+      const u32 start = now_ticks();
+      while (now_ticks() - start < gate::kPatience - 10 + turn % 20) {}
+      if (!closed(bench)) gate::close(bench.lease, false);
+      second = gate::pass(bench.lease);
+    }
+    if (first == Passage::stay)
+      ASSERT_EQ(second, Passage::stay);
+    else
+      ASSERT_EQ(second, Passage::leave_last);
+  }
+}
+
+TEST(Gate, NobodyWaitsAtAFirmGate) {
+  const Bench bench;
+  gate::close(bench.lease, true);
+  EXPECT_EQ(gate::pass(bench.lease), Passage::leave);
+  EXPECT_TRUE(closed(bench));
+  EXPECT_EQ(gate::pass(bench.lease), Passage::leave_last);
+}
+
+// Whoever waits when the gate becomes firm leaves then, and has not opened it.
+TEST(Gate, AGateThatBecomesFirmIsNotOpened) {
+  const Bench bench;
+  gate::close(bench.lease, false);
+  gate::Passage passage{};
+  std::jthread waiting([&] { passage = gate::pass(bench.lease); });
+  gate::close(bench.lease, true);
+  waiting.join();
+  // It may have been out of patience before.
+  if (passage == Passage::stay) passage = gate::pass(bench.lease);
+  EXPECT_EQ(passage, Passage::leave);
+  EXPECT_TRUE(closed(bench));
+  EXPECT_EQ(gate::pass(bench.lease), Passage::leave_last);
+}
+
+TEST(Gate, EachLeaseHasItsOwn) {
+  Bench bench;
+  gate::close(bench.lease, true);
+  ++bench.lease.epoch;
+  EXPECT_FALSE(closed(bench));
+}
+
+// ---- When a worker closes it ----
+
+TEST(Gate, ALeaseHasItsTime) {
+  Bench bench;
+  bench.lease.lease_ticks = 100'000;
+  gate::Timer timer = gate::Timer::start();
+  timer = gate::tick(bench.lease, timer, 0, 0, false);
+  EXPECT_EQ(timer.over, 0U);
+  EXPECT_FALSE(closed(bench));
+  timer.since -= 100'001;
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, 0, false).over, 1U);
+  EXPECT_TRUE(closed(bench));
+}
+
+TEST(Gate, ALeaseThatSomebodyEndedIsOverAtOnce) {
+  const Bench bench;
+  gate::Timer timer = gate::Timer::start();
+  timer.since -= 1;
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, bench.lease.epoch, false).over, 1U);
+}
+
+TEST(Gate, AWorkerWithNothingToDoClosesItWhenAllIsDone) {
+  Bench bench;
+  bench.lease.idle_ticks = 100'000;
+  gate::Timer timer = gate::Timer::start();
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, 0, true).over, 0U);
+  timer.quiet_since -= 100'001;
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, 0, false).over, 0U) << "another worker has something to do";
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, 0, true).over, 1U);
+}
+
+TEST(Gate, AttemptsComeAfterLongerAndLongerPauses) {
+  const Bench bench;
+  for (u32 attempt = 1; attempt <= 5; ++attempt) {
+    const u32 pause = gate::kPause << (attempt < 3 ? attempt : 3U);
+    const u32 value = attempt * gate::kAttempt;
+    gate::Timer timer = gate::Timer::start();
+    timer.attempt = attempt;
+    timer.since -= pause / 2;
+    const u32 over = gate::tick(bench.lease, timer, value, bench.lease.epoch, false).over;
+    if (now_ticks() - timer.since <= pause) {
+      EXPECT_EQ(over, 0U) << "attempt " << attempt;  // else this thread lost its processor in between
+    }
+    timer.since -= pause;
+    EXPECT_EQ(gate::tick(bench.lease, timer, value, bench.lease.epoch, false).over, 1U) << "attempt " << attempt;
+  }
+}
+
+TEST(Gate, APauseBeginsWhenTheGateIsSeenOpenAgain) {
+  const Bench bench;
+  gate::Timer timer = gate::Timer::start();
+  timer.since -= 1'000'000;
+  timer = gate::tick(bench.lease, timer, 3 * gate::kAttempt, bench.lease.epoch, false);
+  EXPECT_EQ(timer.over, 0U);
+  EXPECT_EQ(timer.attempt, 3U);
+  EXPECT_LT(now_ticks() - timer.since, 1'000'000U);
+}
+
+}  // namespace
+}  // namespace dwell::device

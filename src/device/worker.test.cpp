@@ -1,0 +1,166 @@
+#include "device/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/unit/bench.hpp"
+
+namespace dwell::device {
+namespace {
+
+using test::Bench;
+
+// What the operators below have seen, in order.
+struct Call {
+  u32 first;  // argument word
+  u32 group;
+  u32 groups;
+};
+std::vector<Call> calls;
+u32 last_of_long;
+
+void note(const Group& g, const u32* arguments) { calls.push_back({arguments[0], g.index(), g.count()}); }
+void fail(const Group& g, const u32* arguments) {
+  note(g, arguments);
+  g.fail(static_cast<i32>(g.index()) + 40);
+  g.fail(99);
+}
+void note_long(const Group& g, const u32* arguments) {
+  note(g, arguments);
+  last_of_long = arguments[kMaxArgumentWords - 1];
+}
+void take_scratch(const Group& g, const u32* arguments) {
+  note(g, arguments);
+  EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // of the 1024 bytes that there are
+}
+enum : u32 { kNote, kFail, kNoteLong, kTakeScratch };
+
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() {
+    calls.clear();
+    entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&note_long),
+                reinterpret_cast<const void*>(&take_scratch)};
+    bench_.lease.entries = entries_.data();
+    worker_.context.scratch = scratch_;
+    worker_.context.scratch_bytes = sizeof(scratch_);
+    reset(&worker_.context);
+  }
+
+  // Runs a task, and those behind it, on worker 1.
+  void run_task(const TaskQuads& task) {
+    for (u32 i = 0; i < kMaxSlots * 4; ++i) std::memcpy(worker_.frame[0].word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
+    run(bench_.lease, &worker_, &worker_.frame[0], 1, 0);
+  }
+  void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
+  // Makes a task wait for the one before it.
+  void link(const Header& header, u32 position) {
+    u32 epoch = 0;
+    ASSERT_EQ(admission::admit(bench_.lease, Bench::quads(header, position), header, position, &epoch), Admission::taken);
+  }
+  static Header linked(u32 entry, u32 slots = 1) { return Header{entry, 1, slots, flag::link | flag::tracked, 0, 1}; }
+
+  Bench bench_{7, 2};
+  std::vector<const void*> entries_;
+  Worker worker_{};
+  alignas(64) u8 scratch_[1024];
+};
+
+TEST_F(WorkerTest, ATaskRunsWithItsArgumentsAndCompletes) {
+  run_task(Bench::plain(kNote), 5);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].first, 5U + 3);
+  EXPECT_EQ(calls[0].groups, 1U);
+  EXPECT_TRUE(bench_.complete(5));
+  EXPECT_EQ(bench_.status(5), 0);
+}
+
+TEST_F(WorkerTest, TheFirstFailureIsTheTasksAlone) {
+  run_task(Bench::plain(kFail), 5);
+  EXPECT_EQ(bench_.status(5), 40);
+  run_task(Bench::plain(kNote), 6);
+  EXPECT_EQ(bench_.status(6), 0);
+}
+
+TEST_F(WorkerTest, EachTaskHasAllScratch) {
+  run_task(Bench::plain(kTakeScratch), 5);
+  run_task(Bench::plain(kTakeScratch), 6);
+  EXPECT_EQ(bench_.status(6), 0);
+}
+
+TEST_F(WorkerTest, LinkedTasksRunNextInOrder) {
+  for (u32 position = 6; position < 16; ++position) link(linked(kNote), position);
+  run_task(Bench::plain(kNote, flag::tracked), 5);
+  ASSERT_EQ(calls.size(), 11U);
+  for (u32 i = 0; i < 11; ++i) {
+    EXPECT_EQ(calls[i].first, 5 + i + 3);
+    EXPECT_TRUE(bench_.complete(5 + i));
+  }
+}
+
+TEST_F(WorkerTest, ALinkedTaskIsBlamedUnderItsOwnName) {
+  link(linked(kNoteLong, kMaxSlots), 6);
+  run_task(Bench::plain(kNote, flag::tracked), 5);
+  EXPECT_EQ(bench_.blame[1].word, 6U | static_cast<u64>(kNoteLong) << 32U | Blame::kValid);
+}
+
+TEST_F(WorkerTest, ALinkedTaskHasAllItsSlots) {
+  link(linked(kNoteLong, kMaxSlots), 6);
+  run_task(Bench::plain(kNote, flag::tracked), 5);
+  EXPECT_EQ(last_of_long, 6U + kMaxSlots * kSlotWords - 1);
+}
+
+TEST_F(WorkerTest, ALinkedTaskRunsAfterAFailureWithoutItsCode) {
+  link(linked(kNote), 6);
+  run_task(Bench::plain(kFail, flag::tracked), 5);
+  EXPECT_EQ(bench_.status(5), 40);
+  EXPECT_TRUE(bench_.complete(6));
+  EXPECT_EQ(bench_.status(6), 0);
+}
+
+TEST_F(WorkerTest, ALinkedTaskThatIsWideIsSharedOut) {
+  link(Header{kNote, 4, 1, flag::link | flag::tracked | flag::wide, 0, 1}, 6);
+  run_task(Bench::plain(kNote, flag::tracked), 5);
+  EXPECT_EQ(calls.size(), 1U);
+  EXPECT_FALSE(bench_.complete(6));
+  EXPECT_EQ(bench_.control().tail.value, 2U) << "a share for each worker";
+}
+
+TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
+  const Header wide{kNote, 5, 1, flag::wide, 0, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5);
+  const u32 spare = bench_.control().spare_shares.value;
+  TaskQuads share;
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+  run_task(share);
+  ASSERT_EQ(calls.size(), 5U);
+  for (u32 i = 0; i < 5; ++i) {
+    EXPECT_EQ(calls[i].group, i);
+    EXPECT_EQ(calls[i].groups, 5U);
+  }
+  EXPECT_FALSE(bench_.complete(5)) << "another share may still run a group";
+  EXPECT_EQ(bench_.control().spare_shares.value, spare + 1);
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+  run_task(share);
+  EXPECT_EQ(calls.size(), 5U);
+  EXPECT_TRUE(bench_.complete(5));
+  EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity()) << "the last share has the task's own place";
+}
+
+TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
+  const Header wide{kFail, 3, 1, flag::wide, 0, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5);
+  for (TaskQuads share; ready_queue::try_take(bench_.lease, &share);) run_task(share);
+  EXPECT_EQ(bench_.status(5), 40);
+}
+
+TEST_F(WorkerTest, BlameSaysWhatRuns) {
+  blame(bench_.lease, 1, 0xFFFFFFF0U, 0xABCD);
+  EXPECT_EQ(bench_.blame[1].word, 0xFFFFFFF0ULL | 0xABCDULL << 32U | Blame::kValid);
+  EXPECT_EQ(bench_.blame[0].word, 0U);
+}
+
+}  // namespace
+}  // namespace dwell::device

@@ -1,0 +1,88 @@
+// What the real resident loop takes of a multiprocessor, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include <dwell/error.hpp>
+
+#include "jit/cuda_compiler.hpp"
+#include "jit/elf.hpp"
+#include "jit/nvjitlink.hpp"
+#include "jit/nvrtc.hpp"
+#include "jit/test_operators.hpp"
+
+namespace dwell::jit {
+namespace {
+
+// What the loop may take, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
+struct Budget {
+  const char* arch;
+  std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor
+  std::uint32_t stack_bytes;   // a thread, what the functions off the fast path need included
+  std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
+};
+constexpr Budget kBudgets[] = {
+    {"sm_75", 88, 416, 1408}, {"sm_80", 88, 416, 1408}, {"sm_90", 64, 320, 1408}, {"sm_100", 72, 320, 1408}, {"sm_120", 80, 320, 1408},
+};
+
+class CudaLoopTest : public testing::TestWithParam<Budget> {
+ protected:
+  void SetUp() override {
+    try {
+      const auto known = Nvrtc::get().architectures();
+      NvJitLink::get();
+      if (std::find(known.begin(), known.end(), std::atoi(GetParam().arch + 3)) == known.end())
+        GTEST_SKIP() << "this NVRTC does not compile for " << GetParam().arch;
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  // One an architecture: compiling the loop takes most of the time.
+  static CudaCompiler& compiler() {
+    static std::map<std::string, CudaCompiler> all;
+    return all.try_emplace(GetParam().arch, CudaCompiler::Options{.arch = GetParam().arch, .cache = {}}).first->second;
+  }
+  static Image link(const std::vector<const Object*>& entries) { return compiler().link(entries); }
+  static Object nothing() { return compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1")); }
+};
+
+INSTANTIATE_TEST_SUITE_P(For, CudaLoopTest, testing::ValuesIn(kBudgets),
+                         [](const testing::TestParamInfo<Budget>& at) { return std::string(at.param.arch); });
+
+TEST_P(CudaLoopTest, StaysWithinItsBudget) {
+  const Object small = nothing();
+  const Object axpy = compiler().compile(axpy_unit("axpy_1"));
+  for (const auto& entries : {std::vector<const Object*>{}, {&small}, {&small, &axpy}}) {
+    const Resources resources = link(entries).resources;
+    EXPECT_LE(resources.registers, GetParam().registers) << "with " << entries.size() << " operators";
+    EXPECT_LE(resources.stack_bytes, GetParam().stack_bytes) << "with " << entries.size() << " operators";
+    EXPECT_LE(resources.shared_bytes, GetParam().shared_bytes) << "with " << entries.size() << " operators";
+  }
+}
+
+TEST_P(CudaLoopTest, KeepsItsValuesInRegisters) {
+  const CudaCompiler::LoopReport report = compiler().loop_report();
+  EXPECT_THAT(report.log, testing::HasSubstr("Function properties for dwell_resident\n")) << "the report says nothing of the loop";
+  EXPECT_EQ(report.spill_bytes, 0U) << report.log;
+}
+
+TEST_P(CudaLoopTest, CountsWhatItsOperatorsTake) {
+  const Object small = nothing();
+  const Object hungry = compiler().compile(hungry_unit("hungry_1"));
+  const Resources alone = link({&small}).resources;
+  const Image image = link({&small, &hungry});
+  const auto entry = read_resources(image.bytes, "hungry_1");
+  ASSERT_TRUE(entry);
+  EXPECT_GT(entry->registers, 100U) << "it is meant to be hungry";
+  EXPECT_GE(image.resources.registers, entry->registers);
+  EXPECT_LE(image.resources.registers, 255U);
+  EXPECT_GE(image.resources.stack_bytes, entry->stack_bytes);
+  EXPECT_GT(image.resources.stack_bytes, alone.stack_bytes);
+  EXPECT_EQ(image.resources.shared_bytes, alone.shared_bytes + 4096) << "its tile";
+  EXPECT_EQ(link({&small, nullptr}).resources.registers, alone.registers) << "a version that has left takes its needs with it";
+}
+
+}  // namespace
+}  // namespace dwell::jit

@@ -1,0 +1,300 @@
+// Operators, versions and opcodes, without a compiler or a device.
+#include "runtime/registry.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/bench.hpp"
+#include "tests/unit/fake_backend.hpp"
+
+namespace dwell::runtime {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What the compiler was asked for, and how it answers.
+struct Workshop {
+  std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
+  bool refuses_link = false;
+};
+
+// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
+class FakeCompiler final : public jit::Compiler {
+ public:
+  explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
+
+  jit::Object compile(const jit::Unit& unit) override {
+    if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
+    if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto* const begin = reinterpret_cast<const std::byte*>(unit.text.data());
+    const bool takes_float = unit.text.find("float") != std::string::npos;
+    return {unit.symbol, {begin, begin + unit.text.size()}, takes_float ? Signature::of<float>() : Signature(), {}};
+  }
+  jit::Image link(std::span<const jit::Object* const> entries) override {
+    if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
+    std::vector<std::string> image;
+    for (const jit::Object* const object : entries)
+      image.emplace_back(object == nullptr ? "" : std::string(reinterpret_cast<const char*>(object->bytes.data()), object->bytes.size()));
+    workshop_->images.push_back(image);
+    return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
+  }
+  std::string identity() const override { return "fake"; }
+
+ private:
+  std::shared_ptr<Workshop> workshop_;
+};
+
+class RegistryTest : public testing::Test {
+ protected:
+  RegistryTest() {
+    Keeper::Settings settings;
+    settings.lease = bench_.lease;
+    settings.report = &bench_.report;
+    settings.blame = bench_.blame.data();
+    settings.lease_time = settings.idle_time = std::chrono::milliseconds(1);
+    settings.task_timeout = std::chrono::nanoseconds(0);
+    settings.workers = 1;
+    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&, bool) { return std::string(); });
+    registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr);
+    bench_.name_of = [this](std::uint32_t entry) { return registry_->name_of(entry); };
+  }
+
+  std::shared_ptr<detail::OperatorState> define(const std::string& name, const std::string& text) { return registry_->define(name, text); }
+  // Submits a task of an operator; its position. It stays in flight until finish() says otherwise.
+  std::uint64_t submit(const detail::OperatorState& op) {
+    const detail::Task task = test::task_of({});
+    std::uint64_t position = 0;
+    EXPECT_EQ(bench_.queue.try_submit(op.alias, &task, 1, 0, &position), 1U);
+    return position;
+  }
+  // Completes a task as a worker does, and what the crew passes over: the keeper's requests.
+  void finish(std::uint64_t position, i32 status = 0) {
+    bench_.finish(position, status);
+    for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at)
+      if ((bench_.header(at).flags & device::flag::skip) != 0) bench_.finish(at);
+  }
+  std::uint32_t entry_of(std::uint64_t position) const { return bench_.header(position).entry; }
+  // What the image that runs now has behind each opcode.
+  const std::vector<std::string>& image() const { return workshop_->images.back(); }
+  template <class Function>
+  errc kind_of(Function&& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return errc::ok;
+  }
+
+  test::Bench bench_{7, 1};
+  std::shared_ptr<test::FakeDevice> device_ = std::make_shared<test::FakeDevice>();
+  test::FakeBackend backend_{device_};
+  std::shared_ptr<Workshop> workshop_ = std::make_shared<Workshop>();
+  std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Registry> registry_;
+};
+
+TEST_F(RegistryTest, EachOperatorHasAnOpcode) {
+  const auto a = define("a", "a1");
+  const auto b = define("b", "b1");
+  EXPECT_THAT(image(), ElementsAre("a1", "b1"));
+  EXPECT_EQ(entry_of(submit(*a)), 0U);
+  EXPECT_EQ(entry_of(submit(*b)), 1U);
+  EXPECT_EQ(registry_->name_of(1), "b (version 1)");
+  EXPECT_EQ(registry_->name_of(2), "an unknown operator");
+  EXPECT_EQ(registry_->images(), 2U);
+  EXPECT_EQ(registry_->resources().registers, 20U);
+}
+
+TEST_F(RegistryTest, ANameIsAnIdentifierAndTakenOnce) {
+  define("a_1", "a1");
+  for (const char* const name : {"", "1a", "a b", "a-b", "ä", "a_1"})
+    EXPECT_EQ(kind_of([&] { define(name, "x"); }), errc::invalid_argument) << name;
+  EXPECT_EQ(registry_->images(), 1U);
+}
+
+TEST_F(RegistryTest, ANewVersionIsForTasksFromThenOn) {
+  const auto a = define("a", "a1");
+  const std::uint64_t before = submit(*a);
+  registry_->redefine(*a, std::string("a2"));
+  const std::uint64_t after = submit(*a);
+  EXPECT_THAT(image(), ElementsAre("a1", "a2"));
+  EXPECT_EQ(entry_of(before), 0U);
+  EXPECT_EQ(entry_of(after), 1U);
+  EXPECT_EQ(a->current, 2U);
+  EXPECT_EQ(a->versions, 2U);
+}
+
+TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
+  const auto a = define("a", "a1");
+  const std::uint64_t first = submit(*a);
+  registry_->redefine(*a, std::string("a2"));
+  const std::uint64_t second = submit(*a);
+  registry_->redefine(*a, std::string("a3"));
+  registry_->redefine(*a, std::string("a4"));
+  EXPECT_THAT(image(), ElementsAre("a1", "a2", "a3", "a4")) << "tasks of 1 and 2 are in flight";
+  finish(second);
+  registry_->redefine(*a, std::string("a5"));
+  EXPECT_THAT(image(), ElementsAre("a1", "a2", "a3", "a4", "a5")) << "what is complete behind one in flight is not known yet";
+  finish(first);
+  registry_->redefine(*a, std::string("a6"));
+  EXPECT_THAT(image(), ElementsAre("a6", "", "", "a4", "a5")) << "4 stays for the rollback from 5";
+  EXPECT_EQ(registry_->name_of(0), "a (version 6)");
+  EXPECT_EQ(entry_of(submit(*a)), 0U);
+}
+
+TEST_F(RegistryTest, RollingBackNeedsNoImage) {
+  const auto a = define("a", "a1");
+  registry_->redefine(*a, std::string("a2"));
+  define("b", "b1");  // an occasion to drop what is not needed
+  registry_->rollback(*a);
+  EXPECT_EQ(registry_->images(), 3U);
+  EXPECT_EQ(entry_of(submit(*a)), 0U);
+  EXPECT_EQ(a->current, 1U);
+  EXPECT_EQ(a->versions, 2U);
+}
+
+TEST_F(RegistryTest, RollingBackToAVersionThatIsGoneLinksItAgain) {
+  const auto a = define("a", "a1");
+  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(*a, std::string("a3"));
+  registry_->redefine(*a, std::string("a4"));
+  EXPECT_THAT(image(), ElementsAre("a4", "a2", "a3")) << "at that time 2 was the one below the current";
+  registry_->rollback(*a);
+  registry_->rollback(*a);
+  EXPECT_EQ(registry_->images(), 4U);
+  registry_->rollback(*a);
+  EXPECT_EQ(registry_->images(), 5U);
+  EXPECT_EQ(image().at(entry_of(submit(*a))), "a1");
+  EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::no_previous_version);
+}
+
+TEST_F(RegistryTest, AVersionThatCameBackIsNotDropped) {
+  const auto a = define("a", "a1");
+  registry_->redefine(*a, std::string("a2"));
+  registry_->rollback(*a);
+  define("b", "b1");
+  define("c", "c1");
+  EXPECT_EQ(image().at(entry_of(submit(*a))), "a1");
+  EXPECT_THAT(image(), testing::Not(testing::Contains("a2"))) << "nothing leads back to 2";
+}
+
+TEST_F(RegistryTest, NumbersAreNotUsedAgain) {
+  const auto a = define("a", "a1");
+  registry_->redefine(*a, std::string("a2"));
+  registry_->rollback(*a);
+  registry_->redefine(*a, std::string("a3"));
+  EXPECT_EQ(a->current, 3U);
+  EXPECT_EQ(registry_->name_of(a->alias), "a (version 3)");
+}
+
+TEST_F(RegistryTest, AFailureIsNamedByTheVersionThatRanThen) {
+  const auto a = define("a", "a1");
+  const std::uint64_t failed = submit(*a);
+  registry_->redefine(*a, std::string("a2"));
+  finish(failed, 7);
+  registry_->redefine(*a, std::string("a3"));
+  registry_->redefine(*a, std::string("a4"));
+  EXPECT_EQ(entry_of(failed), a->alias) << "the opcode means another version now";
+  EXPECT_EQ(bench_.queue.result(failed).ran, "a (version 1)");
+}
+
+// ---- What fails leaves everything as it was ----
+
+TEST_F(RegistryTest, WhatDoesNotCompileChangesNothing) {
+  const auto a = define("a", "a1");
+  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("error")); }), errc::compile_failed);
+  EXPECT_EQ(kind_of([&] { define("b", "error"); }), errc::compile_failed);
+  EXPECT_EQ(a->current, 1U);
+  EXPECT_EQ(registry_->images(), 1U);
+  define("b", "b1");
+  EXPECT_THAT(image(), ElementsAre("a1", "b1"));
+}
+
+TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
+  const auto a = define("a", "a1");
+  workshop_->refuses_link = true;
+  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a2")); }), errc::link_failed);
+  EXPECT_EQ(kind_of([&] { define("b", "b1"); }), errc::link_failed);
+  workshop_->refuses_link = false;
+  EXPECT_EQ(a->versions, 1U);
+  define("b", "b1");
+  EXPECT_THAT(image(), ElementsAre("a1", "b1"));
+}
+
+TEST_F(RegistryTest, WhatDoesNotLoadLeavesTheOldImageRunning) {
+  const auto a = define("a", "a1");
+  device_->refuses_load = true;
+  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a2")); }), errc::link_failed);
+  device_->refuses_load = false;
+  EXPECT_EQ(a->current, 1U);
+  EXPECT_EQ(device_->programs, 1);
+  submit(*a);
+  keeper_->submitted();
+  EXPECT_EQ(device_->starts, 1) << "the keeper must not stay held";
+}
+
+TEST_F(RegistryTest, AnotherSignatureIsRefused) {
+  const auto a = define("a", "a1");
+  try {
+    registry_->redefine(*a, std::string("float"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::signature_mismatch);
+    EXPECT_THAT(error.message(), HasSubstr("'a' takes (), its new source takes (float)"));
+  }
+  EXPECT_EQ(a->versions, 1U);
+}
+
+TEST_F(RegistryTest, OfTwoAtOnceOneGetsTheName) {
+  std::atomic<int> taken{0};
+  std::atomic<int> refused{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { ++(kind_of([&] { define("a", "slow"); }) == errc::ok ? taken : refused); });
+  }
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(refused, 3);
+}
+
+TEST_F(RegistryTest, AClosedOneRefusesEverything) {
+  const auto a = define("a", "a1");
+  registry_->redefine(*a, std::string("a2"));
+  registry_->close();
+  EXPECT_EQ(kind_of([&] { define("b", "b1"); }), errc::closed);
+  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a3")); }), errc::closed);
+  EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::closed);
+  EXPECT_EQ(registry_->name_of(0), "a (version 1)") << "messages may still be made";
+}
+
+TEST_F(RegistryTest, SymbolsNameTheirContent) {
+  // The same source twice is one operator to the linker; another line or file is not, since its messages differ.
+  class Recorder final : public jit::Compiler {
+   public:
+    explicit Recorder(std::vector<std::string>* symbols) : symbols_(symbols) {}
+    jit::Object compile(const jit::Unit& unit) override {
+      symbols_->push_back(unit.symbol);
+      return {unit.symbol, {}, {}, {}};
+    }
+    jit::Image link(std::span<const jit::Object* const>) override { return {}; }
+    std::string identity() const override { return "recorder"; }
+
+   private:
+    std::vector<std::string>* symbols_;
+  };
+  std::vector<std::string> symbols;
+  Registry registry(std::make_unique<Recorder>(&symbols), backend_, *keeper_, bench_.queue, nullptr);
+  const auto a = registry.define("a", Source("text", "file", 1));
+  registry.redefine(*a, Source("text", "file", 1));
+  registry.redefine(*a, Source("text", "file", 2));
+  registry.redefine(*a, Source("text", "other", 1));
+  registry.redefine(*a, Source("texu", "file", 1));
+  registry.define("b", Source("text", "file", 1));
+  EXPECT_EQ(symbols[0], symbols[1]);
+  std::sort(symbols.begin(), symbols.end());
+  EXPECT_EQ(std::unique(symbols.begin(), symbols.end()) - symbols.begin(), 5);
+}
+
+}  // namespace
+}  // namespace dwell::runtime

@@ -1,0 +1,35 @@
+#include <dwell/signature.hpp>
+
+#include <gtest/gtest.h>
+
+namespace dwell {
+namespace {
+
+struct Three {
+  char bytes[3];
+};
+
+TEST(Signature, ReadsAsCppWouldWriteIt) {
+  EXPECT_EQ(Signature().text(), "()");
+  const auto all = Signature::of<bool, signed char, u16, i32, u64, float, double, Three, Span<float>, Span<const i64>, Span<Three>>();
+  EXPECT_EQ(all.text(),
+            "(bool, i8, u16, i32, u64, float, double, struct of 3 bytes, Span<float>, Span<const i64>, Span<struct of 3 bytes>)");
+}
+
+TEST(Signature, TypesOfOneKindAndSizeAreTheSame) {
+  EXPECT_EQ((Signature::of<int, long, unsigned long>()), (Signature::of<i32, long long, u64>()));
+  EXPECT_NE(Signature::of<int>(), Signature::of<unsigned>());
+  EXPECT_NE(Signature::of<int>(), Signature::of<float>());
+  EXPECT_NE(Signature::of<Span<int>>(), Signature::of<Span<const int>>());
+  EXPECT_NE((Signature::of<int, int>()), Signature::of<int>());
+}
+
+TEST(Signature, ComesFromTheRecordInAnObject) {
+  constexpr SignatureRecord record = device::signature_of<float, Span<u8>>();
+  EXPECT_EQ(record.magic, kSignatureMagic);
+  EXPECT_EQ(record.count, 2U);
+  EXPECT_EQ(Signature(record), (Signature::of<float, Span<u8>>()));
+}
+
+}  // namespace
+}  // namespace dwell

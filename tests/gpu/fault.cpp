@@ -1,0 +1,268 @@
+// Tasks that take the device down with them, or never end. Each test runs in a process of its own, because a failed CUDA context is lost
+// for its whole process; the process that started it has a runtime too, and must notice nothing.
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "jit/process.hpp"
+#include "tests/gpu/gpu_test.hpp"
+#include "tests/gpu/stream.hpp"
+
+namespace dwell::test {
+namespace {
+
+// Set where the faults happen.
+constexpr const char* kChild = "DWELL_TEST_FAULT_CHILD";
+bool is_child() { return !environment(kChild).empty(); }
+
+class FaultTest : public GpuTest {
+ protected:
+  std::chrono::seconds limit() const override { return is_child() ? 40s : 80s; }
+
+  // Runs `scenario` in a child, which is this program with nothing but this test.
+  static void in_a_child(const std::function<void()>& scenario) {
+    if (is_child()) {
+      prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL), 0UL, 0UL, 0UL);  // a task that hangs must not outlive the test
+      scenario();
+      return;
+    }
+    Runtime runtime(options());
+    auto add = runtime.define<Add>("add", kAdd);
+    Stream stream(runtime, add);
+    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+    const jit::ProcessResult child =
+        jit::run_process({"/usr/bin/env", kChild + std::string("=1"), std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no",
+                          std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name()},
+                         60s);
+    EXPECT_EQ(child.end, jit::ProcessResult::End::exited) << "the child does not end, or crashes, with signal " << child.code;
+    EXPECT_EQ(child.code, 0);
+    if (HasFailure()) std::cout << "the child's output:\n" << child.output;
+    // The device goes on for everybody else.
+    const std::uint64_t before = stream.tasks();
+    EXPECT_TRUE(eventually([&] { return stream.tasks() > before + 100'000; }));
+    stream.expect_all();
+    runtime.submit(runtime.define("nothing", kNothing)).wait();
+  }
+};
+
+// Operators that take the device down, or do nothing when given no address. A task with a pointer among its arguments ends only when its
+// stores have.
+using Deadly = void(u32*);
+u32* bad_address() { return reinterpret_cast<u32*>(16); }
+constexpr const char* kWildWrite = R"(
+DWELL_OPERATOR(wild_write)(dwell::Group g, dwell::u32* address) {
+  if (address != nullptr && g.rank() == 0) *const_cast<volatile dwell::u32*>(address) = 1;
+})";
+constexpr const char* kWildRead = R"(
+DWELL_OPERATOR(wild_read)(dwell::Group g, dwell::u32* address) {
+  if (address != nullptr && *const_cast<const volatile dwell::u32*>(address) == 7) g.fail(1);
+})";
+constexpr const char* kTrap = R"(
+DWELL_OPERATOR(trap)(dwell::Group g, dwell::u32* deadly) {
+  if (deadly != nullptr && g.rank() == 100) __trap();
+})";
+constexpr const char* kAssert = R"(
+DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u32* deadly) {
+  assert(deadly == nullptr);
+})";
+constexpr const char* kEndless = R"(
+DWELL_OPERATOR(endless)(dwell::Group g, dwell::u32* deadly) {
+  while (deadly != nullptr && dwell::device::now_ns() != 0) {}
+  g.sync();
+})";
+// Takes its time first, so that others can begin to wait.
+constexpr const char* kLate = R"(
+DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 ns) {
+  const dwell::u64 start = dwell::device::now_ns();
+  while (dwell::device::now_ns() - start < ns) {}
+  if (g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(words.size()) = 1;
+})";
+using Late = void(Span<u32>, u64);
+
+// One task that ends the runtime, and what everybody is told.
+void expect_end(const std::string& name, const char* source, const Options& options, errc code, int status, const std::string& why) {
+  std::vector<Ticket> tickets;
+  Ticket done;
+  Buffer<u32> buffer;
+  {
+    Runtime runtime(options);
+    auto deadly = runtime.define<Deadly>(name, source);
+    auto nothing = runtime.define("nothing", kNothing);
+    buffer = filled<u32>(runtime, 100, 1);
+    u32* const harmless = nullptr;
+    runtime.submit(deadly, harmless).wait();
+    done = runtime.submit(nothing);
+    done.wait();
+    const auto start = Clock::now();
+    tickets.push_back(runtime.submit(deadly, bad_address()));
+    for (int i = 0; i < 20; ++i) tickets.push_back(runtime.submit(nothing, drain));
+    const auto message = AllOf(HasSubstr(why), HasSubstr("it was running " + name + " (version 1)"),
+                               HasSubstr("ticket " + std::to_string(tickets[0].position()) + ","), HasSubstr("on worker "));
+    for (const Ticket& ticket : tickets) {
+      DWELL_EXPECT_ERROR(ticket.wait(), code, message);
+      DWELL_EXPECT_ERROR(static_cast<void>(ticket.wait_for(1s)), code, message);
+      EXPECT_TRUE(ticket.done());
+      EXPECT_EQ(ticket.status(), status);
+    }
+    EXPECT_LT(Clock::now() - start, code == errc::task_timeout ? options.task_timeout + 2s : 2s);
+    EXPECT_EQ(done.status(), status::ok) << "a task that had ended well";
+    DWELL_EXPECT_ERROR(runtime.submit(nothing), code, message);
+    DWELL_EXPECT_ERROR(runtime.try_submit(nothing), code, message);
+    DWELL_EXPECT_ERROR(runtime.wait_all(), code, message);
+    DWELL_EXPECT_ERROR(runtime.park(), code, message);
+    DWELL_EXPECT_ERROR(runtime.allocate<u32>(1), code, message);
+    DWELL_EXPECT_ERROR(runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) {}"), code, message);
+    const auto closing = Clock::now();
+    DWELL_EXPECT_ERROR(runtime.close(), code, message);
+    EXPECT_LT(Clock::now() - closing, 2s);
+  }
+  for (const Ticket& ticket : tickets) {
+    EXPECT_EQ(ticket.status(), status);
+    DWELL_EXPECT_ERROR(ticket.wait(), code, HasSubstr(name + " (version 1)"));
+  }
+  EXPECT_NO_THROW(done.wait());
+  buffer = {};
+}
+
+TEST_F(FaultTest, AWriteToABadAddressLosesTheDevice) {
+  in_a_child([] { expect_end("wild_write", kWildWrite, options(), errc::device_lost, status::lost, "CUDA_ERROR_"); });
+}
+
+TEST_F(FaultTest, AReadFromABadAddressLosesTheDevice) {
+  in_a_child([] { expect_end("wild_read", kWildRead, options(), errc::device_lost, status::lost, "CUDA_ERROR_"); });
+}
+
+TEST_F(FaultTest, ATrapLosesTheDevice) {
+  in_a_child([] { expect_end("trap", kTrap, options(), errc::device_lost, status::lost, "CUDA_ERROR_"); });
+}
+
+TEST_F(FaultTest, AFailedAssertionLosesTheDevice) {
+  in_a_child([] { expect_end("asserting", kAssert, options(), errc::device_lost, status::lost, "CUDA_ERROR_ASSERT"); });
+}
+
+// The child ends although its task does not.
+TEST_F(FaultTest, AnEndlessTaskOverstays) {
+  in_a_child([] {
+    Options strict = options();
+    strict.task_timeout = 200ms;
+    expect_end("endless", kEndless, strict, errc::task_timeout, status::timed_out, "200 ms");
+  });
+}
+
+TEST_F(FaultTest, AllTasksThatWereRunningAreNamed) {
+  in_a_child([] {
+    Runtime runtime(options());
+    auto spin = runtime.define<Spin>("spin", kSpin);
+    auto late = runtime.define<Late>("late", kLate);
+    auto words = filled<u32>(runtime, 16, 0);
+    const Ticket first = runtime.submit(spin, u64{400'000'000});
+    const Ticket second = runtime.submit(late, words, u64{50'000'000});
+    DWELL_EXPECT_ERROR(second.wait(), errc::device_lost,
+                       AllOf(HasSubstr("one of the tasks that were running is to blame"),
+                             HasSubstr("spin (version 1), ticket " + std::to_string(first.position())),
+                             HasSubstr("late (version 1), ticket " + std::to_string(second.position()))));
+  });
+}
+
+TEST_F(FaultTest, WhoeverWaitsIsTold) {
+  in_a_child([] {
+    Options small = options();
+    small.ring_slots = 128;
+    Runtime runtime(small);
+    auto nothing = runtime.define("nothing", kNothing);
+    auto late = runtime.define<Late>("late", kLate);
+    auto words = filled<u32>(runtime, 16, 0);
+    const Ticket ticket = runtime.submit(late, words, u64{300'000'000});
+    const Ticket behind = runtime.submit(nothing, drain);
+    const std::vector<std::pair<const char*, std::function<void()>>> waits = {
+        {"submit to a full ring",
+         [&] {
+           for (;;) runtime.submit(nothing);
+         }},
+        {"wait_all", [&] { runtime.wait_all(); }},
+        {"Ticket::wait", [&] { ticket.wait(); }},
+        {"Ticket::wait behind it", [&] { behind.wait(); }},
+        {"Ticket::wait_for", [&] { static_cast<void>(behind.wait_for(30s)); }},
+        {"Buffer::read", [&] { read(words); }},
+        {"park", [&] { runtime.park(); }},
+        {"define", [&] { runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) {}"); }},
+    };
+    std::vector<std::optional<Error>> told(waits.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          waits[i].second();
+        } catch (const Error& error) {
+          told[i] = error;
+        }
+      });
+    }
+    threads.clear();
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      SCOPED_TRACE(waits[i].first);
+      ASSERT_TRUE(told[i].has_value()) << "nothing was thrown";
+      EXPECT_EQ(told[i]->kind(), errc::device_lost);
+      EXPECT_THAT(told[i]->message(), HasSubstr("late (version 1)"));
+    }
+  });
+}
+
+// A store goes its way behind the task that made it when nothing says that the task leads to memory. So that task has ended well, and
+// all that can be said is who was last.
+TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
+  in_a_child([] {
+    Runtime runtime(options());
+    auto sly = runtime.define<void(u64)>("sly", R"(
+      DWELL_OPERATOR(sly)(dwell::Group g, dwell::u64 address) {
+        if (g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(address) = 1;
+      })");
+    EXPECT_TRUE(eventually([&] {
+      try {
+        runtime.submit(sly, u64{16}).wait();
+        return false;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), errc::device_lost);
+        EXPECT_THAT(error.message(), AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("sly (version 1)"), HasSubstr("on worker ")));
+        return true;
+      }
+    }));
+  });
+}
+
+// The context is the process's, so what else lives there is lost too, and says so; nothing hangs.
+TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
+  in_a_child([] {
+    Runtime other(options());
+    auto add = other.define<Add>("add", kAdd);
+    auto cells = filled<u32>(other, 1, 0);
+    other.submit(add, cells, 0U, 1U).wait();
+    {
+      Runtime runtime(options());
+      auto wild = runtime.define<Deadly>("wild_write", kWildWrite);
+      DWELL_EXPECT_ERROR(runtime.submit(wild, bad_address()).wait(), errc::device_lost, HasSubstr("wild_write"));
+    }
+    const auto start = Clock::now();
+    try {
+      for (;;) other.submit(add, cells, 0U, 1U).wait();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), errc::device_lost) << error.what();
+    }
+    DWELL_EXPECT_ERROR(other.close(), errc::device_lost, HasSubstr("CUDA_ERROR_"));
+    // Whether CUDA gives the process a new context is its own affair; only nothing may hang.
+    try {
+      Runtime again(options());
+      again.submit(again.define("nothing", kNothing)).wait();
+      std::cout << "a new runtime works\n";
+    } catch (const Error& error) {
+      std::cout << "a new runtime: " << error.what() << '\n';
+    }
+    EXPECT_LT(Clock::now() - start, 10s);
+  });
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,221 @@
+// Everything at once, and the order of all of it checked: links, drains, wide and long tasks, tiny leases, parks, swaps, a small ring.
+#include <algorithm>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+class ChaosTest : public DeviceTest {
+ protected:
+  std::chrono::seconds limit() const override { return 400s; }
+  static bool brief() { return environment("DWELL_STRESS") == "short"; }
+
+  // Runs tasks that take stamps from four threads under `options`, and checks their order along the tickets.
+  static void run(Options options, u32 each, u32 seed) {
+    constexpr u32 kProducers = 4;
+    constexpr u32 kMostGroups = 6;
+    struct Long {
+      u32 word[50];
+    };
+    Runtime runtime(std::move(options));
+    auto stamp = runtime.define<Stamp>("stamp", kStamp);
+    auto extensive = runtime.define<void(Span<u32>, Span<u32>, Span<u32>, u32, Long)>("extensive", R"(
+      struct Long { dwell::u32 word[50]; };
+      DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
+                                dwell::u32 at, Long all) {
+        using namespace dwell::device;
+        if (g.rank() != 0) return;
+        began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
+        for (dwell::u32 i = 0; i < 50; ++i) if (all.word[i] != at + i) g.fail(1);
+        ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
+      })");
+    auto other = runtime.define<Mark>("mark", mark_with(1));
+    const u32 tasks = kProducers * each;
+    auto clock = filled<u32>(runtime, 1, 0);
+    auto began = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
+    auto ended = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
+
+    struct Task {
+      std::uint64_t position;
+      u32 at;
+      u16 groups;
+      bool links;
+      bool drains;
+      Ticket ticket;
+    };
+    std::vector<std::vector<Task>> all(kProducers);
+    std::atomic<bool> over{false};
+    std::vector<std::jthread> producers;
+    for (u32 me = 0; me < kProducers; ++me)
+      producers.emplace_back([&, me] {
+        Random random(seed * 16 + me);
+        std::vector<Task>& mine = all[me];
+        mine.reserve(each);
+        for (u32 i = 0; i < each; ++i) {
+          Task task{0, (me * each + i) * kMostGroups, 1, random() % 4 == 0, random() % 97 == 0, {}};
+          if (random() % 5 == 0) task.groups = static_cast<u16>(2 + random() % (kMostGroups - 1));
+          const u64 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
+          const Groups wide = groups(task.groups);
+          if (random() % 9 == 0) {
+            Long words{};
+            for (u32 k = 0; k < 50; ++k) words.word[k] = task.at + k;
+            task.ticket = task.drains  ? runtime.submit(extensive, clock, began, ended, task.at, words, wide, drain)
+                          : task.links ? runtime.submit(extensive, clock, began, ended, task.at, words, link, wide)
+                                       : runtime.submit(extensive, clock, began, ended, task.at, words, wide);
+          } else {
+            task.ticket = task.drains  ? runtime.submit(stamp, clock, began, ended, task.at, ns, drain, wide)
+                          : task.links ? runtime.submit(stamp, clock, began, ended, task.at, ns, wide, link)
+                                       : runtime.submit(stamp, clock, began, ended, task.at, ns, wide);
+          }
+          task.position = task.ticket.position();
+          mine.push_back(task);
+          if (random() % 500 == 0) task.ticket.wait();
+          if (random() % 300 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+        }
+      });
+    std::vector<std::jthread> disturbers;
+    for (u32 me = 0; me < 2; ++me)
+      disturbers.emplace_back([&, me] {
+        Random random(seed + 1000 + me);
+        while (!over) {
+          std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+          runtime.park();
+          runtime.resume();
+        }
+      });
+    disturbers.emplace_back([&] {
+      for (u32 i = 0; !over; ++i) {
+        other.redefine(mark_with(i % 3 + 1));
+        std::this_thread::sleep_for(20ms);
+      }
+    });
+    producers.clear();
+    runtime.wait_all();
+    over = true;
+    disturbers.clear();
+
+    const std::vector<u32> starts = read(began);
+    const std::vector<u32> ends = read(ended);
+    std::vector<Task> order;
+    for (const auto& mine : all) order.insert(order.end(), mine.begin(), mine.end());
+    std::sort(order.begin(), order.end(), [](const Task& a, const Task& b) { return a.position < b.position; });
+    u32 last_end = 0;    // of all tasks so far
+    u32 drain_end = 0;   // of the last drain
+    u32 before_end = 0;  // of the task before
+    u32 stamps = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Task& task = order[i];
+      ASSERT_EQ(task.ticket.status(), status::ok) << "ticket " << task.position;
+      u32 start = ~0U;
+      u32 end = 0;
+      for (u32 group = 0; group < kMostGroups; ++group) {
+        if (group >= task.groups) {
+          ASSERT_EQ(starts[task.at + group], ~0U) << "ticket " << task.position << " ran a group too many";
+          continue;
+        }
+        ASSERT_NE(ends[task.at + group], ~0U) << "group " << group << " of ticket " << task.position << " never ran";
+        start = std::min(start, starts[task.at + group]);
+        end = std::max(end, ends[task.at + group]);
+        stamps += 2;
+      }
+      if (i != 0) {
+        ASSERT_GE(start, drain_end) << "ticket " << task.position << " began before the drain before it had ended";
+        if (task.drains) {
+          ASSERT_GT(start, last_end) << "ticket " << task.position << ", a drain, began before one before it had ended";
+        }
+        if (task.links) {
+          ASSERT_GT(start, before_end) << "ticket " << task.position << " began before the one that it is linked to had ended";
+        }
+      }
+      before_end = end;
+      last_end = std::max(last_end, end);
+      if (task.drains) drain_end = end;
+    }
+    EXPECT_EQ(read(clock)[0], stamps) << "something ran twice";
+    EXPECT_EQ(runtime.info().submitted, tasks);
+  }
+};
+DWELL_ON_EVERY_DEVICE(ChaosTest);
+
+TEST_P(ChaosTest, OrderHoldsUnderTinyLeases) {
+  Options options = this->options();
+  options.ring_slots = 128;
+  options.lease = 100us;
+  options.idle = 50us;
+  if (on_cpu()) options.workers = 3;
+  run(options, brief() ? 1'500 : 150'000, 1);
+}
+
+TEST_P(ChaosTest, OrderHoldsWithManyWorkers) {
+  Options options = this->options();
+  options.ring_slots = 128;
+  options.lease = 2ms;
+  if (on_cpu()) options.workers = 8;
+  options.first_position = (1ULL << 32U) - 4096;
+  run(options, brief() ? 1'500 : 150'000, 2);
+}
+
+TEST_P(ChaosTest, OrderHoldsWithOneWorker) {
+  Options options = this->options();
+  options.ring_slots = 256;
+  options.lease = 300us;
+  options.workers = 1;
+  run(options, brief() ? 1'000 : 60'000, 3);
+}
+
+TEST_P(ChaosTest, SharesOfWideTasksPassASleepingWorker) {
+  // More workers than processors, and nothing but shares: one that loses its processor between claiming a place of the ready queue and
+  // reading it is overtaken by a whole lap of places.
+  Options options = this->options();
+  options.ring_slots = 128;
+  if (on_cpu()) options.workers = 12;
+  Runtime runtime(options);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  const u32 tasks = brief() ? 20'000 : 2'000'000;
+  for (u32 i = 0; i < tasks; ++i) runtime.submit(add, cells, 0U, 1U, groups(16));
+  runtime.wait_all();
+  EXPECT_EQ(read(cells)[0], tasks * 16);
+}
+
+TEST_P(ChaosTest, RuntimesEndAmidTheirTasks) {
+  const int turns = brief() ? 10 : 300;
+  Random random(5);
+  for (int turn = 0; turn < turns; ++turn) {
+    Options options = this->options();
+    options.ring_slots = 128;
+    options.lease = 200us;
+    std::vector<Ticket> tickets;
+    Buffer<u32> cells;
+    std::vector<u32> counts(400);
+    {
+      Runtime runtime(options);
+      auto add = runtime.define<Add>("add", kAdd);
+      auto spin = runtime.define<Spin>("spin", kSpin);
+      cells = runtime.allocate<u32>(400, Memory::host);
+      for (u32 i = 0; i < 400; ++i) {
+        switch (random() % 5) {
+          case 0: tickets.push_back(runtime.submit(add, cells, i, 1U, groups(3))); break;
+          case 1: tickets.push_back(runtime.submit(add, cells, i, 1U, link)); break;
+          case 2: tickets.push_back(runtime.submit(spin, u64{random() % 20'000})); break;
+          case 3: tickets.push_back(runtime.submit(add, cells, i, 1U, drain)); break;
+          default: tickets.push_back(runtime.submit(add, cells, i, 1U)); break;
+        }
+        if (random() % 100 == 0) {
+          runtime.park();
+          runtime.resume();
+        }
+      }
+      runtime.close(turn % 3 == 0 ? Close::when_done : now);
+    }
+    for (const Ticket& ticket : tickets) {
+      ASSERT_TRUE(ticket.done());
+      const int status = ticket.status();
+      ASSERT_TRUE(status == status::ok || (turn % 3 != 0 && status == status::cancelled)) << status;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dwell::test

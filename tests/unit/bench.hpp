@@ -1,0 +1,135 @@
+// A ring, an arena and a lease in plain memory, laid out as runtime::Core does it: for tests that play worker or host by hand.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/arena.hpp"
+#include "device/operator_table.hpp"
+#include "runtime/submission_queue.hpp"
+
+namespace dwell::test {
+
+class Bench {
+ public:
+  explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0)
+      : ring(1U << shift),
+        completions(1U << shift),
+        blame(workers),
+        layout(device::layout_arena(shift, workers)),
+        arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
+        queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t entry) { return name_of(entry); }) {
+    std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});
+    lease.ring = ring.data();
+    lease.completions = completions.data();
+    lease.report = &report;
+    lease.blame = blame.data();
+    lease.control = part<device::Control>(layout.control);
+    lease.queue = part<device::Slot>(layout.queue);
+    lease.held = part<device::Slot>(layout.held);
+    lease.links = part<u64>(layout.links);
+    lease.wide = part<device::Wide>(layout.wide);
+    lease.claims = part<u64>(layout.claims);
+    lease.ring_shift = shift;
+    lease.queue_shift = layout.queue_shift;
+    lease.workers = workers;
+    lease.crew = 1;
+    lease.epoch = 1;
+    lease.scratch_bytes = 1024;
+    lease.lease_ticks = 1U << 20U;
+    lease.idle_ticks = 1U << 20U;
+    const auto low = static_cast<u32>(first);
+    control().head.value = control().tail.value = low;
+    control().completed.value = low;
+    control().fetch_position = low;
+    control().spare_shares.value = 1U << shift;
+  }
+
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  device::Control& control() const { return *lease.control; }
+  u32 capacity() const { return 1U << lease.ring_shift; }
+
+  // ---- The host's side, from outside ----
+
+  // What the first slot of the task at `position` says.
+  device::Header header(std::uint64_t position) const {
+    const device::Quad& quad = ring[index(position)].quad[0];
+    return device::Header::from(quad.word[0], quad.word[1]);
+  }
+  // Whether the slot at `position` is valid for it.
+  bool written(std::uint64_t position) const {
+    const device::Slot& slot = ring[index(position)];
+    return std::all_of(slot.quad, slot.quad + 4, [&](const device::Quad& quad) { return quad.lap == lap(position); });
+  }
+  // Argument word `i` of the task at `position`.
+  u32 argument(std::uint64_t position, u32 i) const {
+    const u32 all = device::kHeaderWords + i;
+    return ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3].word[all % 3];
+  }
+  // Whether the completion entry of `position` is there.
+  bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
+  i32 status(std::uint64_t position) const { return entry(position).status; }
+  // Completes the task at `position` as a worker would.
+  void finish(std::uint64_t position, i32 status = 0) {
+    const u64 word = lap(position) | static_cast<u64>(static_cast<u32>(status)) << 32U;
+    device::store<device::Order::release, device::Scope::system>(reinterpret_cast<u64*>(&completions[index(position)]), word);
+  }
+
+  // ---- The device's side ----
+
+  // A task as it has been read from the ring: argument words 3, 4, ... of it count on from its position.
+  static device::TaskQuads quads(const device::Header& header, u32 position) {
+    device::TaskQuads task{};
+    for (u32 i = 0; i < header.slots * 4; ++i)
+      for (u32 j = 0; j < 3; ++j) task.quad[i].word[j] = position + i * 3 + j;
+    task.quad[0] = device::Quad{0, {header.word0(), header.word1(), position}};
+    return task;
+  }
+  // A task of one slot and one group.
+  static device::Header plain(u32 entry, u32 flags = 0) { return device::Header{entry, 1, 1, flags, 0, 0}; }
+
+  // What the queue calls an operator.
+  std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t entry) { return "operator " + std::to_string(entry); };
+
+  std::vector<device::Slot> ring;
+  std::vector<device::Completion> completions;
+  std::vector<device::Blame> blame;
+  device::LeaseReport report{};
+  device::ArenaHeader layout;
+  std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;
+  device::Lease lease{};
+  runtime::SubmissionQueue queue;
+
+ private:
+  u32 index(std::uint64_t position) const { return device::index_of(static_cast<u32>(position), lease.ring_shift); }
+  u32 lap(std::uint64_t position) const { return device::lap_of(static_cast<u32>(position), lease.ring_shift); }
+  device::Completion entry(std::uint64_t position) const {
+    const u64 word =
+        device::load<device::Order::acquire, device::Scope::system>(reinterpret_cast<const u64*>(&completions[index(position)]));
+    return device::Completion{static_cast<u32>(word), static_cast<i32>(word >> 32U)};
+  }
+  template <class T>
+  T* part(u64 offset) const {
+    return reinterpret_cast<T*>(arena.get() + offset);
+  }
+};
+
+// A task with these argument words. `flags` are those that submit's modifiers set.
+inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1) {
+  detail::Task task;
+  detail::Cursor at;
+  at.flags = flags;
+  at.groups = groups;
+  for (const u32 word : words) at.add(task, word);
+  at.finish(task);
+  return task;
+}
+
+}  // namespace dwell::test

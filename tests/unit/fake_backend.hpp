@@ -1,0 +1,107 @@
+// A device that runs nothing: leases begin and end as a test says.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <dwell/error.hpp>
+
+#include "backend/backend.hpp"
+
+namespace dwell::test {
+
+// What tests set before, and look at after, from any thread.
+struct FakeDevice {
+  std::atomic<std::uint32_t> room{64};    // Program::max_workers
+  std::atomic<bool> obeys{true};          // a lease ends when the host asks for it
+  std::atomic<bool> refuses_load{false};  // load throws
+  std::atomic<bool> refuses_start{false};
+  std::atomic<int> programs{0};  // that live
+  std::atomic<int> loads{0};
+  std::atomic<int> starts{0};
+  std::atomic<int> finishes{0};
+  std::atomic<bool> abandoned{false};
+
+  void set_fault(const std::string& text) {
+    const std::lock_guard lock(mutex);
+    fault = text;
+  }
+  device::Lease last_lease() {
+    const std::lock_guard lock(mutex);
+    return lease;
+  }
+  // Ends the lease that runs, as the last worker does.
+  void end_lease() {
+    const device::Lease now = last_lease();
+    device::store<device::Order::release, device::Scope::system>(&now.report->left, now.epoch);
+  }
+
+  std::mutex mutex;
+  std::string fault;
+  device::Lease lease{};
+};
+
+class FakeBackend final : public backend::Backend {
+ public:
+  explicit FakeBackend(std::shared_ptr<FakeDevice> device)
+      : device_(std::move(device)), obedience_([this](std::stop_token stop) { obey(stop); }) {}
+
+  backend::DeviceInfo info() const override { return {"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000}; }
+  std::unique_ptr<backend::Allocation> allocate(std::size_t) override { throw Error(errc::out_of_memory, "the fake device has no memory"); }
+  std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
+  void copy_to_host(void*, std::uint64_t, std::size_t) override {}
+
+  std::unique_ptr<backend::Program> load(std::span<const std::byte>) override {
+    ++device_->loads;
+    if (device_->refuses_load) throw Error(errc::link_failed, "the image is refused");
+    return std::make_unique<Program>(device_);
+  }
+  void start(backend::Program&, const device::Lease& lease) override {
+    if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
+    {
+      const std::lock_guard lock(device_->mutex);
+      device_->lease = lease;
+    }
+    ++device_->starts;
+  }
+  void finish() override { ++device_->finishes; }
+  std::string fault() override {
+    const std::lock_guard lock(device_->mutex);
+    return device_->fault;
+  }
+  void abandon() override { device_->abandoned = true; }
+
+ private:
+  class Program final : public backend::Program {
+   public:
+    explicit Program(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) { ++device_->programs; }
+    ~Program() override { --device_->programs; }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+    std::uint32_t max_workers(std::uint32_t) const override { return device_->room; }
+
+   private:
+    std::shared_ptr<FakeDevice> device_;
+  };
+
+  void obey(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      const device::Lease now = device_->last_lease();
+      if (!device_->obeys || now.report == nullptr) continue;
+      if (device::load<device::Order::relaxed, device::Scope::system>(&now.report->end) == now.epoch) device_->end_lease();
+    }
+  }
+
+  std::shared_ptr<FakeDevice> device_;
+  std::jthread obedience_;
+};
+
+}  // namespace dwell::test

@@ -1,0 +1,129 @@
+// An image that leaves no room for a worker is refused before anything is handed over.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "runtime/keeper.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/submission_queue.hpp"
+
+namespace dwell::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A backend on which an image of n bytes leaves room for 4 - n workers, and that counts the programs it has loaded. Nothing ever runs.
+class NarrowBackend final : public backend::Backend {
+ public:
+  class Program final : public backend::Program {
+   public:
+    Program(std::uint32_t room, int* alive) : room_(room), alive_(alive) { ++*alive_; }
+    ~Program() override { --*alive_; }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+    std::uint32_t max_workers(std::uint32_t) const override { return room_; }
+
+   private:
+    std::uint32_t room_;
+    int* alive_;
+  };
+
+  backend::DeviceInfo info() const override { return {}; }
+  std::unique_ptr<backend::Allocation> allocate(std::size_t) override { return nullptr; }
+  std::unique_ptr<backend::Allocation> allocate_host(std::size_t) override { return nullptr; }
+  void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
+  void copy_to_host(void*, std::uint64_t, std::size_t) override {}
+  std::unique_ptr<backend::Program> load(std::span<const std::byte> image) override {
+    return std::make_unique<Program>(4 - static_cast<std::uint32_t>(image.size()), &alive);
+  }
+  void start(backend::Program&, const device::Lease&) override { ADD_FAILURE() << "there is nothing to run"; }
+  void finish() override {}
+  std::string fault() override { return {}; }
+  void abandon() override {}
+
+  int alive = 0;
+};
+
+// An image has one byte an operator, and says that it takes ten registers for each.
+class CountingCompiler final : public jit::Compiler {
+ public:
+  jit::Object compile(const jit::Unit& unit) override { return {unit.symbol, {}, {}, {}}; }
+  jit::Image link(std::span<const jit::Object* const> entries) override {
+    jit::Image image;
+    for (const jit::Object* const object : entries) image.bytes.resize(image.bytes.size() + (object != nullptr ? 1 : 0));
+    image.resources.registers = 10 * static_cast<std::uint32_t>(image.bytes.size());
+    image.resources.shared_bytes = 4321;
+    return image;
+  }
+  std::string identity() const override { return "counts"; }
+};
+
+class NoRoomTest : public testing::Test {
+ protected:
+  static Keeper::Settings settings(device::LeaseReport* report, device::Blame* blame) {
+    Keeper::Settings settings{};
+    settings.report = report;
+    settings.blame = blame;
+    settings.workers = 3;
+    settings.lease.scratch_bytes = 1234;
+    return settings;
+  }
+
+  std::vector<device::Slot> ring_{128};
+  std::vector<device::Completion> completions_{128};
+  device::LeaseReport report_{};
+  std::vector<device::Blame> blame_{3};
+  NarrowBackend backend_;
+  SubmissionQueue queue_{ring_.data(), completions_.data(), 7, 0, [](std::uint32_t) { return std::string(); }};
+  Keeper keeper_{backend_, queue_, settings(&report_, blame_.data()), [](const auto&, bool) { return std::string(); }};
+  Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr};
+};
+
+TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
+  registry_.define("one", "");
+  EXPECT_EQ(keeper_.workers(), 3U);
+  const auto two = registry_.define("two", "");
+  const auto three = registry_.define("three", "");
+  EXPECT_EQ(keeper_.workers(), 1U);
+  EXPECT_EQ(keeper_.crew(), 1U);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      if (again == 0) {
+        registry_.define("four", "");
+      } else {
+        registry_.redefine(*three, "new");
+      }
+      ADD_FAILURE() << "nothing thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), errc::link_failed);
+      EXPECT_THAT(error.message(), AllOf(HasSubstr("no room for a single worker"), HasSubstr("40 registers"), HasSubstr("4321 bytes"),
+                                         HasSubstr("1234 more"), HasSubstr("Options::scratch_bytes")));
+    }
+    EXPECT_FALSE(keeper_.failed());
+    EXPECT_EQ(backend_.alive, 1) << "the refused program is not unloaded, or the old one is";
+    EXPECT_EQ(keeper_.workers(), 1U);
+    EXPECT_EQ(registry_.images(), 3U);
+    EXPECT_EQ(registry_.resources().registers, 30U);
+    EXPECT_EQ(three->current.load(), 1U);
+    EXPECT_EQ(three->versions.load(), 1U);
+  }
+  EXPECT_THROW(keeper_.resume(), Error) << "the park of the hand-over is still on";
+}
+
+TEST_F(NoRoomTest, ARefusedOperatorLeavesNothingBehind) {
+  for (const char* const name : {"one", "two", "three"}) registry_.define(name, "");
+  for (int again = 0; again < 2; ++again) {
+    try {
+      registry_.define("four", "");
+      ADD_FAILURE() << "nothing thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), errc::link_failed) << error.message();  // neither that the name is taken, nor one register more
+      EXPECT_THAT(error.message(), HasSubstr("40 registers"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dwell::runtime
