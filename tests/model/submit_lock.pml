@@ -9,7 +9,7 @@
  *
  * Abstraction: store buffers are those of x86: first in, first out, and a thread reads its own latest store. Counters of turns decide
  * nothing here: whether an owner hands on, a waiter goes on waiting, and a thread becomes the owner is left open, so every choice of
- * kTurns, kFewest and kMost is covered. A thread that ends as the owner stays it. Other locks of the same threads are left out.
+ * kTime, kFewest and kMost is covered. A thread that ends as the owner stays it. Other locks of the same threads are left out.
  *
  * Properties
  *   assertions   one thread at a time is inside, until the store by which it leaves is visible
