@@ -50,7 +50,7 @@ struct FakeDevice {
 class FakeBackend final : public backend::Backend {
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device)
-      : device_(std::move(device)), obedience_([this](std::stop_token stop) { obey(stop); }) {}
+      : device_(std::move(device)), obedience_([this](const std::stop_token& stop) { obey(stop); }) {}
 
   backend::DeviceInfo info() const override { return {"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000}; }
   std::unique_ptr<backend::Allocation> allocate(std::size_t) override { throw Error(errc::out_of_memory, "the fake device has no memory"); }
