@@ -156,13 +156,15 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks
   else
     placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
   keeper_->submitted();
+  if (placed == count) [[likely]]
+    return last;
   Patience patience(device_.on_host);
-  while (placed < count) [[unlikely]] {
-      // The loop may have gone while the ring is full, or the runtime may have been closed.
-      if (patience.wait()) check_open();
-      placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
-      keeper_->submitted();
-    }
+  do {
+    // The loop may have gone while the ring is full, or the runtime may have been closed.
+    if (patience.wait()) check_open();
+    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
+    keeper_->submitted();
+  } while (placed < count);
   return last;
 }
 
