@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <thread>
 #include <vector>
 
@@ -143,6 +145,37 @@ TEST(ReadyQueue, EachTaskIsTakenOnce) {
   }
   threads.clear();
   for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(taken[task], 1U) << "task " << task;
+}
+
+TEST(ReadyQueue, TwoTakersNeverGetTheSameTask) {
+  // Nothing but taking, so that both are at the same place at the same time.
+  constexpr u32 kTasks = 200;
+  const Bench bench;
+  std::barrier turn(2);
+  std::vector<u32> taken[2];
+  for (u32 round = 0; round < 200; ++round) {
+    for (u32 task = 0; task < kTasks; ++task) push(bench, task);
+    const auto take_all = [&](u32 me) {
+      taken[me].clear();
+      turn.arrive_and_wait();
+      const auto waiting = [&] {
+        return static_cast<i32>(load<Order::relaxed, Scope::device>(&bench.control().tail.value) -
+                                load<Order::relaxed, Scope::device>(&bench.control().head.value));
+      };
+      while (waiting() > 0 && taken[me].size() <= kTasks) {
+        if (const i64 task = take(bench); task >= 0) taken[me].push_back(static_cast<u32>(task));
+      }
+    };
+    {
+      const std::jthread other([&] { take_all(1); });
+      take_all(0);
+    }
+    ASSERT_EQ(taken[0].size() + taken[1].size(), kTasks);
+    std::vector<u32> all = taken[0];
+    all.insert(all.end(), taken[1].begin(), taken[1].end());
+    std::sort(all.begin(), all.end());
+    for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(all[task], task);
+  }
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   device::Control control{};
   control.head.value = control.tail.value = first;
   control.completed.value = first;
-  control.spare_shares.value = options_.ring_slots;
+  control.spare_shares.value = device::most_spare_shares(shift);
   control.crew.frontier = control.window_base = static_cast<std::uint32_t>(options_.first_position / device::kWindow);
   control.fetch_position = first;
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));

@@ -55,7 +55,7 @@ class KeeperTest : public testing::Test {
   }
   void install() {
     keeper_->hold();
-    keeper_->install(backend_.load({}));
+    EXPECT_TRUE(keeper_->install(backend_.load({})));
     keeper_->resume();
   }
   // Submits a task; its position.
@@ -228,6 +228,17 @@ TEST_F(KeeperTest, TheProgramBeforeIsDestroyed) {
   EXPECT_EQ(device_->programs, 1);
   install();
   EXPECT_EQ(device_->programs, 1);
+}
+
+TEST_F(KeeperTest, AnImageThatLeavesNoRoomIsNotTaken) {
+  open();
+  device_->room = 0;
+  keeper_->hold();
+  EXPECT_FALSE(keeper_->install(backend_.load({})));
+  EXPECT_EQ(device_->programs, 1);
+  keeper_->resume();
+  submit();
+  EXPECT_EQ(device_->last_lease().workers, kWorkers) << "the one before still runs";
 }
 
 TEST_F(KeeperTest, ItEndsItsLeaseBeforeItGoes) {
