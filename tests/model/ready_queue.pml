@@ -8,9 +8,10 @@
  * worker takes instead: it reads head, tail and the place, and runs the task if CAS(head, h, h + 1) succeeds; its executor is itself.
  *
  * Nobody looks whether the slot of a place is free. That it is rests on the credit of the ring (a task is fetched only while fewer
- * than C lie between it and the first that is not complete), on places to spare (Q = 2 C; in the code thousands), and on time: whoever watches a place reads it, and whoever
- * waits at the gate opens it again, sooner than the queue comes round. So a store waits here for a reader that watches or waits at
- * the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy executor does not watch.)
+ * than C lie between it and the first that is not complete), on places to spare (Q = 2 C; in the code thousands), and on time: whoever
+ * watches a place reads it, and whoever waits at the gate opens it again, sooner than the queue comes round. So a store waits here for a
+ * reader that watches or waits at the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy
+ * executor does not watch.)
  *
  * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle and its place is not
  * filled. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
