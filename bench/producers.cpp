@@ -60,8 +60,8 @@ void producers(const Context& context, Report& report) {
     for (int repeat = 0; repeat < context.pick(8, 4); ++repeat) {
       for (const std::size_t threads : {std::size_t{1}, kThreads}) {
         const std::size_t share = count / threads;
-        const double time = time_threads(
-            threads, [&](std::size_t thread) { body(thread * share, share); }, [&] { runtime.wait_all(); });
+        const auto submit = [&](std::size_t thread) { body(thread * share, share); };
+        const double time = time_threads(threads, submit, [&] { runtime.wait_all(); });
         expected += count;
         if (repeat != 0) (threads == 1 ? alone : together).push_back(time / static_cast<double>(count));
       }

@@ -93,6 +93,7 @@ if(DWELL_MODEL_TESTS AND DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/mode
   foreach(model IN LISTS models)
     cmake_path(GET model STEM name)
     dwell_command_test(model.${name} model "${PROJECT_SOURCE_DIR}/tests/model/run" "${name}")
+    set_tests_properties(model.${name} PROPERTIES RUN_SERIAL ON)
   endforeach()
 endif()
 if(TARGET dwell_cli)

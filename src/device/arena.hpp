@@ -78,14 +78,27 @@ struct ArenaHeader {
 
 DWELL_SHARED_CODE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
 
-// Lays an arena out. The ready queue has two places for every ring slot: one for the task itself, one for shares of wide tasks, so it
-// is never full (ready_queue.hpp).
+// Shares of wide tasks that may be in the ready queue at once, beyond one a task.
+DWELL_SHARED_CODE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13 ? 1U << ring_shift : 1U << 13U; }
+
+// Places that others may consume while a worker that has claimed one does not look at it: at 3 ns each, ten times as long as that ever
+// takes.
+inline constexpr u32 kQueueSlack = 1U << 13U;
+
+// The least that has a place for every ring slot and every spare share, and the slack (ready_queue.hpp).
+DWELL_SHARED_CODE u32 queue_shift_for(u32 ring_shift) {
+  u32 shift = ring_shift + 1;
+  while ((1U << shift) < (1U << ring_shift) + most_spare_shares(ring_shift) + kQueueSlack) ++shift;
+  return shift;
+}
+
+// Lays an arena out.
 DWELL_SHARED_CODE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   ArenaHeader header{};
   header.magic = kArenaMagic;
   header.version = kArenaVersion;
   header.ring_shift = ring_shift;
-  header.queue_shift = ring_shift + 1;
+  header.queue_shift = queue_shift_for(ring_shift);
   header.max_workers = max_workers;
   u64 at = align_up(sizeof(ArenaHeader), 256);
   header.control = at;

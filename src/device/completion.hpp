@@ -92,7 +92,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     task.quad[0].word[1] = share.word1();
   }
   sync_lanes();
-  for (u32 i = 0; i < shares; ++i) ready_queue::push(lease, task);
+  ready_queue::push_copies(lease, task, shares);
 }
 
 // Stores the completion entry of `position`: its slot is the host's again.

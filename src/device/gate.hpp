@@ -87,7 +87,8 @@ DWELL_DEVICE Passage pass(const Lease& lease) {
     const u32 value = load<Order::acquire, Scope::device>(at);
     if (attempt(value) != attempt(before)) return Passage::stay;
     if ((value & kArrivedMask) == lease.workers || (value & kFirm) != 0) return Passage::leave;
-    if (now_ticks() - start > kPatience) {
+    // A gate that had just opened again when this worker arrived: nobody waits with it, and its claim is not watched meanwhile.
+    if (!closing(value) || now_ticks() - start > kPatience) {
       const u32 open = (value & ~(kArrivedMask | kClosing)) + kAttempt;
       if (compare_exchange<Order::acq_rel>(at, value, open) == value) return Passage::stay;
     }

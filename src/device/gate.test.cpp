@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -70,6 +71,18 @@ TEST(Gate, WhoeverWaitsInVainOpensItAgain) {
   EXPECT_FALSE(closed(bench));
   EXPECT_EQ(value_of(bench) & gate::kArrivedMask, 0U);
   EXPECT_EQ(gate::attempt(value_of(bench)), 1U);
+}
+
+TEST(Gate, WhoeverArrivesWhenItHasJustOpenedStaysAtOnce) {
+  u32 shortest = ~0U;
+  for (int turn = 0; turn < 20; ++turn) {
+    const Bench bench;
+    const u32 start = now_ticks();
+    EXPECT_EQ(gate::pass(bench.lease), Passage::stay);
+    shortest = std::min(shortest, now_ticks() - start);
+    EXPECT_EQ(value_of(bench) & gate::kArrivedMask, 0U) << "it must not count as arrived";
+  }
+  EXPECT_LT(shortest, gate::kPatience / 2);
 }
 
 TEST(Gate, AllOrNobodyLeave) {

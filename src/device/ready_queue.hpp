@@ -2,8 +2,11 @@
 //
 // A producer reserves places with one atomic and stores tagged quads; a consumer claims one place with one atomic and watches only
 // that place, so idle workers never poll a line together. A claim may run ahead of the producers.
-// Never full: a place is consumed as soon as it is filled (a control warp watches its claim even while its operator runs), the ring's
-// credit bounds the tasks in flight to one place a ring slot, and spare_shares bounds the shares of wide tasks to as many again.
+// Nobody looks whether a place is free before filling it. That it is rests on credit and on time. The ring's credit bounds the tasks in
+// flight to one place a ring slot, and spare_shares the further shares of wide tasks; so for the queue to come round to a place that is
+// filled but not yet read, kQueueSlack other places must be consumed meanwhile. A control warp looks at the place it has claimed every
+// few microseconds, also while its operator runs, and at the gate no task is consumed. On the CPU, where a thread may lose its processor
+// at any point, a place is claimed only once it has been read (try_take), so there is nothing to rest on time.
 // Modelled in tests/model/ready_queue.pml.
 #pragma once
 
@@ -28,6 +31,22 @@ DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
     const u32 index = i * kLanes + lane();
     if (index < 4) put_quad(lease, place, index, task.quad[i]);
   }
+}
+
+// Adds `count` copies of a task's first slot, with one reservation. Called by all lanes, as push is.
+DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 count) {
+  u32 place = 0;
+  if (lane() == 0) place = fetch_add<Order::relaxed>(&lease.control->tail.value, count);
+  place = broadcast(place);
+#if DWELL_ON_CUDA
+  // Eight copies at a time: lane l stores quad l % 4, which lane l % 4 holds.
+  Quad quad;
+  quad.lap = 0;
+  for (u32 i = 0; i < 3; ++i) quad.word[i] = broadcast(task.quad[0].word[i], lane() % 4);
+  for (u32 at = lane(); at < count * 4; at += kLanes) put_quad(lease, place + at / 4, at % 4, quad);
+#else
+  for (u32 at = 0; at < count * 4; ++at) put_quad(lease, place + at / 4, at % 4, task.quad[at % 4]);
+#endif
 }
 
 // Claims the next place. Called by one thread.

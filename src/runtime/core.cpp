@@ -84,7 +84,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   device::Control control{};
   control.head.value = control.tail.value = first;
   control.completed.value = first;
-  control.spare_shares.value = options_.ring_slots;
+  control.spare_shares.value = device::most_spare_shares(shift);
   control.crew.frontier = control.window_base = static_cast<std::uint32_t>(options_.first_position / device::kWindow);
   control.fetch_position = first;
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
@@ -121,21 +121,24 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.idle_time = std::min(settings.idle_time, kLongest);
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
-  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this](const auto& holders) { return describe(holders); });
+  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
+                                     [this](const auto& holders, bool running) { return describe(holders, running); });
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_);
 }
 
 Core::~Core() = default;
 
-std::string Core::describe(const std::vector<Keeper::Holder>& holders) const {
+std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool running) const {
   constexpr std::size_t kMost = 8;
   if (holders.empty()) return "";
-  std::string text = holders.size() == 1 ? "; it was running" : "; one of the tasks that were running is to blame:";
+  std::string text = holders.size() == 1 && running ? "; it was running"
+                     : running                      ? "; one of the tasks that were running is to blame:"
+                               : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
     text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
             ", on worker " + std::to_string(holders[i].worker);
   }
-  if (holders.size() > kMost) text += ", and " + std::to_string(holders.size() - kMost) + " more";
+  if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
   return text;
 }
 
@@ -153,13 +156,15 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks
   else
     placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
   keeper_->submitted();
+  if (placed == count) [[likely]]
+    return last;
   Patience patience(device_.on_host);
-  while (placed < count) [[unlikely]] {
-      // The loop may have gone while the ring is full, or the runtime may have been closed.
-      if (patience.wait()) check_open();
-      placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
-      keeper_->submitted();
-    }
+  do {
+    // The loop may have gone while the ring is full, or the runtime may have been closed.
+    if (patience.wait()) check_open();
+    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
+    keeper_->submitted();
+  } while (placed < count);
   return last;
 }
 

@@ -105,7 +105,7 @@ class Core {
   // The buffer's memory, once no task in flight names it. Throws errc::closed when the runtime is closed meanwhile.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
   void collect();
-  std::string describe(const std::vector<Keeper::Holder>& holders) const;
+  std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;
   detail::Shell* shell_;

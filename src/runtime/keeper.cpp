@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace dwell::runtime {
 
@@ -68,7 +69,7 @@ void Keeper::start_if_needed(bool work_known) {
   try {
     backend_.start(*program_, lease);
   } catch (const Error& error) {
-    fail(error.kind(), error.message() + describe_(holders()));
+    fail(error.kind(), error.message() + suspects());
     return;
   }
   running_ = true;
@@ -181,11 +182,11 @@ bool Keeper::wait_for_end(std::uint32_t epoch, Clock::time_point started) {
 bool Keeper::overstayed(Clock::time_point now) {
   const std::string fault = backend_.fault();
   if (!fault.empty()) {
-    fail(errc::device_lost, "the device failed: " + fault + describe_(holders()));
+    fail(errc::device_lost, "the device failed: " + fault + suspects());
     return true;
   }
   if (settings_.task_timeout.count() == 0) return false;
-  const std::vector<Holder> now_held = holders();
+  const std::vector<Holder> now_held = holders(false);
   sightings_.resize(workers());
   std::vector<Holder> late;
   for (const Holder& holder : now_held) {
@@ -200,11 +201,20 @@ bool Keeper::overstayed(Clock::time_point now) {
   backend_.abandon();
   fail(errc::task_timeout, "a task has run for more than " +
                                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
-                               " ms (Options::task_timeout)" + describe_(late));
+                               " ms (Options::task_timeout)" + describe_(late, true));
   return true;
 }
 
-std::vector<Keeper::Holder> Keeper::holders() const {
+std::string Keeper::suspects() const {
+  const std::vector<Holder> running = holders(false);
+  if (!running.empty()) return describe_(running, true);
+  // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
+  std::vector<Holder> last = holders(true);
+  std::ranges::sort(last, std::greater(), &Holder::position);
+  return describe_(last, false);
+}
+
+std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
   std::vector<Holder> all;
   const std::uint64_t tail = queue_.tail();
   for (std::uint32_t worker = 0; worker < workers(); ++worker) {
@@ -212,7 +222,7 @@ std::vector<Keeper::Holder> Keeper::holders() const {
     if (word == 0) continue;
     // The blame holds 32 bits of the position: it is the last one at or before the tail that ends in them.
     const std::uint64_t position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
-    if (position >= tail || queue_.done(position)) continue;
+    if (position >= tail || queue_.done(position) != ended) continue;
     all.push_back(Holder{worker, position, static_cast<std::uint32_t>(word >> 32U) & 0xFFFFU});
   }
   return all;

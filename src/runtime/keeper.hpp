@@ -43,8 +43,8 @@ class Keeper {
     std::uint64_t position;
     std::uint32_t entry;
   };
-  // Turns holders of tasks into a sentence that names operators.
-  using Describe = std::function<std::string(const std::vector<Holder>&)>;
+  // Turns workers' tasks into a clause that names operators. `running`: these tasks have not ended.
+  using Describe = std::function<std::string(const std::vector<Holder>&, bool running)>;
 
   Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
   // Ends the lease; nothing may be in flight any more, or it is lost.
@@ -86,7 +86,10 @@ class Keeper {
   void watch();
   bool wait_for_end(std::uint32_t epoch, Clock::time_point started);
   bool overstayed(Clock::time_point now);
-  std::vector<Holder> holders() const;
+  // The tasks that workers run now, or those that ended last on each.
+  std::vector<Holder> holders(bool ended) const;
+  // Who may have brought the device down.
+  std::string suspects() const;
   void fail(errc code, const std::string& what);
 
   // The following need mutex_.

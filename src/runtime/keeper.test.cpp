@@ -44,11 +44,11 @@ class KeeperTest : public testing::Test {
   }
 
   void open() {
-    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings_, [](const std::vector<Keeper::Holder>& holders) {
+    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings_, [](const std::vector<Keeper::Holder>& holders, bool running) {
       std::string text;
       for (const Keeper::Holder& holder : holders)
-        text +=
-            "; worker " + std::to_string(holder.worker) + " ran " + std::to_string(holder.entry) + " at " + std::to_string(holder.position);
+        text += "; worker " + std::to_string(holder.worker) + (running ? " ran " : " last ran ") + std::to_string(holder.entry) + " at " +
+                std::to_string(holder.position);
       return text;
     });
     install();

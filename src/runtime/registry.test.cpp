@@ -55,7 +55,7 @@ class RegistryTest : public testing::Test {
     settings.lease_time = settings.idle_time = std::chrono::milliseconds(1);
     settings.task_timeout = std::chrono::nanoseconds(0);
     settings.workers = 1;
-    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&) { return std::string(); });
+    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&, bool) { return std::string(); });
     registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr);
     bench_.name_of = [this](std::uint32_t entry) { return registry_->name_of(entry); };
   }

@@ -57,12 +57,13 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
     std::vector<Ticket> tickets;
     for (u32 i = 0; i < 300; ++i)
       tickets.push_back(i % 10 == 0 ? runtime.submit(add, cells, i, 1U, link) : runtime.submit(add, cells, i, 1U));
-    std::vector<u32> ran(seen.begin(), seen.end());
+    std::vector<bool> ran;
+    for (u32& cell : seen) ran.push_back(std::atomic_ref(cell).load(std::memory_order_relaxed) != 0);
     runtime.close(now);
-    for (const Ticket& ticket : tickets) {
-      ASSERT_TRUE(ticket.done());
-      const int status = ticket.status();
-      ASSERT_TRUE(status == status::ok || status == status::cancelled) << status;
+    for (u32 i = 0; i < 300; ++i) {
+      ASSERT_TRUE(tickets[i].done());
+      const int status = tickets[i].status();
+      ASSERT_TRUE(status == status::ok || (status == status::cancelled && !ran[i])) << i << ": " << status;
     }
     runtime.close();
   }

@@ -48,27 +48,29 @@ class FaultTest : public GpuTest {
   }
 };
 
-// Operators that take the device down, or do nothing when given 0.
-using Deadly = void(u64);
+// Operators that take the device down, or do nothing when given no address. A task with a pointer among its arguments ends only when its
+// stores have.
+using Deadly = void(u32*);
+u32* bad_address() { return reinterpret_cast<u32*>(16); }
 constexpr const char* kWildWrite = R"(
-DWELL_OPERATOR(wild_write)(dwell::Group g, dwell::u64 address) {
-  if (address != 0 && g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(address) = 1;
+DWELL_OPERATOR(wild_write)(dwell::Group g, dwell::u32* address) {
+  if (address != nullptr && g.rank() == 0) *const_cast<volatile dwell::u32*>(address) = 1;
 })";
 constexpr const char* kWildRead = R"(
-DWELL_OPERATOR(wild_read)(dwell::Group g, dwell::u64 address) {
-  if (address != 0 && *reinterpret_cast<const volatile dwell::u32*>(address) == 7) g.fail(1);
+DWELL_OPERATOR(wild_read)(dwell::Group g, dwell::u32* address) {
+  if (address != nullptr && *const_cast<const volatile dwell::u32*>(address) == 7) g.fail(1);
 })";
 constexpr const char* kTrap = R"(
-DWELL_OPERATOR(trap)(dwell::Group g, dwell::u64 deadly) {
-  if (deadly != 0 && g.rank() == 100) __trap();
+DWELL_OPERATOR(trap)(dwell::Group g, dwell::u32* deadly) {
+  if (deadly != nullptr && g.rank() == 100) __trap();
 })";
 constexpr const char* kAssert = R"(
-DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u64 deadly) {
-  assert(deadly == 0);
+DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u32* deadly) {
+  assert(deadly == nullptr);
 })";
 constexpr const char* kEndless = R"(
-DWELL_OPERATOR(endless)(dwell::Group g, dwell::u64 deadly) {
-  while (deadly != 0 && dwell::device::now_ns() != deadly) {}
+DWELL_OPERATOR(endless)(dwell::Group g, dwell::u32* deadly) {
+  while (deadly != nullptr && dwell::device::now_ns() != 0) {}
   g.sync();
 })";
 // Takes its time first, so that others can begin to wait.
@@ -90,11 +92,12 @@ void expect_end(const std::string& name, const char* source, const Options& opti
     auto deadly = runtime.define<Deadly>(name, source);
     auto nothing = runtime.define("nothing", kNothing);
     buffer = filled<u32>(runtime, 100, 1);
-    runtime.submit(deadly, u64{0}).wait();
+    u32* const harmless = nullptr;
+    runtime.submit(deadly, harmless).wait();
     done = runtime.submit(nothing);
     done.wait();
     const auto start = Clock::now();
-    tickets.push_back(runtime.submit(deadly, u64{16}));
+    tickets.push_back(runtime.submit(deadly, bad_address()));
     for (int i = 0; i < 20; ++i) tickets.push_back(runtime.submit(nothing, drain));
     const auto message = AllOf(HasSubstr(why), HasSubstr("it was running " + name + " (version 1)"),
                                HasSubstr("ticket " + std::to_string(tickets[0].position()) + ","), HasSubstr("on worker "));
@@ -208,6 +211,28 @@ TEST_F(FaultTest, WhoeverWaitsIsTold) {
   });
 }
 
+// A store goes its way behind the task that made it when nothing says that the task leads to memory. So that task has ended well, and
+// all that can be said is who was last.
+TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
+  in_a_child([] {
+    Runtime runtime(options());
+    auto sly = runtime.define<void(u64)>("sly", R"(
+      DWELL_OPERATOR(sly)(dwell::Group g, dwell::u64 address) {
+        if (g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(address) = 1;
+      })");
+    EXPECT_TRUE(eventually([&] {
+      try {
+        runtime.submit(sly, u64{16}).wait();
+        return false;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), errc::device_lost);
+        EXPECT_THAT(error.message(), AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("sly (version 1)"), HasSubstr("on worker ")));
+        return true;
+      }
+    }));
+  });
+}
+
 // The context is the process's, so what else lives there is lost too, and says so; nothing hangs.
 TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
   in_a_child([] {
@@ -218,7 +243,7 @@ TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
     {
       Runtime runtime(options());
       auto wild = runtime.define<Deadly>("wild_write", kWildWrite);
-      DWELL_EXPECT_ERROR(runtime.submit(wild, u64{16}).wait(), errc::device_lost, HasSubstr("wild_write"));
+      DWELL_EXPECT_ERROR(runtime.submit(wild, bad_address()).wait(), errc::device_lost, HasSubstr("wild_write"));
     }
     const auto start = Clock::now();
     try {

@@ -211,6 +211,7 @@ class Readers {
       : runtime(options_for(crowd)),
         write(runtime.define<Write>("write", kWrite)),
         check(runtime.define<Check>("check", kCheck)),
+        spin(runtime.define<Spin>("spin", kSpin)),
         buffer(runtime.allocate<u32>(words, memory)),
         report_(filled<u32>(runtime, kFields, 0)),
         control_(filled<u32>(runtime, 3, 0)) {
@@ -262,6 +263,7 @@ class Readers {
   Runtime runtime;
   Operator<Write> write;
   Operator<Check> check;
+  Operator<Spin> spin;
   Buffer<u32> buffer;
 
  private:
@@ -405,10 +407,9 @@ TEST_F(LitmusTest, ATaskSeesOneThatTheHostHasWaitedFor) {
 TEST_F(LitmusTest, ALinkedTaskSeesWhatWasCopiedWhileTheOneBeforeItRan) {
   Readers readers(kWarm);
   Runtime& runtime = readers.runtime;
-  auto spin = runtime.define<Spin>("spin", kSpin);
   const auto from = runtime.allocate<u32>(kWords, Memory::host);
   for (u32 seed = 1; seed <= times(100'000); ++seed) {
-    runtime.submit(spin, u64{30'000});
+    runtime.submit(readers.spin, u64{30'000});
     std::ranges::copy(pattern(kWords, seed), from.host().begin());
     readers.foreign.copy_to_device(readers.buffer.data(), static_cast<const u32*>(from.host().data()), kWords);
     readers.submit_check_of(readers.buffer.slice(), seed).wait();

@@ -1,26 +1,30 @@
 /* link: linked tasks and drains on the device
  *
- * Modelled: a ring of C slots, each with a link word (state, lap, successor). Fetchers own windows of two positions and take
- * them in order. A task B that is linked to the task A before it: its fetcher reads link[A]; DONE for A's lap, or anything of
- * a later lap, means B is ready; else CAS to WAITING(A's lap, B), and on failure again. The completer of A exchanges
- * link[A] for DONE(A's lap); had it been WAITING(B), it runs B itself next. Only then does it write A's completion entry:
- * that entry lets the slot, and so the link word, be used again (BROKEN_ENTRY_FIRST).
+ * Modelled (completion.hpp, admission.hpp): a ring of C slots, each with a link word (state, lap, successor). Fetchers own windows of
+ * two positions and take them in order. A task B that is linked to the task A before it: its fetcher reads link[A]; DONE for A's lap,
+ * or anything of a later lap, means B is ready; else CAS to WAITING(A's lap, B), and on failure again. The completer of A exchanges
+ * link[A] for DONE(A's lap); had it been WAITING(B), it runs B itself next. Only then does it write A's completion entry: that entry
+ * lets the slot, and so the link word, be used again (BROKEN_ENTRY_FIRST).
  *
- * Every header carries the number of drains before it, modulo EPOCHS. A fetcher holds a task until the device's epoch is
- * the task's, and a drain besides until `completed` == its position; every completion adds the slots of its task; a drain's
- * completion makes the device's epoch its own + 1. EPOCHS must exceed the drains that can be in the ring at once, or a
- * task behind EPOCHS drains passes for one before them (BROKEN_EPOCHS).
+ * Every header carries the number of drains before it, modulo EPOCHS. A fetcher passes a task only when the device's epoch is the
+ * task's, and a drain besides only when `completed` == its position; every completion adds the slots of its task, behind its entry; a
+ * drain's completion then makes the device's epoch its own + 1. EPOCHS must exceed the positions that fetchers own at once, or a task
+ * behind EPOCHS drains passes for one before them (BROKEN_EPOCHS).
  *
- * Abstraction: one producer writes whole slots in order and chooses each task's kind (plain, linked, drain) and size (one or
- * two slots); a header names the head before it (in the code: its distance). Credit: p - reaped < C. Ready tasks are a
- * set (ready_queue.pml). A host with laps that wrap is in ring.pml; here positions just count up.
+ * A task of two slots that would cross the end of a window goes to the next; the slot before is padding, which is complete when it is
+ * fetched and no earlier, or its lap would never be seen (BROKEN_SKIP_EARLY). The host itself completes second slots.
+ *
+ * Abstraction: one producer writes whole slots in order and chooses each task's kind (plain, linked, drain) and size (one or two
+ * slots); a header names the head before it (in the code: its distance). Every task is tracked. Credit: p - reaped < C. Ready tasks are
+ * a set (ready_queue.pml). A host with laps that wrap is in ring.pml; here positions just count up.
  *
  * Properties
- *   assertions   a task starts once; a linked task only after the one before it is complete; a drain only after all
- *                before it, and none behind a drain before that is complete
+ *   assertions   a task starts once; a linked task only after the one before it is complete; a drain only after all before it, and
+ *                none behind a drain before that is complete
  *   end states   everything completes (no run is endless, so this is progress), also with one fetcher and one worker
  *   completes    the same as LTL (no fairness needed)
- * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_LATER, BROKEN_EPOCHS, BROKEN_NO_EPOCH, BROKEN_COUNT
+ * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_LATER, BROKEN_EPOCHS, BROKEN_NO_EPOCH, BROKEN_COUNT,
+ *   BROKEN_SKIP_EARLY
  */
 #ifndef FETCHERS
 #define FETCHERS 2
@@ -36,11 +40,11 @@
 #ifdef BROKEN_EPOCHS
 #define EPOCHS   2
 #else
-#define EPOCHS   (C + 1)
+#define EPOCHS   (FETCHERS * WINDOW + 1)
 #endif
 #define NONE     255
 
-mtype:kind  = { plain, linked, drain, continuation };
+mtype:kind  = { plain, linked, drain, padding };
 mtype:state = { waiting, done };
 
 /* the slots: headers, and ghosts of their tasks */
@@ -76,20 +80,29 @@ proctype Producer() {
           reaped++
        :: else -> break
        od;
-       epoch[S(tail)] = drains; distance[S(tail)] = last;
+       epoch[S(tail)] = drains;
+       if
+       :: true ->                               /* one slot */
+          distance[S(tail)] = last; last = 1
+       :: tail % WINDOW == 0 && tail - reaped < C - 1 && tail + 1 < SLOTS ->
+          distance[S(tail)] = last; last = 2;
+          two[S(tail)] = 1; entry[S(tail + 1)] = 1; finished[S(tail + 1)] = 1
+       :: tail % WINDOW != 0 && tail + 2 < SLOTS ->     /* a task of two slots follows, as soon as there is room */
+          kind[S(tail)] = padding; last = (last -> last + 1 : 0);
+#ifdef BROKEN_SKIP_EARLY
+          entry[S(tail)] = 1;
+#endif
+          tail++;
+          goto padded
+       fi;
        if
        :: kind[S(tail)] = plain
-       :: last != 0 -> kind[S(tail)] = linked
+       :: distance[S(tail)] != 0 -> kind[S(tail)] = linked
        :: kind[S(tail)] = drain; drains = (drains + 1) % EPOCHS
        fi;
-       last = 1;
-       if
-       :: true
-       :: tail - reaped < C - 1 && tail + 1 < SLOTS ->
-          two[S(tail)] = 1; kind[S(tail + 1)] = continuation; entry[S(tail + 1)] = 1; finished[S(tail + 1)] = 1;
-          last = 2
-       fi;
-       tail = tail + last
+       tail = tail + last;
+padded:
+       skip
      }
   :: tail == SLOTS -> break
   od
@@ -115,7 +128,7 @@ proctype Producer() {
 #else
 #define EPOCH_COME (epoch[S(p)] == device_epoch)
 #endif
-#define SKIPPED    (p < reaped || kind[S(p)] == continuation)
+#define VISIBLE    (p < tail && tail <= p + C)
 #define DUE        (EPOCH_COME && (kind[S(p)] != drain || completed == p))
 
 proctype Fetcher() {
@@ -123,26 +136,31 @@ proctype Fetcher() {
 end: do
   :: atomic { window < SLOTS -> p = window; window = window + WINDOW }
      do
-     :: atomic {                  /* all three stay true once they are: one step */
-          p < tail && (SKIPPED || DUE);
+     :: atomic {                  /* once this holds it stays so: one step */
+          VISIBLE && DUE;
+          assert(p >= reaped);
+          l = SIZE(p);
           if
-          :: SKIPPED -> goto next
-          :: !SKIPPED && kind[S(p)] != linked -> ready[S(p)] = 1; goto next
-          :: !SKIPPED && kind[S(p)] == linked
+          :: kind[S(p)] == padding -> started[S(p)] = 1; goto skipped
+          :: kind[S(p)] == plain || kind[S(p)] == drain -> ready[S(p)] = 1; goto next
+          :: kind[S(p)] == linked
           fi
         }
         do
         :: atomic { s = state[S(A)]; l = lap[S(A)] }
            atomic {
              if
-             :: IS_DONE -> ready[S(p)] = 1; goto next
-             :: !IS_DONE && UNCHANGED -> state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
+             :: IS_DONE -> l = SIZE(p); ready[S(p)] = 1; goto next
+             :: !IS_DONE && UNCHANGED -> l = SIZE(p); state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
              :: else -> s = 0; l = 0
              fi
            }
         od;
-next:   atomic {
-          s = 0; l = 0; p++;
+skipped:
+        atomic { finished[S(p)] = 1; entry[S(p)] = 1 }
+        completed++;
+next:   atomic {                  /* the slot may be another's by now */
+          s = 0; p = p + l; l = 0;
           if
           :: p % WINDOW == 0 || p == SLOTS -> p = 0; break
           :: else
@@ -192,6 +210,9 @@ again: start()
        fi;
        state[S(t)] = done; lap[S(t)] = LAP(t); successor[S(t)] = 0
      }
+#ifndef BROKEN_ENTRY_FIRST
+     entry[S(t)] = 1;
+#endif
      atomic {
 #ifdef BROKEN_COUNT
        completed++;
@@ -199,16 +220,13 @@ again: start()
        completed = completed + size;
 #endif
        if
-       :: drains == NONE -> goto write_entry
+       :: drains == NONE -> goto over
        :: else
        fi
      }
      device_epoch = (drains + 1) % EPOCHS;
-write_entry:
+over:
      atomic {
-#ifndef BROKEN_ENTRY_FIRST
-       entry[S(t)] = 1;
-#endif
        t = 0; size = 0; drains = NONE;
        if
        :: next != NONE -> t = next; next = NONE; goto again

@@ -1,36 +1,36 @@
 /* park: lease, gate, park and wake
  *
- * Modelled, device: W workers run leases. `epoch` is the lease launched last, `left` the one that left last. A lease
- * ends at a gate: a word (attempt, closing, count) that changes only by atomics. A crew member sets `closing`: some
- * work was done and the lease is over, or the ring looked empty. A worker whose executor is idle arrives by adding one
- * to `count`; when all W have arrived, all leave, and the last to arrive stores `left`. A crew member for whom that takes too long
- * (somebody runs a long task) reopens by CAS to (attempt + 1, open, 0), which cannot succeed once all have arrived;
- * those that waited go on. Two gates alternate: during lease e worker 0 zeroes that of lease e + 1. A lease starts when
- * every worker of the last has gone (stream order; on the CPU: joined).
+ * Modelled, device (gate.hpp): W workers run leases. A lease ends at a gate: a word (attempt, firm, closing, count) that changes
+ * only by atomics. A worker sets `closing`: some work was done and the lease is over, or the ring looked empty. Or it sets `closing`
+ * and `firm`: the host asks, by a slot of the ring that names the lease, or by the word `end`. A worker whose executor is idle arrives
+ * by adding one to `count`. The last to arrive stores `left` and zeroes the other gate: two alternate. Any other leaves when all have
+ * arrived, or at once when the gate is firm. One for whom that takes too long (somebody runs a long task) reopens by CAS to (attempt
+ * + 1, open, 0), which cannot succeed once all have arrived or the gate is firm; those that waited go on. One that arrives at a gate
+ * just reopened wipes its arrival out in the same way, at once (BROKEN_STALE: it works on while counted). A lease starts when every
+ * worker of the last has gone (stream order; on the CPU: joined).
  *
- * An arrival is taken back by CAS to count - 1, unless all have arrived meanwhile (then this worker leaves as well) or a
- * reopening has wiped it out. That happens to one that lands on a gate just reopened (BROKEN_STALE: it works on while
- * counted), and with SERVES to a worker that waits at the gate while its place in the ready queue fills.
+ * Modelled, host (keeper.cpp): a submitter stores counter and slot, then reads `asleep`, and `left` and `epoch` in either order, with
+ * nothing between that drains its store buffer. If asleep, or left == epoch, it starts a lease under the mutex, unless one is running
+ * or the loop is held. The keeper sees left == epoch and starts the next lease if work is outstanding; if none is, it sets `asleep`,
+ * makes all store buffers drain (membarrier; the submission lock, which it takes to reap, does the same for the counter) and looks
+ * once more. With HOLDS the loop is held once: the running lease is asked to end, and held until `resume`, which looks at the
+ * outstanding work under the submission lock.
  *
- * Modelled, host: a submitter stores counter and slot, then reads `parked`, `left` and `epoch`, with nothing between that
- * drains its store buffer. If parked, or left == epoch, it takes the wake mutex and launches a lease if work is
- * outstanding and none is running. The keeper sees left == epoch, sets `parked`, makes all store buffers drain
- * (membarrier), then looks at the outstanding work: it launches likewise, or sleeps until the epoch it saw has gone by.
- *
- * Abstraction: a task is four flags; ring and ready queue are one. With STORES=2 the counter drains before the slot, else both
- * at once. Epochs count modulo 2: what a thread reads late it could have read early, so no run is lost. The attempt
- * never wraps: all that counts is whether a worker's is over. "Too long" may be any moment at which an executor is busy. Of two tasks, task 0 ends only after task
- * 1: nobody may have to wait for its lease to end. GATE_ONLY leaves out the host: two leases, more workers.
+ * Abstraction: a task is four flags; ring and ready queue are one. With STORES=2 the counter drains before the slot, else both at
+ * once. Epochs count modulo 2: what a thread reads late it could have read early, so no run is lost; a request that names a lease that
+ * has left is void for good. The attempt never wraps: all that counts is whether a worker's is over. "Too long" may be any moment at
+ * which an executor is busy. Of two tasks, task 0 ends only after task 1, unless the host wants the lease to end: nothing else may wait
+ * for it. GATE_ONLY leaves out the host: two leases, more workers.
  *
  * Properties
- *   assertions   no two leases at once; nobody leaves, and `left` is not stored, while somebody executes; nobody goes on in
- *                a lease that has left; a gate is zero when its lease starts
- *   end states   no deadlock: no task unfetched while the keeper sleeps, nobody left behind at a gate
+ *   assertions   no two leases at once; nobody leaves while executing; `left` is not stored while somebody executes; nobody goes on
+ *                in a lease that has left; a gate is zero when its lease starts; nobody is inside while the loop is held
+ *   end states   no deadlock: no task unfetched while the keeper sleeps, nobody left behind at a gate, hold returns
  *   completes    every task completes (LTL, weak fairness)
  *   leaves       every lease leaves (LTL, weak fairness)
- * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_SLEEP, BROKEN_REOPEN, BROKEN_STALE, BROKEN_TAKE_BACK,
- *   BROKEN_NO_REOPEN, BROKEN_NO_ZERO, BROKEN_OVERLAP; BROKEN_PARKED_LAST with ONLY_PARKED
- * Variants that hold: ONLY_LEFT (submitters never read `parked`), ONLY_PARKED (they read nothing else)
+ * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_REOPEN, BROKEN_STALE, BROKEN_NO_REOPEN,
+ *   BROKEN_NO_ZERO, BROKEN_OVERLAP; with HOLDS BROKEN_FIRM, BROKEN_RESUME; with ONLY_ASLEEP BROKEN_ASLEEP_LATE
+ * Variants that hold: ONLY_LEFT (submitters never read `asleep`), ONLY_ASLEEP (they read nothing else)
  */
 #ifndef W
 #define W        2
@@ -42,38 +42,48 @@
 #define STORES   1
 #endif
 #define EPOCHS   2
+#define NONE     255
 
 #define CLOSING       4
+#define FIRM          8
 #define COUNT(g)      ((g) & 3)
 #define IS_CLOSING(g) (((g) & CLOSING) != 0)
+#define IS_FIRM(g)    (((g) & FIRM) != 0)
+
+mtype:request = { absent, live, void, complete };
 
 /* host */
-byte epoch, left;
-bit parked = 1;
-bit mutex;
+byte epoch, left, launched;       /* launched: what the device was given, stored before epoch is */
+bit asleep = 1;
+bit mutex, running, held;         /* running, held: under the mutex */
+bit resumed = 1;
+byte end_word = NONE;             /* a lease that shall end */
+mtype:request request = absent;   /* the same as a slot of the ring */
 byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
 bit counted[TASKS], slot[TASKS];  /* as memory has them */
 /* device */
-byte gate[2];                     /* closing, count */
+byte gate[2];                     /* firm, closing, count */
 byte since[W];                    /* the attempt a worker has read is: 0 of no interest, 1 the gate's, 2 over */
 byte executing[W];                /* task + 1 */
 bit fetched[TASKS], done[TASKS];
 bit worked;                       /* something was taken since the lease started or was reopened */
 byte lease[W];                    /* lease a worker is in, or was in last */
 bit inside[W];
+bit entered;                      /* ghost: somebody was inside the lease launched last */
 
 #define UNDONE(t)      (counted[t] && !done[t])
 #define UNFETCHED(t)   (slot[t] && !fetched[t])
+#define ASKED          (request == live || request == void)
 #if TASKS == 1
-#define OUTSTANDING    UNDONE(0)
-#define VISIBLE        UNFETCHED(0)
-#define ALL_DONE       done[0]
+#define OUTSTANDING    (UNDONE(0) || ASKED)
+#define VISIBLE        (UNFETCHED(0) || ASKED)
+#define ALL_DONE       (done[0] && !ASKED)
 #define MAY_END(t)     true
 #else
-#define OUTSTANDING    (UNDONE(0) || UNDONE(1))
-#define VISIBLE        (UNFETCHED(0) || UNFETCHED(1))
-#define ALL_DONE       (done[0] && done[1])
-#define MAY_END(t)     ((t) != 0 || done[1])
+#define OUTSTANDING    (UNDONE(0) || UNDONE(1) || ASKED)
+#define VISIBLE        (UNFETCHED(0) || UNFETCHED(1) || ASKED)
+#define ALL_DONE       (done[0] && done[1] && !ASKED)
+#define MAY_END(t)     ((t) != 0 || done[1] || held)
 #endif
 #define IN_OTHER(w, e)   (inside[w] && lease[w] != (e))
 #if W == 2
@@ -100,6 +110,14 @@ inline drain(t) {
   fi
 }
 
+/* the submission lock, taken after a submitter had it: its counter is visible */
+inline see_counter(t) {
+  if
+  :: buffered[t] > 0 -> counted[t] = 1
+  :: else
+  fi
+}
+
 inline drain_all() {
   drain(0);
 #if TASKS == 2
@@ -107,42 +125,66 @@ inline drain_all() {
 #endif
 }
 
-/* under the mutex */
-inline launch_if_needed() {
-  if
-  :: atomic { OUTSTANDING && left == epoch ->
-#ifdef BROKEN_PARKED_LAST
-     epoch = (epoch + 1) % EPOCHS }
-     parked = 0
-#else
-     parked = 0 }
-     atomic { assert(left == epoch); epoch = (epoch + 1) % EPOCHS }
+inline see_counters() {
+  see_counter(0);
+#if TASKS == 2
+  see_counter(1)
 #endif
+}
+
+/* under the mutex */
+inline note_end() {
+  if
+  :: running && left == epoch -> running = 0
   :: else
   fi
 }
 
+inline launch() {
+  atomic { assert(left == epoch && launched == epoch && !running && !held); launched = (epoch + 1) % EPOCHS; entered = 0; running = 1 }
+  epoch = launched;
+  asleep = 0
+}
+
+inline start_if_needed() {
+  if
+  :: atomic { !running && !held && OUTSTANDING -> skip }
+     launch()
+  :: atomic { else -> skip }
+  fi
+}
+
 proctype Submitter(byte t) {
-  byte l;
+  byte seen;
   buffered[t] = STORES;
 #ifndef ONLY_LEFT
   if
-  :: parked -> goto wake
+  :: asleep -> goto wake
   :: else
   fi;
 #endif
-#ifdef ONLY_PARKED
+#ifdef ONLY_ASLEEP
   goto over;
 #else
-  l = left;
   if
-  :: l == epoch -> l = 0
-  :: else -> l = 0; goto over
+  :: seen = left;
+     if
+     :: atomic { seen == epoch -> seen = 0 }
+     :: atomic { else -> seen = 0; goto over }
+     fi
+  :: seen = epoch;
+     if
+     :: atomic { seen == left -> seen = 0 }
+     :: atomic { else -> seen = 0; goto over }
+     fi
   fi;
 #endif
 wake:
-  atomic { !mutex -> mutex = 1; drain(t) }           /* taking a lock drains the buffer */
-  launch_if_needed();
+  atomic { !mutex -> mutex = 1; drain(t); note_end() }    /* taking a lock drains the buffer */
+  if
+  :: !running && !held -> launch()
+  :: else
+  fi;
   mutex = 0;
 over:
   skip
@@ -151,38 +193,64 @@ over:
 proctype Keeper() {
   byte e;
   do
-  :: e = epoch;
+  :: atomic { running && !mutex -> e = epoch }
+     left == e || epoch != e;
+     atomic { !mutex -> mutex = 1; e = 0; note_end() }
      if
-     :: epoch != e -> goto again                     /* somebody launched since */
-     :: left == e
-     fi;
-     parked = 1;
-#ifndef BROKEN_NO_MEMBARRIER
-     d_step { drain_all() }
-#endif
-     if
-#ifndef BROKEN_NO_RECHECK
-     :: OUTSTANDING ->
-        atomic { !mutex -> mutex = 1 }
-        launch_if_needed();
-        mutex = 0
-     :: !OUTSTANDING ->
-#else
-     :: true ->
-#endif
-sleep:
+     :: running                                           /* a submitter was faster */
+     :: !running ->
+        start_if_needed();
         if
-#ifdef BROKEN_SLEEP
-        :: !parked
-#else
-        :: epoch != e
+        :: running
+        :: !running ->
+#ifndef BROKEN_ASLEEP_LATE
+           asleep = 1;
 #endif
-        :: ALL_DONE && left == epoch && epoch == e -> break
+#ifndef BROKEN_NO_MEMBARRIER
+           d_step { drain_all() }
+#endif
+#ifndef BROKEN_NO_RECHECK
+           start_if_needed();
+#endif
+#ifdef BROKEN_ASLEEP_LATE
+           if
+           :: !running -> asleep = 1
+           :: else
+           fi
+#endif
         fi
      fi;
-again: skip
+     mutex = 0
+  :: atomic { ALL_DONE && !running && !mutex && resumed -> break }
   od
 }
+
+#ifdef HOLDS
+proctype Holder() {
+  byte e;
+  atomic { !mutex -> mutex = 1; held = 1; note_end() }
+  if
+  :: running ->
+     atomic { e = epoch; mutex = 0 }
+     atomic { end_word = (left == e -> NONE : e) }
+     if
+     :: atomic { true -> request = (left == e -> void : live) }
+     :: true                                              /* no room in the ring */
+     fi;
+     atomic { left == e && !mutex -> mutex = 1; e = 0; note_end() }
+  :: else
+  fi;
+  asleep = 1;
+  atomic { !SOMEBODY_INSIDE -> assert(launched == left && left == epoch); mutex = 0 }    /* finish */
+  atomic { !mutex -> assert(!SOMEBODY_INSIDE && launched == left); mutex = 1 }           /* resume */
+  held = 0;
+#ifndef BROKEN_RESUME
+  d_step { see_counters() }
+#endif
+  start_if_needed();
+  atomic { mutex = 0; resumed = 1 }
+}
+#endif
 
 /* store buffers drain and operators end, some time */
 inline end_task(w) {
@@ -221,118 +289,101 @@ inline next_attempt() {
   GATE = 0; worked = 0
 }
 
-/* a wait at the gate has become long; the word read is of my attempt, or I go on anyway */
-inline reopen() {
-  seen = GATE;
-  atomic {
-    if
-#ifdef BROKEN_REOPEN
-    :: true -> next_attempt(); goto open
+#ifdef BROKEN_FIRM
+#define MAY_REOPEN(g)  true
 #else
-    :: GATE == seen && since[w] == 1 && COUNT(seen) < W -> next_attempt(); goto open
-    :: else -> seen = 0                          /* somebody came or went meanwhile: look again */
+#define MAY_REOPEN(g)  (!IS_FIRM(g))
 #endif
-    fi
-  }
-}
 
 proctype Worker(byte w) {
-  byte seen; bit serve;
+  byte seen;
 end:
   atomic {
 #ifdef BROKEN_OVERLAP
-    epoch != lease[w] ->
+    launched != lease[w] ->
 #else
-    epoch != lease[w] && ONLY_IN(epoch) -> assert(SOMEBODY_INSIDE || gate[epoch & 1] == 0);
+    launched != lease[w] && ONLY_IN(launched) -> assert(entered || gate[launched & 1] == 0);
 #endif
-    lease[w] = epoch; inside[w] = 1; worked = 0
+    lease[w] = launched; inside[w] = 1; worked = 0; entered = 1
   }
-#ifndef BROKEN_NO_ZERO
-  if
-  :: w == 0 -> OTHER = 0
-  :: else
-  fi;
-#endif
 open:
   atomic {                                       /* look at the gate and at the ring */
-    serve = 0; seen = 0; since[w] = 0;
+    seen = 0; since[w] = 0;
     assert(left != lease[w] && ONLY_IN(lease[w]));
     if
-    :: IS_CLOSING(GATE) -> since[w] = 1; goto closing
+    :: IS_CLOSING(GATE) -> goto closing
     :: !IS_CLOSING(GATE) && TAKEABLE(0) -> take(0); goto open
 #if TASKS == 2
     :: !IS_CLOSING(GATE) && TAKEABLE(1) -> take(1); goto open
+#endif
+#ifdef HOLDS
+    :: !IS_CLOSING(GATE) && end_word == lease[w] -> goto firm
+    :: !IS_CLOSING(GATE) && request == live -> request = complete; goto firm
+    :: !IS_CLOSING(GATE) && request == void -> request = complete; goto open
 #endif
     :: !IS_CLOSING(GATE) && !executing[w] && !VISIBLE           /* idle */
     :: !IS_CLOSING(GATE) && worked                              /* over */
     fi
   }
-  atomic { since[w] = 1; GATE = GATE | CLOSING }
+  GATE = GATE | CLOSING;
+  goto closing;
+firm:
+  GATE = GATE | CLOSING | FIRM;
 closing:
   if
+  :: executing[w] && !IS_CLOSING(GATE) -> goto open
   :: atomic {                                                   /* arrive */
        !executing[w] ->
        since[w] = 1;
        GATE = GATE + 1;
        if
        :: ARRIVED == W -> goto last
-       :: ARRIVED < W && IS_CLOSING(GATE) -> goto wait
-       :: ARRIVED < W && !IS_CLOSING(GATE) -> goto take_back    /* just reopened */
+       :: ARRIVED < W && IS_FIRM(GATE) -> goto leave
+       :: ARRIVED < W && !IS_FIRM(GATE)
        fi
      }
-  :: executing[w] && since[w] == 2 -> goto open
-#ifndef BROKEN_NO_REOPEN
-  :: executing[w] && since[w] == 1 -> reopen(); goto closing
-#endif
   fi;
 wait:
   if
-  :: ARRIVED == W -> goto leave
-  :: since[w] == 2 -> goto open
-#ifndef BROKEN_NO_REOPEN
-  :: BUSY && since[w] == 1 && ARRIVED < W -> reopen(); goto wait
+  :: atomic { since[w] == 2 -> goto open }
+  :: atomic { since[w] == 1 && (ARRIVED == W || IS_FIRM(GATE)) -> goto leave }
+#ifdef BROKEN_STALE
+  :: atomic { since[w] == 1 && !IS_CLOSING(GATE) -> goto open }
 #endif
-#ifdef SERVES
-  :: ARRIVED < W && VISIBLE -> serve = 1                        /* my place in the ready queue filled */
+#ifndef BROKEN_NO_REOPEN
+  :: atomic { (BUSY || !IS_CLOSING(GATE)) && since[w] == 1 && ARRIVED < W && MAY_REOPEN(GATE) -> seen = GATE }
+     atomic {
+       if
+#ifdef BROKEN_REOPEN
+       :: true -> next_attempt(); goto open
+#else
+       :: GATE == seen && since[w] == 1 -> next_attempt(); goto open
+       :: else -> seen = 0                       /* somebody came or went meanwhile: look again */
+#endif
+       fi
+     }
+     goto wait
 #endif
   fi;
-take_back:
-#ifdef BROKEN_STALE
-  goto open;
-#endif
-  atomic {
-    seen = GATE;
-    if
-    :: COUNT(seen) == W -> goto leave
-#ifdef BROKEN_TAKE_BACK
-    :: COUNT(seen) < W -> since[w] = 1
-#else
-    :: COUNT(seen) < W && since[w] == 2 -> goto open            /* wiped out */
-    :: COUNT(seen) < W && since[w] == 1
-#endif
-    fi
-  }
-  atomic {
-    if
-    :: GATE != seen || since[w] == 2 -> goto take_back
-    :: GATE == seen && since[w] == 1 && (!serve || !VISIBLE) -> GATE = seen - 1; goto open
-    :: GATE == seen && since[w] == 1 && serve && TAKEABLE(0) -> GATE = seen - 1; take(0); goto open
-#if TASKS == 2
-    :: GATE == seen && since[w] == 1 && serve && TAKEABLE(1) -> GATE = seen - 1; take(1); goto open
-#endif
-    fi
-  }
 last:
-  atomic { assert(!BUSY && left != lease[w]); left = lease[w] }
+  atomic {
+    assert(!BUSY && left != lease[w]);
+    left = lease[w]; since[w] = 0;
+    end_word = NONE;
+    request = (request == live -> void : request)
+  }
+#ifndef BROKEN_NO_ZERO
+  OTHER = 0;
+#endif
 leave:
-  atomic { assert(!executing[w]); inside[w] = 0; serve = 0; seen = 0; since[w] = 0; goto end }
+  atomic { assert(!executing[w]); inside[w] = 0; seen = 0; since[w] = 0; goto end }
 }
 
 #ifdef GATE_ONLY
 proctype Launcher() {
-  epoch = 1;
+  launched = 1;
   left == 1;
-  epoch = 0;
+  atomic { launched = 0; entered = 0 }
   left == 0
 }
 #endif
@@ -352,6 +403,10 @@ init {
     run Submitter(1);
 #endif
     run Keeper();
+#ifdef HOLDS
+    resumed = 0;
+    run Holder();
+#endif
 #endif
     run Time(); run Worker(0); run Worker(1);
 #if W == 3
@@ -361,4 +416,4 @@ init {
 }
 
 ltl completes { <>(ALL_DONE) }
-ltl leaves { []((left != epoch) -> <>(left == epoch)) }
+ltl leaves { []((left != launched) -> <>(left == launched)) }

@@ -1,39 +1,44 @@
 /* ready_queue: places, claims, pushing again, and closing the books between leases
  *
- * Modelled: a queue of Q slots in device memory. A producer reserves a place by an atomic add on `tail` and stores the
- * task there, once the place before it in that slot (place - Q) has been read. A worker whose executor is idle claims a
- * place, by an atomic add on `head` (it may be ahead of `tail`) or, as crew, by CAS(head, h, h + 1) while tail > h; then
- * it watches only this place. Meanwhile it may be given work from elsewhere (a fetched task). When its place fills:
- * executor idle, it runs the task; executor busy, it reads the task, which frees the place, and pushes it again at
- * the tail, and claims no more until its executor is idle. A worker that waits for its place to come free goes on
- * serving its claim, so it may have two tasks in hand (BROKEN_ONE_HAND: it waits for the slot of its own claim).
+ * Modelled: a queue of Q slots in device memory (ready_queue.hpp, cuda_control.hpp, books.hpp). A producer reserves a place by an
+ * atomic add on `tail` and stores the task there. Worker 0 is the fetch crew: it fetches tasks, runs one itself if its executor is
+ * idle, pushes the others, and takes a task by CAS(head, h, h + 1) while tail > h. The other workers claim a place by an atomic add on
+ * `head`, which may be ahead of `tail`, and watch only this place. When it fills: executor idle, the worker claims the next place and
+ * runs the task; executor busy, it pushes the task again at the tail, and claims no more until its executor is idle. With CPU every
+ * worker takes instead: it reads head, tail and the place, and runs the task if CAS(head, h, h + 1) succeeds; its executor is itself.
  *
- * A slot carries a sequence: p = free for place p; p + 1 = filled; after reading, p + Q. (In the code: lap and a flag.)
- * Without that check "capacity >= outstanding" is not enough: others' places overtake one slow reader and come round to
- * its slot (BROKEN_OVERWRITE).
+ * Nobody looks whether the slot of a place is free. That it is rests on the credit of the ring (a task is fetched only while fewer
+ * than C lie between it and the first that is not complete), on places to spare (Q = 2 C; in the code thousands), and on time: whoever
+ * watches a place reads it, and whoever waits at the gate opens it again, sooner than the queue comes round. So a store waits here for a
+ * reader that watches or waits at the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy
+ * executor does not watch.)
  *
- * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle, it has
- * nothing in hand and its place is not filled. One that waits at the gate and sees its place fill takes its arrival back (park.pml) and serves it:
- * somebody may be waiting for just that slot (BROKEN_STAY: the gate never fills). The last to arrive closes the books:
- * with T = tail, every claimed place below T that is not read is pushed again, lowest first, head becomes min(head, T),
- * all claims are void. (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
+ * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle and its place is not
+ * filled. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
+ * books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims are void.
+ * (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
  *
- * Abstraction: a slot is stored in one step (ring.pml has quads). The gate is a flag and a count (park.pml). The ring is
- * a number of tasks still to fetch, and at most Q are outstanding. Operators end some time; in the last lease, which
- * has nobody to end it, task 0 ends only after all others, so none of them may wait behind it.
+ * Abstraction: a slot is stored in one step (ring.pml has quads). The gate is a flag and a count (park.pml). The ring is a number of
+ * tasks still to fetch. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
+ * task 0 ends only when nothing else can go on, so no task may wait behind it.
  *
  * Properties
- *   assertions   a task runs once; a place is stored to only when free for it; no two workers hold the same place
+ *   assertions   a task runs once; no place is stored to before its slot was read; no two workers hold the same place; when as many
+ *                places are claimed but not filled as there are claims, none is to be pushed again
  *   end states   every task has run in the end
  *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
- * Mutations: BROKEN_OVERWRITE, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_HIGHEST_FIRST, BROKEN_STAY,
- *   BROKEN_NO_REPUSH, BROKEN_ONE_HAND; BROKEN_RESTLESS (by drains)
+ * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; with CPU BROKEN_BLIND
  */
 #ifndef W
 #define W      2
 #endif
-#ifndef Q
-#define Q      3
+#ifndef C
+#define C      2
+#endif
+#ifdef BROKEN_SMALL
+#define Q      1
+#else
+#define Q      (2 * C)
 #endif
 #ifndef TASKS
 #define TASKS  5
@@ -41,26 +46,32 @@
 #define NONE   255
 
 byte head, tail;
-byte sequence[Q], value[Q];
+byte tag[Q] = NONE, value[Q];     /* the place that was stored, the task */
+bit unread[Q];                    /* ghost */
 byte claim[W] = NONE;             /* in the arena: a place */
+bit watches[W];                   /* ghost: reads its place as soon as it fills, or waits at the gate */
 byte executing[W];                /* task + 1 */
 byte lease = 1, arrived;
-bit closing;
-byte fetched, outstanding, ended;
-bit has_run[TASKS];
+bit closing, firm;
+bit waits[W];                     /* at the gate; cleared when it opens again */
+byte fetched, reaped, ended;
+bit has_run[TASKS], complete[TASKS];
 
-#define FILLED(c)    (sequence[(c) % Q] == (c) + 1)
-#define FREE(p)      (sequence[(p) % Q] == (p))
-#define SERVABLE     (claim[w] != NONE && FILLED(claim[w]))
-#ifdef BROKEN_RESTLESS
-#define MAY_ARRIVE   (closing && MEMBER(w) && !executing[w] && !hand)
-#else
-#define MAY_ARRIVE   (closing && MEMBER(w) && !executing[w] && !hand && !SERVABLE)
-#endif
-#define MAY_CLAIM    (MEMBER(w) && !closing && !executing[w] && !hand && claim[w] == NONE)
-#define MAY_END(t)   ((t) != 0 || lease < 3 || ended == TASKS - 1)
+#define FILLED(c)    (tag[(c) % Q] == (c))
+#define FREE(p)      (!unread[(p) % Q])
+#define MAY_FETCH    (fetched < TASKS && fetched - reaped < C)
+#define MAY_END(t)   ((t) != 0 || lease < 3 || (fetched == ended + 1 && !MAY_FETCH))
 #define SIZE         (lease == 1 -> W : (lease == 2 -> 1 : 2))
 #define MEMBER(w)    ((w) < SIZE)
+#if W == 2
+#define BUSY         (executing[0] || executing[1])
+#define HELD(p, w)   (claim[w] == (p))
+#define WATCHED(p)   (HELD(p, 0) && watches[0] || HELD(p, 1) && watches[1])
+#else
+#define BUSY         (executing[0] || executing[1] || executing[2])
+#define HELD(p, w)   (claim[w] == (p))
+#define WATCHED(p)   (HELD(p, 0) && watches[0] || HELD(p, 1) && watches[1] || HELD(p, 2) && watches[2])
+#endif
 
 inline run_task(t) {
   assert(!has_run[t] && !executing[w]);
@@ -68,33 +79,41 @@ inline run_task(t) {
 }
 
 inline claim_place() {
-  assert(head != claim[0] && head != claim[1] && head != claim[W - 1]);
-  claim[w] = head; head++
+  assert(claim[w] == NONE && head != claim[0] && head != claim[1] && head != claim[W - 1]);
+  claim[w] = head; head++; watches[w] = 1
 }
 
-/* read what I claimed, and free the place */
+/* read what v claimed, which frees the slot */
 inline read_claim(v, t) {
-  assert(FILLED(claim[v]));
-  t = value[claim[v] % Q]; value[claim[v] % Q] = 0;
-  sequence[claim[v] % Q] = claim[v] + Q;
-  claim[v] = NONE
+  assert(FILLED(claim[v]) && unread[claim[v] % Q]);
+  t = value[claim[v] % Q]; unread[claim[v] % Q] = 0;
+  claim[v] = NONE; watches[v] = 0
 }
 
-inline store(p, t) {
-  assert(FREE(p));
-  value[p % Q] = t; sequence[p % Q] = p + 1
+inline put(at, t) {
+  assert(FREE(at));
+  tag[(at) % Q] = at; value[(at) % Q] = t; unread[(at) % Q] = 1
 }
 
-/* go on with the second task in hand, if there is one */
-inline stored() {
-  if
-  :: second -> t = second - 1; second = 0; p = NONE
-  :: else -> hand = 0; t = 0; p = 0
-  fi
+inline push(t) {
+  atomic { p = tail; tail++ }
+  atomic {
+    assert(FREE(p) || WATCHED(tag[p % Q]));
+    FREE(p) -> put(p, t); p = 0; t = 0
+  }
 }
 
-/* by the last to arrive; everybody else waits */
+/* by the last to arrive; all others have left or wait */
 inline close_books() {
+  limit = tail;
+  if
+#ifndef CPU
+  :: head >= tail && head - tail == SIZE - 1 ->
+     assert((claim[0] == NONE || claim[0] >= limit) && (claim[1] == NONE || claim[1] >= limit) &&
+            (claim[W - 1] == NONE || claim[W - 1] >= limit))
+#endif
+  :: else
+  fi;
 #ifdef BROKEN_HEAD
   skip;
 #else
@@ -104,83 +123,191 @@ inline close_books() {
   head = (head < tail -> head : tail);
 #endif
 #endif
-  limit = tail;
   do
 #ifndef BROKEN_BOOKS
-#ifdef BROKEN_HIGHEST_FIRST
-#define BEFORE(a, b) (claim[b] == NONE || claim[b] >= limit || claim[a] >= claim[b])
-#else
-#define BEFORE(a, b) (claim[a] <= claim[b])
-#endif
-#define NEXT(a)      (claim[a] != NONE && claim[a] < limit && BEFORE(a, 0) && BEFORE(a, 1) && BEFORE(a, W - 1))
-  :: NEXT(0) -> read_claim(0, x); store(tail, x); tail++; x = 0
-  :: NEXT(1) -> read_claim(1, x); store(tail, x); tail++; x = 0
+#define MOVES(v)     (claim[v] != NONE && claim[v] < limit)
+  :: MOVES(0) -> read_claim(0, x); put(tail, x); tail++; x = 0
+  :: MOVES(1) -> read_claim(1, x); put(tail, x); tail++; x = 0
 #if W == 3
-  :: NEXT(2) -> read_claim(2, x); store(tail, x); tail++; x = 0
+  :: MOVES(2) -> read_claim(2, x); put(tail, x); tail++; x = 0
 #endif
 #endif
   :: else -> break
   od;
   limit = 0;
-  claim[0] = NONE; claim[1] = NONE; claim[W - 1] = NONE
+  claim[0] = NONE; claim[1] = NONE; claim[W - 1] = NONE;
+  watches[0] = 0; watches[1] = 0; watches[W - 1] = 0;
+  waits[0] = 0; waits[1] = 0; waits[W - 1] = 0
 }
 
-proctype Worker(byte w) {
-  byte t, p, second, x, limit; bit hand;
-end: do
-  :: atomic { MAY_CLAIM && ended < TASKS -> claim_place() }
-  :: atomic { MAY_CLAIM && tail > head -> claim_place() }
-  :: atomic { MEMBER(w) && SERVABLE && !executing[w] -> read_claim(w, x); run_task(x); x = 0 }
-#ifndef BROKEN_NO_REPUSH
-  :: atomic { MEMBER(w) && SERVABLE && executing[w] && !hand -> read_claim(w, t); hand = 1; p = NONE }
-#endif
-#ifndef BROKEN_ONE_HAND
-  :: atomic { MEMBER(w) && SERVABLE && executing[w] && hand -> read_claim(w, x); second = x + 1; x = 0 }
-#endif
-  :: atomic {                     /* fetch */
-       MEMBER(w) && !closing && !hand && fetched < TASKS && outstanding < Q ->
-       outstanding++;
+/* ends with stays == 1 if the gate has opened again */
+inline depart() {
+  watches[w] = 1;
+  if
+  :: atomic { executing[w] && !closing -> stays = 1 }
+  :: atomic {
+       !executing[w] && closing ->
+       arrived++;
        if
-       :: !executing[w] -> run_task(fetched)
-       :: true -> t = fetched; hand = 1; p = NONE
-       fi;
-       fetched++
-     }
-  :: atomic { hand && p == NONE -> p = tail; tail++ }
-#ifdef BROKEN_OVERWRITE
-  :: atomic { hand && p != NONE -> store(p, t); stored() }
-#else
-  :: atomic { hand && p != NONE && FREE(p) -> store(p, t); stored() }
-#endif
-  :: atomic { executing[w] && MAY_END(executing[w] - 1) -> executing[w] = 0; ended++; outstanding-- }
-  :: atomic {                     /* arrive */
-       MAY_ARRIVE ->
-       t = lease; arrived++;
-       if
-       :: arrived == SIZE -> close_books(); arrived = 0; closing = 0; lease++
-       :: else
+       :: arrived == SIZE -> close_books(); arrived = 0; closing = 0; firm = 0; lease++
+       :: else -> waits[w] = 1
        fi
      }
      if
-     :: atomic { lease != t -> t = 0 }
-#ifndef BROKEN_STAY
-     :: atomic { lease == t && SERVABLE -> arrived--; t = 0 }
+     :: atomic { lease != mine || waits[w] && firm -> waits[w] = 0 }
+     :: atomic { lease == mine && !waits[w] -> stays = 1 }
+     :: atomic {
+          lease == mine && waits[w] && !firm && BUSY ->
+          closing = 0; arrived = 0; waits[0] = 0; waits[1] = 0; waits[W - 1] = 0; stays = 1
+        }
+     fi
+  :: atomic { !executing[w] && !closing -> stays = 1 }
+  fi
+}
+
+#define CAN_LEAVE    (closing && lease == mine)
+
+proctype Crew(byte w) {
+  byte t, p, x, limit, mine; bit stays;
+end: do
+  :: atomic { MEMBER(w) && lease != mine -> mine = lease }
+end_serve:
+     do
+     :: CAN_LEAVE ->
+        depart();
+        if
+        :: stays -> stays = 0
+        :: !stays -> break
+        fi
+     :: atomic {
+          MAY_FETCH && !closing -> t = fetched; fetched++;
+          if
+          :: !executing[w] -> run_task(t); t = 0; goto end_serve
+          :: true
+          fi
+        }
+        push(t)
+     :: atomic { !closing && tail > head && !executing[w] -> claim_place() }    /* help */
+        atomic { FILLED(claim[w]) -> read_claim(w, x); run_task(x); x = 0 }
+     od
+  od
+}
+
+proctype Consumer(byte w) {
+  byte t, p, x, limit, mine; bit stays;
+end: do
+  :: atomic { MEMBER(w) && lease != mine -> mine = lease }
+claim_one:
+     atomic { !executing[w] -> claim_place() }
+end_watch:
+     if
+     :: atomic {
+          FILLED(claim[w]) -> read_claim(w, t);
+          if
+          :: !executing[w] -> claim_place()
+          :: executing[w] -> goto busy
+          fi
+        }
+        atomic { run_task(t); t = 0; goto end_watch }
+#ifdef BROKEN_NO_REPUSH
+busy:   atomic { !executing[w] -> run_task(t); t = 0; goto claim_one }
+#else
+busy:   push(t);
+        goto claim_one
+#endif
+     :: atomic { CAN_LEAVE && !FILLED(claim[w]) -> skip }
+        depart();
+        if
+        :: stays -> stays = 0; goto end_watch
+        :: !stays
+        fi
+#ifdef BROKEN_DEAF
+     :: atomic { executing[w] -> watches[w] = 0 }
+        atomic { !executing[w] -> watches[w] = 1 }
+        goto end_watch
 #endif
      fi
   od
 }
 
+#ifdef CPU
+proctype Taker(byte w) {
+  byte t, p, x, limit, mine; bit stays;
+end: do
+  :: atomic { MEMBER(w) && lease != mine -> mine = lease }
+end_serve:
+     do
+     :: CAN_LEAVE && !executing[w] ->
+        depart();
+        if
+        :: stays -> stays = 0
+        :: !stays -> break
+        fi
+     :: atomic { MAY_FETCH && !closing && !executing[w] -> t = fetched; fetched++ }
+        if
+        :: atomic { run_task(t); t = 0 }
+        :: push(t)
+        fi
+#ifdef BROKEN_BLIND
+     :: atomic { !closing && tail > head && !executing[w] -> p = head }
+#else
+     :: atomic { !closing && tail > head && !executing[w] && FILLED(head) -> p = head; t = value[p % Q] }
+#endif
+        atomic {
+          if
+#ifdef BROKEN_BLIND
+          :: head == p -> head++; t = value[p % Q]; unread[p % Q] = 0; run_task(t)
+#else
+          :: head == p -> assert(FILLED(p)); head++; unread[p % Q] = 0; run_task(t)
+#endif
+          :: else
+          fi;
+          p = 0; t = 0
+        }
+     od
+  od
+}
+#endif
+
+inline end_task(v) {
+  complete[executing[v] - 1] = 1; executing[v] = 0; ended++;
+  do
+  :: reaped < TASKS && complete[reaped] -> reaped++
+  :: else -> break
+  od
+}
+
+proctype Time() {
+end: do
+  :: atomic { executing[0] && MAY_END(executing[0] - 1) -> end_task(0) }
+  :: atomic { executing[1] && MAY_END(executing[1] - 1) -> end_task(1) }
+#if W == 3
+  :: atomic { executing[2] && MAY_END(executing[2] - 1) -> end_task(2) }
+#endif
+  od
+}
+
 proctype Gate() {
-  lease == 1; closing = 1;
-  lease == 2; closing = 1
+  do
+  :: atomic { lease < 3 && !closing -> closing = 1 }
+  :: atomic { lease < 3 && !closing -> closing = 1; firm = 1 }
+  :: lease == 3 -> break
+  od
 }
 
 init {
   atomic {
-    sequence[1] = 1; sequence[Q - 1] = Q - 1;
-    run Gate(); run Worker(0); run Worker(1);
+    run Gate(); run Time();
+#ifdef CPU
+    run Taker(0); run Taker(1);
 #if W == 3
-    run Worker(2)
+    run Taker(2)
+#endif
+#else
+    run Crew(0); run Consumer(1);
+#if W == 3
+    run Consumer(2)
+#endif
 #endif
   }
   ended == TASKS && lease == 3

@@ -1,34 +1,31 @@
 /* ring: the submission ring, with the completion ring as its credit
  *
- * Modelled: two host threads reserve positions under the submission lock and write their slots outside it, every
- * quad at its own time and in any order. Two members of the fetch crew own windows of two positions, taken from one
- * atomic counter, and take the positions of a window in order. Workers run and complete in any order. `reaped`
- * advances in order over completion entries that carry the lap of their position; position p may be reserved only
- * while p - reaped < C. A task takes one slot, or two (head and continuation): the host itself writes the
- * continuation's completion entry when it submits.
+ * Modelled (submission_queue.cpp, cuda_control.hpp): two host threads reserve positions under the submission lock and write their
+ * slots outside it, every quad at its own time and in any order. Two members of the fetch crew own windows of two positions, taken from
+ * one atomic counter, and take the tasks of a window in order. Workers run and complete in any order. `reaped` advances in order over
+ * completion entries that carry the lap of their position; position p may be reserved only while p - reaped < C. A task takes one slot,
+ * or two (head and continuation): the host itself writes the continuation's completion entry when it submits, and nobody looks at a
+ * continuation but through its head. No task crosses the end of a window: the host fills up with padding, which is complete when it is
+ * fetched, and no earlier: its slot would be written anew before the owner of its window has looked (BROKEN_SKIP_EARLY).
  *
- * A continuation counts as complete from then on. So once its head is complete its slot may be written anew before the
- * owner of its window has looked: that owner sees a LATER lap, and must take it for "a continuation, already used".
- * (BROKEN_NO_SKIP waits for ever.) Windows are taken in order so that such an owner is at most one lap behind.
- *
- * With SHRINKS one member may be missing from the next lease's crew. Its window is kept, with the first position not yet
- * taken; the other serves it before any later window, even one it holds already (BROKEN_ORPHAN_LAST: it waits at the
+ * With SHRINKS the next lease's crew is smaller. The windows that are not wholly fetched are kept, with their first position not yet
+ * taken, and given out again in ascending order before fresh ones (BROKEN_ORPHAN_LAST: in descending order, so a member waits at the
  * frontier while submitted tasks lie behind it).
  *
- * Abstraction: two quads a slot instead of four. Positions count modulo C * LAPS and laps modulo LAPS; LAPS must
- * tell apart the laps -2, -1, 0 and +1 around the one waited for, so 4 is the least, and u32 in the code is plenty.
- * Counting starts so that the first lap is lap 0. The lock is one atomic step; a read that would be repeated is a guard.
+ * Abstraction: two quads a slot instead of four. Positions count modulo C * LAPS and laps modulo LAPS; LAPS must tell apart the laps -1,
+ * 0 and +1 around the one waited for, and u32 in the code is plenty. Counting starts so that the first lap is lap 0. The lock is one
+ * atomic step; a read that would be repeated is a guard.
  *
- * Two configurations: one producer for ever (the state space closes over all wraps), and with -DSLOTS=n two
- * producers, one of which also writes tasks of two slots, that submit n slots in all.
+ * Two configurations: one producer for ever (the state space closes over all wraps), and with -DSLOTS=n two producers, one of which
+ * also writes tasks of two slots, that submit n slots in all.
  *
  * Properties
- *   assertions   a position is reserved only when its slot's last task is complete; a slot is accepted only whole; a
- *                task is accepted once, runs once, and only continuations are skipped
+ *   assertions   a position is reserved only when its slot's last task is complete; a slot is accepted only whole; a task is accepted
+ *                once and runs once
  *   end states   nothing gets stuck: with -DSLOTS every task is complete at the end
  *   moves        every lap is reached again and again (LTL, no fairness needed; one producer)
- * Mutations: BROKEN_CREDIT, BROKEN_HEADER_ONLY, BROKEN_NO_PRECOMPLETE, BROKEN_NO_SKIP; with SHRINKS
- *   BROKEN_ORPHAN, BROKEN_ORPHAN_LAST
+ * Mutations: BROKEN_CREDIT, BROKEN_HEADER_ONLY, BROKEN_NO_PRECOMPLETE, BROKEN_SKIP_EARLY; with SHRINKS BROKEN_ORPHAN,
+ *   BROKEN_ORPHAN_LAST
  */
 #define C       4                 /* slots */
 #define LAPS    4
@@ -47,19 +44,14 @@
 #define PLUS(p, n)   (((p) + (n)) % P)
 #define USED         ((tail + P - reaped) % P)
 #define REAPABLE     (cqe[SLOT(reaped)] == LAP(reaped))
-#define NEWER(l, p)  (((l) + LAPS - LAP(p)) % LAPS == 1)
-#ifdef BROKEN_NO_SKIP
 #define SEEN(l, p)   ((l) == LAP(p))
-#else
-#define SEEN(l, p)   ((l) == LAP(p) || NEWER(l, p))
-#endif
 #ifdef BROKEN_HEADER_ONLY
 #define SEEN1(l, p)  true
 #else
 #define SEEN1(l, p)  SEEN(l, p)
 #endif
 
-mtype:kind  = { single, head, continuation };
+mtype:kind  = { single, head, continuation, padding };
 mtype:phase = { vacant, reserved, fetched };
 
 byte lap0[C] = LAPS - 1;          /* the two quads' laps */
@@ -69,6 +61,8 @@ byte cqe[C] = LAPS - 1;           /* completion ring: laps */
 byte tail = START;                /* host: next position */
 byte reaped = START;              /* host: first position not known to be complete */
 byte window = START;              /* device: next window */
+byte at[2];                       /* device: the position that a crew member looks at */
+bit looks[2];                     /* it has taken nothing of the task there yet */
 byte orphan = NONE;               /* device: a window nobody owns; its first position not yet taken */
 mtype:phase phase[C] = vacant;    /* ghost */
 byte width[C];                    /* ghost: slots of the fetched task */
@@ -92,7 +86,8 @@ end: do
        od;
        if
        :: MAY(1) -> SPEND(1); k = single; c = 1; d = 1
-       :: pairs && MAY(2) -> SPEND(2); k = head
+       :: pairs && MAY(1) && tail % WINDOW != 0 -> SPEND(1); k = padding; c = 1; d = 1
+       :: pairs && MAY(2) && tail % WINDOW == 0 -> SPEND(2); k = head
        :: !MAY(1) -> goto end     /* nothing left to submit */
        fi;
        p = tail; tail = PLUS(p, 1);
@@ -119,87 +114,92 @@ end: do
           :: else
           fi;
 #endif
+#ifdef BROKEN_SKIP_EARLY
+          if
+          :: k == padding -> cqe[SLOT(p)] = LAP(p)
+          :: else
+          fi;
+#endif
           p = 0; q = 0; k = 0; a = 0; b = 0; c = 0; d = 0; break
         }
      od
   od
 }
 
+#define p at[number]
 inline accept(n) {
-  assert(lap0[SLOT(p)] == LAP(p) && lap1[SLOT(p)] == LAP(p) && phase[SLOT(p)] == reserved);
+  assert(lap0[SLOT(p)] == LAP(p) && lap1[SLOT(p)] == LAP(p) && phase[SLOT(p)] == reserved && kind[SLOT(p)] != continuation);
   phase[SLOT(p)] = fetched;
-  width[SLOT(p)] = n;
+  if
+  :: k == padding -> phase[SLOT(p)] = vacant; cqe[SLOT(p)] = LAP(p)
+  :: else -> width[SLOT(p)] = n
+  fi;
   if
   :: n == 2 ->
      assert(lap0[SLOT(p + 1)] == LAP(p + 1) && lap1[SLOT(p + 1)] == LAP(p + 1));
      assert(phase[SLOT(p + 1)] == reserved && kind[SLOT(p + 1)] == continuation);
      phase[SLOT(p + 1)] = fetched
   :: else
+  fi;
+  p = p + n; k = 0; looks[number] = 1;
+  if
+  :: p % WINDOW == 0 -> p = NONE; looks[number] = 0
+  :: else
   fi
 }
 
-/* one of the two may be missing from the next lease's crew: its window stays in the arena */
-#ifdef SHRINKS
-#if defined(BROKEN_ORPHAN) || defined(BROKEN_ORPHAN_LAST)
-#define ADOPTS     (false)
+/* between two leases, when nobody has a task in hand: the first goes on with the earlier of the two windows */
+#define LATER(a, b)  (((a) + P - (b)) % P < P / 2)
+inline shrink() {
+#ifdef BROKEN_ORPHAN_LAST
+  if
+  :: LATER(at[1], at[0]) -> orphan = at[0]; at[0] = at[1]
+  :: else -> orphan = at[1]
+  fi;
 #else
-#define ADOPTS     (orphan != NONE && (p + P - orphan) % P < P / 2 && kept == NONE)
+  if
+  :: LATER(at[0], at[1]) -> orphan = at[0]; at[0] = at[1]
+  :: else -> orphan = at[1]
+  fi;
 #endif
-#define MAY_LEAVE  (number == 1)
-#else
-#define ADOPTS     (false)
-#define MAY_LEAVE  (false)
+#ifdef BROKEN_ORPHAN
+  orphan = NONE;
 #endif
+  at[1] = NONE
+}
 
-proctype Fetcher(byte number) {
-  byte p, kept = NONE; bit newer; mtype:kind k;
+proctype Fetcher(bit number) {
+  mtype:kind k;
 end: do
   :: atomic {
        if
-       :: kept != NONE -> p = kept; kept = NONE                       /* back to what I had */
-#ifndef BROKEN_ORPHAN
-       :: kept == NONE && orphan != NONE -> p = orphan; orphan = NONE
-       :: kept == NONE && orphan == NONE -> p = window; window = PLUS(window, WINDOW)
-#else
-       :: kept == NONE -> p = window; window = PLUS(window, WINDOW)
-#endif
-       fi
+       :: orphan != NONE -> p = orphan; orphan = NONE
+       :: orphan == NONE -> p = window; window = PLUS(window, WINDOW)
+       fi;
+       looks[number] = 1
      }
      do
-     :: k = 0;
+     :: atomic { p == NONE -> break }
+     :: p != NONE ->
 end_look:
         if
-        :: atomic { SEEN(lap0[SLOT(p)], p) -> newer = NEWER(lap0[SLOT(p)], p); k = kind[SLOT(p)] }
-        :: atomic { MAY_LEAVE -> orphan = p; p = 0; goto left }
-        :: atomic { ADOPTS -> kept = p; p = orphan; orphan = NONE; goto end_next }
+        :: atomic { SEEN(lap0[SLOT(p)], p) -> looks[number] = 0; k = kind[SLOT(p)] }
+#ifdef SHRINKS
+        :: atomic { number == 1 && looks[0] && looks[1] -> shrink(); goto left }
+#endif
         fi;
 end_look1:
-        atomic {
-          SEEN1(lap1[SLOT(p)], p) ->
-          if
-          :: newer || NEWER(lap1[SLOT(p)], p) -> k = continuation    /* one that was used and overwritten */
-          :: else ->
-             if
-             :: k == continuation                                    /* its head's owner takes it */
-             :: k == single -> accept(1)
-             :: k == head
-             fi
-          fi;
-          newer = 0;
-          if
-          :: k != head && p % WINDOW == 0 -> p++; goto end_next
-          :: k != head && p % WINDOW != 0 -> break
-          :: k == head
-          fi
-        }
-        lap0[SLOT(p + 1)] == LAP(p + 1);      /* may lie in another's window: it is read here all the same */
-        atomic { lap1[SLOT(p + 1)] == LAP(p + 1) -> accept(2); break }
-end_next: skip
-     od;
-     atomic { k = 0; p = 0 }
+        if
+        :: atomic { SEEN1(lap1[SLOT(p)], p) && k != head -> accept(1) }
+        :: atomic { SEEN1(lap1[SLOT(p)], p) && k == head -> skip }
+           lap0[SLOT(p + 1)] == LAP(p + 1);
+           atomic { lap1[SLOT(p + 1)] == LAP(p + 1) -> accept(2) }
+        fi
+     od
   od;
 left: skip
 }
+#undef p
 
 inline complete(s) {              /* run, and write the completion entry */
   phase[s] = vacant;

@@ -47,7 +47,7 @@ class Bench {
     control().head.value = control().tail.value = low;
     control().completed.value = low;
     control().fetch_position = low;
-    control().spare_shares.value = 1U << shift;
+    control().spare_shares.value = device::most_spare_shares(shift);
   }
 
   Bench(const Bench&) = delete;

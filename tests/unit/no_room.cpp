@@ -77,7 +77,7 @@ class NoRoomTest : public testing::Test {
   std::vector<device::Blame> blame_{3};
   NarrowBackend backend_;
   SubmissionQueue queue_{ring_.data(), completions_.data(), 7, 0, [](std::uint32_t) { return std::string(); }};
-  Keeper keeper_{backend_, queue_, settings(&report_, blame_.data()), [](const auto&) { return std::string(); }};
+  Keeper keeper_{backend_, queue_, settings(&report_, blame_.data()), [](const auto&, bool) { return std::string(); }};
   Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr};
 };
 

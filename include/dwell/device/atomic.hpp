@@ -161,10 +161,7 @@ DWELL_DEVICE Quad load_quad(const Quad* from) {
 DWELL_DEVICE Quad acquire_quad(const Quad* from) {
   u64 low;
   u64 high;
-  asm volatile("{ .reg .b128 q; ld.acquire.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }"
-               : "=l"(low), "=l"(high)
-               : "l"(from)
-               : "memory");
+  asm volatile("{ .reg .b128 q; ld.acquire.sys.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }" : "=l"(low), "=l"(high) : "l"(from) : "memory");
   return Quad{static_cast<u32>(low), {static_cast<u32>(low >> 32U), static_cast<u32>(high), static_cast<u32>(high >> 32U)}};
 }
 

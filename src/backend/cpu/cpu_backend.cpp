@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <new>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -20,8 +20,18 @@ namespace dwell::backend {
 
 namespace {
 
-// Set when a worker never returns: what it may still use is then leaked rather than freed.
+// Set when a worker never returns: what it may still use is then kept for good rather than freed.
 using Abandoned = std::atomic<bool>;
+
+void keep(std::shared_ptr<void> used) {
+  struct Kept {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<void>> all;
+  };
+  static auto& kept = *new Kept;  // never destroyed, and in reach of leak checkers, which so see that it is meant to stay
+  const std::lock_guard lock(kept.mutex);
+  kept.all.push_back(std::move(used));
+}
 
 // Host memory that is device memory too.
 class CpuAllocation final : public Allocation {
@@ -35,7 +45,10 @@ class CpuAllocation final : public Allocation {
     bytes_ = bytes;
   }
   ~CpuAllocation() override {
-    if (!abandoned_->load()) std::free(host_);
+    if (abandoned_->load())
+      keep(std::shared_ptr<void>(host_, &std::free));
+    else
+      std::free(host_);
   }
   CpuAllocation(const CpuAllocation&) = delete;
   CpuAllocation& operator=(const CpuAllocation&) = delete;
@@ -49,8 +62,8 @@ class CpuProgram final : public Program {
   explicit CpuProgram(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
   ~CpuProgram() override {
     if (!abandoned_->load()) return;
-    static_cast<void>(new auto(std::move(operators)));
-    static_cast<void>(new auto(std::move(entries)));
+    keep(std::make_shared<decltype(operators)>(std::move(operators)));
+    keep(std::make_shared<decltype(entries)>(std::move(entries)));
   }
   CpuProgram(const CpuProgram&) = delete;
   CpuProgram& operator=(const CpuProgram&) = delete;
