@@ -15,7 +15,7 @@ DWELL_DEVICE_COLD void close_ready_queue(const Lease& lease) {
   const u32 tail = load<Order::relaxed, Scope::device>(&control->tail.value);
   const u32 head = load<Order::relaxed, Scope::device>(&control->head.value);
 #if DWELL_ON_CUDA
-  // Each worker outside the crew has left with one claim. When as many places are claimed but not filled, none has to be moved.
+  // A worker outside the crew leaves with one claim at most. When as many places are claimed but not filled, none has to be moved.
   if (head - tail == lease.workers - lease.crew) {
     if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, tail);
     return;

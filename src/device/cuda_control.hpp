@@ -213,8 +213,11 @@ class ControlWarp {
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
         if (here || gate::closing(broadcast(gate_word, 4))) break;
       }
-      if (!here) {
-        if (control::depart(lease_, hands_, kClaimed | place, OpenWindow{})) return;
+      if (gate::closing(broadcast(gate_word, 4))) {
+        // Also with a task in hand: to work off the whole queue would take longer than others wait at the gate.
+        if (here) ready_queue::push(lease_, task);
+        claimed = !here;
+        if (control::depart(lease_, hands_, claimed ? kClaimed | place : 0, OpenWindow{})) return;
         continue;
       }
       // While the task before still runs.

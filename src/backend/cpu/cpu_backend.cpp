@@ -1,5 +1,8 @@
 #include "backend/cpu/cpu_backend.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -134,6 +137,13 @@ class Crew {
   std::vector<std::jthread> threads_;  // last: joined before what they use goes
 };
 
+// Those that this process may run on (taskset, cgroups), where the system says.
+unsigned usable_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<unsigned>(CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 std::string processor_name() {
   std::string name = "CPU";
   if (std::FILE* file = std::fopen("/proc/cpuinfo", "re")) {
@@ -157,7 +167,7 @@ class CpuBackend final : public Backend {
   }
 
   DeviceInfo info() const override {
-    const unsigned processors = std::thread::hardware_concurrency();
+    const unsigned processors = usable_processors();
     return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000, true, false};
   }
 
