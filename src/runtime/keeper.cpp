@@ -104,6 +104,8 @@ void Keeper::hold() {
     note_end();
     changed_.wait(lock, [this] { return !running_ || failed(); });
   }
+  // No membarrier here: resume looks at the ring under the submission lock, so it sees the task of any submitter that had the lock before,
+  // and any later one sees this.
   asleep_.store(true, std::memory_order_relaxed);
   if (failed()) throw failure();
   backend_.finish();

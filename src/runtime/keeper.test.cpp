@@ -245,7 +245,7 @@ TEST_F(KeeperTest, ItEndsItsLeaseBeforeItGoes) {
   open();
   bench_.finish(submit());
   keeper_.reset();
-  EXPECT_EQ(bench_.report.left, 1U);
+  EXPECT_EQ((device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.left)), 1U);
   EXPECT_EQ(device_->programs, 0);
 }
 

@@ -14,7 +14,7 @@ constexpr const char* kCount = R"(
 DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Span<dwell::u32> counts) {
   if (g.rank() != 0) return;
   dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[g.index()], 1u);
-  counts[g.index()] = g.count();
+  dwell::device::store<dwell::device::Order::relaxed, dwell::device::Scope::device>(&counts[g.index()], g.count());
 })";
 using Count = void(Span<u32>, Span<u32>);
 
