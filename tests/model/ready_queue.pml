@@ -13,13 +13,13 @@
  * reader that watches or waits at the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy
  * executor does not watch.)
  *
- * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle and its place is not
- * filled. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
+ * Leases with W, then 1, then 2 workers. While the gate closes, a worker pushes what it finds at its place again, and arrives once its
+ * executor is idle. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
  * books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims are void.
  * (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
  *
  * Abstraction: a slot is stored in one step (ring.pml has quads). The gate is a flag and a count (park.pml). The ring is a number of
- * tasks still to fetch. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
+ * tasks still to fetch. The gate opens again REOPENS times at most. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
  * task 0 ends only when nothing else can go on, so no task may wait behind it.
  *
  * Properties
@@ -34,6 +34,9 @@
 #endif
 #ifndef C
 #define C      2
+#endif
+#ifndef REOPENS
+#define REOPENS 2                 /* at most: places only count up */
 #endif
 #ifdef BROKEN_SMALL
 #define Q      1
@@ -53,6 +56,7 @@ bit watches[W];                   /* ghost: reads its place as soon as it fills,
 byte executing[W];                /* task + 1 */
 byte lease = 1, arrived;
 bit closing, firm;
+byte reopened;
 bit waits[W];                     /* at the gate; cleared when it opens again */
 byte fetched, reaped, ended;
 bit has_run[TASKS], complete[TASKS];
@@ -157,8 +161,8 @@ inline depart() {
      :: atomic { lease != mine || waits[w] && firm -> waits[w] = 0 }
      :: atomic { lease == mine && !waits[w] -> stays = 1 }
      :: atomic {
-          lease == mine && waits[w] && !firm && BUSY ->
-          closing = 0; arrived = 0; waits[0] = 0; waits[1] = 0; waits[W - 1] = 0; stays = 1
+          lease == mine && waits[w] && !firm && BUSY && reopened < REOPENS ->
+          reopened++; closing = 0; arrived = 0; waits[0] = 0; waits[1] = 0; waits[W - 1] = 0; stays = 1
         }
      fi
   :: atomic { !executing[w] && !closing -> stays = 1 }
@@ -219,6 +223,13 @@ busy:   push(t);
         depart();
         if
         :: stays -> stays = 0; goto end_watch
+        :: !stays
+        fi
+     :: atomic { CAN_LEAVE && FILLED(claim[w]) -> read_claim(w, t) }
+        push(t);
+        depart();
+        if
+        :: atomic { stays -> stays = 0; claim_place(); goto end_watch }
         :: !stays
         fi
 #ifdef BROKEN_DEAF
