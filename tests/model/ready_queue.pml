@@ -13,8 +13,8 @@
  * reader that watches or waits at the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy
  * executor does not watch.)
  *
- * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle and its place is not
- * filled. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
+ * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle; one whose place is filled
+ * pushes the task again first, and arrives without a claim (BROKEN_KEEP: it is lost). Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
  * books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims are void.
  * (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
  *
@@ -27,7 +27,7 @@
  *                places are claimed but not filled as there are claims, none is to be pushed again
  *   end states   every task has run in the end
  *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
- * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; with CPU BROKEN_BLIND
+ * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; BROKEN_KEEP; with CPU BROKEN_BLIND
  */
 #ifndef W
 #define W      2
@@ -44,6 +44,7 @@
 #define TASKS  5
 #endif
 #define NONE   255
+#define MOST   (TASKS + 4)        /* places after which the gate closes for good only: each attempt may push tasks again */
 
 byte head, tail;
 byte tag[Q] = NONE, value[Q];     /* the place that was stored, the task */
@@ -221,6 +222,17 @@ busy:   push(t);
         :: stays -> stays = 0; goto end_watch
         :: !stays
         fi
+     :: atomic { CAN_LEAVE && FILLED(claim[w]) -> read_claim(w, t) }
+#ifdef BROKEN_KEEP
+        t = 0;
+#else
+        push(t);
+#endif
+        depart();
+        if
+        :: stays -> stays = 0; atomic { claim_place() }; goto end_watch
+        :: !stays
+        fi
 #ifdef BROKEN_DEAF
      :: atomic { executing[w] -> watches[w] = 0 }
         atomic { !executing[w] -> watches[w] = 1 }
@@ -289,7 +301,7 @@ end: do
 
 proctype Gate() {
   do
-  :: atomic { lease < 3 && !closing -> closing = 1 }
+  :: atomic { lease < 3 && !closing && tail < MOST -> closing = 1 }
   :: atomic { lease < 3 && !closing -> closing = 1; firm = 1 }
   :: lease == 3 -> break
   od
