@@ -16,11 +16,6 @@
 #include "jit/temporary_directory.hpp"
 #include "jit/test_operators.hpp"
 
-// NVIDIA's libraries leak when a compile or link fails, and now and then the search for leaks crashes over what they leave behind. So the
-// address sanitizer's runtime is told not to search a program that has opened them.
-static bool opened_nvrtc = false;
-extern "C" int __lsan_is_turned_off() { return opened_nvrtc ? 1 : 0; }
-
 namespace dwell::jit {
 namespace {
 
@@ -44,7 +39,6 @@ std::string stand_in_loop() {
 class CudaCompilerTest : public testing::Test {
  protected:
   void SetUp() override {
-    opened_nvrtc = true;
     try {
       Nvrtc::get();
       NvJitLink::get();

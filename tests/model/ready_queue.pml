@@ -13,13 +13,13 @@
  * reader that watches or waits at the gate, and it is an error when the slot is held by anybody else. (BROKEN_DEAF: a worker with a busy
  * executor does not watch.)
  *
- * Leases with W, then 1, then 2 workers. While the gate closes, a worker arrives once its executor is idle; one whose place is filled
- * pushes the task again first, and arrives without a claim (BROKEN_KEEP: it is lost). Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
+ * Leases with W, then 1, then 2 workers. While the gate closes, a worker pushes what it finds at its place again, and arrives once its
+ * executor is idle. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
  * books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims are void.
  * (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
  *
  * Abstraction: a slot is stored in one step (ring.pml has quads). The gate is a flag and a count (park.pml). The ring is a number of
- * tasks still to fetch. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
+ * tasks still to fetch. The gate opens again REOPENS times at most. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
  * task 0 ends only when nothing else can go on, so no task may wait behind it.
  *
  * Properties
@@ -27,13 +27,16 @@
  *                places are claimed but not filled as there are claims, none is to be pushed again
  *   end states   every task has run in the end
  *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
- * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; BROKEN_KEEP; with CPU BROKEN_BLIND
+ * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; with CPU BROKEN_BLIND
  */
 #ifndef W
 #define W      2
 #endif
 #ifndef C
 #define C      2
+#endif
+#ifndef REOPENS
+#define REOPENS 2                 /* at most: places only count up */
 #endif
 #ifdef BROKEN_SMALL
 #define Q      1
@@ -44,7 +47,6 @@
 #define TASKS  5
 #endif
 #define NONE   255
-#define MOST   (TASKS + 4)        /* places after which the gate closes for good only: each attempt may push tasks again */
 
 byte head, tail;
 byte tag[Q] = NONE, value[Q];     /* the place that was stored, the task */
@@ -54,6 +56,7 @@ bit watches[W];                   /* ghost: reads its place as soon as it fills,
 byte executing[W];                /* task + 1 */
 byte lease = 1, arrived;
 bit closing, firm;
+byte reopened;
 bit waits[W];                     /* at the gate; cleared when it opens again */
 byte fetched, reaped, ended;
 bit has_run[TASKS], complete[TASKS];
@@ -158,8 +161,8 @@ inline depart() {
      :: atomic { lease != mine || waits[w] && firm -> waits[w] = 0 }
      :: atomic { lease == mine && !waits[w] -> stays = 1 }
      :: atomic {
-          lease == mine && waits[w] && !firm && BUSY ->
-          closing = 0; arrived = 0; waits[0] = 0; waits[1] = 0; waits[W - 1] = 0; stays = 1
+          lease == mine && waits[w] && !firm && BUSY && reopened < REOPENS ->
+          reopened++; closing = 0; arrived = 0; waits[0] = 0; waits[1] = 0; waits[W - 1] = 0; stays = 1
         }
      fi
   :: atomic { !executing[w] && !closing -> stays = 1 }
@@ -223,14 +226,10 @@ busy:   push(t);
         :: !stays
         fi
      :: atomic { CAN_LEAVE && FILLED(claim[w]) -> read_claim(w, t) }
-#ifdef BROKEN_KEEP
-        t = 0;
-#else
         push(t);
-#endif
         depart();
         if
-        :: stays -> stays = 0; atomic { claim_place() }; goto end_watch
+        :: atomic { stays -> stays = 0; claim_place(); goto end_watch }
         :: !stays
         fi
 #ifdef BROKEN_DEAF
@@ -301,7 +300,7 @@ end: do
 
 proctype Gate() {
   do
-  :: atomic { lease < 3 && !closing && tail < MOST -> closing = 1 }
+  :: atomic { lease < 3 && !closing -> closing = 1 }
   :: atomic { lease < 3 && !closing -> closing = 1; firm = 1 }
   :: lease == 3 -> break
   od
