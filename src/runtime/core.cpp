@@ -143,8 +143,13 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool runn
 }
 
 void Core::check_open() const {
+  if (keeper_->failed() || closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    refuse();
+}
+
+void Core::refuse() const {
   if (keeper_->failed()) throw keeper_->failure();
-  if (closing_.load(std::memory_order_relaxed)) throw Error(errc::closed, "the runtime is closed");
+  throw Error(errc::closed, "the runtime is closed");
 }
 
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {

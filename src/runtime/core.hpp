@@ -101,6 +101,7 @@ class Core {
 
  private:
   void check_open() const;
+  [[noreturn, gnu::noinline]] void refuse() const;
   std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
   // The buffer's memory, once no task in flight names it. Throws errc::closed when the runtime is closed meanwhile.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
