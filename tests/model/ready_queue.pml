@@ -27,7 +27,7 @@
  *                places are claimed but not filled as there are claims, none is to be pushed again
  *   end states   every task has run in the end
  *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
- * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_SMALL; with CPU BROKEN_BLIND
+ * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_KEEP, BROKEN_SMALL; with CPU BROKEN_BLIND
  */
 #ifndef W
 #define W      2
@@ -226,7 +226,11 @@ busy:   push(t);
         :: !stays
         fi
      :: atomic { CAN_LEAVE && FILLED(claim[w]) -> read_claim(w, t) }
+#ifdef BROKEN_KEEP
+        t = 0;
+#else
         push(t);
+#endif
         depart();
         if
         :: atomic { stays -> stays = 0; claim_place(); goto end_watch }
