@@ -14,20 +14,21 @@
  * executor does not watch.)
  *
  * Leases with W, then 1, then 2 workers. While the gate closes, a worker pushes what it finds at its place again, and arrives once its
- * executor is idle. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive closes the
- * books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims are void.
- * (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
+ * executor is idle. Whoever waits long opens the gate again, unless it is firm; then each leaves as it arrives. The last to arrive
+ * closes the books: with T = tail, every claimed place below T that is not read is pushed again, head becomes min(head, T), all claims
+ * are void. (head = T would lose the unclaimed places from head to T: BROKEN_HEAD_TO_TAIL.)
  *
  * Abstraction: a slot is stored in one step (ring.pml has quads). The gate is a flag and a count (park.pml). The ring is a number of
- * tasks still to fetch. The gate opens again REOPENS times at most. Shares of wide tasks are left out. Operators end some time; in the last lease, which has nobody to end it,
- * task 0 ends only when nothing else can go on, so no task may wait behind it.
+ * tasks still to fetch. The gate opens again REOPENS times at most. Shares of wide tasks are left out. Operators end some time; in the
+ * last lease, which has nobody to end it, task 0 ends only when nothing else can go on, so no task may wait behind it.
  *
  * Properties
  *   assertions   a task runs once; no place is stored to before its slot was read; no two workers hold the same place; when as many
  *                places are claimed but not filled as there are claims, none is to be pushed again
  *   end states   every task has run in the end
  *   drains       the same as LTL, with weak fairness: nobody runs to and fro at the gate for ever
- * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_KEEP, BROKEN_SMALL; with CPU BROKEN_BLIND
+ * Mutations: BROKEN_DEAF, BROKEN_BOOKS, BROKEN_HEAD, BROKEN_HEAD_TO_TAIL, BROKEN_NO_REPUSH, BROKEN_KEEP, BROKEN_SMALL; with CPU
+ *   BROKEN_BLIND
  */
 #ifndef W
 #define W      2
