@@ -41,7 +41,7 @@ class OperatorBase {
   // tasks submitted before this returns run the old one, after it the new one, and none is lost. Throws as Runtime::define; then the
   // old version stays. May be called while tasks flow, from any thread.
   void redefine(const Source& source);
-  // Makes the version before the current one current again, without compiling. Throws errc::no_previous_version.
+  // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.
   void rollback();
 
   OperatorState* state() const noexcept { return state_.get(); }

@@ -158,7 +158,8 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
   if (made.bytes.empty()) {
     std::vector<std::string> options = options_for(options_.arch);
     options.emplace_back("--ptxas-options=-v");
-    // Leaves room for six workers a multiprocessor. Operators that need more still link: the linker raises the kernel's count.
+    // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
+    // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count.
     options.emplace_back("--maxrregcount=64");
     NvrtcResult result = Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
