@@ -87,7 +87,7 @@ bool SubmitLock::take_from(Seat* owner, Seat* me) {
   bool given = false;
   for (std::uint32_t round = 1; !given; ++round) {
     relax();
-    given = owner_.load(std::memory_order_relaxed) == me;
+    given = owner_.load(std::memory_order_acquire) == me;  // pairs with hand_on: from here on the old owner's seat tells the truth
     if (round % kPatience == 0) {
       const std::uint32_t now = turns_.load(std::memory_order_relaxed);
       if (now == turns && owner->inside.load(std::memory_order_relaxed) == 0) break;
@@ -123,7 +123,7 @@ void SubmitLock::hand_on() {
   if (turns == 1)
     hand_on_ = now + kTime;
   else if (now >= hand_on_)
-    owner_.store(next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    owner_.store(next_.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 }  // namespace dwell::runtime
