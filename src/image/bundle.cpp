@@ -12,8 +12,8 @@ namespace dwell::image {
 
 namespace {
 
-// Layout: magic, the objects, the opcodes as indices of objects. Every list has its length before it.
-constexpr std::uint64_t kMagic = 0x31304c444e425744;  // "DWBNDL01"
+// Layout: magic, the objects, the opcodes as index of an object and symbol. Every list has its length before it.
+constexpr std::uint64_t kMagic = 0x32304c444e425744;  // "DWBNDL02"
 constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
 
 [[noreturn]] void broken() { throw Error(errc::link_failed, "the CPU image is damaged: it is not a bundle of operators"); }
@@ -21,27 +21,21 @@ constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 std::vector<std::byte> pack(std::span<const BundleEntry> entries) {
-  std::unordered_map<std::string_view, std::uint32_t> index_of;
-  std::vector<BundleEntry> objects;
-  std::vector<std::uint32_t> opcodes;
+  std::unordered_map<const std::byte*, std::uint32_t> index_of;
+  std::vector<std::span<const std::byte>> objects;
   for (const BundleEntry& entry : entries) {
-    if (entry.symbol.empty()) {
-      opcodes.push_back(kEmpty);
-      continue;
-    }
-    const auto [at, added] = index_of.try_emplace(entry.symbol, static_cast<std::uint32_t>(objects.size()));
-    if (added) objects.push_back(entry);
-    opcodes.push_back(at->second);
+    if (entry.symbol.empty()) continue;
+    if (index_of.try_emplace(entry.object.data(), static_cast<std::uint32_t>(objects.size())).second) objects.push_back(entry.object);
   }
   ByteWriter writer;
   writer.number(kMagic);
   writer.number(static_cast<std::uint32_t>(objects.size()));
-  for (const BundleEntry& object : objects) {
-    writer.counted(object.symbol);
-    writer.counted(object.object);
+  for (const auto object : objects) writer.counted(object);
+  writer.number(static_cast<std::uint32_t>(entries.size()));
+  for (const BundleEntry& entry : entries) {
+    writer.number(entry.symbol.empty() ? kEmpty : index_of.at(entry.object.data()));
+    if (!entry.symbol.empty()) writer.counted(entry.symbol);
   }
-  writer.number(static_cast<std::uint32_t>(opcodes.size()));
-  for (const std::uint32_t opcode : opcodes) writer.number(opcode);
   return std::move(writer).take();
 }
 
@@ -50,18 +44,19 @@ std::vector<BundleEntry> unpack(std::span<const std::byte> bytes) {
   if (reader.number<std::uint64_t>() != kMagic) broken();
   // Neither count is believed before the bytes it stands for are there: nothing is reserved for it.
   const auto object_count = reader.number<std::uint32_t>();
-  std::vector<BundleEntry> objects;
-  for (std::uint32_t i = 0; i < object_count && reader.ok(); ++i) {
-    const std::string_view symbol = reader.text();
-    objects.push_back({symbol, reader.counted()});
-    if (symbol.empty()) broken();
-  }
+  std::vector<std::span<const std::byte>> objects;
+  for (std::uint32_t i = 0; i < object_count && reader.ok(); ++i) objects.push_back(reader.counted());
   const auto opcode_count = reader.number<std::uint32_t>();
   std::vector<BundleEntry> entries;
   for (std::uint32_t i = 0; i < opcode_count && reader.ok(); ++i) {
     const auto index = reader.number<std::uint32_t>();
-    if (index != kEmpty && index >= objects.size()) broken();
-    entries.push_back(index == kEmpty ? BundleEntry{} : objects[index]);
+    BundleEntry entry;
+    if (index != kEmpty) {
+      if (index >= objects.size()) broken();
+      entry = {reader.text(), objects[index]};
+      if (entry.symbol.empty()) broken();
+    }
+    entries.push_back(entry);
   }
   if (!reader.complete()) broken();
   return entries;

@@ -1,4 +1,4 @@
-// The image of the CPU backend: the shared object of every operator, and which opcode each one is.
+// The image of the CPU backend: the shared objects that hold the operators, and which opcode each one is.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct BundleEntry {
   std::span<const std::byte> object;
 };
 
-// The bundle of `entries`, entry i being opcode i. Entries of the same symbol must have the same object; it is stored once.
+// The bundle of `entries`, entry i being opcode i. Entries whose objects are the same bytes in memory share one in the bundle.
 std::vector<std::byte> pack(std::span<const BundleEntry> entries);
 
-// The entries of a bundle, as views into `bytes`; entries of one symbol share one view. The bytes are not trusted.
+// The entries of a bundle, as views into `bytes`; entries of one object share one view. The bytes are not trusted.
 // Throws dwell::Error with errc::link_failed when they are not a bundle.
 std::vector<BundleEntry> unpack(std::span<const std::byte> bytes);
 

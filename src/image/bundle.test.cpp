@@ -10,7 +10,8 @@ namespace dwell::image {
 namespace {
 
 TEST(Bundle, KeepsOpcodesHolesAndSharedObjects) {
-  const std::vector<BundleEntry> entries = {{"a", as_bytes("first")}, {}, {"b", as_bytes("second")}, {"a", as_bytes("first")}, {}};
+  const auto first = as_bytes("first");
+  const std::vector<BundleEntry> entries = {{"a", first}, {}, {"b", as_bytes("second")}, {"a", first}, {}, {"c", first}};
   const auto bytes = pack(entries);
   const auto back = unpack(bytes);
   ASSERT_EQ(back.size(), entries.size());
@@ -19,6 +20,7 @@ TEST(Bundle, KeepsOpcodesHolesAndSharedObjects) {
     EXPECT_EQ(as_text(back[i].object), as_text(entries[i].object));
   }
   EXPECT_EQ(back[0].object.data(), back[3].object.data());
+  EXPECT_EQ(back[0].object.data(), back[5].object.data());
   EXPECT_TRUE(unpack(pack({})).empty());
 }
 

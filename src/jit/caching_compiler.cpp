@@ -2,6 +2,7 @@
 
 #include <list>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "image/byte_stream.hpp"
@@ -42,20 +43,17 @@ class Recent {
   std::unordered_map<std::string, typename std::list<std::pair<std::string, Value>>::iterator> index_;
 };
 
-CacheKey key_of(std::string_view what, const std::string& identity) {
-  CacheKey key;
-  key.add("what", what).add("compiler", identity).add("headers", embedded_headers_digest());
-  return key;
-}
-
 Bytes encode(const Object& object) {
   image::ByteWriter writer;
-  writer.counted(object.symbol);
-  writer.number(static_cast<std::uint32_t>(object.signature.parameters().size()));
-  for (const Parameter& parameter : object.signature.parameters()) {
-    writer.number(static_cast<std::uint8_t>(parameter.kind));
-    writer.number(static_cast<std::uint8_t>(parameter.element));
-    writer.number(parameter.bytes);
+  writer.number(static_cast<std::uint32_t>(object.entries.size()));
+  for (const Entry& entry : object.entries) {
+    writer.counted(entry.symbol);
+    writer.number(static_cast<std::uint32_t>(entry.signature.parameters().size()));
+    for (const Parameter& parameter : entry.signature.parameters()) {
+      writer.number(static_cast<std::uint8_t>(parameter.kind));
+      writer.number(static_cast<std::uint8_t>(parameter.element));
+      writer.number(parameter.bytes);
+    }
   }
   writer.counted(object.log);
   writer.counted(object.bytes);
@@ -65,15 +63,20 @@ Bytes encode(const Object& object) {
 std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   image::ByteReader reader(bytes);
   Object object;
-  object.symbol = reader.text();
-  const auto count = reader.number<std::uint32_t>();
-  std::vector<Parameter> parameters;
-  for (std::uint32_t i = 0; i < count && i < kMaxParameters; ++i) {
-    const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
-    const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
-    parameters.push_back({kind, element, reader.number<u16>()});
+  const auto entries = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < entries && reader.ok(); ++i) {
+    Entry entry;
+    entry.symbol = reader.text();
+    const auto count = reader.number<std::uint32_t>();
+    std::vector<Parameter> parameters;
+    for (std::uint32_t j = 0; j < count && j < kMaxParameters; ++j) {
+      const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
+      const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
+      parameters.push_back({kind, element, reader.number<u16>()});
+    }
+    entry.signature = Signature(std::move(parameters));
+    object.entries.push_back(std::move(entry));
   }
-  object.signature = Signature(std::move(parameters));
   object.log = reader.text();
   const auto code = reader.counted();
   object.bytes.assign(code.begin(), code.end());
@@ -133,23 +136,22 @@ CachingCompiler::CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache c
 CachingCompiler::~CachingCompiler() = default;
 
 Object CachingCompiler::compile(const Unit& unit) {
-  const std::string key = key_of("object", identity())
-                              .add("name", unit.name)
-                              .add("text", unit.text)
-                              .add("file", unit.file)
-                              .add("line", std::to_string(unit.line))
-                              .add("symbol", unit.symbol)
-                              .finish();
-  return memory_->get(memory_->objects, cache_, key, decode_object, [&] { return compiler_->compile(unit); });
+  if (unit.fingerprint.empty()) return compiler_->compile(unit);
+  CacheKey key;
+  key.add("what", "object").add("fingerprint", unit.fingerprint);
+  for (const Export& one : unit.exports) key.add("symbol", one.symbol);
+  return memory_->get(memory_->objects, cache_, key.finish(), decode_object, [&] { return compiler_->compile(unit); });
 }
 
-Image CachingCompiler::link(std::span<const Object* const> entries) {
-  CacheKey key = key_of("image", identity());
-  for (const Object* const object : entries) {
-    key.add("symbol", object == nullptr ? std::string_view() : object->symbol);
-    if (object != nullptr) key.add("object", sha256(object->bytes));
+Image CachingCompiler::link(std::span<const Opcode> table) {
+  CacheKey key;
+  key.add("what", "image").add("compiler", identity()).add("headers", embedded_headers_digest());
+  std::set<const Object*> seen;
+  for (const Opcode& opcode : table) {
+    key.add("symbol", opcode.object == nullptr ? std::string_view() : opcode.symbol());
+    if (opcode.object != nullptr && seen.insert(opcode.object).second) key.add("object", sha256(opcode.object->bytes));
   }
-  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(entries); });
+  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(table); });
 }
 
 }  // namespace dwell::jit

@@ -8,6 +8,7 @@
 #include <dwell/error.hpp>
 
 #include "image/byte_stream.hpp"
+#include "jit/fingerprint.hpp"
 #include "jit/temporary_directory.hpp"
 #include "jit/test_operators.hpp"
 
@@ -28,16 +29,17 @@ class StandIn final : public Compiler {
     ++calls_.compiles;
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
     const auto bytes = image::as_bytes(unit.text);
-    return {unit.symbol, Bytes(bytes.begin(), bytes.end()), expected_axpy_signature(), "a warning"};
+    return {{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning"};
   }
-  Image link(std::span<const Object* const> entries) override {
+  Image link(std::span<const Opcode> entries) override {
     ++calls_.links;
     Image image{{}, {1, 2, 3}};
-    for (const Object* const object : entries) {
+    for (const auto& [object, index] : entries) {
       if (object != nullptr) image.bytes.insert(image.bytes.end(), object->bytes.begin(), object->bytes.end());
     }
     return image;
   }
+  std::string fingerprint(const Unit& unit) override { return fingerprint_of(unit, identity()); }
   std::string identity() const override { return calls_.identity; }
 
  private:
@@ -55,9 +57,9 @@ class CachingCompilerTest : public testing::Test {
 };
 
 void expect_equal(const Object& a, const Object& b) {
-  EXPECT_EQ(a.symbol, b.symbol);
+  EXPECT_EQ(a.entries[0].symbol, b.entries[0].symbol);
   EXPECT_EQ(a.bytes, b.bytes);
-  EXPECT_EQ(a.signature, b.signature);
+  EXPECT_EQ(a.entries[0].signature, b.entries[0].signature);
   EXPECT_EQ(a.log, b.log);
 }
 
@@ -76,7 +78,7 @@ TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
   expect_equal(first, again);
   EXPECT_EQ(calls_.compiles, 1);
 
-  const Object* const entries[] = {&first, nullptr, &again};
+  const Opcode entries[] = {&first, nullptr, &again};
   const Image image = make().link(entries);
   const Image relinked = make().link(entries);
   EXPECT_EQ(calls_.links, 1);
@@ -88,26 +90,28 @@ TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
 
 TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
   make().compile(unit_);
-  for (const auto change :
-       {+[](Unit& unit) { unit.text += " "; }, +[](Unit& unit) { unit.file += "x"; }, +[](Unit& unit) { unit.line = 2; },
-        +[](Unit& unit) { unit.symbol += "x"; }, +[](Unit& unit) { unit.name += "x"; }}) {
+  for (const auto change : {+[](Unit& unit) { unit.fingerprint += "x"; }, +[](Unit& unit) { unit.exports[0].symbol += "x"; }}) {
     Unit other = unit_;
     change(other);
     const int before = calls_.compiles;
-    EXPECT_EQ(make().compile(other).symbol, other.symbol);
+    EXPECT_EQ(make().compile(other).entries[0].symbol, other.exports[0].symbol);
     EXPECT_EQ(calls_.compiles, before + 1);
   }
-  calls_.identity = "stand-in 2";
-  const int before = calls_.compiles;
-  make().compile(unit_);
-  EXPECT_EQ(calls_.compiles, before + 1);
+}
+
+TEST_F(CachingCompilerTest, WhatCannotBeToldApartIsNotKept) {
+  Unit unknown = unit_;
+  unknown.fingerprint.clear();
+  make().compile(unknown);
+  make().compile(unknown);
+  EXPECT_EQ(calls_.compiles, 2);
 }
 
 TEST_F(CachingCompilerTest, TheOrderOfOpcodesIsPartOfTheKey) {
   CachingCompiler compiler = make();
   const Object a = compiler.compile(axpy_unit("axpy_1", "1.0f"));
   const Object b = compiler.compile(axpy_unit("axpy_2", "2.0f"));
-  const std::vector<std::vector<const Object*>> lists = {{&a, &b}, {&b, &a}, {&a, nullptr, &b}, {&a, &b, nullptr}, {}, {nullptr}};
+  const std::vector<std::vector<Opcode>> lists = {{&a, &b}, {&b, &a}, {&a, nullptr, &b}, {&a, &b, nullptr}, {}, {nullptr}};
   for (const auto& list : lists) compiler.link(list);
   for (const auto& list : lists) make().link(list);
   EXPECT_EQ(calls_.links, static_cast<int>(lists.size()));

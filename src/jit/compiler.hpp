@@ -10,28 +10,53 @@
 #include <string_view>
 #include <vector>
 
+#include <dwell/compile_options.hpp>
 #include <dwell/signature.hpp>
 
 namespace dwell::jit {
 
 using Bytes = std::vector<std::byte>;
 
-// One operator to compile. `name` is what DWELL_OPERATOR(name) defines in `text`; `file` and `line` are what diagnostics show for the
-// first line of `text`. `symbol` is the entry's external name and is unique among all objects that are ever linked together.
+// One function of a source that becomes an entry of the image: `expression` names it as C++ does behind dwell_operator_, "axpy" or
+// "axpy<float>"; `symbol` is its external name, unique among all objects that are ever linked together.
+struct Export {
+  std::string expression;
+  std::string symbol;
+};
+
+// One source to compile. `name` is what DWELL_OPERATOR(name) defines in `text`, and every expression begins with it; `file` and `line` are
+// what diagnostics show for the first line of `text`.
 struct Unit {
   std::string name;
   std::string text;
   std::string file;
   int line = 1;
-  std::string symbol;
+  std::vector<Export> exports;
+  CompileOptions options = {};
+  std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
 };
 
-// A compiled operator: bytes that `link` accepts, its symbol, the signature read from the object, and the compiler's warnings.
-struct Object {
+// A function of an object that can be an opcode, with the signature read from the object.
+struct Entry {
   std::string symbol;
-  Bytes bytes;
   Signature signature;
+};
+
+// A compiled source: bytes that `link` accepts, its entries in the order of Unit::exports, and the compiler's warnings.
+struct Object {
+  std::vector<Entry> entries;
+  Bytes bytes;
   std::string log;
+};
+
+// What one opcode of an image is: an entry of an object, or nothing. Refers to the object.
+struct Opcode {
+  const Object* object = nullptr;
+  std::uint32_t index = 0;
+
+  Opcode() = default;
+  Opcode(const Object* from, std::uint32_t at = 0) : object(from), index(at) {}  // NOLINT(google-explicit-constructor)
+  const std::string& symbol() const { return object->entries[index].symbol; }
 };
 
 // What the linked program takes of a worker, read from the image. All zero on the CPU.
@@ -52,13 +77,18 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  // Compiles one operator. Throws dwell::Error with errc::compile_failed (its message holds the compiler's own text with the user's
-  // file and lines), errc::operator_not_found when `text` does not define DWELL_OPERATOR(unit.name), errc::compiler_unavailable.
+  // Compiles one source. Throws dwell::Error with errc::compile_failed (its message holds the compiler's own text with the user's
+  // file and lines), errc::operator_not_found when `text` does not define DWELL_OPERATOR(unit.name), errc::invalid_argument and
+  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable.
   virtual Object compile(const Unit& unit) = 0;
 
-  // Links the loop and `entries` into one image: entries[i] becomes opcode i; a null pointer leaves that opcode empty.
+  // A digest of all that the object of `unit` depends on: this compiler, its flags, the text, the contents of what it includes. Not of
+  // the symbols, which may be made from it. Empty when it cannot be told. Throws as compile.
+  virtual std::string fingerprint(const Unit& unit) = 0;
+
+  // Links the loop and `table` into one image: table[i] becomes opcode i.
   // Throws dwell::Error with errc::link_failed.
-  virtual Image link(std::span<const Object* const> entries) = 0;
+  virtual Image link(std::span<const Opcode> table) = 0;
 
   // Compiler, version, target and flags in one line: two compilers with the same identity give the same bytes for the same unit.
   virtual std::string identity() const = 0;

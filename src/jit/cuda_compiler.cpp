@@ -5,12 +5,14 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include <dwell/error.hpp>
 
 #include "image/byte_stream.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
+#include "jit/fingerprint.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/sha256.hpp"
@@ -77,17 +79,17 @@ std::string ptx_version(int architecture, CudaVersion linker) {
 
 // The table in PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of
 // dwell::device::Entry, because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.
-std::string table_source(std::span<const Object* const> entries, const std::string& arch, const std::string& version) {
+std::string table_source(std::span<const Opcode> opcodes, const std::string& arch, const std::string& version) {
   std::string text = ".version " + version + "\n.target " + arch + "\n.address_size 64\n";
   std::string table;
-  std::map<std::string_view, bool> declared;
-  for (const Object* const object : entries) {
-    if (object != nullptr && !std::exchange(declared[object->symbol], true)) {
-      text += ".extern .func " + object->symbol + "(.param .b64 group, .param .b64 arguments);\n";
+  std::set<std::string_view> declared;
+  for (const Opcode& opcode : opcodes) {
+    if (opcode.object != nullptr && declared.insert(opcode.symbol()).second) {
+      text += ".extern .func " + opcode.symbol() + "(.param .b64 group, .param .b64 arguments);\n";
     }
-    table += (object == nullptr ? "0" : object->symbol) + ", ";
+    table += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
   }
-  return text + ".visible .const .align 8 .u64 dwell_entries[" + std::to_string(entries.size() + 1) + "] = {" + table + "0};\n";
+  return text + ".visible .const .align 8 .u64 dwell_entries[" + std::to_string(opcodes.size() + 1) + "] = {" + table + "0};\n";
 }
 
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
@@ -133,10 +135,11 @@ Object CudaCompiler::compile(const Unit& unit) {
   const NvrtcResult result =
       Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch));
   if (!result.ok) throw compile_error(unit, result.log);
-  const auto signature = read_signature(result.bytes, unit.symbol);
-  if (!signature) throw Error(errc::compile_failed, "operator " + unit.name + ": the object holds no signature");
-  return {unit.symbol, result.bytes, *signature, readable_log(unit, result.log)};
+  std::vector<Entry> entries = read_entries(unit, result.bytes);
+  return {std::move(entries), result.bytes, readable_log(unit, result.log)};
 }
+
+std::string CudaCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
 
 const CudaCompiler::Loop& CudaCompiler::loop() {
   const std::lock_guard lock(state_->mutex);
@@ -177,23 +180,26 @@ CudaCompiler::LoopReport CudaCompiler::loop_report() {
   return {spills_in(log, options_.kernel), log};
 }
 
-Image CudaCompiler::link(std::span<const Object* const> entries) {
+Image CudaCompiler::link(std::span<const Opcode> table) {
   NvJitLink& linker = NvJitLink::get();
-  const std::string table = table_source(entries, options_.arch, ptx_version(number_of(options_.arch), linker.version()));
+  const std::string text = table_source(table, options_.arch, ptx_version(number_of(options_.arch), linker.version()));
   std::vector<NvJitLink::Input> inputs;
   inputs.push_back({NvJitLink::Input::Kind::cubin, loop().bytes, "the resident loop"});
   // The assembler reads up to the null character.
-  inputs.push_back({NvJitLink::Input::Kind::ptx, image::as_bytes({table.c_str(), table.size() + 1}), "the table of operators"});
-  std::map<std::string_view, const Object*> linked;
-  for (const Object* const object : entries) {
+  inputs.push_back({NvJitLink::Input::Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
+  std::map<std::string_view, const Object*> linked;  // by symbol
+  for (const Opcode& opcode : table) {
+    const Object* const object = opcode.object;
     if (object == nullptr) continue;
     // The linker does not survive every damaged file; a truncated one is caught here.
-    if (!Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + object->symbol + " is damaged");
-    const auto [at, added] = linked.try_emplace(object->symbol, object);
-    if (added) inputs.push_back({NvJitLink::Input::Kind::cubin, object->bytes, object->symbol});
-    // Said here because the linker reports it on stderr.
-    else if (at->second->bytes != object->bytes)
-      throw Error(errc::link_failed, "two different operators have the symbol " + object->symbol);
+    if (!Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
+    for (const Entry& entry : object->entries) {
+      const auto [at, added] = linked.try_emplace(entry.symbol, object);
+      if (added && &entry == &object->entries.front()) inputs.push_back({NvJitLink::Input::Kind::cubin, object->bytes, entry.symbol});
+      // Said here because the linker reports it on stderr.
+      if (!added && at->second->bytes != object->bytes)
+        throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
+    }
   }
   Image image{linker.link(options_.arch, inputs), {}};
   const auto resources = read_resources(image.bytes, options_.kernel);

@@ -33,7 +33,8 @@ class CudaCompiler final : public Compiler {
   static std::string default_loop();
 
   Object compile(const Unit& unit) override;
-  Image link(std::span<const Object* const> entries) override;
+  std::string fingerprint(const Unit& unit) override;
+  Image link(std::span<const Opcode> table) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 

@@ -50,7 +50,7 @@ class CudaCompilerTest : public testing::Test {
     static CudaCompiler shared({.arch = "sm_90", .loop = stand_in_loop(), .cache = {}});
     return shared;
   }
-  Image link(std::vector<const Object*> entries) { return compiler().link(entries); }
+  Image link(std::vector<Opcode> entries) { return compiler().link(entries); }
 };
 
 TEST_F(CudaCompilerTest, TwoVersionsWithTheSameHelpersLinkTogether) {
@@ -68,7 +68,7 @@ TEST_F(CudaCompilerTest, TwoVersionsWithTheSameHelpersLinkTogether) {
 
 TEST_F(CudaCompilerTest, ReadsTheSignature) {
   const Object object = compiler().compile(axpy_unit("axpy_1"));
-  EXPECT_EQ(object.signature, expected_axpy_signature());
+  EXPECT_EQ(object.entries[0].signature, expected_axpy_signature());
   EXPECT_EQ(object.log, "");
 }
 
@@ -121,7 +121,7 @@ TEST_F(CudaCompilerTest, AMistakeInTheParametersIsOneError) {
 
 TEST_F(CudaCompilerTest, SaysWhatIsNotDefined) {
   Unit unit = axpy_unit("axpy_1");
-  unit.name = "axpi";
+  unit.name = unit.exports[0].expression = "axpi";
   try {
     compiler().compile(unit);
     FAIL();
@@ -134,7 +134,7 @@ TEST_F(CudaCompilerTest, SaysWhatIsNotDefined) {
 Object forged(const std::string& text) {
   const NvrtcResult result = Nvrtc::get().compile(text, "x", {}, {"--gpu-architecture=sm_90", "-rdc=true"});
   EXPECT_TRUE(result.ok) << result.log;
-  return {"axpy_1", result.bytes, expected_axpy_signature(), {}};
+  return {{{"axpy_1", expected_axpy_signature()}}, result.bytes, {}};
 }
 
 TEST_F(CudaCompilerTest, LinkErrorsNameTheOperator) {
@@ -169,7 +169,7 @@ TEST_F(CudaCompilerTest, ALoopThatWouldRunShortOfRegistersDoesNotLink) {
                               "extern \"C\" __global__ void dwell_resident(int n) { dwell_entries[n](n); }\n",
                       .cache = {}});
   const Object hungry = other.compile(hungry_unit("hungry_1"));
-  const Object* const entries[] = {&hungry};
+  const Opcode entries[] = {&hungry};
   try {
     other.link(entries);
     FAIL();
@@ -185,7 +185,7 @@ TEST_F(CudaCompilerTest, EveryArchitectureLinks) {
     const auto known = Nvrtc::get().architectures();
     if (std::find(known.begin(), known.end(), std::atoi(arch + 3)) == known.end()) continue;
     const Object object = other.compile(axpy_unit("axpy_1"));
-    const Object* const entries[] = {&object};
+    const Opcode entries[] = {&object};
     const Resources resources = other.link(entries).resources;
     EXPECT_GT(resources.registers, 0U) << arch;
     EXPECT_EQ(resources.shared_bytes, 256U) << arch;
@@ -210,7 +210,7 @@ TEST_F(CudaCompilerTest, CudasOwnHeadersAreFound) {
   const Object object = compiler().compile(unit_of(
       "a", "#include <cuda_fp16.h>\nDWELL_OPERATOR(a)(dwell::Group g, dwell::Span<__half> y) { y[g.rank()] = __hadd(y[0], y[1]); }\n",
       "a_1"));
-  EXPECT_EQ(object.signature.parameters().at(0).bytes, 2);
+  EXPECT_EQ(object.entries[0].signature.parameters().at(0).bytes, 2);
 }
 
 TEST_F(CudaCompilerTest, TheLoopIsKeptInTheCache) {
@@ -235,7 +235,7 @@ TEST_F(CudaCompilerTest, ThroughTheCacheTheImageIsTheSame) {
   for (int i = 0; i < 2; ++i) {
     CachingCompiler caching = make();
     const Object object = caching.compile(axpy_unit("axpy_1"));
-    const Object* const entries[] = {&object};
+    const Opcode entries[] = {&object};
     images.push_back(caching.link(entries));
   }
   EXPECT_EQ(images[0].bytes, images[1].bytes);

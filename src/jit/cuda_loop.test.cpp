@@ -47,7 +47,7 @@ class CudaLoopTest : public testing::TestWithParam<Budget> {
     static std::map<std::string, CudaCompiler> all;
     return all.try_emplace(GetParam().arch, CudaCompiler::Options{.arch = GetParam().arch, .cache = {}}).first->second;
   }
-  static Image link(const std::vector<const Object*>& entries) { return compiler().link(entries); }
+  static Image link(const std::vector<Opcode>& entries) { return compiler().link(entries); }
   static Object nothing() { return compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1")); }
 };
 
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(For, CudaLoopTest, testing::ValuesIn(kBudgets),
 TEST_P(CudaLoopTest, StaysWithinItsBudget) {
   const Object small = nothing();
   const Object axpy = compiler().compile(axpy_unit("axpy_1"));
-  for (const auto& entries : {std::vector<const Object*>{}, {&small}, {&small, &axpy}}) {
+  for (const auto& entries : {std::vector<Opcode>{}, {&small}, {&small, &axpy}}) {
     const Resources resources = link(entries).resources;
     EXPECT_LE(resources.registers, GetParam().registers) << "with " << entries.size() << " operators";
     EXPECT_LE(resources.stack_bytes, GetParam().stack_bytes) << "with " << entries.size() << " operators";

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <dwell/error.hpp>
+
 namespace dwell::jit {
 
 namespace {
@@ -103,6 +105,16 @@ std::optional<Signature> read_signature(std::span<const std::byte> object, const
     if (parameter.kind > Kind::const_span || parameter.element >= Kind::span) return std::nullopt;
   }
   return Signature(record);
+}
+
+std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object) {
+  std::vector<Entry> entries;
+  for (const Export& one : unit.exports) {
+    const auto signature = read_signature(object, one.symbol);
+    if (!signature) throw Error(errc::compile_failed, "operator " + one.expression + ": the object holds no signature");
+    entries.push_back({one.symbol, *signature});
+  }
+  return entries;
 }
 
 namespace {

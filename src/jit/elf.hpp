@@ -58,6 +58,9 @@ class Elf {
 // when there is none or it makes no sense.
 std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol);
 
+// The entries of an object compiled from `unit`. Throws dwell::Error with errc::compile_failed when one has no signature in it.
+std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object);
+
 // What a kernel of a linked cubin needs, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded,
 // so without the shared memory that CUDA reserves in every block. Empty when the image has no such kernel or does not say.
 std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::string_view kernel);

@@ -12,6 +12,7 @@
 #include "image/bundle.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
+#include "jit/fingerprint.hpp"
 #include "jit/process.hpp"
 #include "jit/source.hpp"
 #include "jit/temporary_directory.hpp"
@@ -147,17 +148,17 @@ Object HostCompiler::compile(const Unit& unit) {
   }
   if (result.code != 0) throw compile_error(unit, result.output);
 
-  Object compiled{unit.symbol, read_file(object), {}, readable_log(unit, result.output)};
-  const auto signature = read_signature(compiled.bytes, unit.symbol);
-  if (!signature) throw Error(errc::compile_failed, "operator " + unit.name + ": the object holds no signature");
-  compiled.signature = *signature;
-  return compiled;
+  Bytes bytes = read_file(object);
+  std::vector<Entry> entries = read_entries(unit, bytes);
+  return {std::move(entries), std::move(bytes), readable_log(unit, result.output)};
 }
 
-Image HostCompiler::link(std::span<const Object* const> entries) {
+std::string HostCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
+
+Image HostCompiler::link(std::span<const Opcode> table) {
   std::vector<image::BundleEntry> list;
-  for (const Object* const object : entries) {
-    list.push_back(object == nullptr ? image::BundleEntry{} : image::BundleEntry{object->symbol, object->bytes});
+  for (const Opcode& opcode : table) {
+    list.push_back(opcode.object == nullptr ? image::BundleEntry{} : image::BundleEntry{opcode.symbol(), opcode.object->bytes});
   }
   return {image::pack(list), {}};
 }

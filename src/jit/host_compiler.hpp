@@ -28,7 +28,8 @@ class HostCompiler final : public Compiler {
   ~HostCompiler() override;
 
   Object compile(const Unit& unit) override;
-  Image link(std::span<const Object* const> entries) override;
+  std::string fingerprint(const Unit& unit) override;
+  Image link(std::span<const Opcode> table) override;
   // "host compiler: none" when there is none; compile() says what was tried.
   std::string identity() const override;
 

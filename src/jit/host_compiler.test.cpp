@@ -68,7 +68,7 @@ float run_axpy(const image::BundleEntry& entry) {
 TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   const Object one = compiler().compile(axpy_unit("axpy_one", "2.0f"));
   const Object two = compiler().compile(axpy_unit("axpy_two", "5.0f"));
-  const Object* const entries[] = {&one, nullptr, &two, &one};
+  const Opcode entries[] = {&one, nullptr, &two, &one};
   const Image image = compiler().link(entries);
   const auto opcodes = image::unpack(image.bytes);
   ASSERT_EQ(opcodes.size(), 4U);
@@ -80,8 +80,8 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
 
 TEST(HostCompiler, ReadsTheSignature) {
   const Object object = compiler().compile(axpy_unit("axpy_1"));
-  EXPECT_EQ(object.signature, expected_axpy_signature());
-  EXPECT_EQ(object.symbol, "axpy_1");
+  EXPECT_EQ(object.entries[0].signature, expected_axpy_signature());
+  EXPECT_EQ(object.entries[0].symbol, "axpy_1");
   EXPECT_EQ(object.log, "");
 }
 
@@ -103,7 +103,7 @@ TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
 
 TEST(HostCompiler, SaysThatTheOperatorIsNotDefined) {
   Unit unit = axpy_unit("axpy_1");
-  unit.name = "axpi";
+  unit.name = unit.exports[0].expression = "axpi";
   try {
     compiler().compile(unit);
     FAIL();
@@ -129,7 +129,7 @@ TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
 TEST(HostCompiler, TheSourceIsNoShellText) {
   Unit unit = axpy_unit("axpy_1");
   unit.file = "$(touch /tmp/dwell_pwned); `x` \"'.cu";
-  EXPECT_EQ(compiler().compile(unit).symbol, "axpy_1");
+  EXPECT_EQ(compiler().compile(unit).entries[0].symbol, "axpy_1");
 }
 
 TEST(HostCompiler, AMissingCompilerIsNamed) {
@@ -142,7 +142,7 @@ TEST(HostCompiler, AMissingCompilerIsNamed) {
     EXPECT_THAT(error.message(), HasSubstr("/nowhere/c++"));
   }
   EXPECT_EQ(missing.identity(), "host compiler: none");
-  const Object* const none[] = {nullptr};
+  const Opcode none[] = {nullptr};
   EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);
 }
 
@@ -200,7 +200,7 @@ TEST(HostCompiler, CompilesFromSeveralThreads) {
     threads.emplace_back([&, i] { objects[i] = host.compile(axpy_unit("axpy_" + std::to_string(i))); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(objects[i].symbol, "axpy_" + std::to_string(i));
+  for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(objects[i].entries[0].symbol, "axpy_" + std::to_string(i));
 }
 
 // Everything an untrusted file may say: nothing outside it is read (the sanitizers watch), and no signature is made up.

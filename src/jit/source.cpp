@@ -156,6 +156,27 @@ std::string operators_in(std::string_view text) {
   return names;
 }
 
+// A name expression goes into a line of its own: it must not be able to end that line or what stands around it.
+void check_expression(const Unit& unit, const std::string& expression) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(errc::invalid_argument, "'" + expression + "' names no instance of operator " + unit.name + ": " + why + "; write " +
+                                            unit.name + " or " + unit.name + "<...>");
+  };
+  if (!expression.starts_with(unit.name)) refuse("it does not begin with the operator's name");
+  const std::string_view rest = std::string_view(expression).substr(unit.name.size());
+  const std::size_t start = std::min(rest.find_first_not_of(' '), rest.size());
+  if (start == rest.size()) return;
+  if (rest[start] != '<' || rest.back() != '>') refuse("the template arguments are not in angle brackets");
+  int depth = 0;
+  for (const char c : rest) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0 || c == '#' || c == ';' || c == '{' || c == '}')
+      refuse("it holds what no name has");
+    if (c == '(') ++depth;
+    if (c == ')' && --depth < 0) refuse("its parentheses do not match");
+  }
+  if (depth != 0) refuse("its parentheses do not match");
+}
+
 }  // namespace
 
 std::size_t leading_part(std::string_view text) {
@@ -173,7 +194,10 @@ std::size_t leading_part(std::string_view text) {
 
 std::string wrapped_source(const Unit& unit) {
   if (!is_identifier(unit.name)) throw Error(errc::invalid_argument, "'" + unit.name + "' is no name for an operator: use a C identifier");
-  if (!is_identifier(unit.symbol)) throw Error(errc::invalid_argument, "'" + unit.symbol + "' is no symbol: use a C identifier");
+  for (const Export& one : unit.exports) {
+    if (!is_identifier(one.symbol)) throw Error(errc::invalid_argument, "'" + one.symbol + "' is no symbol: use a C identifier");
+    check_expression(unit, one.expression);
+  }
   if (unit.text.find('\0') != std::string::npos) {
     throw Error(errc::invalid_argument, "the source of operator " + unit.name + " holds a null character");
   }
@@ -191,7 +215,7 @@ std::string wrapped_source(const Unit& unit) {
   text += unit.text.substr(start);
   // Two line ends, because the first one may be swallowed by a backslash.
   text += "\n\n" + at_export + "}\n" + at_export;
-  text += "DWELL_EXPORT(" + unit.symbol + ", " + unit.name + ")\n";
+  for (const Export& one : unit.exports) text += "DWELL_EXPORT(" + one.symbol + ", " + one.expression + ")\n";
   return text;
 }
 

@@ -11,9 +11,10 @@
 namespace dwell::jit {
 
 // The text to compile for `unit`. It includes dwell/device.hpp, gives everything the user defines internal linkage (two versions of an
-// operator with the same helper functions must link into one image), keeps the user's file and lines in diagnostics, and exports the
-// operator as unit.symbol. #include lines must stand before the first declaration of the user's text.
-// Throws dwell::Error with errc::invalid_argument when name or symbol is no C identifier or the text holds a null character.
+// operator with the same helper functions must link into one image), keeps the user's file and lines in diagnostics, and exports
+// the operator's instances under their symbols. #include lines must stand before the first declaration of the user's text.
+// Throws dwell::Error with errc::invalid_argument when name or a symbol is no C identifier, an expression is no instance of the operator,
+// or the text holds a null character.
 std::string wrapped_source(const Unit& unit);
 
 // The length of the leading part of `text`: whole lines of nothing but blanks, comments and preprocessor directives, with every #if of

@@ -50,7 +50,7 @@ TEST(LeadingPart, TakesConditionsWholeOrNotAtAll) {
 }
 
 TEST(WrappedSource, KeepsTheUsersLines) {
-  const Unit unit{"axpy", "#include <a>\n\nint x;", "dir/a\"b\\c.cu", 40, "axpy_1"};
+  const Unit unit{"axpy", "#include <a>\n\nint x;", "dir/a\"b\\c.cu", 40, {{"axpy", "axpy_1"}}};
   EXPECT_EQ(wrapped_source(unit),
             "#include <dwell/device.hpp>\n"
             "#line 40 \"dir/a\\\"b\\\\c.cu\"\n"
@@ -116,7 +116,7 @@ TEST(CompileError, AFileOfTheUsersIsHisWhereverItLies) {
 }
 
 TEST(CompileError, SaysWhatALateIncludeDoes) {
-  const Unit unit{"a", "int x;\n#include <b>\n", "a.cu", 10, "a_1"};
+  const Unit unit{"a", "int x;\n#include <b>\n", "a.cu", 10, {{"a", "a_1"}}};
   EXPECT_THAT(compile_error(unit, "b(1): error: no").message(), HasSubstr("the #include on line 11 of a.cu must stand before"));
 }
 

@@ -8,7 +8,9 @@
 namespace dwell::jit {
 
 inline Unit unit_of(const std::string& name, const std::string& text, const std::string& symbol) {
-  return {name, text, name + ".cu", 1, symbol};
+  Unit unit{name, text, name + ".cu", 1, {{name, symbol}}};
+  unit.fingerprint = symbol;
+  return unit;
 }
 
 // A function, a template and a variable of its own, as two versions of an operator would both have.

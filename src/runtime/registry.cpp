@@ -1,8 +1,9 @@
 #include "runtime/registry.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
 namespace dwell::runtime {
 
@@ -16,23 +17,10 @@ bool is_identifier(const std::string& name) {
 }
 
 // Symbols name their content: equal sources give equal symbols, so that caches and loaded code can be shared.
-std::string symbol_for(const std::string& name, const Source& source) {
-  std::uint64_t hash[2] = {0xCBF29CE484222325ULL, 0x9AE16A3B2F90404FULL};
-  const auto mix = [&](const std::string& text) {
-    for (const unsigned char c : text) {
-      hash[0] = (hash[0] ^ c) * 0x100000001B3ULL;
-      hash[1] = (hash[1] + c) * 0xD6E8FEB86659FD93ULL;
-      hash[1] ^= hash[1] >> 29U;
-    }
-    hash[0] = (hash[0] ^ 0xFFU) * 0x100000001B3ULL;
-  };
-  mix(name);
-  mix(source.file);
-  mix(std::to_string(source.line));
-  mix(source.text);
-  char text[40];
-  std::snprintf(text, sizeof(text), "_%016llx%016llx", static_cast<unsigned long long>(hash[0]), static_cast<unsigned long long>(hash[1]));
-  return "dwell_" + name + text;
+std::string symbol_for(const jit::Unit& unit) {
+  static std::atomic<unsigned> unknown{0};
+  return "dwell_" + unit.name + "_" +
+         (unit.fingerprint.empty() ? std::to_string(getpid()) + "_" + std::to_string(unknown++) : unit.fingerprint.substr(0, 32));
 }
 
 Error no_room(const jit::Resources& takes, std::uint32_t scratch_bytes) {
@@ -58,7 +46,9 @@ std::unique_ptr<Version> Registry::compile(const std::string& name, const Source
   unit.text = source.text;
   unit.file = source.file.empty() ? name + ".op" : source.file;
   unit.line = source.line;
-  unit.symbol = symbol_for(name, source);
+  unit.exports = {{name, {}}};
+  unit.fingerprint = compiler_->fingerprint(unit);
+  unit.exports[0].symbol = symbol_for(unit);
   auto version = std::make_unique<Version>();
   version->number = number;
   version->object = compiler_->compile(unit);
@@ -79,7 +69,7 @@ std::shared_ptr<detail::OperatorState> Registry::define(const std::string& name,
   if (operators_.contains(name)) throw Error(errc::invalid_argument, "operator '" + name + "' was defined twice at once");
   auto op = std::make_shared<detail::OperatorState>();
   op->name = name;
-  op->signature = version->object.signature;
+  op->signature = version->object.entries[0].signature;
   op->shell = shell_;
   link_and_load(*version);
   op->history.push_back(std::move(version));
@@ -91,9 +81,9 @@ std::shared_ptr<detail::OperatorState> Registry::define(const std::string& name,
 
 void Registry::redefine(detail::OperatorState& op, const Source& source) {
   auto version = compile(op.name, source, 0);
-  if (version->object.signature != op.signature)
+  if (version->object.entries[0].signature != op.signature)
     throw Error(errc::signature_mismatch, "operator '" + op.name + "' takes " + op.signature.text() + ", its new source takes " +
-                                              version->object.signature.text() + ": define it under another name");
+                                              version->object.entries[0].signature.text() + ": define it under another name");
   const std::lock_guard lock(mutex_);
   check_open();
   version->number = op.versions.load() + 1;
@@ -156,9 +146,9 @@ void Registry::link_and_load(Version& fresh) {
   drop_unneeded();
   const std::uint32_t entry = free_entry();
   table_[entry] = &fresh;
-  std::vector<const jit::Object*> entries;
+  std::vector<jit::Opcode> entries;
   entries.reserve(table_.size());
-  for (const Version* version : table_) entries.push_back(version == nullptr ? nullptr : &version->object);
+  for (const Version* version : table_) entries.emplace_back(version == nullptr ? nullptr : &version->object);
   try {
     const jit::Image image = compiler_->link(entries);
     keeper_.hold();

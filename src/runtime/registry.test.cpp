@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "jit/fingerprint.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
 
@@ -29,16 +30,17 @@ class FakeCompiler final : public jit::Compiler {
     if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const auto* const begin = reinterpret_cast<const std::byte*>(unit.text.data());
     const bool takes_float = unit.text.find("float") != std::string::npos;
-    return {unit.symbol, {begin, begin + unit.text.size()}, takes_float ? Signature::of<float>() : Signature(), {}};
+    return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + unit.text.size()}, {}};
   }
-  jit::Image link(std::span<const jit::Object* const> entries) override {
+  jit::Image link(std::span<const jit::Opcode> entries) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
     std::vector<std::string> image;
-    for (const jit::Object* const object : entries)
+    for (const auto& [object, index] : entries)
       image.emplace_back(object == nullptr ? "" : std::string(reinterpret_cast<const char*>(object->bytes.data()), object->bytes.size()));
     workshop_->images.push_back(image);
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
+  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity()); }
   std::string identity() const override { return "fake"; }
 
  private:
@@ -274,10 +276,11 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
    public:
     explicit Recorder(std::vector<std::string>* symbols) : symbols_(symbols) {}
     jit::Object compile(const jit::Unit& unit) override {
-      symbols_->push_back(unit.symbol);
-      return {unit.symbol, {}, {}, {}};
+      symbols_->push_back(unit.exports[0].symbol);
+      return {{{unit.exports[0].symbol, {}}}, {}, {}};
     }
-    jit::Image link(std::span<const jit::Object* const>) override { return {}; }
+    std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity()); }
+    jit::Image link(std::span<const jit::Opcode>) override { return {}; }
     std::string identity() const override { return "recorder"; }
 
    private:

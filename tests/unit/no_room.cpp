@@ -49,10 +49,11 @@ class NarrowBackend final : public backend::Backend {
 // An image has one byte an operator, and says that it takes ten registers for each.
 class CountingCompiler final : public jit::Compiler {
  public:
-  jit::Object compile(const jit::Unit& unit) override { return {unit.symbol, {}, {}, {}}; }
-  jit::Image link(std::span<const jit::Object* const> entries) override {
+  jit::Object compile(const jit::Unit& unit) override { return {{{unit.exports[0].symbol, {}}}, {}, {}}; }
+  std::string fingerprint(const jit::Unit& unit) override { return unit.name; }
+  jit::Image link(std::span<const jit::Opcode> entries) override {
     jit::Image image;
-    for (const jit::Object* const object : entries) image.bytes.resize(image.bytes.size() + (object != nullptr ? 1 : 0));
+    for (const auto& [object, index] : entries) image.bytes.resize(image.bytes.size() + (object != nullptr ? 1 : 0));
     image.resources.registers = 10 * static_cast<std::uint32_t>(image.bytes.size());
     image.resources.shared_bytes = 4321;
     return image;

@@ -84,22 +84,23 @@ struct Export<void(Group, Parameters...)> {
 
 }  // namespace dwell::device
 
-// Makes the operator `name` an entry with the external name `symbol`, and emits its signature as `symbol`_signature. The compiler
-// adds this line behind the user's source.
+// Makes an operator, or an instance of an operator template, an entry with the external name `symbol`, and emits its signature as
+// `symbol`_signature. What follows is its name as in DWELL_OPERATOR, with template arguments (which may hold commas). The compiler adds
+// this line behind the user's source.
 #if DWELL_ON_CUDA
-#define DWELL_EXPORT(symbol, name)                                                                  \
-  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                           \
-      dwell::device::Export<decltype(dwell_operator_##name)>::signature;                            \
-  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {       \
-    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                            \
-    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>()); \
+#define DWELL_EXPORT(symbol, ...)                                                                          \
+  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                                  \
+      dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature;                            \
+  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {              \
+    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                            \
+    Self::call(dwell_operator_##__VA_ARGS__, group, arguments, dwell::device::MakeIndices<Self::count>()); \
   }
 #else
-#define DWELL_EXPORT(symbol, name)                                                                                        \
-  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature;                      \
-  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##name)>::signature;    \
-  extern "C" __attribute__((visibility("default"))) void symbol(const dwell::Group& group, const dwell::u32* arguments) { \
-    using Self = dwell::device::Export<decltype(dwell_operator_##name)>;                                                  \
-    Self::call(dwell_operator_##name, group, arguments, dwell::device::MakeIndices<Self::count>());                       \
+#define DWELL_EXPORT(symbol, ...)                                                                                             \
+  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature;                          \
+  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature; \
+  extern "C" __attribute__((visibility("default"))) void symbol(const dwell::Group& group, const dwell::u32* arguments) {     \
+    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                               \
+    Self::call(dwell_operator_##__VA_ARGS__, group, arguments, dwell::device::MakeIndices<Self::count>());                    \
   }
 #endif

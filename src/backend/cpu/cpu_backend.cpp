@@ -15,7 +15,7 @@
 
 #include <dwell/error.hpp>
 
-#include "backend/cpu/loaded_operator.hpp"
+#include "backend/cpu/loaded_object.hpp"
 #include "device/cpu_resident.hpp"
 #include "image/bundle.hpp"
 
@@ -65,7 +65,7 @@ class CpuProgram final : public Program {
   explicit CpuProgram(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
   ~CpuProgram() override {
     if (!abandoned_->load()) return;
-    keep(std::make_shared<decltype(operators)>(std::move(operators)));
+    keep(std::make_shared<decltype(objects)>(std::move(objects)));
     keep(std::make_shared<decltype(entries)>(std::move(entries)));
   }
   CpuProgram(const CpuProgram&) = delete;
@@ -73,7 +73,7 @@ class CpuProgram final : public Program {
 
   std::uint32_t max_workers(std::uint32_t) const override { return device::gate::kMaxWorkers; }
 
-  std::vector<std::shared_ptr<LoadedOperator>> operators;
+  std::vector<std::shared_ptr<LoadedObject>> objects;
   std::vector<const void*> entries;
 
  private:
@@ -182,25 +182,25 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Program> load(std::span<const std::byte> image) override {
     auto program = std::make_unique<CpuProgram>(abandoned_);
-    std::map<std::string, std::shared_ptr<LoadedOperator>> kept;
+    std::map<const std::byte*, std::shared_ptr<LoadedObject>> objects;  // by where they lie in the image
+    std::map<std::string, std::weak_ptr<LoadedObject>> loaded;
     for (const image::BundleEntry& entry : image::unpack(image)) {
       if (entry.symbol.empty()) {
         program->entries.push_back(nullptr);
         continue;
       }
       const std::string symbol(entry.symbol);
-      std::shared_ptr<LoadedOperator>& loaded = kept[symbol];
-      if (!loaded) {
-        // Symbols name their content, so an operator that an earlier image has loaded is the same.
-        const auto at = loaded_.find(symbol);
-        if (at != loaded_.end()) loaded = at->second.lock();
-        if (!loaded) loaded = std::make_shared<LoadedOperator>(entry.object, symbol);
+      std::shared_ptr<LoadedObject>& object = objects[entry.object.data()];
+      if (!object) {
+        // Symbols name their content, so an object that an earlier image has loaded is the same.
+        if (const auto at = loaded_.find(symbol); at != loaded_.end()) object = at->second.lock();
+        if (!object) object = std::make_shared<LoadedObject>(entry.object, symbol);
+        program->objects.push_back(object);
       }
-      program->operators.push_back(loaded);
-      program->entries.push_back(loaded->entry());
+      loaded.emplace(symbol, object);
+      program->entries.push_back(object->entry(symbol));
     }
-    loaded_.clear();
-    for (const auto& [symbol, loaded] : kept) loaded_.emplace(symbol, loaded);
+    loaded_ = std::move(loaded);
     return program;
   }
 
@@ -215,7 +215,7 @@ class CpuBackend final : public Backend {
   void abandon() override { abandoned_->store(true); }
 
  private:
-  std::map<std::string, std::weak_ptr<LoadedOperator>> loaded_;
+  std::map<std::string, std::weak_ptr<LoadedObject>> loaded_;  // of the last image, by symbol
   std::unique_ptr<Crew> crew_ = std::make_unique<Crew>();
   std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>(false);
 };

@@ -1,0 +1,72 @@
+// How a source is compiled.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dwell {
+
+// A plain aggregate, CompileOptions{.fast_math = true, .max_registers = 64}, or built up: CompileOptions().with_define("TILE", "32").
+// Options::compile holds those that a runtime uses when none are given. What is not set is left to the compiler, apart from what dwell
+// itself needs. An option that the device's compiler cannot honour is errc::invalid_argument, or errc::unsupported where no value of it
+// would be honoured; nothing is ignored.
+struct CompileOptions {
+  // The real architecture, "sm_90" or "sm_90a". Empty: the device's own, with its architecture-specific instructions ("sm_90a").
+  // Operators are linked into the device's one image, so for them only the device's own number is possible; modules may ask for any that
+  // the device runs. CUDA only.
+  std::string arch = {};
+  // The version of C++: 14, 17 or 20.
+  int standard = 20;
+
+  // Implies flush_denormals, contract, and neither precise division nor precise square roots, unless those are set.
+  bool fast_math = false;
+  std::optional<bool> flush_denormals = {};   // NVRTC's --ftz
+  std::optional<bool> contract = {};          // --fmad: a * b + c in one rounding; on the CPU -ffp-contract
+  std::optional<bool> precise_division = {};  // --prec-div; CUDA only
+  std::optional<bool> precise_sqrt = {};      // --prec-sqrt; CUDA only
+
+  // Registers a thread may use; the compiler spills what does not fit. 0: as many as it likes. CUDA only.
+  unsigned max_registers = 0;
+  // Optimised once more when it is linked, together with all else that was compiled so; linking takes tens of milliseconds then.
+  bool lto = false;
+  bool line_info = false;  // source lines for profilers and debuggers
+  bool debug = false;      // everything for a debugger, without optimisation
+
+  std::map<std::string, std::string> defines = {};  // name to value
+  std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of what the cache goes by
+  std::map<std::string, std::string> headers = {};  // what #include finds by these names before any file: name to text
+  std::vector<std::string> flags = {};              // for the compiler itself, behind all others
+
+  CompileOptions with_define(std::string name, std::string value = "1") && {
+    defines.insert_or_assign(std::move(name), std::move(value));
+    return std::move(*this);
+  }
+  CompileOptions with_include_path(std::string path) && {
+    include_paths.push_back(std::move(path));
+    return std::move(*this);
+  }
+  CompileOptions with_header(std::string name, std::string text) && {
+    headers.insert_or_assign(std::move(name), std::move(text));
+    return std::move(*this);
+  }
+  CompileOptions with_flag(std::string flag) && {
+    flags.push_back(std::move(flag));
+    return std::move(*this);
+  }
+  // The same for options that stay as they are.
+  CompileOptions with_define(std::string name, std::string value = "1") const& {
+    return CompileOptions(*this).with_define(std::move(name), std::move(value));
+  }
+  CompileOptions with_include_path(std::string path) const& { return CompileOptions(*this).with_include_path(std::move(path)); }
+  CompileOptions with_header(std::string name, std::string text) const& {
+    return CompileOptions(*this).with_header(std::move(name), std::move(text));
+  }
+  CompileOptions with_flag(std::string flag) const& { return CompileOptions(*this).with_flag(std::move(flag)); }
+
+  bool operator==(const CompileOptions&) const = default;
+};
+
+}  // namespace dwell

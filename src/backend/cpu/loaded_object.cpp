@@ -1,0 +1,52 @@
+#include "backend/cpu/loaded_object.hpp"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <dwell/error.hpp>
+
+namespace dwell::backend {
+
+LoadedObject::LoadedObject(std::span<const std::byte> bytes, const std::string& name) {
+  // From memory, not from a file: nobody else can put their bytes in between. The descriptor stays open as long as the object is
+  // loaded, because the loader takes two objects with one path for the same.
+  file_ = memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC);
+  if (file_ < 0) throw Error(errc::link_failed, "cannot make a file in memory for operator " + name + ": " + std::strerror(errno));
+  try {
+    std::size_t written = 0;
+    while (written < bytes.size()) {
+      const ssize_t n = ::write(file_, bytes.data() + written, bytes.size() - written);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw Error(errc::link_failed, "cannot write operator " + name + " into memory: " + std::strerror(errno));
+      written += static_cast<std::size_t>(n);
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(file_);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) {
+      const char* const problem = dlerror();
+      throw Error(errc::link_failed, "operator " + name + " does not load: " + (problem != nullptr ? problem : "?"));
+    }
+  } catch (...) {
+    unload();
+    throw;
+  }
+}
+
+LoadedObject::~LoadedObject() { unload(); }
+
+const void* LoadedObject::entry(const std::string& symbol) const {
+  const void* const found = dlsym(handle_, symbol.c_str());
+  if (found == nullptr) throw Error(errc::link_failed, "operator " + symbol + " has no entry of that name");
+  return found;
+}
+
+void LoadedObject::unload() {
+  if (handle_ != nullptr) dlclose(handle_);
+  if (file_ >= 0) ::close(file_);
+}
+
+}  // namespace dwell::backend

@@ -1,0 +1,16 @@
+#include "jit/fingerprint.hpp"
+
+#include "jit/embedded.hpp"
+#include "jit/sha256.hpp"
+
+namespace dwell::jit {
+
+std::string fingerprint_of(const Unit& unit, std::string_view compiler) {
+  CacheKey key;
+  key.add("compiler", compiler).add("dwell", embedded_headers_digest());
+  key.add("name", unit.name).add("text", unit.text).add("file", unit.file).add("line", std::to_string(unit.line));
+  for (const Export& one : unit.exports) key.add("expression", one.expression);
+  return key.finish();
+}
+
+}  // namespace dwell::jit
