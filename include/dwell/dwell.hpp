@@ -3,7 +3,9 @@
 
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
+#include <dwell/compile_options.hpp>
 #include <dwell/error.hpp>
+#include <dwell/image.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <dwell/compile_options.hpp>
 #include <dwell/signature.hpp>
 #include <dwell/task.hpp>
 
@@ -23,6 +29,27 @@ struct Source {
   int line = 1;
 };
 
+// What Runtime::define may be told beside name and source. An aggregate.
+struct Definition {
+  // Instances of an operator template by their C++ spelling: "axpy<float>", "reduce<double, 256>". The handle that define returns is the
+  // first one's, Operator::instance gives the others. Empty: the operator is no template.
+  std::vector<std::string> instances = {};
+  // Instead of Options::compile.
+  std::optional<CompileOptions> options = {};
+};
+
+// How an asynchronous definition reports, and how it is called off. An aggregate.
+template <class Result>
+struct Async {
+  // Called once, with the future ready, on a thread of the runtime. It may use the runtime, but must neither throw nor close it.
+  std::function<void(const std::shared_future<Result>&)> done = {};
+  // A stop that is asked for before the new version is handed over ends the definition at once with errc::cancelled.
+  std::stop_token stop = {};
+};
+
+template <class Function = void>
+class Operator;
+
 namespace detail {
 
 struct OperatorState;
@@ -30,17 +57,31 @@ struct OperatorState;
 // All but the parameter types of an operator.
 class OperatorBase {
  public:
+  // As it was defined: "axpy", or "axpy<float>" for an instance.
   const std::string& name() const;
   // What it takes, as the compiler saw it.
   const Signature& signature() const;
-  // Versions defined so far, and the one that a task submitted now would run (1 is the first).
+  // Versions defined so far, and the one that a task submitted now would run (1 is the first). The same for all instances.
   std::uint32_t versions() const;
   std::uint32_t version() const;
 
-  // Compiles `source` (which must define DWELL_OPERATOR of the same name with the same parameters) and makes it the current version:
-  // tasks submitted before this returns run the old one, after it the new one, and none is lost. Throws as Runtime::define; then the
-  // old version stays. May be called while tasks flow, from any thread.
+  // Another instance of the same definition; blanks in `expression` do not matter. Throws errc::operator_not_found, listing those that
+  // there are.
+  Operator<> instance(std::string_view expression) const;
+  // The instances as Definition::instances had them; the operator's name alone when it is no template.
+  std::vector<std::string> instances() const;
+  // The symbol of an instance's current version in Runtime::image. Throws errc::operator_not_found.
+  std::string lowered_name(std::string_view expression) const;
+
+  // Compiles `source` (which must define DWELL_OPERATOR of the same name with the same parameters) and makes it the current version of
+  // all instances: tasks submitted before this returns run the old one, after it the new one, and none is lost. Without options those of
+  // the version before are used. Throws as Runtime::define; then the old version stays. May be called while tasks flow, from any thread.
   void redefine(const Source& source);
+  void redefine(const Source& source, const CompileOptions& options);
+  // The same in the background: the new version is current when the future is ready; what is thrown comes out of the future. Versions
+  // become current in the order in which they were asked for. Throws errc::closed.
+  std::shared_future<void> redefine_async(const Source& source, Async<void> async = {});
+  std::shared_future<void> redefine_async(const Source& source, const CompileOptions& options, Async<void> async = {});
   // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.
   void rollback();
 
@@ -50,19 +91,17 @@ class OperatorBase {
   OperatorBase() = default;
   explicit OperatorBase(std::shared_ptr<OperatorState> state) : state_(std::move(state)) {}
   std::shared_ptr<OperatorState> state_;
+
+ private:
+  std::shared_future<void> redefine_later(const Source& source, const CompileOptions* options, Async<void> async);
 };
+
+void require_signature(const OperatorBase& base, const Signature& signature);
 
 }  // namespace detail
 
 // A handle of an operator: copies name the same one. Operator<> checks arguments when a task is submitted;
 // Operator<void(float, Span<const float>, Span<float>)> when the program is compiled.
-template <class Function = void>
-class Operator;
-
-namespace detail {
-void require_signature(const OperatorBase& base, const Signature& signature);
-}
-
 template <>
 class Operator<void> : public detail::OperatorBase {
  public:
@@ -70,6 +109,7 @@ class Operator<void> : public detail::OperatorBase {
 
  private:
   friend class Runtime;
+  friend class detail::OperatorBase;
   using OperatorBase::OperatorBase;
 };
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <dwell/compile_options.hpp>
+
 namespace dwell {
 
 // A plain aggregate: Options{.device = "cpu", .workers = 4}. Zero means "the backend's own choice" wherever a zero makes no sense.
@@ -32,6 +34,12 @@ struct Options {
 
   // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
   unsigned scratch_bytes = 8192;
+
+  // How operators are compiled when Definition::options says nothing else.
+  CompileOptions compile = {};
+
+  // Threads that compile what define_async and redefine_async ask for, started when needed. 0: half of the processors, one to eight.
+  unsigned compile_threads = 0;
 
   // Where the first ticket stands. For tests of wrap-around; a multiple of 64.
   std::uint64_t first_position = 0;

@@ -12,6 +12,7 @@
 
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
+#include <dwell/image.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/task.hpp>
@@ -52,14 +53,23 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // Compiles `source`, which defines DWELL_OPERATOR(name), and links it into the image. Throws errc::compile_failed,
-  // errc::operator_not_found, errc::link_failed, errc::invalid_argument (the name is taken, or no identifier).
-  Operator<> define(std::string_view name, const Source& source);
+  // errc::operator_not_found, errc::link_failed, errc::invalid_argument (the name is taken, or no identifier; an option that the compiler
+  // does not know).
+  Operator<> define(std::string_view name, const Source& source, const Definition& how = {});
   // The same, with a handle whose arguments are checked at compile time: define<void(float, Span<float>)>(...). Throws
   // errc::signature_mismatch too.
   template <class Function>
-  Operator<Function> define(std::string_view name, const Source& source) {
-    return Operator<Function>(define(name, source));
+  Operator<Function> define(std::string_view name, const Source& source, const Definition& how = {}) {
+    return Operator<Function>(define(name, source, how));
   }
+  // The same in the background: returns at once, and what define would throw comes out of the future. Several definitions are compiled in
+  // parallel (Options::compile_threads) and share hand-overs. A request equal to one under way or done gives that one's operator. Throws
+  // errc::closed, and errc::invalid_argument for a name that is none or taken.
+  std::shared_future<Operator<>> define_async(std::string_view name, const Source& source, const Definition& how = {},
+                                              Async<Operator<>> async = {});
+
+  // The image that runs now. Throws errc::invalid_argument before the first definition.
+  Image image() const;
 
   // Memory for `count` elements. Throws errc::out_of_memory.
   template <class T>

@@ -90,9 +90,9 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
-  queue_ =
-      std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()), static_cast<device::Completion*>(completions_->host()),
-                                        shift, options_.first_position, [this](std::uint32_t entry) { return registry_->name_of(entry); });
+  queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
+                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position,
+                                             [this](std::uint32_t entry) { return registry_->table().name_of(entry); });
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
@@ -123,7 +123,8 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
                                      [this](const auto& holders, bool running) { return describe(holders, running); });
-  registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_);
+  registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, options_.compile,
+                                         options_.compile_threads);
 }
 
 Core::~Core() = default;
@@ -135,7 +136,7 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool runn
                      : running                      ? "; one of the tasks that were running is to blame:"
                                : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
-    text += (i == 0 ? " " : ", ") + registry_->name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
+    text += (i == 0 ? " " : ", ") + registry_->table().name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
             ", on worker " + std::to_string(holders[i].worker);
   }
   if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
@@ -345,17 +346,17 @@ RuntimeInfo Core::info() const {
   RuntimeInfo info;
   info.device = device_.device;
   info.device_name = device_.name;
-  info.compiler = registry_->compiler();
+  info.compiler = registry_->compiler().identity();
   info.workers = keeper_->workers();
   info.crew = keeper_->crew();
-  const jit::Resources resources = registry_->resources();
+  const jit::Resources resources = registry_->table().resources();
   info.registers = resources.registers;
   info.stack_bytes = resources.stack_bytes;
   info.shared_bytes = resources.shared_bytes;
   info.submitted = queue_->submitted();
   info.leases = keeper_->leases();
-  info.images = registry_->images();
-  info.last_pause = registry_->last_pause();
+  info.images = registry_->table().images();
+  info.last_pause = registry_->table().last_pause();
   return info;
 }
 

@@ -4,7 +4,11 @@
 #include <dwell/operator.hpp>
 #include <dwell/ticket.hpp>
 
+#include <algorithm>
+#include <ranges>
+
 #include "runtime/core.hpp"
+#include "runtime/promise.hpp"
 
 namespace dwell {
 
@@ -81,20 +85,88 @@ OperatorState& require_operator(const std::shared_ptr<OperatorState>& state) {
 
 const std::string& OperatorBase::name() const { return require_operator(state_).name; }
 const Signature& OperatorBase::signature() const { return require_operator(state_).signature; }
-std::uint32_t OperatorBase::versions() const { return require_operator(state_).versions.load(); }
-std::uint32_t OperatorBase::version() const { return require_operator(state_).current.load(); }
+std::uint32_t OperatorBase::versions() const { return require_operator(state_).definition->versions.load(); }
+std::uint32_t OperatorBase::version() const { return require_operator(state_).definition->current.load(); }
+
+namespace {
+
+// The definition behind a handle, owned together with it.
+std::shared_ptr<DefinitionState> definition_of(const std::shared_ptr<OperatorState>& state) {
+  return {state, require_operator(state).definition};
+}
+
+// The place of an instance. Throws errc::operator_not_found, listing those that there are.
+std::size_t index_of(const DefinitionState& definition, std::string_view expression) {
+  const auto same = [](char a, char b) { return a == b; };
+  const auto solid = [](std::string_view text) { return std::views::filter(text, [](char c) { return c != ' '; }); };
+  std::string known;
+  for (std::size_t i = 0; i < definition.instances.size(); ++i) {
+    const std::string& name = definition.instances[i].name;
+    if (std::ranges::equal(solid(name), solid(expression), same)) return i;
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw Error(errc::operator_not_found,
+              "operator '" + definition.name + "' has no instance " + std::string(expression) + ": it was defined with " + known);
+}
+
+}  // namespace
+
+Operator<> OperatorBase::instance(std::string_view expression) const {
+  const auto definition = definition_of(state_);
+  return Operator<>(std::shared_ptr<OperatorState>(definition, &definition->instances[index_of(*definition, expression)]));
+}
+
+std::vector<std::string> OperatorBase::instances() const {
+  std::vector<std::string> names;
+  for (const OperatorState& instance : require_operator(state_).definition->instances) names.push_back(instance.name);
+  return names;
+}
+
+std::string OperatorBase::lowered_name(std::string_view expression) const {
+  const auto definition = definition_of(state_);
+  const std::size_t index = index_of(*definition, expression);
+  return Shell::require(state_->shell)->registry().table().symbols(*definition)[index];
+}
 
 void OperatorBase::redefine(const Source& source) {
-  OperatorState& state = require_operator(state_);
-  Shell::require(state.shell)->registry().redefine(state, source);
+  Shell::require(require_operator(state_).shell)->registry().redefine(definition_of(state_), source);
+}
+
+void OperatorBase::redefine(const Source& source, const CompileOptions& options) {
+  Shell::require(require_operator(state_).shell)->registry().redefine(definition_of(state_), source, &options);
+}
+
+std::shared_future<void> OperatorBase::redefine_async(const Source& source, Async<void> async) {
+  return redefine_later(source, nullptr, std::move(async));
+}
+
+std::shared_future<void> OperatorBase::redefine_async(const Source& source, const CompileOptions& options, Async<void> async) {
+  return redefine_later(source, &options, std::move(async));
+}
+
+std::shared_future<void> OperatorBase::redefine_later(const Source& source, const CompileOptions* options, Async<void> async) {
+  runtime::Registry& registry = Shell::require(require_operator(state_).shell)->registry();
+  auto [future, report] =
+      runtime::promise_for<void>(registry, std::move(async.done), [](std::promise<void>& promise, const auto&) { promise.set_value(); });
+  registry.redefine_async(definition_of(state_), source, options, std::move(report), async.stop);
+  return future;
 }
 
 void OperatorBase::rollback() {
   OperatorState& state = require_operator(state_);
-  Shell::require(state.shell)->registry().rollback(state);
+  Shell::require(state.shell)->registry().rollback(*state.definition);
 }
 
 }  // namespace detail
+
+std::span<const std::byte> Image::bytes() const noexcept { return state_->image->bytes; }
+const std::vector<std::string>& Image::symbols() const noexcept { return state_->symbols; }
+
+std::span<const std::byte> Image::cubin() const {
+  if (!state_->is_cubin)
+    throw Error(errc::unsupported, "the image of the CPU is a bundle of shared objects, not a cubin: use Image::bytes");
+  return bytes();
+}
 
 namespace {
 

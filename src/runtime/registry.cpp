@@ -3,13 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <future>
+#include <utility>
 
 namespace dwell::runtime {
 
 namespace {
 
-constexpr std::uint32_t kMostEntries = 0xFFFF;
+// How long what is compiled waits for others that are being compiled, to share a hand-over with them. About ten hand-overs long, and
+// short beside a compilation.
+constexpr std::chrono::milliseconds kGather{10};
 
 bool is_identifier(const std::string& name) {
   if (name.empty() || (std::isdigit(static_cast<unsigned char>(name[0])) != 0)) return false;
@@ -17,183 +22,357 @@ bool is_identifier(const std::string& name) {
 }
 
 // Symbols name their content: equal sources give equal symbols, so that caches and loaded code can be shared.
-std::string symbol_for(const jit::Unit& unit) {
+void name_symbols(jit::Unit& unit) {
   static std::atomic<unsigned> unknown{0};
-  return "dwell_" + unit.name + "_" +
-         (unit.fingerprint.empty() ? std::to_string(getpid()) + "_" + std::to_string(unknown++) : unit.fingerprint.substr(0, 32));
+  const std::string stem =
+      "dwell_" + unit.name + "_" +
+      (unit.fingerprint.empty() ? std::to_string(getpid()) + "_" + std::to_string(unknown++) : unit.fingerprint.substr(0, 32));
+  for (std::size_t i = 0; i < unit.exports.size(); ++i) unit.exports[i].symbol = i == 0 ? stem : stem + "_" + std::to_string(i);
 }
 
-Error no_room(const jit::Resources& takes, std::uint32_t scratch_bytes) {
-  return Error(errc::link_failed, "with this operator the image leaves no room for a single worker: a thread needs " +
-                                      std::to_string(takes.registers) + " registers, a worker " + std::to_string(takes.shared_bytes) +
-                                      " bytes of shared memory and " + std::to_string(scratch_bytes) +
-                                      " more for Group::shared (Options::scratch_bytes)");
-}
-
-}  // namespace
-
-Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
-                   detail::Shell* shell)
-    : compiler_(std::move(compiler)), backend_(backend), keeper_(keeper), queue_(queue), shell_(shell) {}
-
-void Registry::check_open() const {
-  if (closed_) throw Error(errc::closed, "the runtime of this operator is closed");
-}
-
-std::unique_ptr<Version> Registry::compile(const std::string& name, const Source& source, std::uint32_t number) {
+jit::Unit unit_of(const std::string& name, const Source& source, const CompileOptions& options) {
   jit::Unit unit;
   unit.name = name;
   unit.text = source.text;
   unit.file = source.file.empty() ? name + ".op" : source.file;
   unit.line = source.line;
-  unit.exports = {{name, {}}};
-  unit.fingerprint = compiler_->fingerprint(unit);
-  unit.exports[0].symbol = symbol_for(unit);
-  auto version = std::make_unique<Version>();
-  version->number = number;
-  version->object = compiler_->compile(unit);
-  return version;
+  unit.options = options;
+  return unit;
 }
 
-std::shared_ptr<detail::OperatorState> Registry::define(const std::string& name, const Source& source) {
+std::string without_blanks(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}
+
+bool same_request(const jit::Unit& a, const jit::Unit& b) {
+  return a.name == b.name && a.text == b.text && a.file == b.file && a.line == b.line && a.options == b.options &&
+         std::ranges::equal(a.exports, b.exports, {}, &jit::Export::expression, &jit::Export::expression);
+}
+
+}  // namespace
+
+// A source on its way to being a version. `stage`, `failure` and `reports` are guarded by Registry::mutex_; the version belongs to whoever
+// the stage says works on it.
+struct Registry::Job {
+  enum class Stage { waiting, compiling, compiled, ready, handed_over, settled };
+
+  DefinitionPointer definition;
+  bool defines = false;  // it makes the definition
+  bool urgent = false;   // somebody waits for it
+  ImageTable::Change change;
+  Stage stage = Stage::waiting;
+  std::optional<Error> failure;
+  std::vector<Report> reports;
+  std::optional<std::stop_callback<std::function<void()>>> stop;
+};
+
+Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
+                   detail::Shell* shell, CompileOptions options, unsigned threads)
+    : compiler_(std::move(compiler)),
+      shell_(shell),
+      options_(std::move(options)),
+      table_(*compiler_, backend, keeper, queue),
+      pool_(threads) {}
+
+Registry::~Registry() { close(); }
+
+void Registry::check_open() const {
+  if (closed_) throw Error(errc::closed, "the runtime of this operator is closed");
+}
+
+// ---- Requests ------------------------------------------------------------------------------------------------------------------
+
+Registry::JobPointer Registry::first_job(const std::string& name, const Source& source, const Definition& how) {
   if (!is_identifier(name)) throw Error(errc::invalid_argument, "'" + name + "' is no name for an operator: use letters, digits and _");
+  auto job = std::make_shared<Job>();
+  job->defines = true;
+  job->definition = std::make_shared<detail::DefinitionState>();
+  detail::DefinitionState& definition = *job->definition;
+  definition.name = name;
+  definition.options = how.options ? *how.options : options_;
+  definition.request = unit_of(name, source, definition.options);
+  for (const std::string& expression : how.instances.empty() ? std::vector{name} : how.instances) {
+    for (const detail::OperatorState& other : definition.instances) {
+      if (without_blanks(other.name) == without_blanks(expression))
+        throw Error(errc::invalid_argument, "operator '" + name + "': its instance " + expression + " is named twice");
+    }
+    detail::OperatorState& instance = definition.instances.emplace_back();
+    instance.name = expression;
+    instance.shell = shell_;
+    instance.definition = &definition;
+    definition.request.exports.push_back({expression, {}});
+  }
+  auto version = std::make_unique<Version>();
+  version->unit = definition.request;
+  job->change = {job->definition, std::move(version)};
+  return job;
+}
+
+Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, const Source& source, const CompileOptions* options) {
+  auto job = std::make_shared<Job>();
+  job->definition = definition;
+  auto version = std::make_unique<Version>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (options != nullptr) definition->options = *options;
+    version->unit = unit_of(definition->name, source, definition->options);
+  }
+  version->unit.exports = definition->request.exports;
+  job->change = {definition, std::move(version)};
+  return job;
+}
+
+void Registry::enter(const JobPointer& job) {
+  check_open();
+  if (job->defines && !names_.try_emplace(job->definition->name, job->definition).second) {
+    throw Error(errc::invalid_argument,
+                "operator '" + job->definition->name + "' is defined already: use Operator::redefine to replace it");
+  }
+  orders_[job->definition.get()].push_back(job);
+}
+
+Registry::DefinitionPointer Registry::define(const std::string& name, const Source& source, const Definition& how) {
+  const JobPointer job = first_job(name, source, how);
+  finish_here(job);
+  return job->definition;
+}
+
+void Registry::redefine(const DefinitionPointer& definition, const Source& source, const CompileOptions* options) {
+  finish_here(next_job(definition, source, options));
+}
+
+void Registry::rollback(detail::DefinitionState& definition) {
   {
     const std::lock_guard lock(mutex_);
     check_open();
-    if (operators_.contains(name))
-      throw Error(errc::invalid_argument, "operator '" + name + "' is defined already: use Operator::redefine to replace it");
   }
-  auto version = compile(name, source, 1);
-  const std::lock_guard lock(mutex_);
-  check_open();
-  if (operators_.contains(name)) throw Error(errc::invalid_argument, "operator '" + name + "' was defined twice at once");
-  auto op = std::make_shared<detail::OperatorState>();
-  op->name = name;
-  op->signature = version->object.entries[0].signature;
-  op->shell = shell_;
-  link_and_load(*version);
-  op->history.push_back(std::move(version));
-  op->versions.store(1);
-  make_current(*op, *op->history.back());
-  operators_.emplace(name, op);
-  return op;
+  table_.rollback(definition);
 }
 
-void Registry::redefine(detail::OperatorState& op, const Source& source) {
-  auto version = compile(op.name, source, 0);
-  if (version->object.entries[0].signature != op.signature)
-    throw Error(errc::signature_mismatch, "operator '" + op.name + "' takes " + op.signature.text() + ", its new source takes " +
-                                              version->object.entries[0].signature.text() + ": define it under another name");
-  const std::lock_guard lock(mutex_);
-  check_open();
-  version->number = op.versions.load() + 1;
-  link_and_load(*version);
-  op.history.push_back(std::move(version));
-  op.versions.store(op.history.back()->number);
-  make_current(op, *op.history.back());
-}
-
-void Registry::rollback(detail::OperatorState& op) {
-  const std::lock_guard lock(mutex_);
-  check_open();
-  const std::uint32_t current = op.current.load();
-  if (current <= 1) throw Error(errc::no_previous_version, "operator '" + op.name + "' has no version before version 1");
-  Version& previous = *op.history[current - 2];
-  if (!previous.linked) link_and_load(previous);
-  make_current(op, previous);
-}
-
-void Registry::make_current(detail::OperatorState& op, Version& version) {
+void Registry::finish_here(const JobPointer& job) {
+  // Owned by the report too: it may still be in the promise when this thread goes on.
+  const auto promise = std::make_shared<std::promise<void>>();
+  job->urgent = true;
+  job->reports.emplace_back([promise](const DefinitionPointer&, const Error* failure) {
+    if (failure == nullptr)
+      promise->set_value();
+    else
+      promise->set_exception(std::make_exception_ptr(*failure));
+  });
   {
-    const std::lock_guard names(names_mutex_);
-    if (names_.size() <= version.entry) names_.resize(version.entry + 1);
-    names_[version.entry] = op.name + " (version " + std::to_string(version.number) + ")";
+    const std::lock_guard lock(mutex_);
+    enter(job);
   }
-  const std::uint32_t before = op.current.load();
-  version.retired = false;
-  const std::uint64_t tail = queue_.switch_alias(op.alias, version.entry);
-  op.current.store(version.number);
-  if (before != 0 && before != version.number) {
-    Version& old = *op.history[before - 1];
-    old.retired = true;
-    old.needed_until = tail;
-  }
+  process(job);
+  promise->get_future().get();
 }
 
-std::uint32_t Registry::free_entry() {
-  const auto at = std::find(table_.begin(), table_.end(), nullptr);
-  if (at != table_.end()) return static_cast<std::uint32_t>(at - table_.begin());
-  if (table_.size() >= kMostEntries) throw Error(errc::link_failed, "an image holds at most 65535 operators");
-  table_.push_back(nullptr);
-  return static_cast<std::uint32_t>(table_.size() - 1);
-}
-
-void Registry::drop_unneeded() {
-  queue_.reap();
-  const std::uint64_t reaped = queue_.reaped();
-  for (const auto& [name, op] : operators_) {
-    const std::uint32_t current = op->current.load();
-    for (const auto& version : op->history) {
-      // The version that rollback returns to stays, so that rolling back needs no new image.
-      if (!version->linked || !version->retired || version->number + 1 == current || version->needed_until > reaped) continue;
-      table_[version->entry] = nullptr;
-      version->linked = false;
+void Registry::define_async(const std::string& name, const Source& source, const Definition& how, Report report,
+                            const std::stop_token& stop) {
+  const JobPointer job = first_job(name, source, how);
+  {
+    std::unique_lock lock(mutex_);
+    check_open();
+    const auto at = names_.find(name);
+    if (at != names_.end() && same_request(at->second->request, job->definition->request)) {
+      const DefinitionPointer there = at->second;
+      if (const auto order = orders_.find(there.get()); order != orders_.end() && order->second.front()->defines) {
+        order->second.front()->reports.push_back(std::move(report));
+      } else {
+        lock.unlock();
+        report(there, nullptr);
+      }
+      return;
     }
+    job->reports.push_back(std::move(report));
+    enter(job);
+    ++in_pool_;
+  }
+  finish_in_pool(job, stop);
+}
+
+void Registry::redefine_async(const DefinitionPointer& definition, const Source& source, const CompileOptions* options, Report report,
+                              const std::stop_token& stop) {
+  const JobPointer job = next_job(definition, source, options);
+  job->reports.push_back(std::move(report));
+  {
+    const std::lock_guard lock(mutex_);
+    enter(job);
+    ++in_pool_;
+  }
+  finish_in_pool(job, stop);
+}
+
+void Registry::finish_in_pool(const JobPointer& job, const std::stop_token& stop) {
+  pool_.run([this, job] {
+    process(job);
+    std::unique_lock lock(mutex_);
+    --in_pool_;
+    hand_over_ready(lock);
+  });
+  // Weak, because the job owns the callback. When the stop was asked for before, this calls it off here.
+  if (stop.stop_possible()) {
+    auto& callback = job->stop;
+    callback.emplace(stop, [this, weak = std::weak_ptr(job)] {
+      if (const JobPointer held = weak.lock()) call_off(held);
+    });
   }
 }
 
-void Registry::link_and_load(Version& fresh) {
-  drop_unneeded();
-  const std::uint32_t entry = free_entry();
-  table_[entry] = &fresh;
-  std::vector<jit::Opcode> entries;
-  entries.reserve(table_.size());
-  for (const Version* version : table_) entries.emplace_back(version == nullptr ? nullptr : &version->object);
+// ---- Compiling -----------------------------------------------------------------------------------------------------------------
+
+void Registry::process(const JobPointer& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (job->stage != Job::Stage::waiting) return;  // called off
+    job->stage = Job::Stage::compiling;
+  }
+  std::optional<Error> failure;
   try {
-    const jit::Image image = compiler_->link(entries);
-    keeper_.hold();
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      if (!keeper_.install(backend_.load(image.bytes))) throw no_room(image.resources, keeper_.scratch_bytes());
-    } catch (...) {
-      keeper_.resume();
-      throw;
-    }
-    keeper_.resume();
-    last_pause_ = std::chrono::steady_clock::now() - start;
-    resources_ = image.resources;
-  } catch (...) {
-    table_[entry] = nullptr;
-    throw;
+    compile(*job);
+  } catch (const Error& error) {
+    failure = error;
+  } catch (const std::exception& error) {
+    failure = Error(errc::compile_failed, "operator " + job->definition->name + ": " + error.what());
   }
-  fresh.entry = entry;
-  fresh.linked = true;
-  ++images_;
+  std::unique_lock lock(mutex_);
+  if (job->stage != Job::Stage::compiling) return;
+  job->failure = std::move(failure);
+  job->stage = Job::Stage::compiled;
+  advance(lock, job->definition.get());
+  hand_over_ready(lock);
 }
 
-std::string Registry::name_of(std::uint32_t entry) const {
-  const std::lock_guard lock(names_mutex_);
-  return entry < names_.size() && !names_[entry].empty() ? names_[entry] : "an unknown operator";
+void Registry::compile(Job& job) {
+  Version& version = *job.change.fresh;
+  version.unit.fingerprint = compiler_->fingerprint(version.unit);
+  name_symbols(version.unit);
+  version.object = compiler_->compile(version.unit);
+  auto& instances = job.definition->instances;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const Signature& signature = version.object.entries[i].signature;
+    if (job.defines)
+      instances[i].signature = signature;
+    else if (signature != instances[i].signature)
+      throw Error(errc::signature_mismatch, "operator '" + instances[i].name + "' takes " + instances[i].signature.text() +
+                                                ", its new source takes " + signature.text() + ": define it under another name");
+  }
 }
 
-jit::Resources Registry::resources() const {
-  const std::lock_guard lock(mutex_);
-  return resources_;
+// ---- Handing over --------------------------------------------------------------------------------------------------------------
+
+void Registry::advance(std::unique_lock<std::mutex>& lock, detail::DefinitionState* definition) {
+  for (;;) {
+    const auto order = orders_.find(definition);
+    if (order == orders_.end()) return;
+    const auto next = std::ranges::find_if(order->second, [](const JobPointer& job) { return job->stage < Job::Stage::ready; });
+    if (next == order->second.end() || (*next)->stage != Job::Stage::compiled) return;
+    const JobPointer job = *next;
+    if (job->failure) {
+      settle(lock, job, &*job->failure);
+      continue;
+    }
+    job->stage = Job::Stage::ready;
+    if (ready_.empty()) wait_until_ = CompilePool::Clock::now() + kGather;
+    ready_.push_back(job);
+  }
 }
 
-std::uint64_t Registry::images() const {
-  const std::lock_guard lock(mutex_);
-  return images_;
+bool Registry::is_time() const {
+  return in_pool_ == 0 || CompilePool::Clock::now() >= wait_until_ ||
+         std::ranges::any_of(ready_, [](const auto& job) { return job->urgent; });
 }
 
-std::chrono::nanoseconds Registry::last_pause() const {
-  const std::lock_guard lock(mutex_);
-  return last_pause_;
+void Registry::hand_over_ready(std::unique_lock<std::mutex>& lock) {
+  while (!handing_over_ && !ready_.empty()) {
+    if (!is_time()) {
+      if (std::exchange(alarm_set_, true)) return;
+      pool_.run_at(wait_until_, [this] {
+        std::unique_lock later(mutex_);
+        alarm_set_ = false;
+        hand_over_ready(later);
+      });
+      return;
+    }
+    handing_over_ = true;
+    std::vector<JobPointer> batch;
+    batch.swap(ready_);
+    for (const JobPointer& job : batch) job->stage = Job::Stage::handed_over;
+    lock.unlock();
+    std::vector<std::optional<Error>> failures = hand_over(batch);
+    lock.lock();
+    for (std::size_t i = 0; i < batch.size(); ++i) settle(lock, batch[i], failures[i] ? &*failures[i] : nullptr);
+    handing_over_ = false;
+    changed_.notify_all();
+  }
+}
+
+std::vector<std::optional<Error>> Registry::hand_over(const std::vector<JobPointer>& batch) {
+  std::vector<std::optional<Error>> failures(batch.size());
+  const auto apply = [&](std::size_t first, std::size_t count) -> std::optional<Error> {
+    std::vector<ImageTable::Change> changes;
+    for (std::size_t i = first; i < first + count; ++i) changes.push_back(std::move(batch[i]->change));
+    std::optional<Error> failure;
+    try {
+      table_.apply(changes);
+    } catch (const Error& error) {
+      failure = error;
+    } catch (const std::exception& error) {
+      failure = Error(errc::link_failed, error.what());
+    }
+    if (failure)
+      for (std::size_t i = 0; i < count; ++i) batch[first + i]->change = std::move(changes[i]);
+    return failure;
+  };
+  const std::optional<Error> failure = apply(0, batch.size());
+  if (!failure) return failures;
+  if (batch.size() == 1) return {failure};
+  // One of them is to blame: each for itself, so that the others are not lost with it.
+  for (std::size_t i = 0; i < batch.size(); ++i) failures[i] = apply(i, 1);
+  return failures;
+}
+
+void Registry::settle(std::unique_lock<std::mutex>& lock, const JobPointer& job, const Error* failure) {
+  job->stage = Job::Stage::settled;
+  const auto order = orders_.find(job->definition.get());
+  std::erase(order->second, job);
+  if (order->second.empty()) orders_.erase(order);
+  if (failure != nullptr && job->defines) names_.erase(job->definition->name);
+  std::vector<Report> reports;
+  reports.swap(job->reports);
+  const std::optional<Error> said = failure != nullptr ? std::optional(*failure) : std::nullopt;
+  lock.unlock();
+  for (const Report& report : reports) report(job->definition, said ? &*said : nullptr);
+  lock.lock();
+}
+
+void Registry::call_off(const JobPointer& job) {
+  std::unique_lock lock(mutex_);
+  if (job->stage >= Job::Stage::handed_over) return;
+  std::erase(ready_, job);
+  const Error failure(errc::cancelled, "the definition of operator '" + job->definition->name + "' was called off");
+  settle(lock, job, &failure);
+  advance(lock, job->definition.get());
+  hand_over_ready(lock);
 }
 
 void Registry::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+  }
+  pool_.stop();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !handing_over_; });
+  ready_.clear();
+  while (!orders_.empty()) {
+    const JobPointer job = orders_.begin()->second.front();
+    const Error failure(errc::cancelled,
+                        "the definition of operator '" + job->definition->name + "' was called off: the runtime is closed");
+    settle(lock, job, &failure);
+  }
 }
 
 }  // namespace dwell::runtime

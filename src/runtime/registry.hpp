@@ -1,107 +1,103 @@
-// Operators, their versions, and the image that holds them.
+// Operators by name, and how a source becomes their current version.
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include <dwell/error.hpp>
 #include <dwell/operator.hpp>
 
-#include "backend/backend.hpp"
-#include "jit/compiler.hpp"
-#include "runtime/keeper.hpp"
-
-namespace dwell::detail {
-struct Shell;
-}
+#include "runtime/compile_pool.hpp"
+#include "runtime/definition.hpp"
+#include "runtime/image_table.hpp"
 
 namespace dwell::runtime {
 
-// One compiled source of an operator.
-struct Version {
-  std::uint32_t number = 0;
-  jit::Object object;
-  std::uint32_t entry = 0;         // its opcode, while it is in the image
-  bool linked = false;             // whether it is in the image
-  std::uint64_t needed_until = 0;  // with `retired`: tasks before this position may still run it
-  bool retired = false;            // no task submitted from now on runs it
-};
-
-}  // namespace dwell::runtime
-
-namespace dwell::detail {
-
-// What operator handles share. `alias` is the opcode that the next task gets.
-struct OperatorState {
-  std::string name;
-  Signature signature;
-  std::atomic<std::uint32_t> alias{0};
-  std::atomic<std::uint32_t> current{0};  // number of the current version
-  std::atomic<std::uint32_t> versions{0};
-  Shell* shell = nullptr;
-  std::vector<std::unique_ptr<runtime::Version>> history;  // guarded by the registry
-};
-
-}  // namespace dwell::detail
-
-namespace dwell::runtime {
-
-// Compiles operators, keeps the table of opcodes, and hands images over. Members may be called from any thread; definitions are taken
-// one after the other.
-//
-// Invariants: an opcode means the same version in every image that holds it; a version leaves the image only when it is retired, is not
-// the one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
+// Takes definitions, compiles each on the thread that asked for it or on one of a pool, and passes what is compiled on to the image
+// table: what becomes ready while an image is handed over goes into the next one together. Versions of one definition come in the order
+// in which they were asked for. Members may be called from any thread.
 class Registry {
  public:
-  Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
-           detail::Shell* shell);
+  using DefinitionPointer = std::shared_ptr<detail::DefinitionState>;
+  // Told once how it went: null for success. On a thread of the caller's or of the registry's; must not throw.
+  using Report = std::function<void(const DefinitionPointer&, const Error*)>;
 
-  std::shared_ptr<detail::OperatorState> define(const std::string& name, const Source& source);
-  void redefine(detail::OperatorState& op, const Source& source);
-  void rollback(detail::OperatorState& op);
+  Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
+           CompileOptions options = {}, unsigned threads = 0);
+  ~Registry();
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
 
-  // The operator whose version has this opcode, as "name (version n)"; "an unknown operator" if there is none.
-  std::string name_of(std::uint32_t entry) const;
+  DefinitionPointer define(const std::string& name, const Source& source, const Definition& how = {});
+  void redefine(const DefinitionPointer& definition, const Source& source, const CompileOptions* options = nullptr);
+  void rollback(detail::DefinitionState& definition);
 
-  jit::Resources resources() const;
-  std::uint64_t images() const;
-  std::chrono::nanoseconds last_pause() const;
-  std::string compiler() const { return compiler_->identity(); }
+  // As the two above, but they return at once. A request equal to one that is under way or done under the same name is that one. What is
+  // called off before its hand-over ends with errc::cancelled, and at once.
+  void define_async(const std::string& name, const Source& source, const Definition& how, Report report, const std::stop_token& stop);
+  void redefine_async(const DefinitionPointer& definition, const Source& source, const CompileOptions* options, Report report,
+                      const std::stop_token& stop);
+  // Runs `job`, which must not throw, on a thread of the pool, before all that waits to be compiled.
+  void run_soon(CompilePool::Job job) { pool_.run_next(std::move(job)); }
 
-  // From now on every member throws errc::closed.
+  const ImageTable& table() const { return table_; }
+  jit::Compiler& compiler() const { return *compiler_; }
+
+  // From now on every member throws errc::closed; what is under way ends with errc::cancelled. Waits for compilations that run. Not to
+  // be called by a job of the pool.
   void close();
 
  private:
-  std::unique_ptr<Version> compile(const std::string& name, const Source& source, std::uint32_t number);
-  // The following need mutex_.
-  void link_and_load(Version& fresh);
-  std::uint32_t free_entry();
-  void drop_unneeded();
-  void make_current(detail::OperatorState& op, Version& version);
+  struct Job;
+  using JobPointer = std::shared_ptr<Job>;
+
+  JobPointer first_job(const std::string& name, const Source& source, const Definition& how);
+  JobPointer next_job(const DefinitionPointer& definition, const Source& source, const CompileOptions* options);
+  // Compiles on this thread and returns when the job is settled; throws what became of it.
+  void finish_here(const JobPointer& job);
+  void finish_in_pool(const JobPointer& job, const std::stop_token& stop);
+  // Compiles and passes on.
+  void process(const JobPointer& job);
+  void compile(Job& job);
+  // What became of each.
+  std::vector<std::optional<Error>> hand_over(const std::vector<JobPointer>& batch);
+  void call_off(const JobPointer& job);
+
+  // The following need mutex_, through `lock` where they let go of it for a while.
+  void enter(const JobPointer& job);
   void check_open() const;
+  // Jobs that no earlier one of their definition holds back become ready; those that failed are settled.
+  void advance(std::unique_lock<std::mutex>& lock, detail::DefinitionState* definition);
+  void settle(std::unique_lock<std::mutex>& lock, const JobPointer& job, const Error* failure);
+  void hand_over_ready(std::unique_lock<std::mutex>& lock);
+  bool is_time() const;
 
-  std::unique_ptr<jit::Compiler> compiler_;
-  backend::Backend& backend_;
-  Keeper& keeper_;
-  SubmissionQueue& queue_;
-  detail::Shell* shell_;  // for the handles
+  const std::unique_ptr<jit::Compiler> compiler_;
+  detail::Shell* const shell_;  // for the handles
+  const CompileOptions options_;
+  ImageTable table_;
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;  // guards all below; never held while something is compiled, linked or reported
+  std::condition_variable changed_;
   bool closed_ = false;
-  std::map<std::string, std::shared_ptr<detail::OperatorState>> operators_;
-  std::vector<Version*> table_;  // by opcode
-  jit::Resources resources_;
-  std::uint64_t images_ = 0;
-  std::chrono::nanoseconds last_pause_{0};
+  std::map<std::string, DefinitionPointer> names_;                     // defined or under way
+  std::map<detail::DefinitionState*, std::deque<JobPointer>> orders_;  // all that is not settled, in order
+  std::vector<JobPointer> ready_;                                      // for the next hand-over
+  bool handing_over_ = false;
+  unsigned in_pool_ = 0;                       // jobs that the pool has still to compile
+  CompilePool::Clock::time_point wait_until_;  // for others that may join the next hand-over
 
-  // Names for messages: a task that has failed may be asked about when its version is long gone.
-  mutable std::mutex names_mutex_;
-  std::vector<std::string> names_;
+  bool alarm_set_ = false;  // the pool looks again at that time
+
+  CompilePool pool_;  // last: its jobs use all above
 };
 
 }  // namespace dwell::runtime

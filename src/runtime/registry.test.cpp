@@ -59,15 +59,15 @@ class RegistryTest : public testing::Test {
     settings.workers = 1;
     keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&, bool) { return std::string(); });
     registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr);
-    bench_.name_of = [this](std::uint32_t entry) { return registry_->name_of(entry); };
+    bench_.name_of = [this](std::uint32_t entry) { return registry_->table().name_of(entry); };
   }
 
-  std::shared_ptr<detail::OperatorState> define(const std::string& name, const std::string& text) { return registry_->define(name, text); }
+  Registry::DefinitionPointer define(const std::string& name, const std::string& text) { return registry_->define(name, text); }
   // Submits a task of an operator; its position. It stays in flight until finish() says otherwise.
-  std::uint64_t submit(const detail::OperatorState& op) {
+  std::uint64_t submit(const detail::DefinitionState& definition, std::size_t instance = 0) {
     const detail::Task task = test::task_of({});
     std::uint64_t position = 0;
-    EXPECT_EQ(bench_.queue.try_submit(op.alias, &task, 1, 0, &position), 1U);
+    EXPECT_EQ(bench_.queue.try_submit(definition.instances[instance].alias, &task, 1, 0, &position), 1U);
     return position;
   }
   // Completes a task as a worker does, and what the crew passes over: the keeper's requests.
@@ -103,23 +103,23 @@ TEST_F(RegistryTest, EachOperatorHasAnOpcode) {
   EXPECT_THAT(image(), ElementsAre("a1", "b1"));
   EXPECT_EQ(entry_of(submit(*a)), 0U);
   EXPECT_EQ(entry_of(submit(*b)), 1U);
-  EXPECT_EQ(registry_->name_of(1), "b (version 1)");
-  EXPECT_EQ(registry_->name_of(2), "an unknown operator");
-  EXPECT_EQ(registry_->images(), 2U);
-  EXPECT_EQ(registry_->resources().registers, 20U);
+  EXPECT_EQ(registry_->table().name_of(1), "b (version 1)");
+  EXPECT_EQ(registry_->table().name_of(2), "an unknown operator");
+  EXPECT_EQ(registry_->table().images(), 2U);
+  EXPECT_EQ(registry_->table().resources().registers, 20U);
 }
 
 TEST_F(RegistryTest, ANameIsAnIdentifierAndTakenOnce) {
   define("a_1", "a1");
   for (const char* const name : {"", "1a", "a b", "a-b", "ä", "a_1"})
     EXPECT_EQ(kind_of([&] { define(name, "x"); }), errc::invalid_argument) << name;
-  EXPECT_EQ(registry_->images(), 1U);
+  EXPECT_EQ(registry_->table().images(), 1U);
 }
 
 TEST_F(RegistryTest, ANewVersionIsForTasksFromThenOn) {
   const auto a = define("a", "a1");
   const std::uint64_t before = submit(*a);
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   const std::uint64_t after = submit(*a);
   EXPECT_THAT(image(), ElementsAre("a1", "a2"));
   EXPECT_EQ(entry_of(before), 0U);
@@ -131,27 +131,27 @@ TEST_F(RegistryTest, ANewVersionIsForTasksFromThenOn) {
 TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
   const auto a = define("a", "a1");
   const std::uint64_t first = submit(*a);
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   const std::uint64_t second = submit(*a);
-  registry_->redefine(*a, std::string("a3"));
-  registry_->redefine(*a, std::string("a4"));
+  registry_->redefine(a, std::string("a3"));
+  registry_->redefine(a, std::string("a4"));
   EXPECT_THAT(image(), ElementsAre("a1", "a2", "a3", "a4")) << "tasks of 1 and 2 are in flight";
   finish(second);
-  registry_->redefine(*a, std::string("a5"));
+  registry_->redefine(a, std::string("a5"));
   EXPECT_THAT(image(), ElementsAre("a1", "a2", "a3", "a4", "a5")) << "what is complete behind one in flight is not known yet";
   finish(first);
-  registry_->redefine(*a, std::string("a6"));
+  registry_->redefine(a, std::string("a6"));
   EXPECT_THAT(image(), ElementsAre("a6", "", "", "a4", "a5")) << "4 stays for the rollback from 5";
-  EXPECT_EQ(registry_->name_of(0), "a (version 6)");
+  EXPECT_EQ(registry_->table().name_of(0), "a (version 6)");
   EXPECT_EQ(entry_of(submit(*a)), 0U);
 }
 
 TEST_F(RegistryTest, RollingBackNeedsNoImage) {
   const auto a = define("a", "a1");
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   define("b", "b1");  // an occasion to drop what is not needed
   registry_->rollback(*a);
-  EXPECT_EQ(registry_->images(), 3U);
+  EXPECT_EQ(registry_->table().images(), 3U);
   EXPECT_EQ(entry_of(submit(*a)), 0U);
   EXPECT_EQ(a->current, 1U);
   EXPECT_EQ(a->versions, 2U);
@@ -159,22 +159,22 @@ TEST_F(RegistryTest, RollingBackNeedsNoImage) {
 
 TEST_F(RegistryTest, RollingBackToAVersionThatIsGoneLinksItAgain) {
   const auto a = define("a", "a1");
-  registry_->redefine(*a, std::string("a2"));
-  registry_->redefine(*a, std::string("a3"));
-  registry_->redefine(*a, std::string("a4"));
+  registry_->redefine(a, std::string("a2"));
+  registry_->redefine(a, std::string("a3"));
+  registry_->redefine(a, std::string("a4"));
   EXPECT_THAT(image(), ElementsAre("a4", "a2", "a3")) << "at that time 2 was the one below the current";
   registry_->rollback(*a);
   registry_->rollback(*a);
-  EXPECT_EQ(registry_->images(), 4U);
+  EXPECT_EQ(registry_->table().images(), 4U);
   registry_->rollback(*a);
-  EXPECT_EQ(registry_->images(), 5U);
+  EXPECT_EQ(registry_->table().images(), 5U);
   EXPECT_EQ(image().at(entry_of(submit(*a))), "a1");
   EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::no_previous_version);
 }
 
 TEST_F(RegistryTest, AVersionThatCameBackIsNotDropped) {
   const auto a = define("a", "a1");
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   registry_->rollback(*a);
   define("b", "b1");
   define("c", "c1");
@@ -184,21 +184,21 @@ TEST_F(RegistryTest, AVersionThatCameBackIsNotDropped) {
 
 TEST_F(RegistryTest, NumbersAreNotUsedAgain) {
   const auto a = define("a", "a1");
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   registry_->rollback(*a);
-  registry_->redefine(*a, std::string("a3"));
+  registry_->redefine(a, std::string("a3"));
   EXPECT_EQ(a->current, 3U);
-  EXPECT_EQ(registry_->name_of(a->alias), "a (version 3)");
+  EXPECT_EQ(registry_->table().name_of(a->instances[0].alias), "a (version 3)");
 }
 
 TEST_F(RegistryTest, AFailureIsNamedByTheVersionThatRanThen) {
   const auto a = define("a", "a1");
   const std::uint64_t failed = submit(*a);
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   finish(failed, 7);
-  registry_->redefine(*a, std::string("a3"));
-  registry_->redefine(*a, std::string("a4"));
-  EXPECT_EQ(entry_of(failed), a->alias) << "the opcode means another version now";
+  registry_->redefine(a, std::string("a3"));
+  registry_->redefine(a, std::string("a4"));
+  EXPECT_EQ(entry_of(failed), a->instances[0].alias) << "the opcode means another version now";
   EXPECT_EQ(bench_.queue.result(failed).ran, "a (version 1)");
 }
 
@@ -206,10 +206,10 @@ TEST_F(RegistryTest, AFailureIsNamedByTheVersionThatRanThen) {
 
 TEST_F(RegistryTest, WhatDoesNotCompileChangesNothing) {
   const auto a = define("a", "a1");
-  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("error")); }), errc::compile_failed);
+  EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("error")); }), errc::compile_failed);
   EXPECT_EQ(kind_of([&] { define("b", "error"); }), errc::compile_failed);
   EXPECT_EQ(a->current, 1U);
-  EXPECT_EQ(registry_->images(), 1U);
+  EXPECT_EQ(registry_->table().images(), 1U);
   define("b", "b1");
   EXPECT_THAT(image(), ElementsAre("a1", "b1"));
 }
@@ -217,7 +217,7 @@ TEST_F(RegistryTest, WhatDoesNotCompileChangesNothing) {
 TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;
-  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a2")); }), errc::link_failed);
+  EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("a2")); }), errc::link_failed);
   EXPECT_EQ(kind_of([&] { define("b", "b1"); }), errc::link_failed);
   workshop_->refuses_link = false;
   EXPECT_EQ(a->versions, 1U);
@@ -228,7 +228,7 @@ TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
 TEST_F(RegistryTest, WhatDoesNotLoadLeavesTheOldImageRunning) {
   const auto a = define("a", "a1");
   device_->refuses_load = true;
-  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a2")); }), errc::link_failed);
+  EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("a2")); }), errc::link_failed);
   device_->refuses_load = false;
   EXPECT_EQ(a->current, 1U);
   EXPECT_EQ(device_->programs, 1);
@@ -240,7 +240,7 @@ TEST_F(RegistryTest, WhatDoesNotLoadLeavesTheOldImageRunning) {
 TEST_F(RegistryTest, AnotherSignatureIsRefused) {
   const auto a = define("a", "a1");
   try {
-    registry_->redefine(*a, std::string("float"));
+    registry_->redefine(a, std::string("float"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), errc::signature_mismatch);
@@ -262,12 +262,12 @@ TEST_F(RegistryTest, OfTwoAtOnceOneGetsTheName) {
 
 TEST_F(RegistryTest, AClosedOneRefusesEverything) {
   const auto a = define("a", "a1");
-  registry_->redefine(*a, std::string("a2"));
+  registry_->redefine(a, std::string("a2"));
   registry_->close();
   EXPECT_EQ(kind_of([&] { define("b", "b1"); }), errc::closed);
-  EXPECT_EQ(kind_of([&] { registry_->redefine(*a, std::string("a3")); }), errc::closed);
+  EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("a3")); }), errc::closed);
   EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::closed);
-  EXPECT_EQ(registry_->name_of(0), "a (version 1)") << "messages may still be made";
+  EXPECT_EQ(registry_->table().name_of(0), "a (version 1)") << "messages may still be made";
 }
 
 TEST_F(RegistryTest, SymbolsNameTheirContent) {
@@ -289,10 +289,10 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
   std::vector<std::string> symbols;
   Registry registry(std::make_unique<Recorder>(&symbols), backend_, *keeper_, bench_.queue, nullptr);
   const auto a = registry.define("a", Source("text", "file", 1));
-  registry.redefine(*a, Source("text", "file", 1));
-  registry.redefine(*a, Source("text", "file", 2));
-  registry.redefine(*a, Source("text", "other", 1));
-  registry.redefine(*a, Source("texu", "file", 1));
+  registry.redefine(a, Source("text", "file", 1));
+  registry.redefine(a, Source("text", "file", 2));
+  registry.redefine(a, Source("text", "other", 1));
+  registry.redefine(a, Source("texu", "file", 1));
   registry.define("b", Source("text", "file", 1));
   EXPECT_EQ(symbols[0], symbols[1]);
   std::sort(symbols.begin(), symbols.end());

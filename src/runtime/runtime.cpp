@@ -1,6 +1,7 @@
 #include <dwell/runtime.hpp>
 
 #include "runtime/core.hpp"
+#include "runtime/promise.hpp"
 
 namespace dwell {
 
@@ -45,8 +46,34 @@ Runtime& Runtime::operator=(Runtime&& other) noexcept {
   return *this;
 }
 
-Operator<> Runtime::define(std::string_view name, const Source& source) {
-  return Operator<>(detail::Shell::require(shell_)->registry().define(std::string(name), source));
+namespace {
+
+// The handle of a definition's first instance, which owns the whole.
+std::shared_ptr<detail::OperatorState> first_of(const std::shared_ptr<detail::DefinitionState>& definition) {
+  return {definition, &definition->instances.front()};
+}
+
+}  // namespace
+
+Operator<> Runtime::define(std::string_view name, const Source& source, const Definition& how) {
+  return Operator<>(first_of(detail::Shell::require(shell_)->registry().define(std::string(name), source, how)));
+}
+
+std::shared_future<Operator<>> Runtime::define_async(std::string_view name, const Source& source, const Definition& how,
+                                                     Async<Operator<>> async) {
+  runtime::Registry& registry = detail::Shell::require(shell_)->registry();
+  auto [future, report] = runtime::promise_for<Operator<>>(
+      registry, std::move(async.done), [](std::promise<Operator<>>& promise, const std::shared_ptr<detail::DefinitionState>& definition) {
+        promise.set_value(Operator<>(first_of(definition)));
+      });
+  registry.define_async(std::string(name), source, how, std::move(report), async.stop);
+  return future;
+}
+
+Image Runtime::image() const {
+  const auto state = detail::Shell::require(shell_)->registry().table().snapshot();
+  if (state == nullptr) throw Error(errc::invalid_argument, "there is no image before the first operator is defined");
+  return Image(state);
 }
 
 void Runtime::check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const {

@@ -94,7 +94,7 @@ TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
       if (again == 0) {
         registry_.define("four", "");
       } else {
-        registry_.redefine(*three, "new");
+        registry_.redefine(three, "new");
       }
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
@@ -105,8 +105,8 @@ TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
     EXPECT_FALSE(keeper_.failed());
     EXPECT_EQ(backend_.alive, 1) << "the refused program is not unloaded, or the old one is";
     EXPECT_EQ(keeper_.workers(), 1U);
-    EXPECT_EQ(registry_.images(), 3U);
-    EXPECT_EQ(registry_.resources().registers, 30U);
+    EXPECT_EQ(registry_.table().images(), 3U);
+    EXPECT_EQ(registry_.table().resources().registers, 30U);
     EXPECT_EQ(three->current.load(), 1U);
     EXPECT_EQ(three->versions.load(), 1U);
   }

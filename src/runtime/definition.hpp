@@ -1,0 +1,58 @@
+// Operators as the runtime keeps them: one definition, its instances, its versions.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <dwell/signature.hpp>
+
+#include "jit/compiler.hpp"
+
+namespace dwell::detail {
+struct Shell;
+}
+
+namespace dwell::runtime {
+
+// One compiled source of a definition.
+struct Version {
+  std::uint32_t number = 0;
+  jit::Unit unit;
+  jit::Object object;
+  std::vector<std::uint32_t> opcodes;  // of its entries, while it is in the image
+  bool linked = false;                 // whether it is in the image
+  std::uint64_t needed_until = 0;      // with `retired`: tasks before this position may still run it
+  bool retired = false;                // no task submitted from now on runs it
+};
+
+}  // namespace dwell::runtime
+
+namespace dwell::detail {
+
+struct DefinitionState;
+
+// What handles of one instance share. `alias` is the opcode that the next task gets.
+struct OperatorState {
+  std::string name;  // as it was asked for: "axpy", "axpy<float>"
+  Signature signature;
+  std::atomic<std::uint32_t> alias{0};
+  Shell* shell = nullptr;
+  DefinitionState* definition = nullptr;  // of which this is a part
+};
+
+// What one call of Runtime::define made. Handles share the ownership of the whole.
+struct DefinitionState {
+  std::string name;
+  jit::Unit request;                      // what was asked for first
+  CompileOptions options;                 // of the newest request; guarded by the registry
+  std::deque<OperatorState> instances;    // at least one; in the order of jit::Unit::exports
+  std::atomic<std::uint32_t> current{0};  // number of the current version
+  std::atomic<std::uint32_t> versions{0};
+  std::vector<std::unique_ptr<runtime::Version>> history;  // guarded by the image table
+};
+
+}  // namespace dwell::detail

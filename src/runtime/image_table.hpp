@@ -1,0 +1,90 @@
+// The table of opcodes, and the image that holds what it names.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "runtime/definition.hpp"
+#include "runtime/keeper.hpp"
+
+namespace dwell::detail {
+
+// What Image handles share.
+struct ImageState {
+  std::shared_ptr<const jit::Image> image;
+  std::vector<std::string> symbols;  // by opcode
+  bool is_cubin = false;
+};
+
+}  // namespace dwell::detail
+
+namespace dwell::runtime {
+
+// Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
+// other.
+//
+// Invariants: an opcode means the same entry in every image that holds it; a version leaves the image only when it is retired, is not the
+// one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
+class ImageTable {
+ public:
+  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue);
+
+  // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
+  struct Change {
+    std::shared_ptr<detail::DefinitionState> definition;
+    std::unique_ptr<Version> fresh;
+  };
+  // Brings all of them into the image with one hand-over and makes them current, in order. Throws errc::link_failed and what loading
+  // throws; then nothing has changed, `changes` neither.
+  void apply(std::span<Change> changes);
+  // Makes the version below the current one current again. Throws errc::no_previous_version.
+  void rollback(detail::DefinitionState& definition);
+
+  // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
+  std::string name_of(std::uint32_t opcode) const;
+
+  // The image that runs, and what its opcodes are. Waits for one that is being handed over. Null before the first.
+  std::shared_ptr<const detail::ImageState> snapshot() const;
+  jit::Resources resources() const;
+  // The symbols of the current version's entries, by instance.
+  std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
+  std::uint64_t images() const;
+  std::chrono::nanoseconds last_pause() const;
+
+ private:
+  // The following need mutex_.
+  void link_and_load(std::span<Version* const> fresh);
+  std::uint32_t free_opcode();
+  void give_back(const Version& version);
+  void drop_unneeded();
+  void make_current(detail::DefinitionState& definition, Version& version);
+
+  jit::Compiler& compiler_;
+  backend::Backend& backend_;
+  Keeper& keeper_;
+  SubmissionQueue& queue_;
+
+  mutable std::mutex mutex_;  // held while an image is linked and handed over
+  std::vector<std::shared_ptr<detail::DefinitionState>> definitions_;
+  struct Place {
+    const Version* version = nullptr;  // null: free
+    std::uint32_t index = 0;           // of the version's entries
+  };
+  std::vector<Place> table_;  // by opcode
+  std::shared_ptr<const jit::Image> image_;
+
+  // What others ask for while an image is being made.
+  mutable std::mutex facts_mutex_;
+  jit::Resources resources_;
+  std::uint64_t images_ = 0;
+  std::chrono::nanoseconds last_pause_{0};
+  std::vector<std::string> names_;  // by opcode; a task that has failed may be asked about when its version is long gone
+};
+
+}  // namespace dwell::runtime
