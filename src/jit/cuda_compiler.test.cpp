@@ -130,6 +130,33 @@ TEST_F(CudaCompilerTest, SaysWhatIsNotDefined) {
   }
 }
 
+TEST_F(CudaCompilerTest, ATemplateHasAnEntryForEachInstance) {
+  Unit unit = unit_of("scaled",
+                      "template <class T, int N> DWELL_OPERATOR(scaled)(dwell::Group g, T a, dwell::Span<T> x) {\n"
+                      "  for (auto i : g.range(x.size())) x[i] *= N * a;\n"
+                      "}\n",
+                      "");
+  unit.exports = {{"scaled<float, 2>", "scaled_0"}, {"scaled<double, 3>", "scaled_1"}};
+  const Object object = compiler().compile(unit);
+  ASSERT_EQ(object.entries.size(), 2U);
+  EXPECT_EQ(object.entries[0].signature.text(), "(float, Span<float>)");
+  EXPECT_EQ(object.entries[1].signature.text(), "(double, Span<double>)");
+  const Image image = link({{&object, 1}, {&object, 0}});
+  const auto elf = Elf::open(image.bytes);
+  ASSERT_TRUE(elf);
+  EXPECT_NE(elf->symbol("scaled_0"), nullptr);
+  EXPECT_NE(elf->symbol("scaled_1"), nullptr);
+
+  unit.exports = {{"scaled", "scaled_2"}};
+  try {
+    compiler().compile(unit);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::compile_failed);
+    EXPECT_NE(error.message().find("note: scaled is a template: name the instances"), std::string::npos) << error.message();
+  }
+}
+
 // An object that says it is an axpy, made of other source.
 Object forged(const std::string& text) {
   const NvrtcResult result = Nvrtc::get().compile(text, "x", {}, {"--gpu-architecture=sm_90", "-rdc=true"});

@@ -177,6 +177,14 @@ void check_expression(const Unit& unit, const std::string& expression) {
   if (depth != 0) refuse("its parentheses do not match");
 }
 
+// Whether the text defines the operator as a template: the macro stands behind a closing angle bracket.
+bool is_template(const Unit& unit) {
+  const std::size_t at = unit.text.find("DWELL_OPERATOR(" + unit.name + ")");
+  if (at == std::string::npos) return false;
+  const std::size_t before = unit.text.find_last_not_of(" \t\r\n", at - 1);
+  return at != 0 && before != std::string::npos && unit.text[before] == '>';
+}
+
 }  // namespace
 
 std::size_t leading_part(std::string_view text) {
@@ -257,6 +265,11 @@ Error compile_error(const Unit& unit, std::string_view log) {
   if (const int line = late_include(unit.text); line != 0) {
     message += "\nnote: the #include on line " + std::to_string(line + std::max(unit.line, 1) - 1) + " of " + file_of(unit) +
                " must stand before the first declaration";
+  }
+  const auto names_all = [&](const Export& one) { return one.expression.find('<') == std::string::npos; };
+  if (is_template(unit) && std::any_of(unit.exports.begin(), unit.exports.end(), names_all)) {
+    message +=
+        "\nnote: " + unit.name + " is a template: name the instances to make in Definition::instances, such as " + unit.name + "<float>";
   }
   return Error(errc::compile_failed, message);
 }
