@@ -5,19 +5,26 @@
 
 #include "device/arena.hpp"
 
-#if DWELL_ON_CUDA
+// DWELL_INLINE_OPERATORS: the loop of an image that inlines its operators (src/jit defines it). Everywhere else they are called through a
+// table.
+#if defined(DWELL_INLINE_OPERATORS)
+// Calls the operator behind an opcode. Generated and linked by src/jit.
+extern "C" __device__ void dwell_dispatch(dwell::u32 opcode, const dwell::Group& group, const dwell::u32* arguments);
+#elif DWELL_ON_CUDA
 // Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
 extern "C" __constant__ dwell::device::Entry dwell_entries[];
 #endif
 
 namespace dwell::device {
 
-// The operator behind an opcode.
-DWELL_DEVICE Entry entry_of([[maybe_unused]] const Lease& lease, u32 opcode) {
-#if DWELL_ON_CUDA
-  return dwell_entries[opcode];
+// Calls the operator behind an opcode. Called by all threads of the group.
+DWELL_DEVICE void call_operator([[maybe_unused]] const Lease& lease, u32 opcode, const Group& group, const u32* arguments) {
+#if defined(DWELL_INLINE_OPERATORS)
+  dwell_dispatch(opcode, group, arguments);
+#elif DWELL_ON_CUDA
+  dwell_entries[opcode](group, arguments);
 #else
-  return reinterpret_cast<Entry>(const_cast<void*>(lease.entries[opcode]));
+  reinterpret_cast<Entry>(const_cast<void*>(lease.entries[opcode]))(group, arguments);
 #endif
 }
 

@@ -28,20 +28,23 @@ DWELL_DEVICE void blame(const Lease& lease, u32 worker, u32 position, u32 entry)
                                        static_cast<u64>(position) | (static_cast<u64>(entry) << 32U) | Blame::kValid);
 }
 
-// Runs groups of a wide task until none is left. True when this was the last share; `context.status` then holds the task's first
-// failure. Called by all threads together.
-DWELL_DEVICE_COLD bool run_share(const Lease& lease, Worker* worker, const Frame& frame, const Header& header, u32 rank) {
-  Wide* const wide = lease.wide + index_of(frame.position(), lease.ring_shift);
-  const Group all(&worker->context, 0, 1);
-  for (;;) {
-    if (rank == 0) worker->group = fetch_add<Order::acquire>(&wide->next, 1U);
-    all.sync();
-    const u32 group = worker->group;
-    if (group >= header.groups) break;
-    if (rank == 0) worker->context.scratch_used = 0;
-    entry_of(lease, header.entry)(Group(&worker->context, group, header.groups), frame.arguments());
-    all.sync();
+// Draws the next group of a wide task into `worker->group`. Called by all threads together.
+DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, u32 position, u32 rank) {
+  Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
+  if (rank == 0) {
+    worker->group = fetch_add<Order::acquire>(&wide->next, 1U);
+    worker->context.scratch_used = 0;
   }
+  Group(&worker->context, 0, 1).sync();
+  return worker->group;
+}
+
+// Ends a share of a wide task, whose groups have all been drawn. True when it was the last; `context.status` then holds the task's first
+// failure. Called by all threads together.
+DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, u32 position, u32 rank) {
+  Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
+  const Group all(&worker->context, 0, 1);
+  all.sync();  // all have seen which group was drawn last
   if (rank == 0) {
     if (worker->context.status != status::ok)
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
@@ -58,18 +61,31 @@ DWELL_DEVICE_COLD bool run_share(const Lease& lease, Worker* worker, const Frame
   return worker->group != 0;
 }
 
+// Runs the operator of the task in `frame`: once, or for groups of a wide task until none is left. False when other workers still run
+// groups of it. Called by all threads together. The operator is called at one place only, because a tier inlines all operators there.
+DWELL_DEVICE bool run_operator(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+  const Group all(&worker->context, 0, 1);
+  for (;;) {
+    Group group = all;
+    const Header header = frame.header();
+    if ((header.flags & flag::share) != 0) {
+      const u32 index = next_group(lease, worker, frame.position(), rank);
+      if (index >= header.groups) return end_share(lease, worker, frame.position(), rank);
+      group = Group(&worker->context, index, header.groups);
+    }
+    call_operator(lease, header.entry, group, frame.arguments());
+    all.sync();
+    // Read again rather than kept across the call, where each value would cost every operator a register.
+    if ((frame.header().flags & flag::share) == 0) return true;
+  }
+}
+
 // Runs the task in `frame`, and those linked behind it, until none follows. Called by all threads of the group; `me` is the worker's
 // number. `free_early` says that the worker may be handed its next task as soon as no other can follow.
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, u32 rank) {
   const Group group(&worker->context, 0, 1);
   for (;;) {
-    bool completes = true;
-    if ((frame->header().flags & flag::share) != 0)
-      completes = run_share(lease, worker, *frame, frame->header(), rank);
-    else
-      entry_of(lease, frame->header().entry)(group, frame->arguments());
-    group.sync();
-    // Read again rather than kept across the call, where each value would cost every operator a register.
+    const bool completes = run_operator(lease, worker, *frame, rank);
     const Header header = frame->header();
     const bool chained = completes && (header.flags & flag::tracked) != 0;
     if (rank == 0) {

@@ -56,6 +56,7 @@ Bytes encode(const Object& object) {
     }
   }
   writer.counted(object.log);
+  writer.number(static_cast<std::uint8_t>(object.form));
   writer.counted(object.bytes);
   return std::move(writer).take();
 }
@@ -78,6 +79,7 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
     object.entries.push_back(std::move(entry));
   }
   object.log = reader.text();
+  object.form = static_cast<Form>(reader.number<std::uint8_t>());
   const auto code = reader.counted();
   object.bytes.assign(code.begin(), code.end());
   if (!reader.complete()) return std::nullopt;
@@ -138,20 +140,21 @@ CachingCompiler::~CachingCompiler() = default;
 Object CachingCompiler::compile(const Unit& unit) {
   if (unit.fingerprint.empty()) return compiler_->compile(unit);
   CacheKey key;
-  key.add("what", "object").add("fingerprint", unit.fingerprint);
+  key.add("what", "object").add("fingerprint", unit.fingerprint).add("form", unit.options.lto ? "lto" : "native");
   for (const Export& one : unit.exports) key.add("symbol", one.symbol);
   return memory_->get(memory_->objects, cache_, key.finish(), decode_object, [&] { return compiler_->compile(unit); });
 }
 
-Image CachingCompiler::link(std::span<const Opcode> table) {
+Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
   CacheKey key;
   key.add("what", "image").add("compiler", identity()).add("headers", embedded_headers_digest());
+  key.add("tier", tier == Tier::lto ? "lto" : "relocatable");
   std::set<const Object*> seen;
   for (const Opcode& opcode : table) {
     key.add("symbol", opcode.object == nullptr ? std::string_view() : opcode.symbol());
     if (opcode.object != nullptr && seen.insert(opcode.object).second) key.add("object", sha256(opcode.object->bytes));
   }
-  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(table); });
+  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(table, tier); });
 }
 
 }  // namespace dwell::jit

@@ -18,7 +18,8 @@ class CachingCompiler final : public Compiler {
   ~CachingCompiler() override;
 
   Object compile(const Unit& unit) override;
-  Image link(std::span<const Opcode> table) override;
+  using Compiler::link;
+  Image link(std::span<const Opcode> table, Tier tier) override;
   std::string fingerprint(const Unit& unit) override { return compiler_->fingerprint(unit); }
   std::string identity() const override { return compiler_->identity(); }
 

@@ -29,9 +29,12 @@ class StandIn final : public Compiler {
     ++calls_.compiles;
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
     const auto bytes = image::as_bytes(unit.text);
-    return {{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning"};
+    return {{{unit.exports[0].symbol, expected_axpy_signature()}},
+            Bytes(bytes.begin(), bytes.end()),
+            "a warning",
+            unit.options.lto ? Form::lto : Form::native};
   }
-  Image link(std::span<const Opcode> entries) override {
+  Image link(std::span<const Opcode> entries, Tier) override {
     ++calls_.links;
     Image image{{}, {1, 2, 3}};
     for (const auto& [object, index] : entries) {
@@ -61,6 +64,7 @@ void expect_equal(const Object& a, const Object& b) {
   EXPECT_EQ(a.bytes, b.bytes);
   EXPECT_EQ(a.entries[0].signature, b.entries[0].signature);
   EXPECT_EQ(a.log, b.log);
+  EXPECT_EQ(a.form, b.form);
 }
 
 TEST_F(CachingCompilerTest, GoingBackAndForthCompilesNothingTwice) {
@@ -97,6 +101,24 @@ TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
     EXPECT_EQ(make().compile(other).entries[0].symbol, other.exports[0].symbol);
     EXPECT_EQ(calls_.compiles, before + 1);
   }
+}
+
+TEST_F(CachingCompilerTest, TheFormAndTheTierArePartOfTheKey) {
+  Unit inlined = unit_;
+  inlined.options.lto = true;
+  const Object native = make().compile(unit_);
+  const Object ir = make().compile(inlined);
+  EXPECT_EQ(native.form, Form::native);
+  EXPECT_EQ(ir.form, Form::lto);
+  expect_equal(make().compile(inlined), ir);
+  EXPECT_EQ(calls_.compiles, 2);
+
+  const Opcode entries[] = {&native};
+  for (int i = 0; i < 2; ++i) {
+    make().link(entries, Tier::relocatable);
+    make().link(entries, Tier::lto);
+  }
+  EXPECT_EQ(calls_.links, 2);
 }
 
 TEST_F(CachingCompilerTest, WhatCannotBeToldApartIsNotKept) {

@@ -12,6 +12,7 @@
 
 #include <dwell/compile_options.hpp>
 #include <dwell/signature.hpp>
+#include <dwell/tier.hpp>
 
 namespace dwell::jit {
 
@@ -42,11 +43,18 @@ struct Entry {
   Signature signature;
 };
 
+// What an object's bytes are.
+enum class Form : std::uint8_t {
+  native,  // machine code
+  lto,     // intermediate code, made into machine code with all else of an image when that is linked
+};
+
 // A compiled source: bytes that `link` accepts, its entries in the order of Unit::exports, and the compiler's warnings.
 struct Object {
   std::vector<Entry> entries;
   Bytes bytes;
   std::string log;
+  Form form = Form::native;
 };
 
 // What one opcode of an image is: an entry of an object, or nothing. Refers to the object.
@@ -79,16 +87,18 @@ class Compiler {
 
   // Compiles one source. Throws dwell::Error with errc::compile_failed (its message holds the compiler's own text with the user's
   // file and lines), errc::operator_not_found when `text` does not define DWELL_OPERATOR(unit.name), errc::invalid_argument and
-  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable.
+  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable. With options.lto the object is in form lto, unless
+  // another of its options would have to hold for the whole image then: such a source stays native.
   virtual Object compile(const Unit& unit) = 0;
 
   // A digest of all that the object of `unit` depends on: this compiler, its flags, the text, the contents of what it includes. Not of
   // the symbols, which may be made from it. Empty when it cannot be told. Throws as compile.
   virtual std::string fingerprint(const Unit& unit) = 0;
 
-  // Links the loop and `table` into one image: table[i] becomes opcode i.
-  // Throws dwell::Error with errc::link_failed.
-  virtual Image link(std::span<const Opcode> table) = 0;
+  // Links the loop and `table` into one image: table[i] becomes opcode i. Objects of both forms may be linked together for either tier;
+  // Tier::lto inlines those of form lto. Throws dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
+  virtual Image link(std::span<const Opcode> table, Tier tier) = 0;
+  Image link(std::span<const Opcode> table) { return link(table, Tier::relocatable); }
 
   // Compiler, version, target and flags in one line: two compilers with the same identity give the same bytes for the same unit.
   virtual std::string identity() const = 0;

@@ -1,15 +1,16 @@
 #include "jit/cuda_compiler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 
 #include <dwell/error.hpp>
 
 #include "image/byte_stream.hpp"
+#include "jit/cuda_table.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/fingerprint.hpp"
@@ -22,15 +23,6 @@ namespace dwell::jit {
 
 namespace {
 
-// The number in "sm_90" or "sm_90a"; 0 when it is of another form.
-int number_of(const std::string& arch) {
-  if (!arch.starts_with("sm_") || arch.size() < 5 || arch.size() > 7) return 0;
-  const std::size_t end = arch.find_first_not_of("0123456789", 3);
-  const bool suffixed = end != std::string::npos;
-  if (end == 3 || (suffixed && (end + 1 != arch.size() || std::islower(static_cast<unsigned char>(arch[end])) == 0))) return 0;
-  return std::stoi(arch.substr(3));
-}
-
 // Throws errc::compiler_unavailable when the compilers are not there, do not fit together, or do not know the architecture.
 void check_tools(const std::string& arch) {
   const Nvrtc& compiler = Nvrtc::get();
@@ -41,7 +33,7 @@ void check_tools(const std::string& arch) {
                                                 ") and may not read what that makes; install both from one CUDA release");
   }
   const auto known = compiler.architectures();
-  if (std::find(known.begin(), known.end(), number_of(arch)) == known.end()) {
+  if (std::find(known.begin(), known.end(), architecture_number(arch)) == known.end()) {
     throw Error(errc::compiler_unavailable,
                 "NVRTC " + compiler.version().text() + " (" + compiler.file().string() + ") does not compile for " + arch +
                     "; it knows sm_" + (known.empty() ? "none" : std::to_string(known.front()) + " to sm_" + std::to_string(known.back())));
@@ -70,26 +62,12 @@ std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
   return headers;
 }
 
-// The oldest version of PTX that knows the architecture, or the newest that the linker surely reads.
-std::string ptx_version(int architecture, CudaVersion linker) {
-  if (architecture <= 90) return "8.0";
-  if (linker.major == 12) return linker.minor >= 9 ? "8.8" : "8.7";
-  return "9.0";
-}
-
-// The table in PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of
-// dwell::device::Entry, because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.
-std::string table_source(std::span<const Opcode> opcodes, const std::string& arch, const std::string& version) {
-  std::string text = ".version " + version + "\n.target " + arch + "\n.address_size 64\n";
-  std::string table;
-  std::set<std::string_view> declared;
-  for (const Opcode& opcode : opcodes) {
-    if (opcode.object != nullptr && declared.insert(opcode.symbol()).second) {
-      text += ".extern .func " + opcode.symbol() + "(.param .b64 group, .param .b64 arguments);\n";
-    }
-    table += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
-  }
-  return text + ".visible .const .align 8 .u64 dwell_entries[" + std::to_string(opcodes.size() + 1) + "] = {" + table + "0};\n";
+// Whether an operator would lose in LTO-IR what it is to be compiled with: there these are the linker's to decide, for all of an image
+// (seen with CUDA 13.0: contraction, denormals and division come out as the linker has them). Flags may be anything.
+bool must_stay_native(const CompileOptions& options) {
+  return options.fast_math || options.flush_denormals.value_or(false) || !options.contract.value_or(true) ||
+         !options.precise_division.value_or(true) || options.max_registers != 0 || options.line_info || options.debug ||
+         !options.flags.empty();
 }
 
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
@@ -118,12 +96,13 @@ struct CudaCompiler::Loop {
 };
 
 struct CudaCompiler::State {
-  std::mutex mutex;  // guards `loop`, and is held while it is compiled: whoever needs it then waits for it
-  std::optional<Loop> loop;
+  std::mutex mutex;                          // guards `loops`, and is held while one is compiled: whoever needs it then waits for it
+  std::array<std::optional<Loop>, 2> loops;  // by tier
 };
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
-  if (number_of(options_.arch) == 0) throw Error(errc::invalid_argument, "'" + options_.arch + "' is no CUDA architecture such as sm_90");
+  if (architecture_number(options_.arch) == 0)
+    throw Error(errc::invalid_argument, "'" + options_.arch + "' is no CUDA architecture such as sm_90");
 }
 CudaCompiler::~CudaCompiler() = default;
 
@@ -132,20 +111,25 @@ std::string CudaCompiler::default_loop() { return "#include \"device/cuda_reside
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   check_tools(options_.arch);
+  const Form form = unit.options.lto && !must_stay_native(unit.options) ? Form::lto : Form::native;
   const NvrtcResult result =
-      Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch));
+      Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch), form);
   if (!result.ok) throw compile_error(unit, result.log);
-  std::vector<Entry> entries = read_entries(unit, result.bytes);
-  return {std::move(entries), result.bytes, readable_log(unit, result.log)};
+  // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
+  const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
+  std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(options_.arch, {&alone, 1}) : result.bytes);
+  return {std::move(entries), result.bytes, readable_log(unit, result.log), form};
 }
 
 std::string CudaCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
 
-const CudaCompiler::Loop& CudaCompiler::loop() {
+const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->loop) return *state_->loop;
+  std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(tier));
+  if (loop) return *loop;
+  const bool inlines = tier == Tier::lto;
   const std::string key = CacheKey()
-                              .add("what", "loop")
+                              .add("what", inlines ? "inlining loop" : "loop")
                               .add("compiler", identity())
                               .add("headers", embedded_headers_digest())
                               .add("text", options_.loop)
@@ -160,11 +144,17 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
   }
   if (made.bytes.empty()) {
     std::vector<std::string> options = options_for(options_.arch);
-    options.emplace_back("--ptxas-options=-v");
-    // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
-    // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count.
-    options.emplace_back("--maxrregcount=64");
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options);
+    if (inlines) {
+      options.emplace_back("--define-macro=DWELL_INLINE_OPERATORS=1");
+    } else {
+      options.emplace_back("--ptxas-options=-v");
+      // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
+      // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count. The loop that inlines takes less
+      // by itself, and a limit would be one for its operators too.
+      options.emplace_back("--maxrregcount=64");
+    }
+    NvrtcResult result =
+        Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options, inlines ? Form::lto : Form::native);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
     made = {std::move(result.bytes), std::move(result.log)};
     image::ByteWriter writer;
@@ -172,34 +162,45 @@ const CudaCompiler::Loop& CudaCompiler::loop() {
     writer.counted(made.bytes);
     options_.cache.store(key, std::move(writer).take());
   }
-  return state_->loop.emplace(std::move(made));
+  return loop.emplace(std::move(made));
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report() {
-  const std::string& log = loop().log;
+  const std::string& log = loop(Tier::relocatable).log;
   return {spills_in(log, options_.kernel), log};
 }
 
-Image CudaCompiler::link(std::span<const Opcode> table) {
+Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
+  using Kind = NvJitLink::Input::Kind;
   NvJitLink& linker = NvJitLink::get();
-  const std::string text = table_source(table, options_.arch, ptx_version(number_of(options_.arch), linker.version()));
   std::vector<NvJitLink::Input> inputs;
-  inputs.push_back({NvJitLink::Input::Kind::cubin, loop().bytes, "the resident loop"});
-  // The assembler reads up to the null character.
-  inputs.push_back({NvJitLink::Input::Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
-  std::map<std::string_view, const Object*> linked;  // by symbol
-  for (const Opcode& opcode : table) {
+  std::map<std::string_view, const Object*> linked;        // by symbol
+  std::vector<Opcode> called(table.begin(), table.end());  // through dwell_entries
+  for (Opcode& opcode : called) {
     const Object* const object = opcode.object;
     if (object == nullptr) continue;
+    const bool is_ir = object->form == Form::lto;
     // The linker does not survive every damaged file; a truncated one is caught here.
-    if (!Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
+    if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
     for (const Entry& entry : object->entries) {
       const auto [at, added] = linked.try_emplace(entry.symbol, object);
-      if (added && &entry == &object->entries.front()) inputs.push_back({NvJitLink::Input::Kind::cubin, object->bytes, entry.symbol});
+      if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
       // Said here because the linker reports it on stderr.
       if (!added && at->second->bytes != object->bytes)
         throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
     }
+    if (is_ir && tier == Tier::lto) opcode = {};
+  }
+  inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(tier).bytes, "the resident loop"});
+  const std::string text = table_source(called, options_.arch, linker.version());
+  const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
+  // The assembler reads up to the null character.
+  if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
+  NvrtcResult dispatch;
+  if (tier == Tier::lto) {
+    dispatch = Nvrtc::get().compile(dispatch_source(table), "<dwell dispatch>", {}, options_for(options_.arch), Form::lto);
+    if (!dispatch.ok) throw Error(errc::link_failed, "the operators' dispatch does not compile:\n" + dispatch.log);
+    inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
   Image image{linker.link(options_.arch, inputs), {}};
   const auto resources = read_resources(image.bytes, options_.kernel);
@@ -207,10 +208,11 @@ Image CudaCompiler::link(std::span<const Opcode> table) {
   image.resources = *resources;
   // The linker gives the kernel what its indirect calls may need, as far as prototypes match. A loop that declares the table with another
   // type links without a word, and its calls end in illegal instructions.
-  for (const auto& [symbol, object] : linked) {
-    const auto entry = read_resources(image.bytes, symbol);
+  for (const Opcode& opcode : called) {
+    if (opcode.object == nullptr) continue;
+    const auto entry = read_resources(image.bytes, opcode.symbol());
     if (!entry || entry->registers > resources->registers) {
-      throw Error(errc::link_failed, "the kernel has fewer registers than its operator " + std::string(symbol) +
+      throw Error(errc::link_failed, "the kernel has fewer registers than its operator " + opcode.symbol() +
                                          " needs: it does not call it as a dwell::device::Entry");
     }
   }

@@ -9,17 +9,19 @@
 
 namespace dwell::jit {
 
-// Compiles each operator to a relocatable cubin. An image is a cubin that holds the loop, the operators, and the table `dwell_entries`
-// (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the loop calls them.
+// Compiles each operator to a relocatable cubin or to LTO-IR. An image is a cubin that holds the loop, the operators, and the table
+// `dwell_entries` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
+// loop calls them. For Tier::lto the loop is another one, compiled with DWELL_INLINE_OPERATORS: it calls the generated function
+// `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table.
 class CudaCompiler final : public Compiler {
  public:
   struct Options {
     std::string arch;                       // "sm_90"
-    std::string loop = default_loop();      // source of the kernel, which declares dwell_entries extern
+    std::string loop = default_loop();      // source of the kernel, which declares dwell_entries or dwell_dispatch extern
     std::string kernel = "dwell_resident";  // its name, extern "C"
-    FileCache cache;                        // keeps the compiled loop
+    FileCache cache;                        // keeps the compiled loops
   };
-  // What the compiler says of the loop alone.
+  // What the compiler says of the loop alone, as it is in Tier::relocatable.
   struct LoopReport {
     std::uint32_t spill_bytes = 0;  // stored and loaded by the kernel itself, a thread
     std::string log;                // the assembler's report on every function of the loop
@@ -34,7 +36,8 @@ class CudaCompiler final : public Compiler {
 
   Object compile(const Unit& unit) override;
   std::string fingerprint(const Unit& unit) override;
-  Image link(std::span<const Opcode> table) override;
+  using Compiler::link;
+  Image link(std::span<const Opcode> table, Tier tier) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 
@@ -44,7 +47,7 @@ class CudaCompiler final : public Compiler {
  private:
   struct Loop;
   struct State;
-  const Loop& loop();
+  const Loop& loop(Tier tier);
 
   Options options_;
   std::unique_ptr<State> state_;

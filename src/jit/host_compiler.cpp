@@ -155,7 +155,12 @@ Object HostCompiler::compile(const Unit& unit) {
 
 std::string HostCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
 
-Image HostCompiler::link(std::span<const Opcode> table) {
+Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
+  if (tier == Tier::lto) {
+    throw Error(errc::unsupported,
+                "the CPU has no tier lto: its operators are shared objects, which the loop cannot inline; "
+                "leave the tier open or choose Tier::relocatable");
+  }
   std::vector<image::BundleEntry> list;
   for (const Opcode& opcode : table) {
     list.push_back(opcode.object == nullptr ? image::BundleEntry{} : image::BundleEntry{opcode.symbol(), opcode.object->bytes});

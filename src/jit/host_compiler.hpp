@@ -29,7 +29,8 @@ class HostCompiler final : public Compiler {
 
   Object compile(const Unit& unit) override;
   std::string fingerprint(const Unit& unit) override;
-  Image link(std::span<const Opcode> table) override;
+  using Compiler::link;
+  Image link(std::span<const Opcode> table, Tier tier) override;
   // "host compiler: none" when there is none; compile() says what was tried.
   std::string identity() const override;
 

@@ -78,6 +78,16 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   EXPECT_EQ(image.resources.registers, 0U);
 }
 
+TEST(HostCompiler, HasNoOtherTier) {
+  try {
+    compiler().link({}, Tier::lto);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::unsupported);
+    EXPECT_THAT(error.message(), HasSubstr("CPU"));
+  }
+}
+
 TEST(HostCompiler, ReadsTheSignature) {
   const Object object = compiler().compile(axpy_unit("axpy_1"));
   EXPECT_EQ(object.entries[0].signature, expected_axpy_signature());

@@ -2,6 +2,8 @@
 
 #include <nvJitLink.h>
 
+#include <algorithm>
+
 namespace dwell::jit {
 
 namespace {
@@ -16,11 +18,11 @@ CudaVersion version_of(const DynamicLibrary& library) {
 // A link under way.
 class Session {
  public:
-  Session(const DynamicLibrary& library, const std::string& arch) : library_(library) {
+  Session(const DynamicLibrary& library, const std::string& arch, bool optimise) : library_(library) {
     const std::string target = "-arch=" + arch;
-    const char* options[] = {target.c_str()};
+    const char* options[] = {target.c_str(), "-lto"};
     const auto create = at<nvJitLinkResult(nvJitLinkHandle*, std::uint32_t, const char**)>("nvJitLinkCreate");
-    check(create(&handle_, 1, options), "starting a link for " + arch);
+    check(create(&handle_, optimise ? 2 : 1, options), "starting a link for " + arch);
   }
   ~Session() {
     if (handle_ != nullptr) at<nvJitLinkResult(nvJitLinkHandle*)>("nvJitLinkDestroy")(&handle_);
@@ -31,8 +33,7 @@ class Session {
   void add(const NvJitLink::Input& input) {
     const auto function =
         at<nvJitLinkResult(nvJitLinkHandle, nvJitLinkInputType, const void*, std::size_t, const char*)>("nvJitLinkAddData");
-    const auto type = input.kind == NvJitLink::Input::Kind::ptx ? NVJITLINK_INPUT_PTX : NVJITLINK_INPUT_CUBIN;
-    check(function(handle_, type, input.bytes.data(), input.bytes.size(), input.name.c_str()), "reading " + input.name);
+    check(function(handle_, type_of(input.kind), input.bytes.data(), input.bytes.size(), input.name.c_str()), "reading " + input.name);
   }
 
   Bytes complete() {
@@ -46,6 +47,13 @@ class Session {
   }
 
  private:
+  static nvJitLinkInputType type_of(NvJitLink::Input::Kind kind) {
+    switch (kind) {
+      case NvJitLink::Input::Kind::ptx: return NVJITLINK_INPUT_PTX;
+      case NvJitLink::Input::Kind::lto_ir: return NVJITLINK_INPUT_LTOIR;
+      default: return NVJITLINK_INPUT_CUBIN;
+    }
+  }
   template <class Function>
   Function* at(const char* name) const {
     return library_.get<Function>(name, errc::compiler_unavailable);
@@ -83,7 +91,8 @@ NvJitLink::NvJitLink(const std::vector<std::string>& candidates)
 
 Bytes NvJitLink::link(const std::string& arch, std::span<const Input> inputs) {
   const std::lock_guard lock(mutex_);
-  Session session(library_, arch);
+  const auto is_ir = [](const Input& input) { return input.kind == Input::Kind::lto_ir; };
+  Session session(library_, arch, std::any_of(inputs.begin(), inputs.end(), is_ir));
   for (const Input& input : inputs) session.add(input);
   return session.complete();
 }

@@ -17,7 +17,7 @@ class NvJitLink {
  public:
   // One thing to link. `name` is what the linker's messages call it.
   struct Input {
-    enum class Kind { cubin, ptx };
+    enum class Kind { cubin, ptx, lto_ir };
     Kind kind = Kind::cubin;
     std::span<const std::byte> bytes;
     std::string name;
@@ -31,7 +31,8 @@ class NvJitLink {
   CudaVersion version() const { return version_; }
   std::filesystem::path file() const { return library_.file(); }
 
-  // Links `inputs` for `arch` ("sm_90") to a cubin. Throws dwell::Error with errc::link_failed; the message holds the linker's text.
+  // Links `inputs` for `arch` ("sm_90") to a cubin, with link-time optimisation if any is LTO-IR: of that only what a kernel or another
+  // input needs remains, and all variables. Throws dwell::Error with errc::link_failed; the message holds the linker's text.
   Bytes link(const std::string& arch, std::span<const Input> inputs);
 
  private:

@@ -67,7 +67,7 @@ std::vector<int> Nvrtc::architectures() const {
 }
 
 NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std::span<const Header> headers,
-                           const std::vector<std::string>& options) const {
+                           const std::vector<std::string>& options, Form form) const {
   const Functions functions(library_);
   std::vector<const char*> texts;
   std::vector<const char*> names;
@@ -88,6 +88,7 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
 
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
+  if (form == Form::lto) arguments.push_back("--dlink-time-opt");
   const nvrtcResult outcome = DWELL_NVRTC(nvrtcCompileProgram)(program.handle, static_cast<int>(arguments.size()), arguments.data());
   if (outcome != NVRTC_ERROR_COMPILATION && outcome != NVRTC_ERROR_INVALID_OPTION) functions.check(outcome, "compiling");
 
@@ -99,9 +100,15 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
   while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
   if (outcome != NVRTC_SUCCESS) return result;
 
-  functions.check(DWELL_NVRTC(nvrtcGetCUBINSize)(program.handle, &size), "reading the code");
-  result.bytes.resize(size);
-  functions.check(DWELL_NVRTC(nvrtcGetCUBIN)(program.handle, reinterpret_cast<char*>(result.bytes.data())), "reading the code");
+  const auto read = [&](auto* size_of, auto* bytes_of) {
+    functions.check(size_of(program.handle, &size), "reading the code");
+    result.bytes.resize(size);
+    functions.check(bytes_of(program.handle, reinterpret_cast<char*>(result.bytes.data())), "reading the code");
+  };
+  if (form == Form::lto)
+    read(DWELL_NVRTC(nvrtcGetLTOIRSize), DWELL_NVRTC(nvrtcGetLTOIR));
+  else
+    read(DWELL_NVRTC(nvrtcGetCUBINSize), DWELL_NVRTC(nvrtcGetCUBIN));
   result.ok = true;
   return result;
 }

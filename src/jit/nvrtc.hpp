@@ -39,10 +39,10 @@ class Nvrtc {
   // The architectures it compiles for, as the number in sm_90, ascending.
   std::vector<int> architectures() const;
 
-  // Compiles `text` to a cubin; `file` is its name in diagnostics. Throws dwell::Error with errc::compile_failed when NVRTC itself fails,
-  // not when the text does.
+  // Compiles `text` to a cubin, or to LTO-IR for nvJitLink; `file` is its name in diagnostics. Throws dwell::Error with
+  // errc::compile_failed when NVRTC itself fails, not when the text does.
   NvrtcResult compile(const std::string& text, const std::string& file, std::span<const Header> headers,
-                      const std::vector<std::string>& options) const;
+                      const std::vector<std::string>& options, Form form = Form::native) const;
 
  private:
   struct Functions;

@@ -32,7 +32,7 @@ class FakeCompiler final : public jit::Compiler {
     const bool takes_float = unit.text.find("float") != std::string::npos;
     return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + unit.text.size()}, {}};
   }
-  jit::Image link(std::span<const jit::Opcode> entries) override {
+  jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
     std::vector<std::string> image;
     for (const auto& [object, index] : entries)
@@ -376,7 +376,7 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
       return {{{unit.exports[0].symbol, {}}}, {}, {}};
     }
     std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity()); }
-    jit::Image link(std::span<const jit::Opcode>) override { return {}; }
+    jit::Image link(std::span<const jit::Opcode>, Tier) override { return {}; }
     std::string identity() const override { return "recorder"; }
 
    private:

@@ -51,7 +51,7 @@ class CountingCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override { return {{{unit.exports[0].symbol, {}}}, {}, {}}; }
   std::string fingerprint(const jit::Unit& unit) override { return unit.name; }
-  jit::Image link(std::span<const jit::Opcode> entries) override {
+  jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
     jit::Image image;
     for (const auto& [object, index] : entries) image.bytes.resize(image.bytes.size() + (object != nullptr ? 1 : 0));
     image.resources.registers = 10 * static_cast<std::uint32_t>(image.bytes.size());

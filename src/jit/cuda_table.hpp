@@ -1,0 +1,24 @@
+// What stands between the loop and the operators of an image, generated for each link. It names functions by their symbols only, so it is
+// the same for all versions of the device headers.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "jit/compiler.hpp"
+#include "jit/cuda_library.hpp"
+
+namespace dwell::jit {
+
+// The number in "sm_90" or "sm_90a"; 0 when it is of another form.
+int architecture_number(const std::string& arch);
+
+// The table `dwell_entries` in PTX for `arch`, of a version that `linker` reads: one dwell::device::Entry an opcode and a null one behind
+// the last.
+std::string table_source(std::span<const Opcode> table, const std::string& arch, CudaVersion linker);
+
+// `dwell_dispatch` in CUDA C++: calls the operator behind an opcode by name, so that it can be inlined, if its object has form lto; else
+// through `dwell_entries`.
+std::string dispatch_source(std::span<const Opcode> table);
+
+}  // namespace dwell::jit
