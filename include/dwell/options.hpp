@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/tier.hpp>
 
 namespace dwell {
 
@@ -40,6 +42,11 @@ struct Options {
 
   // Threads that compile what define_async and redefine_async ask for, started when needed. 0: half of the processors, one to eight.
   unsigned compile_threads = 0;
+
+  // How the image calls its operators. Nothing: a new operator runs from a relocatable image at once, and once the set of operators has
+  // stood for a while and is in use, an image with all of them inlined is made in the background and takes over. Either tier can be
+  // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
+  std::optional<Tier> tier = {};
 
   // Where the first ticket stands. For tests of wrap-around; a multiple of 64.
   std::uint64_t first_position = 0;

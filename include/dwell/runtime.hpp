@@ -30,9 +30,12 @@ struct RuntimeInfo {
   std::uint32_t registers = 0;  // a thread of the image; 0 on the CPU, as all that follow
   std::uint32_t stack_bytes = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint64_t submitted = 0;             // tasks since the start
-  std::uint64_t leases = 0;                // leases since the start
-  std::uint64_t images = 0;                // images handed over since the start
+  std::uint64_t submitted = 0;          // tasks since the start
+  std::uint64_t leases = 0;             // leases since the start
+  std::uint64_t images = 0;             // images handed over since the start
+  Tier tier = Tier::relocatable;        // of the image that runs
+  std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
+  std::uint64_t tasks_lto = 0;
   std::chrono::nanoseconds last_pause{0};  // the last hand-over: old loop gone to new loop started
 };
 

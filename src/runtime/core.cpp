@@ -123,8 +123,12 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
                                      [this](const auto& holders, bool running) { return describe(holders, running); });
-  registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, options_.compile,
-                                         options_.compile_threads);
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn};
+  // The CPU calls functions of shared objects: there is nothing to inline them into.
+  if (device_.on_host && options_.tier == Tier::lto)
+    throw Error(errc::unsupported, "Options::tier is Tier::lto: the CPU has Tier::relocatable only, as its operators are shared objects");
+  if (device_.on_host) made.tier = Tier::relocatable;
+  registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
 }
 
 Core::~Core() = default;
@@ -355,6 +359,9 @@ RuntimeInfo Core::info() const {
   info.shared_bytes = resources.shared_bytes;
   info.submitted = queue_->submitted();
   info.leases = keeper_->leases();
+  info.tier = registry_->table().tier();
+  info.tasks_relocatable = registry_->table().tasks(Tier::relocatable);
+  info.tasks_lto = registry_->table().tasks(Tier::lto);
   info.images = registry_->table().images();
   info.last_pause = registry_->table().last_pause();
   return info;

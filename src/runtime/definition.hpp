@@ -23,6 +23,7 @@ struct Version {
   std::uint32_t number = 0;
   jit::Unit unit;
   jit::Object object;
+  jit::Object inlinable;               // the same for Tier::lto; without entries where there is none (yet)
   std::vector<std::uint32_t> opcodes;  // of its entries, while it is in the image
   bool linked = false;                 // whether it is in the image
   std::uint64_t needed_until = 0;      // with `retired`: tasks before this position may still run it

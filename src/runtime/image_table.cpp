@@ -17,8 +17,14 @@ Error no_room(const jit::Resources& takes, std::uint32_t scratch_bytes) {
 
 }  // namespace
 
-ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue)
-    : compiler_(compiler), backend_(backend), keeper_(keeper), queue_(queue) {}
+jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit) {
+  unit.options.lto = true;
+  unit.fingerprint = compiler.fingerprint(unit);
+  return compiler.compile(unit);
+}
+
+ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier)
+    : compiler_(compiler), backend_(backend), keeper_(keeper), queue_(queue), tier_of_changes_(tier) {}
 
 void ImageTable::apply(std::span<Change> changes) {
   const std::lock_guard lock(mutex_);
@@ -104,29 +110,102 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
         version->opcodes.push_back(opcode);
       }
     }
-    std::vector<jit::Opcode> table;
-    table.reserve(table_.size());
-    for (const Place& place : table_) table.emplace_back(place.version == nullptr ? nullptr : &place.version->object, place.index);
-    auto image = std::make_shared<const jit::Image>(compiler_.link(table));
-    keeper_.hold();
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      if (!keeper_.install(backend_.load(image->bytes))) throw no_room(image->resources, keeper_.scratch_bytes());
-    } catch (...) {
-      keeper_.resume();
-      throw;
-    }
-    keeper_.resume();
-    image_ = std::move(image);
-    const std::lock_guard facts(facts_mutex_);
-    last_pause_ = std::chrono::steady_clock::now() - start;
-    resources_ = image_->resources;
-    ++images_;
+    hand_over(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_), tier_of_changes_);
   } catch (...) {
     for (const Version* const version : fresh) give_back(*version);
     throw;
   }
   for (Version* const version : fresh) version->linked = true;
+  const std::lock_guard facts(facts_mutex_);
+  ++epoch_;
+}
+
+std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
+  std::vector<jit::Opcode> list;
+  list.reserve(table_.size());
+  for (const auto& [version, index] : table_) {
+    if (version == nullptr)
+      list.emplace_back();
+    else
+      list.emplace_back(tier == Tier::lto && !version->inlinable.entries.empty() ? &version->inlinable : &version->object, index);
+  }
+  return list;
+}
+
+void ImageTable::hand_over(jit::Image linked, Tier tier) {
+  auto image = std::make_shared<const jit::Image>(std::move(linked));
+  keeper_.hold();
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    if (!keeper_.install(backend_.load(image->bytes))) throw no_room(image->resources, keeper_.scratch_bytes());
+  } catch (...) {
+    keeper_.resume();
+    throw;
+  }
+  const std::uint64_t completed_now = completed();
+  keeper_.resume();
+  image_ = std::move(image);
+  const std::lock_guard facts(facts_mutex_);
+  last_pause_ = std::chrono::steady_clock::now() - start;
+  resources_ = image_->resources;
+  ++images_;
+  tasks_[static_cast<std::size_t>(tier_)] += completed_now - completed_then_;
+  completed_then_ = completed_now;
+  tier_ = tier;
+}
+
+bool ImageTable::promote(const std::stop_token& stop) {
+  // Versions are never destroyed while the table lives, and what is in the image does not leave it without a change of epoch.
+  std::vector<Version*> to_compile;
+  std::uint64_t epoch_then = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    epoch_then = epoch();
+    for (const auto& definition : definitions_)
+      for (const auto& version : definition->history)
+        if (version->linked && version->inlinable.entries.empty()) to_compile.push_back(version.get());
+  }
+  std::vector<jit::Object> compiled;
+  for (const Version* const version : to_compile) {
+    if (stop.stop_requested() || epoch() != epoch_then) return false;
+    compiled.push_back(compile_inlinable(compiler_, version->unit));
+  }
+  std::vector<jit::Opcode> list;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < to_compile.size(); ++i) to_compile[i]->inlinable = std::move(compiled[i]);
+    if (epoch() != epoch_then) return false;
+    list = opcodes(Tier::lto);
+  }
+  jit::Image image = compiler_.link(list, Tier::lto);
+  const std::lock_guard lock(mutex_);
+  if (epoch() != epoch_then) return false;
+  hand_over(std::move(image), Tier::lto);
+  return true;
+}
+
+std::uint64_t ImageTable::completed() const {
+  queue_.reap();
+  const std::uint64_t submitted = queue_.submitted();
+  const std::uint64_t slots_in_flight = queue_.tail() - queue_.reaped();
+  return submitted - std::min(submitted, slots_in_flight);
+}
+
+Tier ImageTable::tier() const {
+  const std::lock_guard facts(facts_mutex_);
+  return tier_;
+}
+
+std::uint64_t ImageTable::epoch() const {
+  const std::lock_guard facts(facts_mutex_);
+  return epoch_;
+}
+
+std::uint64_t ImageTable::tasks(Tier tier) const {
+  const std::uint64_t completed_now = completed();
+  const std::lock_guard facts(facts_mutex_);
+  const std::uint64_t before = tasks_[static_cast<std::size_t>(tier)];
+  return tier == tier_ ? before + completed_now - std::min(completed_now, completed_then_) : before;
 }
 
 std::string ImageTable::name_of(std::uint32_t opcode) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct ImageState {
 
 namespace dwell::runtime {
 
+// The object of a unit for Tier::lto. Throws as Compiler::compile.
+jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit);
+
 // Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
 // other.
 //
@@ -33,7 +37,8 @@ namespace dwell::runtime {
 // one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
 class ImageTable {
  public:
-  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue);
+  // `tier` is that of the images that `apply` makes.
+  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable);
 
   // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
   struct Change {
@@ -45,6 +50,16 @@ class ImageTable {
   void apply(std::span<Change> changes);
   // Makes the version below the current one current again. Throws errc::no_previous_version.
   void rollback(detail::DefinitionState& definition);
+
+  // Hands over an image of Tier::lto with what the table holds now; compiles and links it first, without keeping changes waiting. False
+  // when a change came meanwhile or `stop` was asked for: then nothing has happened. To be called by one thread at a time. Throws as apply.
+  bool promote(const std::stop_token& stop);
+  // Of the image that runs.
+  Tier tier() const;
+  // Grows with every image of `apply`.
+  std::uint64_t epoch() const;
+  // Tasks that images of a tier have completed, but for those in flight.
+  std::uint64_t tasks(Tier tier) const;
 
   // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
   std::string name_of(std::uint32_t opcode) const;
@@ -60,6 +75,9 @@ class ImageTable {
  private:
   // The following need mutex_.
   void link_and_load(std::span<Version* const> fresh);
+  std::vector<jit::Opcode> opcodes(Tier tier) const;
+  void hand_over(jit::Image linked, Tier tier);
+  std::uint64_t completed() const;
   std::uint32_t free_opcode();
   void give_back(const Version& version);
   void drop_unneeded();
@@ -69,6 +87,7 @@ class ImageTable {
   backend::Backend& backend_;
   Keeper& keeper_;
   SubmissionQueue& queue_;
+  const Tier tier_of_changes_;
 
   mutable std::mutex mutex_;  // held while an image is linked and handed over
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_;
@@ -83,6 +102,10 @@ class ImageTable {
   mutable std::mutex facts_mutex_;
   jit::Resources resources_;
   std::uint64_t images_ = 0;
+  std::uint64_t epoch_ = 0;
+  Tier tier_ = Tier::relocatable;
+  std::uint64_t tasks_[2] = {};       // by tier, until the last hand-over
+  std::uint64_t completed_then_ = 0;  // at the last hand-over
   std::chrono::nanoseconds last_pause_{0};
   std::vector<std::string> names_;  // by opcode; a task that has failed may be asked about when its version is long gone
 };

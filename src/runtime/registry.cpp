@@ -68,12 +68,14 @@ struct Registry::Job {
 };
 
 Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
-                   detail::Shell* shell, CompileOptions options, unsigned threads)
+                   detail::Shell* shell, Settings settings)
     : compiler_(std::move(compiler)),
       shell_(shell),
-      options_(std::move(options)),
-      table_(*compiler_, backend, keeper, queue),
-      pool_(threads) {}
+      options_(std::move(settings.compile)),
+      tier_(settings.tier),
+      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable)),
+      pool_(settings.threads),
+      promoter_(table_, pool_, queue, std::move(settings.warn)) {}
 
 Registry::~Registry() { close(); }
 
@@ -249,6 +251,7 @@ void Registry::compile(Job& job) {
   version.unit.fingerprint = compiler_->fingerprint(version.unit);
   name_symbols(version.unit);
   version.object = compiler_->compile(version.unit);
+  if (tier_ == Tier::lto) version.inlinable = compile_inlinable(*compiler_, version.unit);
   auto& instances = job.definition->instances;
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const Signature& signature = version.object.entries[i].signature;
@@ -326,6 +329,7 @@ std::vector<std::optional<Error>> Registry::hand_over(const std::vector<JobPoint
     return failure;
   };
   const std::optional<Error> failure = apply(0, batch.size());
+  if (!tier_) promoter_.changed();
   if (!failure) return failures;
   if (batch.size() == 1) return {failure};
   // One of them is to blame: each for itself, so that the others are not lost with it.
@@ -363,6 +367,7 @@ void Registry::close() {
     if (closed_) return;
     closed_ = true;
   }
+  promoter_.stop();
   pool_.stop();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !handing_over_; });

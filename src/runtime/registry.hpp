@@ -18,6 +18,7 @@
 #include "runtime/compile_pool.hpp"
 #include "runtime/definition.hpp"
 #include "runtime/image_table.hpp"
+#include "runtime/promoter.hpp"
 
 namespace dwell::runtime {
 
@@ -30,8 +31,14 @@ class Registry {
   // Told once how it went: null for success. On a thread of the caller's or of the registry's; must not throw.
   using Report = std::function<void(const DefinitionPointer&, const Error*)>;
 
+  struct Settings {
+    CompileOptions compile = {};                   // for definitions that say nothing else
+    unsigned threads = 0;                          // of the pool
+    std::optional<Tier> tier = Tier::relocatable;  // nothing: the promoter decides
+    Promoter::Warn warn = {};
+  };
   Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
-           CompileOptions options = {}, unsigned threads = 0);
+           Settings settings);
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
@@ -83,6 +90,7 @@ class Registry {
   const std::unique_ptr<jit::Compiler> compiler_;
   detail::Shell* const shell_;  // for the handles
   const CompileOptions options_;
+  const std::optional<Tier> tier_;
   ImageTable table_;
 
   std::mutex mutex_;  // guards all below; never held while something is compiled, linked or reported
@@ -97,7 +105,8 @@ class Registry {
 
   bool alarm_set_ = false;  // the pool looks again at that time
 
-  CompilePool pool_;  // last: its jobs use all above
+  CompilePool pool_;
+  Promoter promoter_;
 };
 
 }  // namespace dwell::runtime

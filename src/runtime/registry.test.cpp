@@ -59,7 +59,8 @@ class RegistryTest : public testing::Test {
     settings.task_timeout = std::chrono::nanoseconds(0);
     settings.workers = 1;
     keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&, bool) { return std::string(); });
-    registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr);
+    registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr,
+                                           Registry::Settings{});
     bench_.name_of = [this](std::uint32_t entry) { return registry_->table().name_of(entry); };
   }
 
@@ -383,7 +384,7 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
     std::vector<std::string>* symbols_;
   };
   std::vector<std::string> symbols;
-  Registry registry(std::make_unique<Recorder>(&symbols), backend_, *keeper_, bench_.queue, nullptr);
+  Registry registry(std::make_unique<Recorder>(&symbols), backend_, *keeper_, bench_.queue, nullptr, Registry::Settings{});
   const auto a = registry.define("a", Source("text", "file", 1));
   registry.redefine(a, Source("text", "file", 1));
   registry.redefine(a, Source("text", "file", 2));

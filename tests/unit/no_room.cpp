@@ -79,7 +79,7 @@ class NoRoomTest : public testing::Test {
   NarrowBackend backend_;
   SubmissionQueue queue_{ring_.data(), completions_.data(), 7, 0, [](std::uint32_t) { return std::string(); }};
   Keeper keeper_{backend_, queue_, settings(&report_, blame_.data()), [](const auto&, bool) { return std::string(); }};
-  Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr};
+  Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, Registry::Settings{}};
 };
 
 TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
