@@ -13,9 +13,12 @@
 #include "jit/cuda_table.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
+#include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
+#include "jit/nvrtc_options.hpp"
+#include "jit/option_checks.hpp"
 #include "jit/sha256.hpp"
 #include "jit/source.hpp"
 
@@ -23,34 +26,26 @@ namespace dwell::jit {
 
 namespace {
 
-// Throws errc::compiler_unavailable when the compilers are not there, do not fit together, or do not know the architecture.
-void check_tools(const std::string& arch) {
-  const Nvrtc& compiler = Nvrtc::get();
-  const NvJitLink& linker = NvJitLink::get();
+// Throws errc::compiler_unavailable when the compilers do not fit together.
+void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
   if (linker.version() < compiler.version()) {
     throw Error(errc::compiler_unavailable, "nvJitLink " + linker.version().text() + " (" + linker.file().string() +
                                                 ") is older than NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
                                                 ") and may not read what that makes; install both from one CUDA release");
   }
-  const auto known = compiler.architectures();
-  if (std::find(known.begin(), known.end(), architecture_number(arch)) == known.end()) {
-    throw Error(errc::compiler_unavailable,
-                "NVRTC " + compiler.version().text() + " (" + compiler.file().string() + ") does not compile for " + arch +
-                    "; it knows sm_" + (known.empty() ? "none" : std::to_string(known.front()) + " to sm_" + std::to_string(known.back())));
-  }
 }
 
-std::vector<std::string> options_for(const std::string& arch) {
-  std::vector<std::string> options = {
-      "--gpu-architecture=" + arch,
-      "--relocatable-device-code=true",
-      "--std=c++20",
-      "--device-as-default-execution-space",  // so that plain helper functions work on the device as they do on the CPU
-      "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
-      "--diag-suppress=177",                  // "declared but never referenced": everything the user defines is local
-  };
-  if (const auto folder = Nvrtc::get().include_folder(); !folder.empty()) options.push_back("--include-path=" + folder.string());
-  return options;
+// What a program is called in NVRTC's messages. #include "x" in the program itself looks in the folder of this name first: one that does
+// not exist, rather than the folder in which the process happens to be.
+std::string program_name(const std::string& what) { return "/<dwell>/" + what; }
+
+// How the resident loop of a tier is compiled.
+CompileOptions loop_options(Tier tier) {
+  if (tier == Tier::lto) return CompileOptions{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
+  // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
+  // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count. The loop that inlines takes less by
+  // itself, and a limit would be one for its operators too.
+  return CompileOptions{.max_registers = 64, .flags = {"--ptxas-options=-v"}};
 }
 
 // The embedded headers whose names start with `prefix`.
@@ -69,6 +64,8 @@ bool must_stay_native(const CompileOptions& options) {
          !options.precise_division.value_or(true) || options.max_registers != 0 || options.line_info || options.debug ||
          !options.flags.empty();
 }
+
+Form form_of(const CompileOptions& options) { return options.lto && !must_stay_native(options) ? Form::lto : Form::native; }
 
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
 // functions includes the registers that a callee saves for its caller, which no budget avoids.
@@ -95,7 +92,18 @@ struct CudaCompiler::Loop {
   std::string log;
 };
 
+// The compilers, as they were found.
+struct CudaCompiler::Tools {
+  std::string arch;                // what images are for: "sm_90a"
+  std::vector<int> architectures;  // that NVRTC compiles for
+  std::string cuda_includes;
+  std::string nvrtc;      // version and build
+  std::string nvjitlink;  // version and build
+};
+
 struct CudaCompiler::State {
+  std::mutex tools_mutex;  // guards `tools`, which do not change once they are there
+  std::optional<Tools> tools;
   std::mutex mutex;                          // guards `loops`, and is held while one is compiled: whoever needs it then waits for it
   std::array<std::optional<Loop>, 2> loops;  // by tier
 };
@@ -108,20 +116,52 @@ CudaCompiler::~CudaCompiler() = default;
 
 std::string CudaCompiler::default_loop() { return "#include \"device/cuda_resident.hpp\"\n"; }
 
+const CudaCompiler::Tools& CudaCompiler::tools() const {
+  const std::lock_guard lock(state_->tools_mutex);
+  if (state_->tools) return *state_->tools;
+  const Nvrtc& compiler = Nvrtc::get();
+  const NvJitLink& linker = NvJitLink::get();
+  check_versions(compiler, linker);
+  Tools made;
+  made.architectures = compiler.architectures();
+  made.arch = image_architecture(options_.arch, made.architectures);
+  const auto known = known_architectures(made.architectures, compiler.version());
+  if (std::find(known.begin(), known.end(), made.arch) == known.end()) {
+    throw Error(errc::compiler_unavailable, "NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
+                                                ") does not compile for " + made.arch + "; it knows " +
+                                                (known.empty() ? "none" : known.front() + " to " + known.back()));
+  }
+  made.cuda_includes = compiler.include_folder();
+  made.nvrtc = "nvrtc " + compiler.version().text() + " " + build_of(compiler.file()) + " " + build_of(compiler.builtins_file());
+  made.nvjitlink = "nvjitlink " + linker.version().text() + " " + build_of(linker.file());
+  return state_->tools.emplace(std::move(made));
+}
+
+std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options) const {
+  const Tools& found = tools();
+  const std::string arch = operator_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+  return nvrtc_flags(options, {.arch = arch, .form = form_of(options), .cuda_includes = found.cuda_includes});
+}
+
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
-  check_tools(options_.arch);
-  const Form form = unit.options.lto && !must_stay_native(unit.options) ? Form::lto : Form::native;
-  const NvrtcResult result =
-      Nvrtc::get().compile(text, "<dwell operator " + unit.name + ">", headers_below("dwell/"), options_for(options_.arch), form);
+  const std::vector<std::string> flags = flags_for(unit.options);
+  const Form form = form_of(unit.options);
+  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
+  for (const auto& [name, header] : unit.options.headers) headers.push_back({name.c_str(), header.c_str()});
+  const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers, flags, form);
   if (!result.ok) throw compile_error(unit, result.log);
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
-  std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(options_.arch, {&alone, 1}) : result.bytes);
+  std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : result.bytes);
   return {std::move(entries), result.bytes, readable_log(unit, result.log), form};
 }
 
-std::string CudaCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
+std::string CudaCompiler::fingerprint(const Unit& unit) {
+  std::string compiler = tools().nvrtc;
+  for (const std::string& flag : flags_for(unit.options)) compiler += "\n" + flag;
+  return fingerprint_of(unit, compiler);
+}
 
 const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
   const std::lock_guard lock(state_->mutex);
@@ -143,19 +183,9 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
     if (!reader.complete()) made = {};
   }
   if (made.bytes.empty()) {
-    std::vector<std::string> options = options_for(options_.arch);
-    if (inlines) {
-      options.emplace_back("--define-macro=DWELL_INLINE_OPERATORS=1");
-    } else {
-      options.emplace_back("--ptxas-options=-v");
-      // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
-      // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count. The loop that inlines takes less
-      // by itself, and a limit would be one for its operators too.
-      options.emplace_back("--maxrregcount=64");
-    }
-    NvrtcResult result =
-        Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options, inlines ? Form::lto : Form::native);
-    if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
+                                              inlines ? Form::lto : Form::native);
+    if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     made = {std::move(result.bytes), std::move(result.log)};
     image::ByteWriter writer;
     writer.counted(made.log);
@@ -172,6 +202,7 @@ CudaCompiler::LoopReport CudaCompiler::loop_report() {
 
 Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
   using Kind = NvJitLink::Input::Kind;
+  const std::string& arch = tools().arch;
   NvJitLink& linker = NvJitLink::get();
   std::vector<NvJitLink::Input> inputs;
   std::map<std::string_view, const Object*> linked;        // by symbol
@@ -192,17 +223,17 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     if (is_ir && tier == Tier::lto) opcode = {};
   }
   inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(tier).bytes, "the resident loop"});
-  const std::string text = table_source(called, options_.arch, linker.version());
+  const std::string text = table_source(called, arch, linker.version());
   const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
   // The assembler reads up to the null character.
   if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
   NvrtcResult dispatch;
   if (tier == Tier::lto) {
-    dispatch = Nvrtc::get().compile(dispatch_source(table), "<dwell dispatch>", {}, options_for(options_.arch), Form::lto);
+    dispatch = Nvrtc::get().compile(dispatch_source(table), program_name("dispatch"), {}, flags_for({.lto = true}), Form::lto);
     if (!dispatch.ok) throw Error(errc::link_failed, "the operators' dispatch does not compile:\n" + dispatch.log);
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
-  Image image{linker.link(options_.arch, inputs), {}};
+  Image image{linker.link(arch, inputs), {}};
   const auto resources = read_resources(image.bytes, options_.kernel);
   if (!resources) throw Error(errc::link_failed, "the linked image has no kernel " + options_.kernel);
   image.resources = *resources;
@@ -220,10 +251,9 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
 }
 
 std::string CudaCompiler::identity() const {
-  check_tools(options_.arch);
-  std::string text =
-      "nvrtc " + Nvrtc::get().version().text() + ", nvjitlink " + NvJitLink::get().version().text() + ", kernel " + options_.kernel;
-  for (const std::string& option : options_for(options_.arch)) text += " " + option;
+  const Tools& found = tools();
+  std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
+  for (const std::string& flag : flags_for({})) text += " " + flag;
   // Images hold the loop.
   return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jit/compiler.hpp"
 #include "jit/file_cache.hpp"
@@ -16,7 +17,7 @@ namespace dwell::jit {
 class CudaCompiler final : public Compiler {
  public:
   struct Options {
-    std::string arch;                       // "sm_90"
+    std::string arch;                       // the device's, "sm_90"; images are for sm_90a where NVRTC knows that
     std::string loop = default_loop();      // source of the kernel, which declares dwell_entries or dwell_dispatch extern
     std::string kernel = "dwell_resident";  // its name, extern "C"
     FileCache cache;                        // keeps the compiled loops
@@ -45,8 +46,13 @@ class CudaCompiler final : public Compiler {
   LoopReport loop_report();
 
  private:
+  struct Tools;
   struct Loop;
   struct State;
+  // The compilers; found by the first call that needs them.
+  const Tools& tools() const;
+  // What a source with `options` is compiled with.
+  std::vector<std::string> flags_for(const CompileOptions& options) const;
   const Loop& loop(Tier tier);
 
   Options options_;

@@ -1,9 +1,10 @@
 #include "jit/cuda_table.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
+
+#include "jit/nvrtc_options.hpp"
 
 namespace dwell::jit {
 
@@ -17,14 +18,6 @@ std::string ptx_version(int architecture, CudaVersion linker) {
 }
 
 }  // namespace
-
-int architecture_number(const std::string& arch) {
-  if (!arch.starts_with("sm_") || arch.size() < 5 || arch.size() > 7) return 0;
-  const std::size_t end = arch.find_first_not_of("0123456789", 3);
-  const bool suffixed = end != std::string::npos;
-  if (end == 3 || (suffixed && (end + 1 != arch.size() || std::islower(static_cast<unsigned char>(arch[end])) == 0))) return 0;
-  return std::stoi(arch.substr(3));
-}
 
 // PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of dwell::device::Entry,
 // because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.

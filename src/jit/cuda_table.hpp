@@ -10,9 +10,6 @@
 
 namespace dwell::jit {
 
-// The number in "sm_90" or "sm_90a"; 0 when it is of another form.
-int architecture_number(const std::string& arch);
-
 // The table `dwell_entries` in PTX for `arch`, of a version that `linker` reads: one dwell::device::Entry an opcode and a null one behind
 // the last.
 std::string table_source(std::span<const Opcode> table, const std::string& arch, CudaVersion linker);

@@ -10,6 +10,7 @@ std::string fingerprint_of(const Unit& unit, std::string_view compiler) {
   key.add("compiler", compiler).add("dwell", embedded_headers_digest());
   key.add("name", unit.name).add("text", unit.text).add("file", unit.file).add("line", std::to_string(unit.line));
   for (const Export& one : unit.exports) key.add("expression", one.expression);
+  for (const auto& [name, text] : unit.options.headers) key.add("header", name).add("text", text);
   return key.finish();
 }
 

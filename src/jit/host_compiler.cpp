@@ -1,6 +1,5 @@
 #include "jit/host_compiler.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -12,7 +11,9 @@
 #include "image/bundle.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
+#include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
+#include "jit/host_options.hpp"
 #include "jit/process.hpp"
 #include "jit/source.hpp"
 #include "jit/temporary_directory.hpp"
@@ -35,6 +36,12 @@ void write_file(const fs::path& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (!file.flush()) throw Error(errc::io_failed, "cannot write " + path.string());
+}
+
+// Writes a file and the folders it lies in.
+void write_file_below(const fs::path& folder, std::string_view name, std::string_view text) {
+  fs::create_directories((folder / name).parent_path());
+  write_file(folder / name, text);
 }
 
 Bytes read_file(const fs::path& path) {
@@ -67,7 +74,8 @@ std::string find_compiler(const std::string& wanted) {
 struct HostCompiler::Toolchain {
   std::string compiler;
   std::string version;  // the first line of --version
-  std::vector<std::string> flags;
+  std::string build;    // which file, of which size and time
+  HostTarget target;
   TemporaryDirectory folder;  // include/ with dwell's headers, and a folder for each compile that is under way
 };
 
@@ -91,22 +99,15 @@ const HostCompiler::Toolchain& HostCompiler::toolchain() const {
   if (version.end != ProcessResult::End::exited || version.code != 0) {
     throw Error(errc::compiler_unavailable, made.compiler + " --version failed: " + version.output);
   }
-  made.flags = {"-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-fdiagnostics-color=never"};
-  // A unique symbol would keep the object in memory for ever.
-  if (made.version.find("clang") == std::string::npos) made.flags.emplace_back("-fno-gnu-unique");
+  made.build = build_of(made.compiler);
+  made.target.clang = made.version.find("clang") != std::string::npos;
   std::istringstream built_with(DWELL_HOST_FLAGS);
-  for (std::string flag; built_with >> flag;) made.flags.push_back(flag);
-  made.flags.insert(made.flags.end(), options_.flags.begin(), options_.flags.end());
-  // A function that is declared and never defined should fail here, where the compiler's text reaches the author; but a sanitizer's
-  // runtime is in the program and not in the object.
-  const auto sanitizes = [](const std::string& flag) { return flag.starts_with("-fsanitize"); };
-  if (std::find_if(made.flags.begin(), made.flags.end(), sanitizes) == made.flags.end()) made.flags.emplace_back("-Wl,-z,defs");
+  for (std::string flag; built_with >> flag;) made.target.flags.push_back(flag);
+  made.target.flags.insert(made.target.flags.end(), options_.flags.begin(), options_.flags.end());
 
   for (const EmbeddedFile& file : embedded_headers()) {
     if (!file.name.starts_with("dwell/")) continue;
-    const fs::path path = made.folder.path() / "include" / file.name;
-    fs::create_directories(path.parent_path());
-    write_file(path, file.text);
+    write_file_below(made.folder.path() / "include", file.name, file.text);
   }
   return state_->toolchain.emplace(std::move(made));
 }
@@ -114,6 +115,7 @@ const HostCompiler::Toolchain& HostCompiler::toolchain() const {
 Object HostCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   const Toolchain& tools = toolchain();
+  const std::vector<std::string> flags = host_flags(unit.options, tools.target);
   fs::path work;
   {
     const std::lock_guard lock(state_->mutex);
@@ -133,8 +135,12 @@ Object HostCompiler::compile(const Unit& unit) {
   write_file(source, text);
 
   std::vector<std::string> arguments = {tools.compiler};
-  arguments.insert(arguments.end(), tools.flags.begin(), tools.flags.end());
-  arguments.insert(arguments.end(), {"-I", tools.folder.path() / "include", "-o", object, source});
+  // The folders before the flags, because both hold headers that are found before those of any other folder.
+  arguments.insert(arguments.end(), {"-I", tools.folder.path() / "include"});
+  if (!unit.options.headers.empty()) arguments.insert(arguments.end(), {"-I", work / "headers"});
+  for (const auto& [name, header] : unit.options.headers) write_file_below(work / "headers", name, header);
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {"-o", object, source});
   const ProcessResult result = run_process(arguments, options_.limit);
 
   switch (result.end) {
@@ -153,7 +159,13 @@ Object HostCompiler::compile(const Unit& unit) {
   return {std::move(entries), std::move(bytes), readable_log(unit, result.output)};
 }
 
-std::string HostCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
+std::string HostCompiler::fingerprint(const Unit& unit) {
+  if (!flags_can_be_told(unit.options)) return {};
+  const Toolchain& tools = toolchain();
+  std::string compiler = tools.build + " " + tools.version;
+  for (const std::string& flag : host_flags(unit.options, tools.target)) compiler += "\n" + flag;
+  return fingerprint_of(unit, compiler);
+}
 
 Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
   if (tier == Tier::lto) {
@@ -171,8 +183,8 @@ Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
 std::string HostCompiler::identity() const {
   try {
     const Toolchain& tools = toolchain();
-    std::string text = "host compiler: " + tools.compiler + " (" + tools.version + ")";
-    for (const std::string& flag : tools.flags) text += " " + flag;
+    std::string text = "host compiler: " + tools.version + ", " + tools.build;
+    for (const std::string& flag : host_flags({}, tools.target)) text += " " + flag;
     return text;
   } catch (const Error& error) {
     if (error.kind() == errc::compiler_unavailable) return "host compiler: none";

@@ -42,9 +42,14 @@ Nvrtc::Nvrtc(const std::vector<std::string>& candidates)
     : library_(open_cuda_library("NVRTC", "nvidia-cuda-nvrtc", candidates, kOldestCuda, version_of)), version_(version_of(library_)) {
   // NVRTC opens this one by name when it first compiles. From a folder that the loader does not search, that works only for a library
   // that is already open.
+  if (const auto file = builtins_file(); !file.empty())
+    builtins_.emplace_back(file, DynamicLibrary::Scope::global, errc::compiler_unavailable);
+}
+
+std::filesystem::path Nvrtc::builtins_file() const {
   const auto file = library_.file().parent_path() / ("libnvrtc-builtins.so." + version_.text());
   std::error_code error;
-  if (std::filesystem::exists(file, error)) builtins_.emplace_back(file, DynamicLibrary::Scope::global, errc::compiler_unavailable);
+  return std::filesystem::exists(file, error) ? file : std::filesystem::path();
 }
 
 std::filesystem::path Nvrtc::include_folder() const {
@@ -88,7 +93,6 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
 
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
-  if (form == Form::lto) arguments.push_back("--dlink-time-opt");
   const nvrtcResult outcome = DWELL_NVRTC(nvrtcCompileProgram)(program.handle, static_cast<int>(arguments.size()), arguments.data());
   if (outcome != NVRTC_ERROR_COMPILATION && outcome != NVRTC_ERROR_INVALID_OPTION) functions.check(outcome, "compiling");
 
@@ -98,6 +102,9 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
   result.log.resize(size);
   functions.check(DWELL_NVRTC(nvrtcGetProgramLog)(program.handle, result.log.data()), "reading the log");
   while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
+  if (outcome == NVRTC_ERROR_INVALID_OPTION) {
+    throw Error(errc::invalid_argument, "NVRTC " + version_.text() + " does not take these options:\n" + result.log);
+  }
   if (outcome != NVRTC_SUCCESS) return result;
 
   const auto read = [&](auto* size_of, auto* bytes_of) {

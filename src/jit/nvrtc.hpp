@@ -34,13 +34,16 @@ class Nvrtc {
 
   CudaVersion version() const { return version_; }
   std::filesystem::path file() const { return library_.file(); }
+  // The library of built-in functions that it opens when it first compiles; empty when it does not lie beside it.
+  std::filesystem::path builtins_file() const;
   // The folder of CUDA's own headers that came with it (cuda_fp16.h); empty when there is none.
   std::filesystem::path include_folder() const;
   // The architectures it compiles for, as the number in sm_90, ascending.
   std::vector<int> architectures() const;
 
-  // Compiles `text` to a cubin, or to LTO-IR for nvJitLink; `file` is its name in diagnostics. Throws dwell::Error with
-  // errc::compile_failed when NVRTC itself fails, not when the text does.
+  // Compiles `text` to a cubin, or with --dlink-time-opt among `options` and Form::lto to LTO-IR for nvJitLink; `file` is its name in
+  // diagnostics. Throws dwell::Error with errc::compile_failed when NVRTC itself fails, not when the text does, and with
+  // errc::invalid_argument for an option that it does not know.
   NvrtcResult compile(const std::string& text, const std::string& file, std::span<const Header> headers,
                       const std::vector<std::string>& options, Form form = Form::native) const;
 

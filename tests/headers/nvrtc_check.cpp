@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: nvrtc_check [NVRTC OPTION...] HEADER\n");
     return 2;
   }
-  std::vector<const char*> options = {"--std=c++20", "--gpu-architecture=compute_90", "--relocatable-device-code=true"};
+  std::vector<const char*> options = {"--gpu-architecture=compute_90", "--relocatable-device-code=true"};
   options.insert(options.end(), argv + 1, argv + argc - 1);
   try {
     return compile(argv[argc - 1], options);

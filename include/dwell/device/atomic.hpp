@@ -20,7 +20,8 @@
 #define DWELL_PORTABLE_QUADS 1
 #endif
 
-namespace dwell::device {
+namespace dwell {
+namespace device {
 
 enum class Order : u8 { relaxed, acquire, release, acq_rel };
 enum class Scope : u8 { device, system };
@@ -30,12 +31,12 @@ struct alignas(16) Quad {
   u32 lap;
   u32 word[3];
 };
-static_assert(sizeof(Quad) == 16);
+static_assert(sizeof(Quad) == 16, "a quad is loaded and stored as one 16-byte access");
 
 #if DWELL_ON_CUDA
 
 #define DWELL_ATOMIC_LOAD(order, scope, type, suffix, constraint)                                                                       \
-  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                  \
+  if (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                            \
     type value;                                                                                                                         \
     asm volatile("ld." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " %0, [%1];" : "=" constraint(value) : "l"(from) : "memory"); \
     return static_cast<T>(value);                                                                                                       \
@@ -49,7 +50,7 @@ static_assert(sizeof(Quad) == 16);
 
 template <Order O, Scope S, class T>
 DWELL_DEVICE T load(const T* from) {
-  static_assert(O == Order::relaxed || O == Order::acquire);
+  static_assert(O == Order::relaxed || O == Order::acquire, "a load acquires or nothing");
   DWELL_ATOMIC_LOAD(relaxed, device, u32, "u32", "r")
   DWELL_ATOMIC_LOAD(relaxed, system, u32, "u32", "r")
   DWELL_ATOMIC_LOAD(acquire, device, u32, "u32", "r")
@@ -61,13 +62,13 @@ DWELL_DEVICE T load(const T* from) {
 }
 
 #define DWELL_ATOMIC_STORE(order, scope, type, suffix, constraint)                                                                     \
-  if constexpr (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                 \
+  if (O == Order::order && S == Scope::scope && sizeof(T) == sizeof(type)) {                                                           \
     asm volatile("st." DWELL_PTX_##order "." DWELL_PTX_##scope "." suffix " [%0], %1;" ::"l"(to), constraint(static_cast<type>(value)) \
                  : "memory");                                                                                                          \
   }
 template <Order O, Scope S, class T>
 DWELL_DEVICE void store(T* to, T value) {
-  static_assert(O == Order::relaxed || O == Order::release);
+  static_assert(O == Order::relaxed || O == Order::release, "a store releases or nothing");
   DWELL_ATOMIC_STORE(relaxed, device, u32, "u32", "r")
   DWELL_ATOMIC_STORE(relaxed, system, u32, "u32", "r")
   DWELL_ATOMIC_STORE(release, device, u32, "u32", "r")
@@ -80,7 +81,7 @@ DWELL_DEVICE void store(T* to, T value) {
 
 // Read-modify-write operations at device scope, which is where all shared counters live. Each returns the value before.
 #define DWELL_ATOMIC_RMW(order, operation, type, suffix, constraint)                            \
-  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                               \
+  if (O == Order::order && sizeof(T) == sizeof(type)) {                                         \
     type before;                                                                                \
     asm volatile("atom." DWELL_PTX_##order ".gpu.global." operation "." suffix " %0, [%1], %2;" \
                  : "=" constraint(before)                                                       \
@@ -103,7 +104,7 @@ DWELL_DEVICE T exchange(T* at, T value) {
   DWELL_ATOMIC_RMW(acq_rel, "exch", u64, "b64", "l")
 }
 #define DWELL_ATOMIC_CAS(order, type, suffix, constraint)                                                 \
-  if constexpr (O == Order::order && sizeof(T) == sizeof(type)) {                                         \
+  if (O == Order::order && sizeof(T) == sizeof(type)) {                                                   \
     type before;                                                                                          \
     asm volatile("atom." DWELL_PTX_##order ".gpu.global.cas." suffix " %0, [%1], %2, %3;"                 \
                  : "=" constraint(before)                                                                 \
@@ -131,8 +132,8 @@ DWELL_DEVICE void add(u32* at, u32 value) {
 // This is the release half of a fence-store pair: the store that follows is what the reader acquires.
 template <Scope S>
 DWELL_DEVICE void release_fence() {
-  if constexpr (S == Scope::device) asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  if constexpr (S == Scope::system) asm volatile("fence.acq_rel.sys;" ::: "memory");
+  if (S == Scope::device) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  if (S == Scope::system) asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
 template <Scope S>
@@ -140,7 +141,7 @@ DWELL_DEVICE Quad load_quad(const Quad* from) {
   Quad quad;
   u64 low;
   u64 high;
-  if constexpr (S == Scope::device)
+  if (S == Scope::device)
     asm volatile("{ .reg .b128 q; ld.relaxed.gpu.global.b128 q, [%2]; mov.b128 {%0,%1}, q; }"
                  : "=l"(low), "=l"(high)
                  : "l"(from)
@@ -169,7 +170,7 @@ template <Scope S>
 DWELL_DEVICE void store_quad(Quad* to, const Quad& quad) {
   const u64 low = (static_cast<u64>(quad.word[0]) << 32U) | quad.lap;
   const u64 high = (static_cast<u64>(quad.word[2]) << 32U) | quad.word[1];
-  if constexpr (S == Scope::device)
+  if (S == Scope::device)
     asm volatile("{ .reg .b128 q; mov.b128 q, {%1,%2}; st.relaxed.gpu.global.b128 [%0], q; }" ::"l"(to), "l"(low), "l"(high) : "memory");
   else
     asm volatile("{ .reg .b128 q; mov.b128 q, {%1,%2}; st.relaxed.sys.global.b128 [%0], q; }" ::"l"(to), "l"(low), "l"(high) : "memory");
@@ -188,12 +189,12 @@ constexpr int builtin_order(Order order) {
 
 template <Order O, Scope S, class T>
 inline T load(const T* from) {
-  static_assert(O == Order::relaxed || O == Order::acquire);
+  static_assert(O == Order::relaxed || O == Order::acquire, "a load acquires or nothing");
   return __atomic_load_n(from, builtin_order(O));
 }
 template <Order O, Scope S, class T>
 inline void store(T* to, T value) {
-  static_assert(O == Order::relaxed || O == Order::release);
+  static_assert(O == Order::relaxed || O == Order::release, "a store releases or nothing");
   __atomic_store_n(to, value, builtin_order(O));
 }
 template <Order O, class T>
@@ -275,4 +276,5 @@ inline void store_merged(Quad* to, const u32* from, const Quad& more) {
 
 #endif
 
-}  // namespace dwell::device
+}  // namespace device
+}  // namespace dwell

@@ -14,7 +14,8 @@
 #define DWELL_OPERATOR(name) void dwell_operator_##name
 #endif
 
-namespace dwell::device {
+namespace dwell {
+namespace device {
 
 // An operator's entry in the image: the group that runs it, and the task's arguments as 32-bit words.
 using Entry = void (*)(const Group& group, const u32* arguments);
@@ -82,7 +83,8 @@ struct Export<void(Group, Parameters...)> {
   static constexpr u32 count = sizeof...(Parameters);
 };
 
-}  // namespace dwell::device
+}  // namespace device
+}  // namespace dwell
 
 // Makes an operator, or an instance of an operator template, an entry with the external name `symbol`, and emits its signature as
 // `symbol`_signature. What follows is its name as in DWELL_OPERATOR, with template arguments (which may hold commas). The compiler adds

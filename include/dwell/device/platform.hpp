@@ -1,7 +1,8 @@
 // What differs between the compilers and machines that device code runs on. Nothing else in device code may test for a compiler.
 //
 // Device code is compiled three ways: by NVRTC for a GPU (a worker is a thread block), and by g++ and clang++ for the CPU (a worker
-// is one thread). NVRTC has no standard library headers, so the fixed-width types are named here.
+// is one thread). NVRTC has no standard library headers, so the fixed-width types are named here. The headers of this folder are C++14,
+// because an operator may ask for that (CompileOptions::standard).
 #pragma once
 
 // DWELL_DEVICE_COLD marks a function that is off every fast path: kept out of line, so that its registers do not count there.
@@ -33,20 +34,20 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "dwell n
 
 // Threads that run an operator together (a group), and lanes that run the control code together.
 #if DWELL_ON_CUDA
-inline constexpr u32 kGroupThreads = 128;
-inline constexpr u32 kLanes = 32;
+constexpr u32 kGroupThreads = 128;
+constexpr u32 kLanes = 32;
 #else
-inline constexpr u32 kGroupThreads = 1;
-inline constexpr u32 kLanes = 1;
+constexpr u32 kGroupThreads = 1;
+constexpr u32 kLanes = 1;
 #endif
 
 namespace device {
 
 // Whether two types are the same: std::is_same, which NVRTC does not have.
 template <class A, class B>
-inline constexpr bool kSame = false;
+constexpr bool kSame = false;
 template <class A>
-inline constexpr bool kSame<A, A> = true;
+constexpr bool kSame<A, A> = true;
 
 // Rank of the calling thread among the lanes of its control code.
 DWELL_DEVICE u32 lane() {
@@ -97,13 +98,15 @@ DWELL_DEVICE u64 now_ns() {
 }
 
 // The same clock in ticks of 1024 ns, in 32 bits: differences of up to 73 minutes mean something.
-inline constexpr u32 kTickShift = 10;
+constexpr u32 kTickShift = 10;
 DWELL_DEVICE u32 now_ticks() { return static_cast<u32>(now_ns() >> kTickShift); }
 
 // Tells the processor that the caller polls for the `round`-th time. A CPU worker lets other threads run now and then: the one it waits
 // for may need its processor.
-DWELL_DEVICE void relax([[maybe_unused]] u32 round) {
-#if !DWELL_ON_CUDA
+DWELL_DEVICE void relax(u32 round) {
+#if DWELL_ON_CUDA
+  (void)round;
+#else
   if (round % 128 == 127) sched_yield();
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -20,10 +20,10 @@ struct Parameter {
     return kind == other.kind && element == other.element && bytes == other.bytes;
   }
 };
-static_assert(sizeof(Parameter) == 4);
+static_assert(sizeof(Parameter) == 4, "host and device agree on the layout");
 
-inline constexpr u32 kMaxParameters = 30;
-inline constexpr u32 kSignatureMagic = 0x53575744;  // "DWWS"
+constexpr u32 kMaxParameters = 30;
+constexpr u32 kSignatureMagic = 0x53575744;  // "DWWS"
 
 // The record that DWELL_EXPORT emits beside an operator's entry.
 struct SignatureRecord {
@@ -31,7 +31,7 @@ struct SignatureRecord {
   u32 count;
   Parameter parameters[kMaxParameters];
 };
-static_assert(sizeof(SignatureRecord) == 128);
+static_assert(sizeof(SignatureRecord) == 128, "host and device agree on the layout");
 
 namespace device {
 
@@ -45,7 +45,9 @@ struct IsSpan<Span<T>> {
 };
 
 template <class T, class... Others>
-inline constexpr bool kAnyOf = (kSame<T, Others> || ...);
+constexpr bool kAnyOf = false;
+template <class T, class First, class... Rest>
+constexpr bool kAnyOf<T, First, Rest...> = kSame<T, First> || kAnyOf<T, Rest...>;
 
 template <class T>
 DWELL_SHARED_CODE Kind kind_of() {

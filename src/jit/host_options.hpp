@@ -1,0 +1,26 @@
+// From CompileOptions to the flags of the host's C++ compiler.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <dwell/compile_options.hpp>
+
+namespace dwell::jit {
+
+// The compiler, and what the library was built to pass to it.
+struct HostTarget {
+  bool clang = false;              // else g++
+  std::vector<std::string> flags;  // those of the build (sanitizers)
+};
+
+// The one list: what the compiler is called with, and what a fingerprint holds. Folders that dwell makes for each compile (its own
+// headers, CompileOptions::headers) and the names of files come beside it. Throws dwell::Error with errc::invalid_argument or
+// errc::unsupported for an option that g++ and clang++ cannot honour.
+std::vector<std::string> host_flags(const CompileOptions& options, const HostTarget& target);
+
+// Whether all that an object depends on can be told. Not when a flag lets the compiler read files that no #include names (libraries,
+// profiles, what is passed to other programs), or look at the processor.
+bool flags_can_be_told(const CompileOptions& options);
+
+}  // namespace dwell::jit
