@@ -15,6 +15,7 @@
 #include "jit/embedded.hpp"
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
+#include "jit/includes.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/nvrtc_options.hpp"
@@ -158,9 +159,16 @@ Object CudaCompiler::compile(const Unit& unit) {
 }
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {
-  std::string compiler = tools().nvrtc;
-  for (const std::string& flag : flags_for(unit.options)) compiler += "\n" + flag;
-  return fingerprint_of(unit, compiler);
+  const Tools& found = tools();
+  const std::vector<std::string> flags = flags_for(unit.options);
+  const std::vector<std::string> folders = checked_include_paths(unit.options);
+  const auto includes = digest_of_includes(
+      unit.text, {.headers = unit.options.headers,
+                  .folders = folders,
+                  .system_folders = [&] { return std::vector<std::string>(found.cuda_includes.empty() ? 0 : 1, found.cuda_includes); },
+                  .current_folder = unit.options.headers.empty() ? std::string() : std::filesystem::current_path().string(),
+                  .is_known = is_operator_header});
+  return includes ? fingerprint_of(unit, found.nvrtc, flags, *includes) : std::string();
 }
 
 const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {

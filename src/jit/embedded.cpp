@@ -1,8 +1,15 @@
 #include "jit/embedded.hpp"
 
+#include <algorithm>
+
 #include "jit/sha256.hpp"
 
 namespace dwell::jit {
+
+bool is_operator_header(std::string_view name) {
+  const auto is_it = [&](const EmbeddedFile& file) { return file.name == name; };
+  return name.starts_with("dwell/") && std::any_of(embedded_headers().begin(), embedded_headers().end(), is_it);
+}
 
 const std::string& embedded_headers_digest() {
   static const std::string digest = [] {

@@ -16,6 +16,9 @@ struct EmbeddedFile {
 
 std::span<const EmbeddedFile> embedded_headers();
 
+// Whether `name` is one of those that operators include ("dwell/...").
+bool is_operator_header(std::string_view name);
+
 // A digest of all of them, for keys of caches.
 const std::string& embedded_headers_digest();
 

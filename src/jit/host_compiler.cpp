@@ -14,6 +14,8 @@
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
 #include "jit/host_options.hpp"
+#include "jit/includes.hpp"
+#include "jit/option_checks.hpp"
 #include "jit/process.hpp"
 #include "jit/source.hpp"
 #include "jit/temporary_directory.hpp"
@@ -53,6 +55,19 @@ Bytes read_file(const fs::path& path) {
   return bytes;
 }
 
+// The folders that a compiler names under -v: a line each, indented, between two lines that never change (in the C locale).
+std::vector<std::string> listed_folders(const std::string& text) {
+  std::vector<std::string> folders;
+  std::istringstream lines(text);
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "End of search list.") break;
+    if (inside && line.starts_with(' ')) folders.push_back(line.substr(1));
+    inside = inside || line == "#include <...> search starts here:";
+  }
+  return folders;
+}
+
 std::string find_compiler(const std::string& wanted) {
   const char* const variable = secure_getenv("DWELL_CXX");
   const std::string chosen = !wanted.empty() ? wanted : variable != nullptr ? variable : "";
@@ -80,9 +95,11 @@ struct HostCompiler::Toolchain {
 };
 
 struct HostCompiler::State {
-  std::mutex mutex;  // guards all below; held only while the toolchain is made and while a folder is numbered
+  std::mutex mutex;  // guards the two below; held only while the toolchain is made and while a folder is numbered
   std::optional<Toolchain> toolchain;
   unsigned compiles = 0;
+  std::mutex folders_mutex;  // guards the one below, and is held while the compiler is asked
+  std::optional<std::vector<std::string>> system_folders;
 };
 
 HostCompiler::HostCompiler() : HostCompiler(Options{}) {}
@@ -110,6 +127,16 @@ const HostCompiler::Toolchain& HostCompiler::toolchain() const {
     write_file_below(made.folder.path() / "include", file.name, file.text);
   }
   return state_->toolchain.emplace(std::move(made));
+}
+
+const std::vector<std::string>& HostCompiler::system_folders() const {
+  const Toolchain& tools = toolchain();
+  const std::lock_guard lock(state_->folders_mutex);
+  if (state_->system_folders) return *state_->system_folders;
+  std::vector<std::string> arguments = {tools.compiler};
+  arguments.insert(arguments.end(), tools.target.flags.begin(), tools.target.flags.end());
+  arguments.insert(arguments.end(), {"-x", "c++", "-E", "-v", "/dev/null"});
+  return state_->system_folders.emplace(listed_folders(run_process(arguments, options_.limit).output));
 }
 
 Object HostCompiler::compile(const Unit& unit) {
@@ -162,9 +189,13 @@ Object HostCompiler::compile(const Unit& unit) {
 std::string HostCompiler::fingerprint(const Unit& unit) {
   if (!flags_can_be_told(unit.options)) return {};
   const Toolchain& tools = toolchain();
-  std::string compiler = tools.build + " " + tools.version;
-  for (const std::string& flag : host_flags(unit.options, tools.target)) compiler += "\n" + flag;
-  return fingerprint_of(unit, compiler);
+  const std::vector<std::string> flags = host_flags(unit.options, tools.target);
+  const std::vector<std::string> folders = checked_include_paths(unit.options);
+  const auto includes = digest_of_includes(unit.text, {.headers = unit.options.headers,
+                                                       .folders = folders,
+                                                       .system_folders = [this] { return system_folders(); },
+                                                       .is_known = is_operator_header});
+  return includes ? fingerprint_of(unit, tools.build + " " + tools.version, flags, *includes) : std::string();
 }
 
 Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {

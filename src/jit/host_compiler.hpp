@@ -39,6 +39,9 @@ class HostCompiler final : public Compiler {
   // The compiler and the folder it works in; made by the first call that needs them. Throws errc::compiler_unavailable.
   const Toolchain& toolchain() const;
 
+  // Where the compiler itself looks for headers; asked once.
+  const std::vector<std::string>& system_folders() const;
+
   struct State;
   Options options_;
   std::unique_ptr<State> state_;

@@ -119,7 +119,8 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
 }
 
 bool flags_can_be_told(const CompileOptions& options) {
-  constexpr std::string_view unseen[] = {"-l", "-L", "-Wl,", "-Wp,", "-Wa,", "-X", "-fprofile", "-fauto-profile", "-stdlib", "--stdlib"};
+  constexpr std::string_view unseen[] = {"-l",        "-L",       "-Wl,",           "-Wp,",    "-Wa,",    "-X",
+                                         "-fprofile", "-fmodule", "-fauto-profile", "-stdlib", "--stdlib"};
   return std::none_of(options.flags.begin(), options.flags.end(), [&](const std::string& flag) {
     return flag.ends_with("=native") ||
            std::any_of(std::begin(unseen), std::end(unseen), [&](std::string_view start) { return flag.starts_with(start); });

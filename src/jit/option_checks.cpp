@@ -91,9 +91,8 @@ void check_headers(const CompileOptions& options) {
       throw option_error(errc::invalid_argument, "headers",
                          "'" + name + "' is no name for a header; use a relative path such as tile/sizes.h");
     }
-    for (const EmbeddedFile& own : embedded_headers()) {
-      if (own.name == name && own.name.starts_with("dwell/"))
-        throw option_error(errc::invalid_argument, "headers", name + " is a header of dwell itself; choose another name");
+    if (is_operator_header(name)) {
+      throw option_error(errc::invalid_argument, "headers", name + " is a header of dwell itself; choose another name");
     }
     if (text.find('\0') != std::string::npos) {
       throw option_error(errc::invalid_argument, "headers", "the text of " + name + " holds a null character");

@@ -1,0 +1,191 @@
+#include "jit/includes.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "jit/file_stamp.hpp"
+#include "jit/include_lexer.hpp"
+#include "jit/sha256.hpp"
+
+namespace dwell::jit {
+
+namespace {
+
+constexpr std::size_t kFilesRemembered = 8192;
+
+// A file as it was read.
+struct ReadFile {
+  FileStamp stamp;
+  bool settled = false;  // whether a later write would surely have another time
+  Digest contents{};
+  Inclusions inclusions;
+};
+
+// What the process has read and found so far. May be used from several threads at once.
+class Memory {
+ public:
+  static Memory& get() {
+    static Memory memory;
+    return memory;
+  }
+
+  // The file at `path` as it is now; null when there is none.
+  std::shared_ptr<const ReadFile> read(const std::string& path) {
+    const auto stamp = stamp_of(path);
+    if (!stamp) return nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = files_.find(path); known != files_.end() && known->second->settled && known->second->stamp == *stamp)
+        return known->second;
+    }
+    auto made = std::make_shared<ReadFile>();
+    made->stamp = *stamp;
+    made->settled = is_settled(*stamp);
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return nullptr;
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    made->contents = sha256(std::as_bytes(std::span(text)));
+    made->inclusions = inclusions_of(text);
+    const std::lock_guard lock(mutex_);
+    if (files_.size() >= kFilesRemembered) files_.clear();
+    files_.insert_or_assign(path, made);
+    return made;
+  }
+
+  // Where `name` was last found in the system's folders; empty when it was not. What stands there is asked of `read`.
+  std::string found(const std::string& folders, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto known = found_.find(folders + '\n' + name);
+    return known == found_.end() ? std::string() : known->second;
+  }
+  void note(const std::string& folders, const std::string& name, const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    if (found_.size() >= kFilesRemembered) found_.clear();
+    found_.insert_or_assign(folders + '\n' + name, path);
+  }
+
+ private:
+  // The clock of files advances in steps of a few milliseconds: what was written just now may be written again at the same time.
+  static bool is_settled(const FileStamp& stamp) {
+    const auto modified = std::chrono::seconds(stamp.modified_seconds) + std::chrono::nanoseconds(stamp.modified_ns);
+    return std::chrono::system_clock::now().time_since_epoch() - modified > std::chrono::milliseconds(100);
+  }
+
+  std::mutex mutex_;  // guards the two below; never held while a file is read
+  std::unordered_map<std::string, std::shared_ptr<const ReadFile>> files_;
+  std::unordered_map<std::string, std::string> found_;
+};
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// Follows inclusions, each file once.
+class Walk {
+ public:
+  explicit Walk(const IncludeSearch& search) : search_(search) {}
+
+  std::optional<std::string> run(std::string_view text) {
+    if (!follow(inclusions_of(text), {}, false)) return std::nullopt;
+    for (const auto& [name, header] : search_.headers) {
+      const std::string folder = search_.current_folder.empty() ? std::string() : folder_of(search_.current_folder + '/' + name);
+      if (!follow(inclusions_of(header), folder, false)) return std::nullopt;
+    }
+    for (std::size_t i = 0; i < queue_.size(); ++i) {
+      const Found at = queue_[i];
+      if (!follow(at.file->inclusions, folder_of(at.path), at.system)) return std::nullopt;
+    }
+    return empty_ ? std::string() : key_.finish();
+  }
+
+ private:
+  struct Found {
+    std::string path;
+    bool system;
+    std::shared_ptr<const ReadFile> file;
+  };
+
+  // `folder` is that of the file that asks; empty for what has none. False when it cannot be told.
+  bool follow(const Inclusions& inclusions, const std::string& folder, bool system) {
+    if (!inclusions.can_be_told && !system) return false;
+    for (const Inclusion& one : inclusions.list) {
+      if (!search_.is_known(one.name)) look_for(one, folder, system);
+    }
+    return true;
+  }
+
+  void look_for(const Inclusion& one, const std::string& folder, bool system) {
+    if (one.name.front() == '/') {
+      if (!take(one.name, system)) missing(one);
+      return;
+    }
+    bool found = false;
+    if (one.quoted && !folder.empty()) found = take(folder + '/' + one.name, system);
+    if (found && !one.next) return;
+    // All texts in memory are followed in any case.
+    if (search_.headers.contains(one.name) && !one.next) return;
+    for (const std::string& place : search_.folders) {
+      if (!take(place + '/' + one.name, false)) continue;
+      found = true;
+      if (!one.next) return;
+    }
+    if (take_from_system(one) || found) return;
+    missing(one);
+  }
+
+  bool take_from_system(const Inclusion& one) {
+    if (!asked_system_) {
+      system_ = search_.system_folders();
+      for (const std::string& place : system_) system_key_ += place + '\n';
+      asked_system_ = true;
+    }
+    if (!one.next) {
+      if (const std::string known = Memory::get().found(system_key_, one.name); !known.empty() && take(known, true)) return true;
+    }
+    bool found = false;
+    for (const std::string& place : system_) {
+      const std::string path = place + '/' + one.name;
+      if (!take(path, true)) continue;
+      found = true;
+      if (one.next) continue;
+      Memory::get().note(system_key_, one.name, path);
+      break;
+    }
+    return found;
+  }
+
+  // Whether there is such a file; it is then part of the digest and will be followed.
+  bool take(const std::string& path, bool system) {
+    if (seen_.contains(path)) return true;
+    auto file = Memory::get().read(path);
+    if (file == nullptr) return false;
+    seen_.insert(path);
+    key_.add("file", path).add("contents", file->contents);
+    empty_ = false;
+    queue_.push_back({path, system, std::move(file)});
+    return true;
+  }
+
+  void missing(const Inclusion& one) {
+    key_.add("missing", one.name);
+    empty_ = false;
+  }
+
+  const IncludeSearch& search_;
+  CacheKey key_;
+  bool empty_ = true;
+  std::vector<Found> queue_;
+  std::unordered_set<std::string> seen_;
+  bool asked_system_ = false;
+  std::vector<std::string> system_;
+  std::string system_key_;
+};
+
+}  // namespace
+
+std::optional<std::string> digest_of_includes(std::string_view text, const IncludeSearch& search) { return Walk(search).run(text); }
+
+}  // namespace dwell::jit
