@@ -15,30 +15,33 @@ namespace dwell {
 // would be honoured; nothing is ignored.
 struct CompileOptions {
   // The real architecture, "sm_90" or "sm_90a". Empty: the device's own, with its architecture-specific instructions ("sm_90a").
-  // Operators are linked into the device's one image, so for them only the device's own number is possible; modules may ask for any that
-  // the device runs. CUDA only.
+  // Operators are linked into the device's one image, so for them only the device's own number is possible, with or without its letter;
+  // modules may ask for any that the device runs. CUDA only.
   std::string arch = {};
   // The version of C++: 14, 17 or 20.
   int standard = 20;
 
-  // Implies flush_denormals, contract, and neither precise division nor precise square roots, unless those are set.
+  // Implies flush_denormals (on CUDA; the CPU keeps denormals), contract, and neither precise division nor precise square roots, unless
+  // those are set.
   bool fast_math = false;
-  std::optional<bool> flush_denormals = {};   // NVRTC's --ftz
+  std::optional<bool> flush_denormals = {};   // NVRTC's --ftz; on the CPU, where it is a mode of the thread, only false
   std::optional<bool> contract = {};          // --fmad: a * b + c in one rounding; on the CPU -ffp-contract
-  std::optional<bool> precise_division = {};  // --prec-div; CUDA only
-  std::optional<bool> precise_sqrt = {};      // --prec-sqrt; CUDA only
+  std::optional<bool> precise_division = {};  // --prec-div; on the CPU only true, and not with fast_math
+  std::optional<bool> precise_sqrt = {};      // --prec-sqrt; likewise
 
-  // Registers a thread may use; the compiler spills what does not fit. 0: as many as it likes. CUDA only.
+  // Registers a thread may use, 24 to 255; the compiler spills what does not fit. 0: as many as it likes. CUDA only.
   unsigned max_registers = 0;
   // Optimised once more when it is linked, together with all else that was compiled so; linking takes tens of milliseconds then.
   bool lto = false;
   bool line_info = false;  // source lines for profilers and debuggers
   bool debug = false;      // everything for a debugger, without optimisation
 
-  std::map<std::string, std::string> defines = {};  // name to value
+  std::map<std::string, std::string> defines = {};  // name ("TILE", "SQUARE(x)") to value, one line
   std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of what the cache goes by
-  std::map<std::string, std::string> headers = {};  // what #include finds by these names before any file: name to text
-  std::vector<std::string> flags = {};              // for the compiler itself, behind all others
+  std::map<std::string, std::string> headers = {};  // what #include finds by these names before any file: relative name to text
+  // For the compiler itself, behind all others; each begins with a dash and has its value joined to it. What has an option of its own here,
+  // and what would break the object that dwell needs, is errc::invalid_argument.
+  std::vector<std::string> flags = {};
 
   CompileOptions with_define(std::string name, std::string value = "1") && {
     defines.insert_or_assign(std::move(name), std::move(value));

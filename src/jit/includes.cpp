@@ -1,6 +1,7 @@
 #include "jit/includes.hpp"
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -17,6 +18,7 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::size_t kFilesRemembered = 8192;
+constexpr std::chrono::seconds kSystemStays{1};
 
 // A file as it was read.
 struct ReadFile {
@@ -69,19 +71,45 @@ class Memory {
     found_.insert_or_assign(folders + '\n' + name, path);
   }
 
+  // What was digested of system header `name` a moment ago; nothing when that was too long ago.
+  std::optional<std::string> system_digest(const std::string& folders, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto known = system_.find(folders + '\n' + name);
+    if (known == system_.end() || std::chrono::steady_clock::now() - known->second.made > kSystemStays) return std::nullopt;
+    return known->second.digest;
+  }
+  void note_system(const std::string& folders, const std::string& name, const std::string& digest) {
+    const std::lock_guard lock(mutex_);
+    if (system_.size() >= kFilesRemembered) system_.clear();
+    system_.insert_or_assign(folders + '\n' + name, SystemDigest{digest, std::chrono::steady_clock::now()});
+  }
+
  private:
+  struct SystemDigest {
+    std::string digest;
+    std::chrono::steady_clock::time_point made;
+  };
+
   // The clock of files advances in steps of a few milliseconds: what was written just now may be written again at the same time.
   static bool is_settled(const FileStamp& stamp) {
     const auto modified = std::chrono::seconds(stamp.modified_seconds) + std::chrono::nanoseconds(stamp.modified_ns);
     return std::chrono::system_clock::now().time_since_epoch() - modified > std::chrono::milliseconds(100);
   }
 
-  std::mutex mutex_;  // guards the two below; never held while a file is read
+  std::mutex mutex_;  // guards the three below; never held while a file is read
   std::unordered_map<std::string, std::shared_ptr<const ReadFile>> files_;
   std::unordered_map<std::string, std::string> found_;
+  std::unordered_map<std::string, SystemDigest> system_;
 };
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// `path` without "..", where that leads to the same file: headers that include each other as "../x/y.h" would have ever longer names.
+std::string shorter(const std::string& path) {
+  if (path.find("/.") == std::string::npos) return path;
+  std::string normal = std::filesystem::path(path).lexically_normal();
+  return stamp_of(normal) == stamp_of(path) ? normal : path;
+}
 
 // Follows inclusions, each file once.
 class Walk {
@@ -132,16 +160,38 @@ class Walk {
       found = true;
       if (!one.next) return;
     }
-    if (take_from_system(one) || found) return;
-    missing(one);
+    // Without headers of the user's, which might hide some of the system's, what follows is the same for every source.
+    const bool alone = search_.folders.empty() && search_.headers.empty();
+    if (alone && !system && !one.next && !inside_system_) {
+      add_system(one.name);
+    } else if (!take_from_system(one) && !found) {
+      missing(one);
+    }
+  }
+
+  void ask_system() {
+    if (asked_system_) return;
+    system_ = search_.system_folders();
+    for (const std::string& place : system_) system_key_ += place + '\n';
+    asked_system_ = true;
+  }
+
+  // Adds the digest of everything that a header of the system leads to.
+  void add_system(const std::string& name) {
+    ask_system();
+    auto digest = Memory::get().system_digest(system_key_, name);
+    if (!digest) {
+      Walk walk(search_);
+      walk.inside_system_ = true;
+      digest = walk.run("#include <" + name + ">\n").value_or("");
+      Memory::get().note_system(system_key_, name, *digest);
+    }
+    key_.add("system", name).add("contents", *digest);
+    empty_ = false;
   }
 
   bool take_from_system(const Inclusion& one) {
-    if (!asked_system_) {
-      system_ = search_.system_folders();
-      for (const std::string& place : system_) system_key_ += place + '\n';
-      asked_system_ = true;
-    }
+    ask_system();
     if (!one.next) {
       if (const std::string known = Memory::get().found(system_key_, one.name); !known.empty() && take(known, true)) return true;
     }
@@ -158,7 +208,8 @@ class Walk {
   }
 
   // Whether there is such a file; it is then part of the digest and will be followed.
-  bool take(const std::string& path, bool system) {
+  bool take(const std::string& given, bool system) {
+    const std::string path = shorter(given);
     if (seen_.contains(path)) return true;
     auto file = Memory::get().read(path);
     if (file == nullptr) return false;
@@ -175,6 +226,7 @@ class Walk {
   }
 
   const IncludeSearch& search_;
+  bool inside_system_ = false;  // follows one header of the system, for add_system
   CacheKey key_;
   bool empty_ = true;
   std::vector<Found> queue_;

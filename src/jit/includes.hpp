@@ -26,7 +26,8 @@ struct IncludeSearch {
 // A digest of the names and contents of all files that `text` and its headers may include, directly or by others: whatever conditionals
 // allow, so it is the same for two compiles only if both read the same. What cannot be found is in it as missing. Empty when there are
 // none. Nothing at all when it cannot be told: an #include that is a macro, or .incbin, in a file outside of the system's folders. A file
-// is read once in the life of the process, as long as its stamp stays. May be called from several threads at once.
+// is read once in the life of the process, as long as its stamp stays. What a header of the system leads to (hundreds of files for one of
+// C++) is looked at again after a second, not earlier. May be called from several threads at once.
 std::optional<std::string> digest_of_includes(std::string_view text, const IncludeSearch& search);
 
 }  // namespace dwell::jit

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <thread>
 
 #include "jit/temporary_directory.hpp"
 
@@ -115,9 +115,22 @@ TEST_F(IncludesTest, AllFilesOfANextAreFollowed) {
   EXPECT_TRUE(matters("#include <a.h>\n", "system/a.h", "int b;\n"));
 }
 
+TEST_F(IncludesTest, TheSystemIsLookedAtAgainAfterASecond) {
+  folders.clear();
+  write("system/s.h", "#include <t.h>\n");
+  write("system/t.h", "int t;\n");
+  const auto before = digest("#include <s.h>\n");
+  EXPECT_EQ(digest("#include <s.h>\n"), before);
+  EXPECT_NE(digest("#include <t.h>\n"), before);
+  write("system/t.h", "int changed;\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_NE(digest("#include <s.h>\n"), before);
+}
+
 TEST_F(IncludesTest, CirclesEnd) {
-  write("one/a.h", "#include \"b.h\"\n");
-  write("one/b.h", "#include \"a.h\"\n#include \"../one/a.h\"\n");
+  write("one/a.h", "#include \"sub/b.h\"\n");
+  write("one/sub/b.h", "#include \"../a.h\"\n#include \"../sub/c.h\"\n");
+  write("one/sub/c.h", "#include \"../sub/b.h\"\n");
   EXPECT_TRUE(digest("#include <a.h>\n"));
 }
 

@@ -1,0 +1,108 @@
+// What the options change in what the host's compiler makes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include <dwell/device.hpp>
+#include <dwell/error.hpp>
+
+#include "jit/dynamic_library.hpp"
+#include "jit/elf.hpp"
+#include "jit/host_compiler.hpp"
+#include "jit/temporary_directory.hpp"
+#include "jit/test_operators.hpp"
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace dwell::jit {
+namespace {
+
+HostCompiler& compiler() {
+  static HostCompiler shared;
+  return shared;
+}
+
+Unit unit_with(const CompileOptions& options, const std::string& text) {
+  Unit unit = unit_of("a", text, "a_1");
+  unit.options = options;
+  return unit;
+}
+
+// The value of `expression`, an integer, in an operator that is compiled with `options`.
+i64 value_of(const CompileOptions& options, const std::string& expression, const std::string& lead = {}) {
+  const std::string body = "DWELL_OPERATOR(a)(dwell::Group, dwell::i64* to) { *to = static_cast<dwell::i64>(" + expression + "); }\n";
+  const Object object = compiler().compile(unit_with(options, lead + body));
+  const TemporaryDirectory folder;
+  const std::string file = folder.path() / "a.so";
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(object.bytes.data()), static_cast<std::streamsize>(object.bytes.size()));
+  const DynamicLibrary library(file);
+  device::Context context{};
+  i64 value = 0;
+  const auto address = reinterpret_cast<u64>(&value);
+  const u32 words[] = {static_cast<u32>(address), static_cast<u32>(address >> 32U)};
+  library.get<void(const Group&, const u32*)>("a_1")(Group(&context, 0, 1), words);
+  return value;
+}
+
+TEST(HostOptionsCompiled, ChangeWhatIsCompiled) {
+  EXPECT_EQ(value_of({.standard = 14, .debug = true}, "__cplusplus"), 201402);
+  EXPECT_EQ(value_of({.standard = 17}, "__cplusplus"), 201703);
+  EXPECT_EQ(value_of({.debug = true, .defines = {{"TWICE(x)", "((x) * 2)"}, {"N", "20 + 1"}}}, "TWICE(N)"), 42);
+  EXPECT_EQ(value_of({.fast_math = true}, "__FINITE_MATH_ONLY__"), 1);
+  EXPECT_EQ(value_of({}, "__FINITE_MATH_ONLY__"), 0);
+  EXPECT_EQ(value_of({.flags = {"-UX", "-funsigned-char"}}, "static_cast<char>(255)"), 255);
+}
+
+#if defined(__x86_64__)
+TEST(HostOptionsCompiled, FastMathLeavesTheThreadsModeAlone) {
+  const unsigned before = _mm_getcsr();
+  value_of({.fast_math = true}, "1");
+  EXPECT_EQ(_mm_getcsr(), before);
+}
+#endif
+
+TEST(HostOptionsCompiled, HeadersInMemoryWin) {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "size.h") << "#define SIZE 1\n";
+  CompileOptions options{.include_paths = {folder.path()}};
+  EXPECT_EQ(value_of(options, "SIZE", "#include <size.h>\n"), 1);
+  options.headers = {{"size.h", "#include \"my/own.h\"\n"}, {"my/own.h", "#include \"my/two.h\"\n"}, {"my/two.h", "#define SIZE 2\n"}};
+  EXPECT_EQ(value_of(options, "SIZE", "#include <size.h>\n"), 2);
+}
+
+TEST(HostOptionsCompiled, DebugInformationIsThere) {
+  const auto has_lines = [](const CompileOptions& options) {
+    const Object object = compiler().compile(unit_with(options, "DWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = 1; }\n"));
+    return Elf::open(object.bytes)->section(".debug_line") != nullptr;
+  };
+  EXPECT_TRUE(has_lines({.line_info = true}));
+  EXPECT_TRUE(has_lines({.debug = true}));
+  const bool built_with = compiler().identity().find(" -g") != std::string::npos;  // sanitizers bring it
+  EXPECT_EQ(has_lines({}), built_with);
+}
+
+TEST(HostOptionsCompiled, AreInTheFingerprint) {
+  const TemporaryDirectory folder;
+  const std::string text = "#include <cstdint>\n#include <size.h>\nDWELL_OPERATOR(a)(dwell::Group) {}\n";
+  const auto print = [&](const CompileOptions& options, const std::string& lead = {}) {
+    return compiler().fingerprint(unit_with(options, lead + text));
+  };
+  std::ofstream(folder.path() / "size.h") << "1";
+  const CompileOptions options{.include_paths = {folder.path()}};
+  const std::string first = print(options);
+  EXPECT_EQ(first.size(), 64U);
+  EXPECT_EQ(print(options), first);
+  EXPECT_NE(print(options.with_define("X")), first);
+  EXPECT_NE(print(options.with_header("size.h", "1")), first);
+  EXPECT_EQ(print(options.with_flag("-lm")), "") << "nobody knows what that reads";
+  EXPECT_EQ(print(options, "#define X <cmath>\n#include X\n"), "");
+  EXPECT_THROW(print({.arch = "sm_90"}), Error);
+  std::ofstream(folder.path() / "size.h") << "2";
+  EXPECT_NE(print(options), first);
+}
+
+}  // namespace
+}  // namespace dwell::jit
