@@ -261,8 +261,10 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
 std::string CudaCompiler::identity() const {
   const Tools& found = tools();
   std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
-  for (const std::string& flag : flags_for({})) text += " " + flag;
   // Images hold the loop.
+  for (const Tier tier : {Tier::relocatable, Tier::lto}) {
+    for (const std::string& flag : flags_for(loop_options(tier))) text += " " + flag;
+  }
   return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }
 

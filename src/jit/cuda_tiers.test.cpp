@@ -103,7 +103,7 @@ TEST_F(CudaTiersTest, ErrorsAreThoseOfTheNativeForm) {
 // nvJitLink decides these for a whole image, and would change what the operator computes.
 TEST_F(CudaTiersTest, WhatTheLinkerWouldChangeStaysNative) {
   const CompileOptions all[] = {{.fast_math = true},   {.flush_denormals = true}, {.contract = false}, {.precise_division = false},
-                                {.max_registers = 32}, {.line_info = true},       {.debug = true},     {.flags = {"--fmad=false"}}};
+                                {.max_registers = 32}, {.line_info = true},       {.debug = true},     {.flags = {"--restrict"}}};
   for (const CompileOptions& options : all) {
     Unit unit = axpy_unit("axpy_1");
     unit.options = options;
@@ -183,7 +183,7 @@ TEST_F(CudaTiersTest, LinkErrorsNameTheOperator) {
   const NvrtcResult result = Nvrtc::get().compile(
       "extern \"C\" __device__ void elsewhere();\n"
       "extern \"C\" __device__ void axpy_1(const void*, const unsigned*) { elsewhere(); }\n",
-      "x", {}, {"--gpu-architecture=sm_90", "-rdc=true"}, Form::lto);
+      "x", {}, {"--gpu-architecture=sm_90", "-rdc=true", "--dlink-time-opt"}, Form::lto);
   ASSERT_TRUE(result.ok) << result.log;
   const Object caller{{{"axpy_1", expected_axpy_signature()}}, result.bytes, {}, Form::lto};
   try {
