@@ -14,6 +14,7 @@
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/fingerprint.hpp"
+#include "jit/kernel_signature.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/sha256.hpp"
@@ -40,16 +41,21 @@ void check_tools(const std::string& arch) {
   }
 }
 
-std::vector<std::string> options_for(const std::string& arch) {
-  std::vector<std::string> options = {
-      "--gpu-architecture=" + arch,
-      "--relocatable-device-code=true",
-      "--std=c++20",
-      "--device-as-default-execution-space",  // so that plain helper functions work on the device as they do on the CPU
-      "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
-      "--diag-suppress=177",                  // "declared but never referenced": everything the user defines is local
-  };
+// What operators and programs of kernels have in common.
+std::vector<std::string> common_options(const std::string& arch) {
+  std::vector<std::string> options = {"--gpu-architecture=" + arch, "--std=c++20"};
   if (const auto folder = Nvrtc::get().include_folder(); !folder.empty()) options.push_back("--include-path=" + folder.string());
+  return options;
+}
+
+std::vector<std::string> options_for(const std::string& arch) {
+  std::vector<std::string> options = common_options(arch);
+  options.insert(options.end(), {
+                                    "--relocatable-device-code=true",
+                                    "--device-as-default-execution-space",  // so that plain helper functions work as they do on the CPU
+                                    "--minimal",            // leaves out textures and the runtime API: 8 of 28 ms
+                                    "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
+                                });
   return options;
 }
 
@@ -68,6 +74,21 @@ bool must_stay_native(const CompileOptions& options) {
   return options.fast_math || options.flush_denormals.value_or(false) || !options.contract.value_or(true) ||
          !options.precise_division.value_or(true) || options.max_registers != 0 || options.line_info || options.debug ||
          !options.flags.empty();
+}
+
+// What to throw for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
+Error module_error(const Unit& unit, const std::string& log) {
+  constexpr std::string_view pragma = "#pragma nv_mangled_name ";
+  std::string expressions;
+  std::string_view before;
+  for (std::size_t at = 0; (at = log.find(pragma, at)) != std::string::npos;) {
+    at += pragma.size();
+    const std::string_view one = std::string_view(log).substr(at, std::min(log.find('\n', at), log.size()) - at);
+    if (one != before) expressions += (expressions.empty() ? "" : ", ") + std::string(one);
+    before = one;
+  }
+  if (expressions.empty()) return Error(errc::compile_failed, unit.file + " does not compile:\n" + log);
+  return Error(errc::operator_not_found, unit.file + " has no single kernel by the name of " + expressions + ":\n" + log);
 }
 
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
@@ -122,6 +143,29 @@ Object CudaCompiler::compile(const Unit& unit) {
 }
 
 std::string CudaCompiler::fingerprint(const Unit& unit) { return fingerprint_of(unit, identity()); }
+
+ModuleObject CudaCompiler::compile_module(const Unit& unit) {
+  if (unit.text.find('\0') != std::string::npos) throw Error(errc::invalid_argument, unit.file + " holds a null character");
+  check_tools(options_.arch);
+  const std::string text = unit.line > 1 ? "#line " + std::to_string(unit.line) + "\n" + unit.text : unit.text;
+  std::vector<std::string> expressions;
+  for (const Export& one : unit.exports) expressions.push_back(one.expression);
+  NvrtcResult result = Nvrtc::get().compile(text, unit.file, headers_below("dwell/"), common_options(options_.arch), Form::native,
+                                            expressions);
+  if (!result.ok) throw module_error(unit, result.log);
+  ModuleObject object;
+  object.kernels = read_kernels(result.bytes);
+  for (std::size_t i = 0; i < expressions.size(); ++i) {
+    const auto is_it = [&](const ModuleKernel& kernel) { return kernel.symbol == result.lowered[i]; };
+    if (std::ranges::none_of(object.kernels, is_it))
+      throw Error(errc::operator_not_found, unit.file + ": " + expressions[i] + " is no kernel (__global__)");
+    object.expressions.emplace_back(expressions[i], result.lowered[i]);
+  }
+  object.bytes = std::move(result.bytes);
+  object.assembly = std::move(result.ptx);
+  object.log = std::move(result.log);
+  return object;
+}
 
 const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
   const std::lock_guard lock(state_->mutex);
@@ -224,6 +268,8 @@ std::string CudaCompiler::identity() const {
   std::string text =
       "nvrtc " + Nvrtc::get().version().text() + ", nvjitlink " + NvJitLink::get().version().text() + ", kernel " + options_.kernel;
   for (const std::string& option : options_for(options_.arch)) text += " " + option;
+  text += ", programs of kernels";
+  for (const std::string& option : common_options(options_.arch)) text += " " + option;
   // Images hold the loop.
   return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }

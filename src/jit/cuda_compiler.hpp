@@ -38,6 +38,8 @@ class CudaCompiler final : public Compiler {
   std::string fingerprint(const Unit& unit) override;
   using Compiler::link;
   Image link(std::span<const Opcode> table, Tier tier) override;
+  // The text is compiled as a whole program, as it is; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
+  ModuleObject compile_module(const Unit& unit) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 

@@ -10,10 +10,12 @@
 
 namespace dwell::jit {
 
-// What a compile gives. `bytes` is empty when it failed; `log` holds the compiler's text in either case.
+// What a compile gives. All but `log`, which holds the compiler's text in either case, is empty when it failed.
 struct NvrtcResult {
   bool ok = false;
   Bytes bytes;
+  std::string ptx;                   // not of LTO-IR
+  std::vector<std::string> lowered;  // the symbol behind each name expression
   std::string log;
 };
 
@@ -39,10 +41,11 @@ class Nvrtc {
   // The architectures it compiles for, as the number in sm_90, ascending.
   std::vector<int> architectures() const;
 
-  // Compiles `text` to a cubin, or to LTO-IR for nvJitLink; `file` is its name in diagnostics. Throws dwell::Error with
-  // errc::compile_failed when NVRTC itself fails, not when the text does.
+  // Compiles `text` to a cubin, or to LTO-IR for nvJitLink; `file` is its name in diagnostics, `expressions` name what must be instantiated.
+  // Throws dwell::Error with errc::compile_failed when NVRTC itself fails, not when the text does.
   NvrtcResult compile(const std::string& text, const std::string& file, std::span<const Header> headers,
-                      const std::vector<std::string>& options, Form form = Form::native) const;
+                      const std::vector<std::string>& options, Form form = Form::native,
+                      std::span<const std::string> expressions = {}) const;
 
  private:
   struct Functions;
