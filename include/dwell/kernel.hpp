@@ -66,9 +66,7 @@ constexpr Parameter kernel_parameter() {
   }
 }
 
-constexpr bool is_pointer(const Parameter& parameter) {
-  return parameter.kind == Kind::pointer || parameter.kind == Kind::const_pointer;
-}
+constexpr bool is_pointer(const Parameter& parameter) { return parameter.kind == Kind::pointer || parameter.kind == Kind::const_pointer; }
 // Whether a kernel that declares the one can be given the other. void* is given for any pointer, as C does; what is declared opaque takes
 // whatever has its size.
 constexpr bool kernel_accepts(const Parameter& declared, const Parameter& given) {

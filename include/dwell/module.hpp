@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,11 +33,11 @@ class Module {
   std::string lowered_name(std::string_view name) const;
   // The names of all kernels, as `kernel` takes them.
   std::vector<std::string> kernels() const;
-  // What was loaded, and the same program in PTX.
-  std::vector<std::byte> cubin() const;
-  std::string ptx() const;
-  // The compiler's warnings.
-  std::string log() const;
+  // What was loaded, the same program in PTX, and the compiler's warnings. Valid as long as a copy of this handle lives, also when the
+  // runtime is closed.
+  std::span<const std::byte> cubin() const;
+  const std::string& ptx() const;
+  const std::string& log() const;
 
  private:
   friend class Runtime;

@@ -15,8 +15,8 @@ inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
 }  // namespace detail
 
 // Names one submitted task, or one launch of a kernel, of which all that is said of tasks holds: it is complete when its stream has come
-// past it, and can fail only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and dropped freely, also after its runtime is closed. All members
-// may be called from any thread.
+// past it, and can fail only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and
+// dropped freely, also after its runtime is closed. All members may be called from any thread.
 class Ticket {
  public:
   // A ticket of no task: done, with status 0.

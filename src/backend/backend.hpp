@@ -38,8 +38,8 @@ class Program {
   virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
 };
 
-// Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must not
-// outlive its backend, nor be destroyed while one of its launches is in flight.
+// Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must
+// not outlive its backend, nor be destroyed while one of its launches is in flight.
 class LoadedKernels {
  public:
   virtual ~LoadedKernels() = default;

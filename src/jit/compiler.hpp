@@ -120,8 +120,9 @@ class Compiler {
   Image link(std::span<const Opcode> table) { return link(table, Tier::relocatable); }
 
   // Compiles a program of ordinary kernels: unit.text as it is; unit.exports are the instantiations wanted of kernel templates, as C++
-  // spells them ("reduce<double, 256>"), and their symbols say nothing. Throws dwell::Error with errc::compile_failed, errc::operator_not_found when an expression
-  // names no kernel of the text, errc::compiler_unavailable, and errc::unsupported where the target has no such kernels.
+  // spells them ("reduce<double, 256>"), and their symbols say nothing. Throws dwell::Error with errc::compile_failed,
+  // errc::operator_not_found when an expression names no kernel of the text, errc::compiler_unavailable, and errc::unsupported where the
+  // target has no such kernels.
   virtual ModuleObject compile_module(const Unit& unit) {
     throw Error(errc::unsupported,
                 unit.file + ": ordinary kernels are CUDA C++ (grid, block, threadIdx), which this device does not run; define an operator");

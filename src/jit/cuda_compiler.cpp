@@ -53,7 +53,7 @@ std::vector<std::string> options_for(const std::string& arch) {
   options.insert(options.end(), {
                                     "--relocatable-device-code=true",
                                     "--device-as-default-execution-space",  // so that plain helper functions work as they do on the CPU
-                                    "--minimal",            // leaves out textures and the runtime API: 8 of 28 ms
+                                    "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
                                     "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
                                 });
   return options;

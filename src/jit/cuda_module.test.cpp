@@ -41,7 +41,8 @@ class CudaModuleTest : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
-  static ModuleObject compile(const std::string& text, const std::vector<std::string>& expressions = {}, const std::string& arch = "sm_90") {
+  static ModuleObject compile(const std::string& text, const std::vector<std::string>& expressions = {},
+                              const std::string& arch = "sm_90") {
     CudaCompiler compiler({.arch = arch, .cache = {}});
     return compiler.compile_module(unit_of(text, expressions));
   }
@@ -126,9 +127,7 @@ TEST_F(CudaModuleTest, DwellsAndCudasHeadersAreThere) {
   EXPECT_EQ(object.kernels[0].signature.text(), "(struct of 16 bytes, struct of 2 bytes)");
 }
 
-TEST_F(CudaModuleTest, ATextWithANullCharacterIsRefused) {
-  EXPECT_THROW(compile(std::string("__global__ void f() {}\0", 23)), Error);
-}
+TEST_F(CudaModuleTest, ATextWithANullCharacterIsRefused) { EXPECT_THROW(compile(std::string("__global__ void f() {}\0", 23)), Error); }
 
 TEST_F(CudaModuleTest, ComesOutOfTheCacheAsItWentIn) {
   const TemporaryDirectory folder;

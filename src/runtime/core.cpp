@@ -158,10 +158,10 @@ std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const 
   return position;
 }
 
-std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const CompileOptions& options,
+std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const std::optional<CompileOptions>& options,
                                                    const std::vector<std::string>& expressions) {
   check_open();
-  return modules_->compile(source, options, expressions);
+  return modules_->compile(source, options.value_or(options_.compile), expressions);
 }
 
 std::uint64_t Core::launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,

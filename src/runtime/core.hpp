@@ -79,7 +79,7 @@ class Core {
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
 
-  std::shared_ptr<detail::ModuleState> compile(const Source& source, const CompileOptions& options,
+  std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
   // Launches a kernel; returns the launch's number.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,

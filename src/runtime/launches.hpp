@@ -88,7 +88,7 @@ class Launches {
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, Flight> in_flight_;
   std::map<std::uint64_t, Error> errors_;
-  std::vector<Flight> ended_;   // until collect
+  std::vector<Flight> ended_;    // until collect
   std::uint64_t looked_at_ = 0;  // where look_around goes on
 };
 

@@ -70,12 +70,12 @@ void check_kernel_arguments(const jit::ModuleKernel& kernel, const std::vector<P
   std::size_t fit = 0;
   while (fit < given.size() && fit < declared.size() && detail::kernel_accepts(declared[fit], given[fit])) ++fit;
   if (fit == given.size() && fit == declared.size()) return;
-  const std::string why = given.size() != declared.size()
-                              ? std::to_string(declared.size()) + " arguments are needed, " + std::to_string(given.size()) + " were given"
-                              : "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) +
-                                    " is needed";
-  throw Error(errc::signature_mismatch, "kernel '" + kernel.name + "' takes " + kernel.signature.text() + ", not " +
-                                            Signature(given).text() + ": " + why);
+  const std::string why =
+      given.size() != declared.size()
+          ? std::to_string(declared.size()) + " arguments are needed, " + std::to_string(given.size()) + " were given"
+          : "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
+  throw Error(errc::signature_mismatch,
+              "kernel '" + kernel.name + "' takes " + kernel.signature.text() + ", not " + Signature(given).text() + ": " + why);
 }
 
 std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, const CompileOptions& options,
@@ -132,12 +132,9 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
     loaded = module->loaded;
   }
   if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed");
-  backend::KernelLaunch launch{index,
-                               {config.grid.x, config.grid.y, config.grid.z},
-                               {config.block.x, config.block.y, config.block.z},
-                               config.shared,
-                               config.stream,
-                               values};
+  backend::KernelLaunch launch{
+      index, {config.grid.x, config.grid.y, config.grid.z}, {config.block.x, config.block.y, config.block.z}, config.shared, config.stream,
+      values};
   for (const auto& [extent, what] : {std::pair(launch.grid, "grid"), std::pair(launch.block, "block")})
     if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0)
       throw Error(errc::invalid_argument, std::string("kernel '") + kernel.name + "': the " + what + " is empty in one direction");
@@ -227,11 +224,11 @@ std::string Module::lowered_name(std::string_view name) const {
 }
 
 std::vector<std::string> Module::kernels() const { return runtime::kernel_names(detail::require_module(state_).object); }
-std::vector<std::byte> Module::cubin() const { return detail::require_module(state_).object.bytes; }
-std::string Module::ptx() const { return detail::require_module(state_).object.assembly; }
-std::string Module::log() const { return detail::require_module(state_).object.log; }
+std::span<const std::byte> Module::cubin() const { return detail::require_module(state_).object.bytes; }
+const std::string& Module::ptx() const { return detail::require_module(state_).object.assembly; }
+const std::string& Module::log() const { return detail::require_module(state_).object.log; }
 
-Module Runtime::compile(const Source& source, const CompileOptions& options, const std::vector<std::string>& expressions) {
+Module Runtime::compile(const Source& source, const std::optional<CompileOptions>& options, const std::vector<std::string>& expressions) {
   return Module(detail::Shell::require(shell_)->compile(source, options, expressions));
 }
 

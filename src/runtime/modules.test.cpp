@@ -92,8 +92,8 @@ TEST(KernelArguments, FitByKindAndSize) {
 
 TEST(KernelArguments, OfAKernelWithCLinkageOnlySizesCount) {
   const auto opaque = [](u16 bytes) { return Parameter{Kind::opaque, Kind::structure, bytes}; };
-  EXPECT_NO_THROW((check<Buffer<float>, const int*, unsigned, float, Pair, double>(
-      {opaque(8), opaque(8), opaque(4), opaque(4), opaque(8), opaque(8)})));
+  EXPECT_NO_THROW((
+      check<Buffer<float>, const int*, unsigned, float, Pair, double>({opaque(8), opaque(8), opaque(4), opaque(4), opaque(8), opaque(8)})));
   EXPECT_THROW((check<float>({opaque(8)})), Error);
   EXPECT_THROW((check<Buffer<float>>({opaque(4)})), Error);
 }

@@ -129,7 +129,8 @@ TEST_F(KernelTest, SharedMemoryUpToTheDevicesLimit) {
 TEST_F(KernelTest, WhatCannotBeLaunchedSaysWhichLimit) {
   const auto y = filled<float>(*runtime_, 128, 0.0F);
   const auto narrow = module_.kernel("narrow");
-  DWELL_EXPECT_ERROR(narrow.launch({.block = {65}}, y), errc::invalid_argument, AllOf(HasSubstr("threads"), HasSubstr("65"), HasSubstr("64")));
+  DWELL_EXPECT_ERROR(narrow.launch({.block = {65}}, y), errc::invalid_argument,
+                     AllOf(HasSubstr("threads"), HasSubstr("65"), HasSubstr("64")));
   DWELL_EXPECT_ERROR(narrow.launch({.grid = {1, 70'000}}, y), errc::invalid_argument, AllOf(HasSubstr("grid's y"), HasSubstr("65535")));
   DWELL_EXPECT_ERROR(narrow.launch({.block = {1, 1, 65}}, y), errc::invalid_argument, HasSubstr("block's z"));
   DWELL_EXPECT_ERROR(narrow.launch({.grid = {0}}, y), errc::invalid_argument, HasSubstr("grid"));
