@@ -37,6 +37,7 @@ struct Unit {
   std::vector<Export> exports;
   CompileOptions options = {};
   std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
+  bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
 };
 
 // A function of an object that can be an opcode, with the signature read from the object.

@@ -150,8 +150,8 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   const std::string text = unit.line > 1 ? "#line " + std::to_string(unit.line) + "\n" + unit.text : unit.text;
   std::vector<std::string> expressions;
   for (const Export& one : unit.exports) expressions.push_back(one.expression);
-  NvrtcResult result = Nvrtc::get().compile(text, unit.file, headers_below("dwell/"), common_options(options_.arch), Form::native,
-                                            expressions);
+  NvrtcResult result =
+      Nvrtc::get().compile(text, unit.file, headers_below("dwell/"), common_options(options_.arch), Form::native, expressions);
   if (!result.ok) throw module_error(unit, result.log);
   ModuleObject object;
   object.kernels = read_kernels(result.bytes);

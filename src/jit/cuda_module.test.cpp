@@ -50,6 +50,7 @@ class CudaModuleTest : public testing::Test {
                       int line = 1) {
     Unit unit{"kernels", text, file, line, {}};
     for (const std::string& expression : expressions) unit.exports.push_back({expression, ""});
+    unit.program = true;
     return unit;
   }
   static std::string text_of(const ModuleObject& object, const std::string& symbol) {

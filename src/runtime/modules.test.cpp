@@ -118,7 +118,7 @@ TEST(KernelArguments, ATypedHandleKnowsThemWhenTheProgramIsCompiled) {
 class FakeCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit&) override { return {}; }
-  jit::Image link(std::span<const jit::Opcode>) override { return {}; }
+  jit::Image link(std::span<const jit::Opcode>, jit::Tier) override { return {}; }
   jit::ModuleObject compile_module(const jit::Unit& unit) override {
     units.push_back(unit);
     if (unit.text == "error") throw Error(errc::compile_failed, "error");
@@ -171,6 +171,7 @@ TEST_F(ModulesTest, CompilesWithEverythingThatWasAsked) {
   EXPECT_EQ(unit.text, "text");
   EXPECT_EQ(unit.file, "mine.cu");
   EXPECT_EQ(unit.line, 7);
+  EXPECT_TRUE(unit.program);
   EXPECT_TRUE(unit.options.fast_math);
   EXPECT_EQ(unit.exports[1].expression, "g");
   EXPECT_EQ(unit.fingerprint, "fingerprint of text");
