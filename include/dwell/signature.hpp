@@ -9,7 +9,7 @@
 
 namespace dwell {
 
-// The parameter list of an operator, as read from its compiled object or deduced from a typed handle. A value.
+// The parameter list of an operator or a kernel, as read from its compiled object or deduced from a typed handle. A value.
 class Signature {
  public:
   Signature() = default;
@@ -32,7 +32,7 @@ class Signature {
   std::vector<Parameter> parameters_;
 };
 
-// As C++ would write it: "float", "Span<const i32>", "struct of 24 bytes".
+// As C++ would write it: "float", "Span<const i32>", "const float*", "struct of 24 bytes".
 std::string text_of(const Parameter& parameter);
 
 }  // namespace dwell

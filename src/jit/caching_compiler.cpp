@@ -14,6 +14,7 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::size_t kObjectsInMemory = 256;
+constexpr std::size_t kModulesInMemory = 32;
 constexpr std::size_t kImagesInMemory = 4;  // the running one, the one before, and a little more
 
 // The last `capacity` values that were used, by key.
@@ -43,17 +44,32 @@ class Recent {
   std::unordered_map<std::string, typename std::list<std::pair<std::string, Value>>::iterator> index_;
 };
 
+void write(image::ByteWriter& writer, const Signature& signature) {
+  writer.number(static_cast<std::uint32_t>(signature.parameters().size()));
+  for (const Parameter& parameter : signature.parameters()) {
+    writer.number(static_cast<std::uint8_t>(parameter.kind));
+    writer.number(static_cast<std::uint8_t>(parameter.element));
+    writer.number(parameter.bytes);
+  }
+}
+
+Signature read_signature(image::ByteReader& reader) {
+  const auto count = reader.number<std::uint32_t>();
+  std::vector<Parameter> parameters;
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
+    const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
+    parameters.push_back({kind, element, reader.number<u16>()});
+  }
+  return Signature(std::move(parameters));
+}
+
 Bytes encode(const Object& object) {
   image::ByteWriter writer;
   writer.number(static_cast<std::uint32_t>(object.entries.size()));
   for (const Entry& entry : object.entries) {
     writer.counted(entry.symbol);
-    writer.number(static_cast<std::uint32_t>(entry.signature.parameters().size()));
-    for (const Parameter& parameter : entry.signature.parameters()) {
-      writer.number(static_cast<std::uint8_t>(parameter.kind));
-      writer.number(static_cast<std::uint8_t>(parameter.element));
-      writer.number(parameter.bytes);
-    }
+    write(writer, entry.signature);
   }
   writer.counted(object.log);
   writer.number(static_cast<std::uint8_t>(object.form));
@@ -66,17 +82,9 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   Object object;
   const auto entries = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < entries && reader.ok(); ++i) {
-    Entry entry;
+    Entry& entry = object.entries.emplace_back();
     entry.symbol = reader.text();
-    const auto count = reader.number<std::uint32_t>();
-    std::vector<Parameter> parameters;
-    for (std::uint32_t j = 0; j < count && j < kMaxParameters; ++j) {
-      const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
-      const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
-      parameters.push_back({kind, element, reader.number<u16>()});
-    }
-    entry.signature = Signature(std::move(parameters));
-    object.entries.push_back(std::move(entry));
+    entry.signature = read_signature(reader);
   }
   object.log = reader.text();
   object.form = static_cast<Form>(reader.number<std::uint8_t>());
@@ -107,12 +115,56 @@ std::optional<Image> decode_image(std::span<const std::byte> bytes) {
   return image;
 }
 
+Bytes encode(const ModuleObject& object) {
+  image::ByteWriter writer;
+  writer.number(static_cast<std::uint32_t>(object.kernels.size()));
+  for (const ModuleKernel& kernel : object.kernels) {
+    writer.counted(kernel.symbol);
+    writer.counted(kernel.name);
+    write(writer, kernel.signature);
+  }
+  writer.number(static_cast<std::uint32_t>(object.expressions.size()));
+  for (const auto& [expression, symbol] : object.expressions) {
+    writer.counted(expression);
+    writer.counted(symbol);
+  }
+  writer.counted(object.log);
+  writer.counted(object.assembly);
+  writer.counted(object.bytes);
+  return std::move(writer).take();
+}
+
+std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes) {
+  image::ByteReader reader(bytes);
+  ModuleObject object;
+  const auto kernels = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < kernels && reader.ok(); ++i) {
+    ModuleKernel& kernel = object.kernels.emplace_back();
+    kernel.symbol = reader.text();
+    kernel.name = reader.text();
+    kernel.signature = read_signature(reader);
+  }
+  const auto expressions = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < expressions && reader.ok(); ++i) {
+    auto& [expression, symbol] = object.expressions.emplace_back();
+    expression = reader.text();
+    symbol = reader.text();
+  }
+  object.log = reader.text();
+  object.assembly = reader.text();
+  const auto code = reader.counted();
+  object.bytes.assign(code.begin(), code.end());
+  if (!reader.complete()) return std::nullopt;
+  return object;
+}
+
 }  // namespace
 
 struct CachingCompiler::Memory {
-  std::mutex mutex;  // guards the two below; never held while something is compiled or read from a file
+  std::mutex mutex;  // guards the three below; never held while something is compiled or read from a file
   Recent<Object> objects{kObjectsInMemory};
   Recent<Image> images{kImagesInMemory};
+  Recent<ModuleObject> modules{kModulesInMemory};
 
   // The value of `key` from memory, else from the file, else made.
   template <class Value, class Decode, class Make>
@@ -155,6 +207,13 @@ Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
     if (opcode.object != nullptr && seen.insert(opcode.object).second) key.add("object", sha256(opcode.object->bytes));
   }
   return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(table, tier); });
+}
+
+ModuleObject CachingCompiler::compile_module(const Unit& unit) {
+  if (unit.fingerprint.empty()) return compiler_->compile_module(unit);
+  CacheKey key;
+  key.add("what", "module").add("fingerprint", unit.fingerprint);
+  return memory_->get(memory_->modules, cache_, key.finish(), decode_module, [&] { return compiler_->compile_module(unit); });
 }
 
 }  // namespace dwell::jit

@@ -21,6 +21,7 @@ class CachingCompiler final : public Compiler {
   using Compiler::link;
   Image link(std::span<const Opcode> table, Tier tier) override;
   std::string fingerprint(const Unit& unit) override { return compiler_->fingerprint(unit); }
+  ModuleObject compile_module(const Unit& unit) override;
   std::string identity() const override { return compiler_->identity(); }
 
  private:

@@ -19,6 +19,7 @@ namespace {
 struct Calls {
   int compiles = 0;
   int links = 0;
+  int modules = 0;
   std::string identity = "stand-in 1";
 };
 
@@ -43,6 +44,13 @@ class StandIn final : public Compiler {
     return image;
   }
   std::string fingerprint(const Unit& unit) override { return fingerprint_of(unit, identity()); }
+  ModuleObject compile_module(const Unit& unit) override {
+    ++calls_.modules;
+    ModuleObject object;
+    object.assembly = unit.text;
+    for (const Export& one : unit.exports) object.expressions.emplace_back(one.expression, "symbol of " + one.expression);
+    return object;
+  }
   std::string identity() const override { return calls_.identity; }
 
  private:
@@ -161,6 +169,24 @@ TEST_F(CachingCompilerTest, MemoryIsBounded) {
     for (int i = 0; i < 1000; ++i) compiler.compile(axpy_unit("axpy_" + std::to_string(i)));
   }
   EXPECT_EQ(calls_.compiles, 2000);
+}
+
+TEST_F(CachingCompilerTest, AModuleIsCompiledOncePerFingerprint) {
+  Unit unit{"kernels", "text", "mine.cu", 1, {{"f<int>", ""}, {"g", ""}}};
+  CachingCompiler compiler = make();
+  unit.fingerprint = compiler.fingerprint(unit);
+  EXPECT_EQ(compiler.compile_module(unit).expressions[1].second, "symbol of g");
+  EXPECT_EQ(compiler.compile_module(unit).assembly, "text");
+  EXPECT_EQ(make().compile_module(unit).expressions[0].second, "symbol of f<int>") << "from the file";
+  EXPECT_EQ(calls_.modules, 1);
+  unit.exports.pop_back();
+  unit.fingerprint = compiler.fingerprint(unit);
+  EXPECT_EQ(compiler.compile_module(unit).expressions.size(), 1U);
+  EXPECT_EQ(calls_.modules, 2);
+  unit.fingerprint.clear();
+  compiler.compile_module(unit);
+  EXPECT_EQ(calls_.modules, 3) << "what cannot be told is not kept";
+  EXPECT_EQ(calls_.compiles, 0);
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/error.hpp>
 #include <dwell/signature.hpp>
 #include <dwell/tier.hpp>
 
@@ -35,6 +37,7 @@ struct Unit {
   std::vector<Export> exports;
   CompileOptions options = {};
   std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
+  bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
 };
 
 // A function of an object that can be an opcode, with the signature read from the object.
@@ -80,6 +83,23 @@ struct Image {
   Resources resources;
 };
 
+// A kernel of a compiled program.
+struct ModuleKernel {
+  std::string symbol;   // as the image has it
+  std::string name;     // as C++ has it, without parameters: "reduce<double, 256>"; the symbol where that tells no name
+  Signature signature;  // see kernel_signature.hpp
+};
+
+// A compiled program of kernels: bytes that a backend loads, the same in the target's assembly language, its kernels, the symbol behind
+// each of Unit::exports in their order, and the compiler's warnings.
+struct ModuleObject {
+  Bytes bytes;
+  std::string assembly;
+  std::vector<ModuleKernel> kernels;
+  std::vector<std::pair<std::string, std::string>> expressions;
+  std::string log;
+};
+
 // Compiles and links for one target. All members may be called from several threads at once.
 class Compiler {
  public:
@@ -99,6 +119,15 @@ class Compiler {
   // Tier::lto inlines those of form lto. Throws dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
   virtual Image link(std::span<const Opcode> table, Tier tier) = 0;
   Image link(std::span<const Opcode> table) { return link(table, Tier::relocatable); }
+
+  // Compiles a program of ordinary kernels: unit.text as it is; unit.exports are the instantiations wanted of kernel templates, as C++
+  // spells them ("reduce<double, 256>"), and their symbols say nothing. Throws dwell::Error with errc::compile_failed,
+  // errc::operator_not_found when an expression names no kernel of the text, errc::compiler_unavailable, and errc::unsupported where the
+  // target has no such kernels.
+  virtual ModuleObject compile_module(const Unit& unit) {
+    throw Error(errc::unsupported,
+                unit.file + ": ordinary kernels are CUDA C++ (grid, block, threadIdx), which this device does not run; define an operator");
+  }
 
   // Compiler, version, target and flags in one line: two compilers with the same identity give the same bytes for the same unit.
   virtual std::string identity() const = 0;

@@ -16,6 +16,7 @@
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
 #include "jit/includes.hpp"
+#include "jit/kernel_signature.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/nvrtc_options.hpp"
@@ -67,6 +68,28 @@ bool must_stay_native(const CompileOptions& options) {
 }
 
 Form form_of(const CompileOptions& options) { return options.lto && !must_stay_native(options) ? Form::lto : Form::native; }
+
+// The headers that #include finds by name in a source of the user's. Views of `options`.
+std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
+  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
+  for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
+  return headers;
+}
+
+// What to throw for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
+Error module_error(const Unit& unit, const std::string& log) {
+  constexpr std::string_view pragma = "#pragma nv_mangled_name ";
+  std::string expressions;
+  std::string_view before;
+  for (std::size_t at = 0; (at = log.find(pragma, at)) != std::string::npos;) {
+    at += pragma.size();
+    const std::string_view one = std::string_view(log).substr(at, std::min(log.find('\n', at), log.size()) - at);
+    if (one != before) expressions += (expressions.empty() ? "" : ", ") + std::string(one);
+    before = one;
+  }
+  if (expressions.empty()) return Error(errc::compile_failed, unit.file + " does not compile:\n" + log);
+  return Error(errc::operator_not_found, unit.file + " has no single kernel by the name of " + expressions + ":\n" + log);
+}
 
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
 // functions includes the registers that a callee saves for its caller, which no budget avoids.
@@ -138,8 +161,12 @@ const CudaCompiler::Tools& CudaCompiler::tools() const {
   return state_->tools.emplace(std::move(made));
 }
 
-std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options) const {
+std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, bool program) const {
   const Tools& found = tools();
+  if (program) {
+    const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+    return nvrtc_flags(options, {.arch = arch, .relocatable = false, .cuda_includes = found.cuda_includes});
+  }
   const std::string arch = operator_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
   return nvrtc_flags(options, {.arch = arch, .form = form_of(options), .cuda_includes = found.cuda_includes});
 }
@@ -148,9 +175,8 @@ Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   const std::vector<std::string> flags = flags_for(unit.options);
   const Form form = form_of(unit.options);
-  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
-  for (const auto& [name, header] : unit.options.headers) headers.push_back({name.c_str(), header.c_str()});
-  const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers, flags, form);
+  const NvrtcResult result =
+      Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
   if (!result.ok) throw compile_error(unit, result.log);
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
@@ -160,7 +186,7 @@ Object CudaCompiler::compile(const Unit& unit) {
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {
   const Tools& found = tools();
-  const std::vector<std::string> flags = flags_for(unit.options);
+  const std::vector<std::string> flags = flags_for(unit.options, unit.program);
   const std::vector<std::string> folders = checked_include_paths(unit.options);
   const auto includes = digest_of_includes(
       unit.text, {.headers = unit.options.headers,
@@ -169,6 +195,27 @@ std::string CudaCompiler::fingerprint(const Unit& unit) {
                   .current_folder = unit.options.headers.empty() ? std::string() : std::filesystem::current_path().string(),
                   .is_known = is_operator_header});
   return includes ? fingerprint_of(unit, found.nvrtc, flags, *includes) : std::string();
+}
+
+ModuleObject CudaCompiler::compile_module(const Unit& unit) {
+  if (unit.text.find('\0') != std::string::npos) throw Error(errc::invalid_argument, unit.file + " holds a null character");
+  std::vector<std::string> expressions;
+  for (const Export& one : unit.exports) expressions.push_back(one.expression);
+  NvrtcResult result = Nvrtc::get().compile(line_directive(unit.line, unit.file) + unit.text, program_name("kernels"),
+                                            headers_for(unit.options), flags_for(unit.options, true), Form::native, expressions);
+  if (!result.ok) throw module_error(unit, result.log);
+  ModuleObject object;
+  object.kernels = read_kernels(result.bytes);
+  for (std::size_t i = 0; i < expressions.size(); ++i) {
+    const auto is_it = [&](const ModuleKernel& kernel) { return kernel.symbol == result.lowered[i]; };
+    if (std::ranges::none_of(object.kernels, is_it))
+      throw Error(errc::operator_not_found, unit.file + ": " + expressions[i] + " is no kernel (__global__)");
+    object.expressions.emplace_back(expressions[i], result.lowered[i]);
+  }
+  object.bytes = std::move(result.bytes);
+  object.assembly = std::move(result.ptx);
+  object.log = std::move(result.log);
+  return object;
 }
 
 const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {

@@ -39,6 +39,8 @@ class CudaCompiler final : public Compiler {
   std::string fingerprint(const Unit& unit) override;
   using Compiler::link;
   Image link(std::span<const Opcode> table, Tier tier) override;
+  // The text is compiled as a whole program, as it is; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
+  ModuleObject compile_module(const Unit& unit) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 
@@ -52,7 +54,8 @@ class CudaCompiler final : public Compiler {
   // The compilers; found by the first call that needs them.
   const Tools& tools() const;
   // What a source with `options` is compiled with.
-  std::vector<std::string> flags_for(const CompileOptions& options) const;
+  // `program`: of ordinary kernels, not an operator.
+  std::vector<std::string> flags_for(const CompileOptions& options, bool program = false) const;
   const Loop& loop(Tier tier);
 
   Options options_;

@@ -66,7 +66,7 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
     const auto strings = at->sh_link < headers.size() ? bytes_of(headers[at->sh_link]) : std::span<const std::byte>{};
     for (std::uint32_t i = 0; i < entries.size() / sizeof(Elf64_Sym); ++i) {
       const auto from = *value_at<Elf64_Sym>(entries, std::uint64_t{i} * sizeof(Elf64_Sym));
-      elf.symbols_.push_back({string_at(strings, from.st_name), i, from.st_shndx, from.st_value, from.st_size});
+      elf.symbols_.push_back({string_at(strings, from.st_name), i, from.st_shndx, from.st_other, from.st_value, from.st_size});
     }
     break;
   }

@@ -72,7 +72,7 @@ std::vector<int> Nvrtc::architectures() const {
 }
 
 NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std::span<const Header> headers,
-                           const std::vector<std::string>& options, Form form) const {
+                           const std::vector<std::string>& options, Form form, std::span<const std::string> expressions) const {
   const Functions functions(library_);
   std::vector<const char*> texts;
   std::vector<const char*> names;
@@ -90,6 +90,8 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
   functions.check(DWELL_NVRTC(nvrtcCreateProgram)(&program.handle, text.c_str(), file.c_str(), static_cast<int>(headers.size()),
                                                   texts.data(), names.data()),
                   "creating a program");
+  for (const std::string& expression : expressions)
+    functions.check(DWELL_NVRTC(nvrtcAddNameExpression)(program.handle, expression.c_str()), "adding a name expression");
 
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
@@ -112,10 +114,20 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
     result.bytes.resize(size);
     functions.check(bytes_of(program.handle, reinterpret_cast<char*>(result.bytes.data())), "reading the code");
   };
-  if (form == Form::lto)
+  if (form == Form::lto) {
     read(DWELL_NVRTC(nvrtcGetLTOIRSize), DWELL_NVRTC(nvrtcGetLTOIR));
-  else
+  } else {
     read(DWELL_NVRTC(nvrtcGetCUBINSize), DWELL_NVRTC(nvrtcGetCUBIN));
+    functions.check(DWELL_NVRTC(nvrtcGetPTXSize)(program.handle, &size), "reading the PTX");
+    result.ptx.resize(size);
+    functions.check(DWELL_NVRTC(nvrtcGetPTX)(program.handle, result.ptx.data()), "reading the PTX");
+    while (!result.ptx.empty() && result.ptx.back() == '\0') result.ptx.pop_back();
+  }
+  for (const std::string& expression : expressions) {
+    const char* symbol = nullptr;  // owned by the program
+    functions.check(DWELL_NVRTC(nvrtcGetLoweredName)(program.handle, expression.c_str(), &symbol), "looking up a name expression");
+    result.lowered.emplace_back(symbol);
+  }
   result.ok = true;
   return result;
 }

@@ -10,10 +10,12 @@
 
 namespace dwell::jit {
 
-// What a compile gives. `bytes` is empty when it failed; `log` holds the compiler's text in either case.
+// What a compile gives. All but `log`, which holds the compiler's text in either case, is empty when it failed.
 struct NvrtcResult {
   bool ok = false;
   Bytes bytes;
+  std::string ptx;                   // not of LTO-IR
+  std::vector<std::string> lowered;  // the symbol behind each name expression
   std::string log;
 };
 
@@ -42,10 +44,11 @@ class Nvrtc {
   std::vector<int> architectures() const;
 
   // Compiles `text` to a cubin, or with --dlink-time-opt among `options` and Form::lto to LTO-IR for nvJitLink; `file` is its name in
-  // diagnostics. Throws dwell::Error with errc::compile_failed when NVRTC itself fails, not when the text does, and with
-  // errc::invalid_argument for an option that it does not know.
+  // diagnostics, `expressions` name what must be instantiated. Throws dwell::Error with errc::compile_failed when NVRTC itself fails, not
+  // when the text does, and with errc::invalid_argument for an option that it does not know.
   NvrtcResult compile(const std::string& text, const std::string& file, std::span<const Header> headers,
-                      const std::vector<std::string>& options, Form form = Form::native) const;
+                      const std::vector<std::string>& options, Form form = Form::native,
+                      std::span<const std::string> expressions = {}) const;
 
  private:
   struct Functions;

@@ -88,10 +88,14 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
       "--gpu-architecture=" + target.arch,
       std::string("--relocatable-device-code=") + (target.relocatable ? "true" : "false"),
       "--std=c++" + std::to_string(options.standard),
-      "--device-as-default-execution-space",  // so that plain helper functions work on the device as they do on the CPU
-      "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
-      "--diag-suppress=177",                  // "declared but never referenced": everything the user defines is local
   };
+  if (target.relocatable) {
+    flags.insert(flags.end(), {
+                                  "--device-as-default-execution-space",  // so that plain helper functions work as they do on the CPU
+                                  "--minimal",            // leaves out textures and the runtime API: 8 of 28 ms
+                                  "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
+                              });
+  }
   if (options.fast_math) flags.emplace_back("--use_fast_math");
   add_switch(flags, "ftz", options.flush_denormals);
   add_switch(flags, "fmad", options.contract);

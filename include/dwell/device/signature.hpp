@@ -6,11 +6,23 @@
 
 namespace dwell {
 
-// What sort of value a parameter is. Spans are two kinds, because one may be written and the other may not.
-enum class Kind : u8 { structure = 0, boolean = 1, signed_integer = 2, unsigned_integer = 3, floating = 4, span = 5, const_span = 6 };
+// What sort of value a parameter is. Spans are two kinds, because one may be written and the other may not; so are pointers. Those, and
+// `opaque` (some value of a known size), occur only with ordinary kernels, never in a SignatureRecord.
+enum class Kind : u8 {
+  structure = 0,
+  boolean = 1,
+  signed_integer = 2,
+  unsigned_integer = 3,
+  floating = 4,
+  span = 5,
+  const_span = 6,
+  pointer = 7,
+  const_pointer = 8,
+  opaque = 9
+};
 
-// One parameter. For a span, `element` and `bytes` describe its elements; for any other kind, `element` is Kind::structure (0) and
-// `bytes` is the size of the value.
+// One parameter. For a span or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known, and
+// the element of void* is opaque); for any other kind, `element` is Kind::structure (0) and `bytes` is the size of the value.
 struct Parameter {
   Kind kind;
   Kind element;
