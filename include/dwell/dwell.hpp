@@ -6,6 +6,8 @@
 #include <dwell/compile_options.hpp>
 #include <dwell/error.hpp>
 #include <dwell/image.hpp>
+#include <dwell/kernel.hpp>
+#include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>

@@ -15,7 +15,7 @@ enum class errc {
   signature_mismatch,
   // The source does not compile; the message holds the compiler's text with the source's own lines. The running version stays.
   compile_failed,
-  // The source does not define DWELL_OPERATOR(name) for the name it was given.
+  // The source does not define DWELL_OPERATOR(name) for the name it was given, or a program has no kernel of that name.
   operator_not_found,
   // The operators do not link into one image, or the image leaves no room for a single worker; the message holds the linker's text, or
   // what the image takes. The running image stays.

@@ -25,7 +25,7 @@ struct Source {
   Source(std::string source, std::string path, int first_line = 1) : text(std::move(source)), file(std::move(path)), line(first_line) {}
 
   std::string text;
-  std::string file;  // empty: the operator's name with ".op"
+  std::string file;  // empty: the operator's name with ".op"; "kernels.cu" for a program of kernels
   int line = 1;
 };
 

@@ -37,7 +37,7 @@ struct Options {
   // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
   unsigned scratch_bytes = 8192;
 
-  // How operators are compiled when Definition::options says nothing else.
+  // How operators are compiled when Definition::options says nothing else, and programs of kernels when Runtime::compile is given none.
   CompileOptions compile = {};
 
   // Threads that compile what define_async and redefine_async ask for, started when needed. 0: half of the processors, one to eight.

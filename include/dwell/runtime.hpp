@@ -9,10 +9,13 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
+#include <dwell/compile_options.hpp>
 #include <dwell/image.hpp>
+#include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/task.hpp>
@@ -73,6 +76,13 @@ class Runtime {
 
   // The image that runs now. Throws errc::invalid_argument before the first definition.
   Image image() const;
+
+  // Compiles a program of ordinary kernels (CUDA C++ with grid and block, not operators) and loads it beside the resident loop. The text is
+  // compiled as it is; it may include dwell's device headers and CUDA's own. `expressions` are the instantiations wanted of kernel
+  // templates, as C++ spells them: {"axpy<float>", "reduce<double, 256>"}. Without options it is compiled with Options::compile.
+  // Throws errc::compile_failed, errc::operator_not_found (an expression names no kernel), errc::link_failed (the program does not load),
+  // errc::invalid_argument, and errc::unsupported on the CPU.
+  Module compile(const Source& source, const std::optional<CompileOptions>& options = {}, const std::vector<std::string>& expressions = {});
 
   // Memory for `count` elements. Throws errc::out_of_memory.
   template <class T>

@@ -1,4 +1,4 @@
-// The receipt for a submitted task.
+// The receipt for a submitted task, or for the launch of a kernel.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,15 @@ namespace dwell {
 
 namespace detail {
 struct Shell;
-}
+class KernelBase;
 
-// Names one submitted task. A small value that may be copied, kept and dropped freely, also after its runtime is closed. All members
-// may be called from any thread.
+// Set in the number that a ticket has of a launch; the rest is its place among launches.
+inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
+}  // namespace detail
+
+// Names one submitted task, or one launch of a kernel, of which all that is said of tasks holds: it is complete when its stream has come
+// past it, and can fail only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and
+// dropped freely, also after its runtime is closed. All members may be called from any thread.
 class Ticket {
  public:
   // A ticket of no task: done, with status 0.
@@ -32,12 +37,13 @@ class Ticket {
   // failed tasks.
   int status() const;
 
-  // The task's place in the order of submission.
-  std::uint64_t position() const noexcept { return position_; }
+  // The task's place in the order of submission, a launch's among the launches.
+  std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }
 
  private:
   friend class Runtime;
   friend struct detail::Shell;
+  friend class detail::KernelBase;
   Ticket(detail::Shell* shell, std::uint64_t position) : shell_(shell), position_(position) {}
 
   detail::Shell* shell_ = nullptr;  // never freed: it outlives its runtime, so that a ticket cannot dangle

@@ -1,4 +1,4 @@
-// The whole contract of a backend: memory, images, leases. What it takes to bring dwell to another device.
+// The whole contract of a backend: memory, images, leases, and kernels beside them. What it takes to bring dwell to another device.
 //
 // A backend moves bytes and runs leases; it knows nothing of tasks, operators or tickets. The runtime calls it from several threads,
 // but never two of load, start and finish at once.
@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 #include <string>
+
+#include <dwell/error.hpp>
 
 #include "device/arena.hpp"
 
@@ -34,6 +36,32 @@ class Program {
   virtual ~Program() = default;
   // Workers that can live on the device at once when each has `scratch_bytes` of scratch memory, given what the image takes.
   virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
+};
+
+// Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must
+// not outlive its backend, nor be destroyed while one of its launches is in flight.
+class LoadedKernels {
+ public:
+  virtual ~LoadedKernels() = default;
+};
+
+// What to launch, and where. `parameters` point to the values that the kernel takes, which are copied at once.
+struct KernelLaunch {
+  std::size_t kernel = 0;
+  std::uint32_t grid[3] = {1, 1, 1};
+  std::uint32_t block[3] = {1, 1, 1};
+  std::uint32_t shared_bytes = 0;
+  void* stream = nullptr;  // the user's own; null: the backend's stream for launches
+  std::span<const void* const> parameters;
+};
+
+// How far a launch is. Frees itself, without waiting; must not outlive its backend.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  // Whether its stream has come past the launch. May be called from any thread, never blocks. Throws errc::device_lost with the device's
+  // own text when it never will.
+  virtual bool done() = 0;
 };
 
 struct DeviceInfo {
@@ -69,10 +97,24 @@ class Backend {
   virtual void start(Program& program, const device::Lease& lease) = 0;
   // Returns once the device is rid of the last lease, which has reported its end. Throws errc::device_lost.
   virtual void finish() = 0;
+  // Loads the kernels of a program that stands beside the image. No lease runs. Throws errc::link_failed, errc::out_of_memory,
+  // errc::device_lost, and errc::unsupported where a device has no such programs, as the one below does.
+  virtual std::unique_ptr<LoadedKernels> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols);
+  // Launches a kernel; leases run or do not. May be called from any thread. Throws errc::invalid_argument, naming the limit, for what the
+  // kernel or the device does not allow; errc::device_lost.
+  virtual std::unique_ptr<Completion> launch(LoadedKernels& kernels, const KernelLaunch& launch);
+
   // What has gone wrong with the device since the last lease began, empty if nothing. May be called at any time, never blocks.
   virtual std::string fault() = 0;
   // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;
 };
+
+inline std::unique_ptr<LoadedKernels> Backend::load_kernels(std::span<const std::byte>, std::span<const std::string>) {
+  throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
+}
+inline std::unique_ptr<Completion> Backend::launch(LoadedKernels&, const KernelLaunch&) {
+  throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
+}
 
 }  // namespace dwell::backend

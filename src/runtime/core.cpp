@@ -2,51 +2,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <thread>
 
 #include <dwell/device/status.hpp>
 
 #include "device/gate.hpp"
 #include "runtime/devices.hpp"
+#include "runtime/patience.hpp"
 
 namespace dwell::runtime {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// Waits a moment for something that takes microseconds, longer the longer it has taken.
-class Patience {
- public:
-  // `shared`: what is waited for may need this very processor.
-  explicit Patience(bool shared) : shared_(shared) {}
-
-  // Whether so much time has gone by that dear checks are worth it.
-  bool wait() {
-    ++rounds_;
-    if (rounds_ < 4096) {
-      // A completion takes a few microseconds: the pause instruction alone would be a noticeable part of it.
-      if (rounds_ > 1024) relax();
-      if (shared_ && (rounds_ & 63U) == 0) std::this_thread::yield();
-      return (rounds_ & 255U) == 0;
-    }
-    if (rounds_ < 4096 + 256)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    return true;
-  }
-
- private:
-  bool shared_;
-  std::uint32_t rounds_ = 0;
-};
 
 void validate(const Options& options) {
   if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
@@ -129,13 +96,17 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
     throw Error(errc::unsupported, "Options::tier is Tier::lto: the CPU has Tier::relocatable only, as its operators are shared objects");
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
+  launches_ = std::make_unique<Launches>(*backend_);
+  modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
 }
 
 Core::~Core() = default;
 
 std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool running) const {
   constexpr std::size_t kMost = 8;
-  if (holders.empty()) return "";
+  std::string kernels = launches_ == nullptr ? "" : launches_->in_flight();
+  if (!kernels.empty()) kernels = "; kernels were in flight beside the loop, which may be to blame: " + kernels;
+  if (holders.empty()) return kernels;
   std::string text = holders.size() == 1 && running ? "; it was running"
                      : running                      ? "; one of the tasks that were running is to blame:"
                                : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
@@ -144,7 +115,7 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool runn
             ", on worker " + std::to_string(holders[i].worker);
   }
   if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
-  return text;
+  return text + kernels;
 }
 
 void Core::check_open() const {
@@ -187,7 +158,26 @@ std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const 
   return position;
 }
 
+std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const std::optional<CompileOptions>& options,
+                                                   const std::vector<std::string>& expressions) {
+  check_open();
+  return modules_->compile(source, options.value_or(options_.compile), expressions);
+}
+
+std::uint64_t Core::launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                           const detail::LaunchArgument* arguments, std::size_t count) {
+  check_open();
+  launches_->collect();
+  return modules_->launch(module, index, config, arguments, count);
+}
+
+bool Core::done(std::uint64_t position) {
+  if ((position & detail::kLaunch) != 0) return launches_->done(position & ~detail::kLaunch);
+  return queue_->done(position) || keeper_->failed();
+}
+
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
+  if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
   Patience patience(device_.on_host);
   while (!queue_->done(position)) {
     if (!patience.wait()) continue;
@@ -209,7 +199,20 @@ void Core::wait_before(std::uint64_t position) {
   }
 }
 
+void Core::wait_all() {
+  const std::uint64_t launched = launches_->next();
+  wait_before(queue_->tail());
+  launches_->wait_before(launched);
+  launches_->collect();
+}
+
+int Core::status_of(std::uint64_t position) {
+  if ((position & detail::kLaunch) == 0) return queue_->result(position).status;
+  return error_of(position) ? status::lost : status::ok;
+}
+
 std::optional<Error> Core::error_of(std::uint64_t position) {
+  if ((position & detail::kLaunch) != 0) return launches_->error_of(position & ~detail::kLaunch);
   if (queue_->succeeded(position)) return std::nullopt;
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
@@ -253,6 +256,7 @@ std::shared_ptr<backend::Allocation> Core::free_of_users(const detail::BufferSta
   for (std::uint64_t position = queue_->reaped(); position < tail; ++position) {
     if (!queue_->done(position) && queue_->names(position, begin, begin + buffer.bytes)) wait(position, std::nullopt);
   }
+  for (const std::uint64_t number : launches_->naming(begin, begin + buffer.bytes)) launches_->wait(number, std::nullopt);
   return memory;
 }
 
@@ -276,12 +280,14 @@ void Core::release(detail::BufferState& buffer) {
   {
     const std::lock_guard lock(memory_mutex_);
     buffers_.erase(&buffer);
-    if (buffer.allocation) retired_.push_back(Retired{queue_->tail(), std::move(buffer.allocation)});
+    if (buffer.allocation) retired_.push_back(Retired{queue_->tail(), launches_->next(), std::move(buffer.allocation)});
   }
   collect();
 }
 
 void Core::collect() {
+  launches_->collect();
+  const std::uint64_t settled = launches_->settled();
   std::vector<std::shared_ptr<backend::Allocation>> unused;
   {
     const std::lock_guard lock(memory_mutex_);
@@ -289,7 +295,7 @@ void Core::collect() {
     queue_->reap();
     const std::uint64_t reaped = queue_->reaped();
     std::erase_if(retired_, [&](Retired& retired) {
-      if (retired.until > reaped) return false;
+      if (retired.until > reaped || retired.launched > settled) return false;
       unused.push_back(std::move(retired.allocation));
       return true;
     });
@@ -316,17 +322,20 @@ void Core::close(Close how) {
       failure = error;
     }
   }
+  // Launches cannot be called back, and their memory goes with the runtime.
+  launches_->close();
   try {
     keeper_->hold();
   } catch (const Error& error) {
     failure = error;
   }
+  modules_->close();
   if (!failure) queue_->complete_all(status::cancelled);
   registry_->close();
   {
     // Buffers outlive the runtime, their memory does not. Before the core goes: without it they would not be taken off the list.
     const std::lock_guard lock(memory_mutex_);
-    for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, std::move(buffer->allocation)});
+    for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, 0, std::move(buffer->allocation)});
     buffers_.clear();
   }
   {
@@ -336,6 +345,8 @@ void Core::close(Close how) {
       if (const std::optional<Error> error = error_of(position))
         shell_->ended.emplace(position, detail::Shell::Ended{queue_->result(position).status, error->message(), error->kind()});
     }
+    for (const auto& [number, error] : launches_->errors())
+      shell_->ended.emplace(number | detail::kLaunch, detail::Shell::Ended{status::lost, error.message(), error.kind()});
     if (failure) {
       const int lost = failure->kind() == errc::task_timeout ? status::timed_out : status::lost;
       for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position)

@@ -18,6 +18,8 @@
 
 #include "backend/backend.hpp"
 #include "runtime/keeper.hpp"
+#include "runtime/launches.hpp"
+#include "runtime/modules.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/submission_queue.hpp"
 
@@ -49,7 +51,7 @@ struct Shell {
   bool closed = false;
 };
 
-// Memory that a Buffer names. Freed when the last task that names it has run.
+// Memory that a Buffer names. Freed when the last task or launch that names it has run.
 struct BufferState : BufferUse {
   std::shared_ptr<backend::Allocation> allocation;  // guarded by the core; null once the runtime is closed
   std::size_t bytes = 0;
@@ -77,12 +79,25 @@ class Core {
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
 
+  std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
+                                               const std::vector<std::string>& expressions);
+  // Launches a kernel; returns the launch's number.
+  std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                       const detail::LaunchArgument* arguments, std::size_t count);
+
+  // The following take positions of tasks, and numbers of launches with detail::kLaunch.
+  bool done(std::uint64_t position);
   // Waits for the task at `position`, until `deadline` if there is one; false when that comes first. Throws the runtime's failure.
   bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline);
-  // Waits until all tasks before `position` are complete.
-  void wait_before(std::uint64_t position);
   // The error of a complete task, or nothing if it succeeded.
   std::optional<Error> error_of(std::uint64_t position);
+  // What Ticket::status says of a complete task.
+  int status_of(std::uint64_t position);
+
+  // Waits until all tasks before `position` are complete.
+  void wait_before(std::uint64_t position);
+  // Waits for all tasks and launches so far.
+  void wait_all();
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   void write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
@@ -97,6 +112,7 @@ class Core {
   SubmissionQueue& queue() { return *queue_; }
   Keeper& keeper() { return *keeper_; }
   Registry& registry() { return *registry_; }
+  Modules& modules() { return *modules_; }
   RuntimeInfo info() const;
 
  private:
@@ -122,11 +138,14 @@ class Core {
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<Registry> registry_;
+  std::unique_ptr<Launches> launches_;
+  std::unique_ptr<Modules> modules_;
 
   std::atomic<bool> closing_{false};
   std::mutex memory_mutex_;
   struct Retired {
-    std::uint64_t until;
+    std::uint64_t until;     // tasks before this position may name it
+    std::uint64_t launched;  // and launches before this number
     std::shared_ptr<backend::Allocation> allocation;
   };
   std::vector<Retired> retired_;

@@ -208,7 +208,7 @@ bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
 bool Ticket::done() const {
   if (shell_ == nullptr) return true;
   const auto core = shell_->core();
-  return !core || core->queue().done(position_) || core->keeper().failed();
+  return !core || core->done(position_);
 }
 
 int Ticket::status() const {
@@ -219,7 +219,7 @@ int Ticket::status() const {
     } catch (const Error& error) {
       return error.kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
     }
-    return core->queue().result(position_).status;
+    return core->status_of(position_);
   }
   const auto end = ended(*shell_, position_);
   return end ? end->status : dwell::status::ok;

@@ -115,10 +115,7 @@ std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, con
   return core_of(shell_, op).try_enqueue(*op, task);
 }
 
-void Runtime::wait_all() {
-  const auto core = detail::Shell::require(shell_);
-  core->wait_before(core->queue().tail());
-}
+void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
 
 void Runtime::park() { detail::Shell::require(shell_)->keeper().hold(); }
 void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }

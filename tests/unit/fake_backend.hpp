@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +28,18 @@ struct FakeDevice {
   std::atomic<int> starts{0};
   std::atomic<int> finishes{0};
   std::atomic<bool> abandoned{false};
+  std::atomic<bool> refuses_launch{false};  // launch throws
+  std::atomic<int> loaded_kernels{0};       // sets of kernels that live
+  std::atomic<int> launches{0};
+  std::atomic<int> completions{0};  // that live
+
+  // How a launch stands, by its place among all launches: in flight, complete, or what has become of the device.
+  void end_launch(int launch) { set_launch(launch, "done"); }
+  void break_launch(int launch, const std::string& text) { set_launch(launch, text); }
+  std::string launch_state(int launch) {
+    const std::lock_guard lock(mutex);
+    return launch_states[launch];
+  }
 
   void set_fault(const std::string& text) {
     const std::lock_guard lock(mutex);
@@ -45,6 +58,13 @@ struct FakeDevice {
   std::mutex mutex;
   std::string fault;
   device::Lease lease{};
+  std::map<int, std::string> launch_states;
+
+ private:
+  void set_launch(int launch, const std::string& text) {
+    const std::lock_guard lock(mutex);
+    launch_states[launch] = text;
+  }
 };
 
 class FakeBackend final : public backend::Backend {
@@ -62,6 +82,14 @@ class FakeBackend final : public backend::Backend {
     ++device_->loads;
     if (device_->refuses_load) throw Error(errc::link_failed, "the image is refused");
     return std::make_unique<Program>(device_);
+  }
+  std::unique_ptr<backend::LoadedKernels> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
+    if (device_->refuses_load) throw Error(errc::link_failed, "the program is refused");
+    return std::make_unique<Counted<backend::LoadedKernels>>(&device_->loaded_kernels, device_);
+  }
+  std::unique_ptr<backend::Completion> launch(backend::LoadedKernels&, const backend::KernelLaunch&) override {
+    if (device_->refuses_launch) throw Error(errc::invalid_argument, "the launch is refused");
+    return std::make_unique<Completion>(device_, device_->launches++);
   }
   void start(backend::Program&, const device::Lease& lease) override {
     if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
@@ -89,6 +117,33 @@ class FakeBackend final : public backend::Backend {
 
    private:
     std::shared_ptr<FakeDevice> device_;
+  };
+
+  template <class Base>
+  class Counted : public Base {
+   public:
+    Counted(std::atomic<int>* alive, std::shared_ptr<FakeDevice> device) : device_(std::move(device)), alive_(alive) { ++*alive_; }
+    ~Counted() override { --*alive_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+   protected:
+    std::shared_ptr<FakeDevice> device_;
+
+   private:
+    std::atomic<int>* alive_;
+  };
+  class Completion final : public Counted<backend::Completion> {
+   public:
+    Completion(const std::shared_ptr<FakeDevice>& device, int launch) : Counted(&device->completions, device), launch_(launch) {}
+    bool done() override {
+      const std::string state = device_->launch_state(launch_);
+      if (state.empty() || state == "done") return !state.empty();
+      throw Error(errc::device_lost, state);
+    }
+
+   private:
+    int launch_;
   };
 
   void obey(const std::stop_token& stop) {

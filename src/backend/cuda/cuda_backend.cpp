@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backend/cuda/cuda_kernels.hpp"
 #include "backend/cuda/driver.hpp"
 
 namespace dwell::backend {
@@ -68,6 +69,8 @@ class CudaBackend final : public Backend {
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override;
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override;
   std::unique_ptr<Program> load(std::span<const std::byte> image) override;
+  std::unique_ptr<LoadedKernels> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols) override;
+  std::unique_ptr<Completion> launch(LoadedKernels& kernels, const KernelLaunch& launch) override;
   void start(Program& program, const device::Lease& lease) override;
   void finish() override;
   std::string fault() override;
@@ -86,6 +89,7 @@ class CudaBackend final : public Backend {
 
  private:
   void release();
+  CudaPlace place() const noexcept { return {driver_, context_, device_, launches_, abandoned_}; }
   // Waits for the copies of this thread, and those of others before them.
   void settle(const char* what);
 
@@ -95,6 +99,7 @@ class CudaBackend final : public Backend {
   CUcontext context_ = nullptr;
   CUstream leases_ = nullptr;
   CUstream copies_ = nullptr;
+  CUstream launches_ = nullptr;
   CUmemoryPool pool_ = nullptr;
   std::atomic<bool> abandoned_{false};
 };
@@ -235,6 +240,7 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
     driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
     driver_.check(driver_.cuStreamCreateWithPriority(&leases_, CU_STREAM_NON_BLOCKING, highest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&copies_, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
+    driver_.check(driver_.cuStreamCreateWithPriority(&launches_, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -251,6 +257,7 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
 void CudaBackend::release() {
   if (const Current current(driver_, context_); current.result() == CUDA_SUCCESS) {
     if (pool_ != nullptr) driver_.cuMemPoolDestroy(pool_);
+    if (launches_ != nullptr) driver_.cuStreamDestroy(launches_);
     if (copies_ != nullptr) driver_.cuStreamDestroy(copies_);
     if (leases_ != nullptr) driver_.cuStreamDestroy(leases_);
   }
@@ -311,6 +318,15 @@ void CudaBackend::copy_to_host(void* to, std::uint64_t from, std::size_t bytes) 
 std::unique_ptr<Program> CudaBackend::load(std::span<const std::byte> image) {
   const Entered entered(*this);
   return std::make_unique<CudaProgram>(*this, image);
+}
+
+std::unique_ptr<LoadedKernels> CudaBackend::load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols) {
+  if (!is_cubin(program)) throw Error(errc::link_failed, "the program is not a cubin");
+  return load_cuda_kernels(place(), program, symbols);
+}
+
+std::unique_ptr<Completion> CudaBackend::launch(LoadedKernels& kernels, const KernelLaunch& launch) {
+  return launch_cuda_kernel(place(), kernels, launch);
 }
 
 void CudaBackend::start(Program& program, const device::Lease& lease) {

@@ -1,4 +1,5 @@
-// CUDA devices as a backend: the driver's primary context, one stream for leases and one for copies. Needs none of CUDA's headers.
+// CUDA devices as a backend: the driver's primary context, one stream for leases, one for copies, one for launches. Needs none of CUDA's
+// headers.
 #pragma once
 
 #include <cstdint>

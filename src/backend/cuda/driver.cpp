@@ -22,6 +22,8 @@ void* look_up(void* library, const std::string& file, const char* name) {
 errc kind_of(CUresult result) {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return errc::out_of_memory;
+    case CUDA_ERROR_INVALID_HANDLE:  // the user's stream
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
     case CUDA_ERROR_INVALID_VALUE: return errc::invalid_argument;
     case CUDA_ERROR_NOT_INITIALIZED:
     case CUDA_ERROR_STUB_LIBRARY:

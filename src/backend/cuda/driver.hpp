@@ -30,6 +30,11 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuStreamDestroy)                             \
   X(cuStreamQuery)                               \
   X(cuStreamSynchronize)                         \
+  X(cuStreamIsCapturing)                         \
+  X(cuEventCreate)                               \
+  X(cuEventDestroy)                              \
+  X(cuEventRecord)                               \
+  X(cuEventQuery)                                \
   X(cuMemPoolCreate)                             \
   X(cuMemPoolDestroy)                            \
   X(cuMemPoolSetAttribute)                       \

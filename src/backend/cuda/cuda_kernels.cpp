@@ -1,0 +1,165 @@
+#include "backend/cuda/cuda_kernels.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace dwell::backend {
+
+namespace {
+
+// Makes the context current; throws errc::device_lost when it is abandoned or cannot be.
+class Entered {
+ public:
+  explicit Entered(const CudaPlace& place) : current_(place.driver, place.context) {
+    if (place.abandoned.load(std::memory_order_relaxed))  // nothing else is published with it
+      throw Error(errc::device_lost, "the device was given up because a task on it hangs");
+    place.driver.check(current_.result(), "making the CUDA context current");
+  }
+
+ private:
+  Current current_;
+};
+
+int attribute_of(const CudaPlace& place, CUdevice_attribute attribute) {
+  int value = 0;
+  place.driver.check(place.driver.cuDeviceGetAttribute(&value, attribute, place.device), "reading an attribute of the device");
+  return value;
+}
+
+struct CudaKernel {
+  CUfunction function = nullptr;  // null where the driver knows no such kernel, as it may with those of internal linkage
+  std::uint32_t max_threads = 0;  // a block
+  std::uint32_t max_shared = 0;   // dynamic, bytes a block
+};
+
+class CudaKernels final : public LoadedKernels {
+ public:
+  CudaKernels(const CudaPlace& place, std::span<const std::byte> cubin, std::span<const std::string> symbols) : place_(place) {
+    const Driver& driver = place.driver;
+    const Entered entered(place);
+    driver.check(driver.cuModuleLoadData(&module_, cubin.data()), "loading the program");
+    try {
+      for (const std::string& symbol : symbols) kernels.push_back(load(symbol));
+    } catch (...) {
+      driver.cuModuleUnload(module_);
+      throw;
+    }
+  }
+  ~CudaKernels() override {
+    if (place_.abandoned.load(std::memory_order_relaxed)) return;
+    const Current current(place_.driver, place_.context);
+    if (current.result() == CUDA_SUCCESS) place_.driver.cuModuleUnload(module_);
+  }
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
+
+  std::vector<CudaKernel> kernels;
+
+ private:
+  CudaKernel load(const std::string& symbol) const {
+    const Driver& driver = place_.driver;
+    CudaKernel kernel;
+    const CUresult found = driver.cuModuleGetFunction(&kernel.function, module_, symbol.c_str());
+    if (found == CUDA_ERROR_NOT_FOUND) return {};
+    driver.check(found, ("looking for kernel " + symbol).c_str());
+    // Otherwise the first launch would load the code, and wait for every kernel on the device to do it.
+    driver.check(driver.cuFuncLoad(kernel.function), ("loading kernel " + symbol).c_str());
+    const auto attribute = [&](CUfunction_attribute of) {
+      int value = 0;
+      driver.check(driver.cuFuncGetAttribute(&value, of, kernel.function), "reading what a kernel needs");
+      return value;
+    };
+    kernel.max_threads = static_cast<std::uint32_t>(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+    const int most = attribute_of(place_, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    const int rest = std::max(0, most - attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+    // Only a permission, so it is given once and in full.
+    driver.check(driver.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, rest),
+                 "allowing large shared memory");
+    kernel.max_shared = static_cast<std::uint32_t>(rest);
+    return kernel;
+  }
+
+  CudaPlace place_;
+  CUmodule module_ = nullptr;
+};
+
+class CudaCompletion final : public Completion {
+ public:
+  explicit CudaCompletion(const CudaPlace& place) : place_(place) {
+    place.driver.check(place.driver.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
+  }
+  ~CudaCompletion() override {
+    if (place_.abandoned.load(std::memory_order_relaxed)) return;
+    const Current current(place_.driver, place_.context);
+    if (current.result() == CUDA_SUCCESS) place_.driver.cuEventDestroy(event_);
+  }
+  CudaCompletion(const CudaCompletion&) = delete;
+  CudaCompletion& operator=(const CudaCompletion&) = delete;
+
+  bool done() override {
+    const Entered entered(place_);
+    const CUresult result = place_.driver.cuEventQuery(event_);
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    if (result != CUDA_SUCCESS) throw Error(errc::device_lost, "the device failed: " + place_.driver.text(result));
+    return true;
+  }
+
+  CUevent event() const noexcept { return event_; }
+
+ private:
+  CudaPlace place_;
+  CUevent event_ = nullptr;
+};
+
+void check_limit(std::uint64_t asked, std::uint64_t limit, const std::string& what) {
+  if (asked <= limit) return;
+  throw Error(errc::invalid_argument, what + " is " + std::to_string(asked) + ", the limit is " + std::to_string(limit));
+}
+
+// Says what is wrong in the caller's terms, where the driver would say "invalid argument".
+void check_limits(const CudaPlace& place, const CudaKernel& kernel, const KernelLaunch& launch) {
+  constexpr const char* kAxis[] = {"x", "y", "z"};
+  constexpr CUdevice_attribute kMostBlocks[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                                                CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
+  constexpr CUdevice_attribute kMostThreads[] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+                                                 CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+  for (int i = 0; i < 3; ++i) {
+    check_limit(launch.grid[i], static_cast<std::uint64_t>(attribute_of(place, kMostBlocks[i])), std::string("the grid's ") + kAxis[i]);
+    check_limit(launch.block[i], static_cast<std::uint64_t>(attribute_of(place, kMostThreads[i])), std::string("the block's ") + kAxis[i]);
+  }
+  const std::uint64_t threads = std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
+  check_limit(threads, kernel.max_threads, "the number of threads of a block");
+  check_limit(launch.shared_bytes, kernel.max_shared, "the dynamic shared memory of a block in bytes");
+}
+
+}  // namespace
+
+std::unique_ptr<LoadedKernels> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
+                                                 std::span<const std::string> symbols) {
+  return std::make_unique<CudaKernels>(place, cubin, symbols);
+}
+
+std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedKernels& kernels, const KernelLaunch& launch) {
+  const Driver& driver = place.driver;
+  const Entered entered(place);
+  const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
+  if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");
+  check_limits(place, kernel, launch);
+  const auto stream = launch.stream == nullptr ? place.stream : static_cast<CUstream>(launch.stream);
+  if (launch.stream != nullptr) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    driver.check(driver.cuStreamIsCapturing(stream, &capture), "looking at the stream");
+    if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+      throw Error(errc::invalid_argument, "the stream is being captured into a graph, in which a launch has no end to wait for");
+  }
+  auto completion = std::make_unique<CudaCompletion>(place);
+  std::vector<void*> parameters;  // the driver only reads from them
+  for (const void* const value : launch.parameters) parameters.push_back(const_cast<void*>(value));
+  driver.check(driver.cuLaunchKernel(kernel.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
+                                     launch.block[2], launch.shared_bytes, stream, parameters.data(), nullptr),
+               "the launch");
+  driver.check(driver.cuEventRecord(completion->event(), stream), "recording the event behind the launch");
+  return completion;
+}
+
+}  // namespace dwell::backend
