@@ -175,8 +175,7 @@ Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   const std::vector<std::string> flags = flags_for(unit.options);
   const Form form = form_of(unit.options);
-  const NvrtcResult result =
-      Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
+  const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
   if (!result.ok) throw compile_error(unit, result.log);
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};

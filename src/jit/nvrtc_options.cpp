@@ -92,7 +92,7 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
   if (target.relocatable) {
     flags.insert(flags.end(), {
                                   "--device-as-default-execution-space",  // so that plain helper functions work as they do on the CPU
-                                  "--minimal",            // leaves out textures and the runtime API: 8 of 28 ms
+                                  "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
                                   "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
                               });
   }
