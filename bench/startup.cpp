@@ -10,6 +10,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/cuda_peer.hpp"
+#include "bench/folder.hpp"
 #include "bench/operators.hpp"
 #include "bench/process.hpp"
 #include "bench/timing.hpp"
@@ -20,28 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kChild = "DWELL_BENCH_CHILD";  // which child: "nothing", "dwell", "cuda"
+constexpr const char* kChild = "DWELL_BENCH_CHILD";  // which child: "nothing", "dwell", "cuda then dwell", "cuda"
 constexpr const char* kCubin = "DWELL_BENCH_CUBIN";  // for "cuda": the file with the kernels
-
-// A folder that goes with its owner.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "dwell-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Error(errc::io_failed, "cannot make a folder like " + name);
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Nanoseconds from the start of the child to each of its steps.
 std::vector<double> start_child(const std::string& role, const std::string& device, const std::vector<std::string>& environment) {
@@ -73,6 +54,8 @@ struct Starts {
   }
 };
 
+int ordinal_of(const std::string& device) { return std::stoi(device.substr(device.find(':') + 1)); }
+
 void print_times(std::initializer_list<Clock::time_point> times) {
   for (const Clock::time_point time : times) std::cout << time.time_since_epoch().count() << '\n';
   std::cout.flush();
@@ -93,11 +76,19 @@ int run_dwell_child(const std::string& device, Clock::time_point entered) {
   return counted[0] == 1 ? 0 : 1;  // device memory is cleared when it is allocated
 }
 
+// The same, once CUDA has a context: what dwell itself adds.
+int run_dwell_child_behind_cuda(const std::string& device) {
+  std::string why;
+  const auto context = open_cuda_context(ordinal_of(device), &why);
+  if (!context) throw Error(errc::device_unavailable, why);
+  return run_dwell_child(device, Clock::now());
+}
+
 int run_cuda_child(const std::string& device, Clock::time_point entered) {
   const char* const file = std::getenv(kCubin);
   std::ifstream in(file == nullptr ? "" : file, std::ios::binary);
   const std::string cubin{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const CudaStart start = start_cuda(std::stoi(device.substr(device.find(':') + 1)), std::as_bytes(std::span(cubin)));
+  const CudaStart start = start_cuda(ordinal_of(device), std::as_bytes(std::span(cubin)));
   print_times({entered, start.context, start.loaded, start.done});
   return 0;
 }
@@ -111,6 +102,7 @@ int run_startup_child(const std::string& device) {
   const std::string role = std::getenv(kChild);
   try {
     if (role == "dwell") return run_dwell_child(device, entered);
+    if (role == "cuda then dwell") return run_dwell_child_behind_cuda(device);
     if (role == "cuda") return run_cuda_child(device, entered);
     print_times({entered});
     return 0;
@@ -153,6 +145,12 @@ void startup(const Context& context, Report& report) {
   report.add({"of it, from cache: first task", "dwell", true, "ns", warm.between(2, 3)});
   report.check(std::to_string(warm.to(3).count + cold.to(3).count) + " processes had the right first result", true);
   if (!peer) return;
+
+  Starts behind;
+  for (int i = 0; i < times; ++i) behind.add(start_child("cuda then dwell", device, {cache(kept.path())}));
+  const Spread own = behind.between(0, 3);
+  report.add({"behind CUDA's own start, from cache", "dwell", true, "ns", own});
+  report.add(Goal{"behind CUDA's own start, from cache, p50", "ns", own.p50, 20e6, 50e6});
 
   const fs::path cubin = kept.path() / "kernels.cubin";
   {

@@ -21,6 +21,8 @@ namespace {
 // twice.
 constexpr std::array<std::uint32_t, 2> kStamps{1, 16};
 
+constexpr std::size_t kOperators = 32;  // in the image, all versions of one as one
+
 std::string source_of(std::size_t version) {
   return R"(
 #include <dwell/device.hpp>
@@ -303,6 +305,12 @@ double longest(const std::vector<Gap>& gaps, Clock::time_point from, Clock::time
 void swap(const Context& context, Report& report) {
   const auto swaps = context.pick<std::size_t>(100, 10);
   Runtime runtime(context.options());
+  for (std::size_t i = 1; i < kOperators; ++i) {
+    const std::string name = "other" + std::to_string(i);
+    runtime.define(name, "#include <dwell/device.hpp>\nDWELL_OPERATOR(" + name +
+                             ")(dwell::Group g, dwell::Span<float> x, float a) {\n  for (auto i : g.range(x.size())) x[i] = x[i] * a + " +
+                             std::to_string(i) + ";\n}\n");
+  }
   Stamp stamp = runtime.define<void(Span<unsigned>, unsigned)>("stamp", source_of(0));
   // So that both are in the cache, and the images that hold both.
   for (const std::size_t version : {1U, 0U, 1U, 0U}) stamp.redefine(source_of(version));

@@ -68,6 +68,14 @@ bool must_stay_native(const CompileOptions& options) {
 }
 
 Form form_of(const CompileOptions& options) { return options.lto && !must_stay_native(options) ? Form::lto : Form::native; }
+
+// The headers that #include finds by name in a source of the user's. Views of `options`.
+std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
+  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
+  for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
+  return headers;
+}
+
 // What to throw for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
 Error module_error(const Unit& unit, const std::string& log) {
   constexpr std::string_view pragma = "#pragma nv_mangled_name ";
@@ -155,26 +163,17 @@ const CudaCompiler::Tools& CudaCompiler::tools() const {
 
 std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, bool program) const {
   const Tools& found = tools();
-  const auto choose = program ? module_architecture : operator_architecture;
-  return nvrtc_flags(options, {.arch = choose(options.arch, found.arch, found.architectures, Nvrtc::get().version()),
-                               .relocatable = !program,
-                               .form = program ? Form::native : form_of(options),
-                               .cuda_includes = found.cuda_includes});
+  if (program) {
+    const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+    return nvrtc_flags(options, {.arch = arch, .relocatable = false, .cuda_includes = found.cuda_includes});
+  }
+  const std::string arch = operator_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+  return nvrtc_flags(options, {.arch = arch, .form = form_of(options), .cuda_includes = found.cuda_includes});
 }
-
-namespace {
-
-std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
-  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
-  for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
-  return headers;
-}
-
-}  // namespace
 
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
-  const std::vector<std::string> flags = flags_for(unit.options, false);
+  const std::vector<std::string> flags = flags_for(unit.options);
   const Form form = form_of(unit.options);
   const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
   if (!result.ok) throw compile_error(unit, result.log);
@@ -199,11 +198,10 @@ std::string CudaCompiler::fingerprint(const Unit& unit) {
 
 ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   if (unit.text.find('\0') != std::string::npos) throw Error(errc::invalid_argument, unit.file + " holds a null character");
-  const std::string text = unit.line > 1 ? "#line " + std::to_string(unit.line) + "\n" + unit.text : unit.text;
   std::vector<std::string> expressions;
   for (const Export& one : unit.exports) expressions.push_back(one.expression);
-  NvrtcResult result = Nvrtc::get().compile(text, program_name(unit.file), headers_for(unit.options), flags_for(unit.options, true),
-                                            Form::native, expressions);
+  NvrtcResult result = Nvrtc::get().compile(line_directive(unit.line, unit.file) + unit.text, program_name("kernels"),
+                                            headers_for(unit.options), flags_for(unit.options, true), Form::native, expressions);
   if (!result.ok) throw module_error(unit, result.log);
   ModuleObject object;
   object.kernels = read_kernels(result.bytes);
@@ -239,7 +237,7 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
     if (!reader.complete()) made = {};
   }
   if (made.bytes.empty()) {
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier), false),
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
                                               inlines ? Form::lto : Form::native);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     made = {std::move(result.bytes), std::move(result.log)};
@@ -285,7 +283,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
   if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
   NvrtcResult dispatch;
   if (tier == Tier::lto) {
-    dispatch = Nvrtc::get().compile(dispatch_source(table), program_name("dispatch"), {}, flags_for({.lto = true}, false), Form::lto);
+    dispatch = Nvrtc::get().compile(dispatch_source(table), program_name("dispatch"), {}, flags_for({.lto = true}), Form::lto);
     if (!dispatch.ok) throw Error(errc::link_failed, "the operators' dispatch does not compile:\n" + dispatch.log);
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
@@ -311,7 +309,7 @@ std::string CudaCompiler::identity() const {
   std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
   // Images hold the loop.
   for (const Tier tier : {Tier::relocatable, Tier::lto}) {
-    for (const std::string& flag : flags_for(loop_options(tier), false)) text += " " + flag;
+    for (const std::string& flag : flags_for(loop_options(tier))) text += " " + flag;
   }
   return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }

@@ -54,7 +54,8 @@ class CudaCompiler final : public Compiler {
   // The compilers; found by the first call that needs them.
   const Tools& tools() const;
   // What a source with `options` is compiled with.
-  std::vector<std::string> flags_for(const CompileOptions& options, bool program) const;
+  // `program`: of ordinary kernels, not an operator.
+  std::vector<std::string> flags_for(const CompileOptions& options, bool program = false) const;
   const Loop& loop(Tier tier);
 
   Options options_;

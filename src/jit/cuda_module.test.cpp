@@ -128,6 +128,27 @@ TEST_F(CudaModuleTest, DwellsAndCudasHeadersAreThere) {
   EXPECT_EQ(object.kernels[0].signature.text(), "(struct of 16 bytes, struct of 2 bytes)");
 }
 
+TEST_F(CudaModuleTest, OptionsAreHonoured) {
+  CudaCompiler compiler({.arch = "sm_90", .cache = {}});
+  Unit unit = unit_of("#include \"values.hpp\"\nextern \"C\" __global__ void f(float* x) { x[0] = VALUE / kOther; }\n", {});
+  const std::string plain = compiler.fingerprint(unit_of(unit.text, {}));
+  unit.options = CompileOptions().with_define("VALUE", "x[1]").with_header("values.hpp", "constexpr float kOther = 3;\n");
+  const ModuleObject exact = compiler.compile_module(unit);
+  const std::string fingerprint = compiler.fingerprint(unit);
+  EXPECT_NE(fingerprint, plain);
+  unit.options.fast_math = true;
+  EXPECT_NE(compiler.compile_module(unit).assembly, exact.assembly);
+  EXPECT_NE(compiler.fingerprint(unit), fingerprint);
+  unit.options.arch = "sm_80";
+  try {
+    compiler.compile_module(unit);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::invalid_argument);
+    EXPECT_THAT(error.message(), HasSubstr("sm_90"));
+  }
+}
+
 TEST_F(CudaModuleTest, ATextWithANullCharacterIsRefused) { EXPECT_THROW(compile(std::string("__global__ void f() {}\0", 23)), Error); }
 
 TEST_F(CudaModuleTest, ComesOutOfTheCacheAsItWentIn) {

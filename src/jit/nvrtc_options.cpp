@@ -95,8 +95,6 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
                                   "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
                                   "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
                               });
-  } else if (options.lto) {
-    throw option_error(errc::unsupported, "lto", "a program of kernels is not linked with anything");
   }
   if (options.fast_math) flags.emplace_back("--use_fast_math");
   add_switch(flags, "ftz", options.flush_denormals);

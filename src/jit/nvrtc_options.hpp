@@ -15,7 +15,7 @@ namespace dwell::jit {
 // What dwell itself decides of a compile, beside the user's options.
 struct NvrtcTarget {
   std::string arch;           // "sm_90a", as choose_architecture gives it
-  bool relocatable = true;    // to be linked with other objects; false: a whole program
+  bool relocatable = true;    // operators, to be linked with others; false: a whole program of CUDA C++, as it is
   Form form = Form::native;   // what CompileOptions::lto came to
   std::string cuda_includes;  // the folder of CUDA's own headers, searched behind all others; empty: none
 };

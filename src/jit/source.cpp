@@ -19,15 +19,6 @@ bool is_identifier(std::string_view text) {
 
 std::string file_of(const Unit& unit) { return unit.file.empty() ? "<" + unit.name + ">" : unit.file; }
 
-std::string line_directive(int line, std::string_view file) {
-  std::string text = "#line " + std::to_string(std::max(line, 1)) + " \"";
-  for (const char c : file) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += std::iscntrl(static_cast<unsigned char>(c)) != 0 ? '?' : c;
-  }
-  return text + "\"\n";
-}
-
 // Follows a text line by line, as far as it consists of blanks, comments and directives.
 class Prelude {
  public:
@@ -186,6 +177,15 @@ bool is_template(const Unit& unit) {
 }
 
 }  // namespace
+
+std::string line_directive(int line, std::string_view file) {
+  std::string text = "#line " + std::to_string(std::max(line, 1)) + " \"";
+  for (const char c : file) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += std::iscntrl(static_cast<unsigned char>(c)) != 0 ? '?' : c;
+  }
+  return text + "\"\n";
+}
 
 std::size_t leading_part(std::string_view text) {
   Prelude prelude;

@@ -17,6 +17,9 @@ namespace dwell::jit {
 // or the text holds a null character.
 std::string wrapped_source(const Unit& unit);
 
+// The #line directive, with its line end, behind which the text is line `line` of `file`.
+std::string line_directive(int line, std::string_view file);
+
 // The length of the leading part of `text`: whole lines of nothing but blanks, comments and preprocessor directives, with every #if of
 // the part closed in it.
 std::size_t leading_part(std::string_view text);

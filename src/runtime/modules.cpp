@@ -87,6 +87,7 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
   unit.line = source.line;
   for (const std::string& expression : expressions) unit.exports.push_back({expression, {}});
   unit.options = options;
+  unit.options.lto = false;  // a whole program is optimised as one already
   unit.program = true;
   unit.fingerprint = compiler_.fingerprint(unit);
   auto state = std::make_shared<detail::ModuleState>();

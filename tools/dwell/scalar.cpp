@@ -95,7 +95,10 @@ Scalar to_scalar(const Number& number, const Parameter& parameter) {
       break;
     case Kind::span:
     case Kind::const_span: refuse(number, parameter, "is no array, as is needed for");
-    case Kind::structure: break;
+    case Kind::structure:
+    case Kind::pointer:
+    case Kind::const_pointer:
+    case Kind::opaque: break;
   }
   refuse(number, parameter, "cannot be given for");
 }
