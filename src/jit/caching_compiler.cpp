@@ -1,12 +1,14 @@
 #include "jit/caching_compiler.hpp"
 
-#include <list>
-#include <mutex>
+#include <optional>
 #include <set>
-#include <unordered_map>
+#include <string>
+#include <utility>
 
 #include "image/byte_stream.hpp"
 #include "jit/embedded.hpp"
+#include "jit/made_once.hpp"
+#include "jit/memory_cache.hpp"
 #include "jit/sha256.hpp"
 
 namespace dwell::jit {
@@ -16,34 +18,7 @@ namespace {
 constexpr std::size_t kObjectsInMemory = 256;
 constexpr std::size_t kImagesInMemory = 4;  // the running one, the one before, and a little more
 
-// The last `capacity` values that were used, by key.
-template <class Value>
-class Recent {
- public:
-  explicit Recent(std::size_t capacity) : capacity_(capacity) {}
-
-  const Value* find(const std::string& key) {
-    const auto at = index_.find(key);
-    if (at == index_.end()) return nullptr;
-    order_.splice(order_.begin(), order_, at->second);
-    return &order_.front().second;
-  }
-  void keep(const std::string& key, Value value) {
-    if (find(key) != nullptr) return;
-    order_.emplace_front(key, std::move(value));
-    index_.emplace(key, order_.begin());
-    if (order_.size() <= capacity_) return;
-    index_.erase(order_.back().first);
-    order_.pop_back();
-  }
-
- private:
-  std::size_t capacity_;
-  std::list<std::pair<std::string, Value>> order_;  // most recently used first
-  std::unordered_map<std::string, typename std::list<std::pair<std::string, Value>>::iterator> index_;
-};
-
-Bytes encode(const Object& object) {
+Bytes encode_object(const Object& object) {
   image::ByteWriter writer;
   writer.number(static_cast<std::uint32_t>(object.entries.size()));
   for (const Entry& entry : object.entries) {
@@ -86,7 +61,7 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   return object;
 }
 
-Bytes encode(const Image& image) {
+Bytes encode_image(const Image& image) {
   image::ByteWriter writer;
   writer.number(image.resources.registers);
   writer.number(image.resources.stack_bytes);
@@ -110,27 +85,8 @@ std::optional<Image> decode_image(std::span<const std::byte> bytes) {
 }  // namespace
 
 struct CachingCompiler::Memory {
-  std::mutex mutex;  // guards the two below; never held while something is compiled or read from a file
-  Recent<Object> objects{kObjectsInMemory};
-  Recent<Image> images{kImagesInMemory};
-
-  // The value of `key` from memory, else from the file, else made.
-  template <class Value, class Decode, class Make>
-  Value get(Recent<Value>& recent, const FileCache& cache, const std::string& key, Decode decode, Make make) {
-    {
-      const std::lock_guard lock(mutex);
-      if (const Value* const found = recent.find(key)) return *found;
-    }
-    std::optional<Value> value;
-    if (const auto payload = cache.load(key)) value = decode(*payload);
-    if (!value) {
-      value = make();
-      cache.store(key, encode(*value));
-    }
-    const std::lock_guard lock(mutex);
-    recent.keep(key, *value);
-    return *std::move(value);
-  }
+  MemoryCache<Object> objects{kObjectsInMemory};
+  MemoryCache<Image> images{kImagesInMemory};
 };
 
 CachingCompiler::CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache cache)
@@ -139,22 +95,34 @@ CachingCompiler::~CachingCompiler() = default;
 
 Object CachingCompiler::compile(const Unit& unit) {
   if (unit.fingerprint.empty()) return compiler_->compile(unit);
-  CacheKey key;
-  key.add("what", "object").add("fingerprint", unit.fingerprint).add("form", unit.options.lto ? "lto" : "native");
-  for (const Export& one : unit.exports) key.add("symbol", one.symbol);
-  return memory_->get(memory_->objects, cache_, key.finish(), decode_object, [&] { return compiler_->compile(unit); });
+  CacheKey parts;
+  parts.add("what", "object").add("fingerprint", unit.fingerprint).add("form", unit.options.lto ? "lto" : "native");
+  for (const Export& one : unit.exports) parts.add("symbol", one.symbol);
+  const std::string key = parts.finish();
+  return memory_->objects.get(key, [&] {
+    const std::string description = "operator " + unit.name + (unit.options.lto ? ", lto" : "");
+    return made_once(cache_, key, description, decode_object, encode_object, [&] { return compiler_->compile(unit); });
+  });
 }
 
 Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
-  CacheKey key;
-  key.add("what", "image").add("compiler", identity()).add("headers", embedded_headers_digest());
-  key.add("tier", tier == Tier::lto ? "lto" : "relocatable");
+  CacheKey parts;
+  parts.add("what", "image").add("compiler", identity()).add("headers", embedded_headers_digest());
+  parts.add("tier", tier == Tier::lto ? "lto" : "relocatable");
   std::set<const Object*> seen;
+  std::size_t opcodes = 0;
   for (const Opcode& opcode : table) {
-    key.add("symbol", opcode.object == nullptr ? std::string_view() : opcode.symbol());
-    if (opcode.object != nullptr && seen.insert(opcode.object).second) key.add("object", sha256(opcode.object->bytes));
+    parts.add("symbol", opcode.object == nullptr ? std::string_view() : opcode.symbol());
+    if (opcode.object == nullptr) continue;
+    ++opcodes;
+    if (seen.insert(opcode.object).second) parts.add("object", sha256(opcode.object->bytes));
   }
-  return memory_->get(memory_->images, cache_, key.finish(), decode_image, [&] { return compiler_->link(table, tier); });
+  const std::string key = parts.finish();
+  return memory_->images.get(key, [&] {
+    const std::string description =
+        "image of " + std::to_string(opcodes) + (opcodes == 1 ? " operator" : " operators") + (tier == Tier::lto ? ", lto" : "");
+    return made_once(cache_, key, description, decode_image, encode_image, [&] { return compiler_->link(table, tier); });
+  });
 }
 
 }  // namespace dwell::jit

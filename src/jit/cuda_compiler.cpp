@@ -14,6 +14,7 @@
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/fingerprint.hpp"
+#include "jit/made_once.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/sha256.hpp"
@@ -134,15 +135,20 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
                               .add("headers", embedded_headers_digest())
                               .add("text", options_.loop)
                               .finish();
-  Loop made;
-  if (const auto payload = options_.cache.load(key)) {
-    image::ByteReader reader(*payload);
-    made.log = reader.text();
+  const auto decode = [](std::span<const std::byte> payload) -> std::optional<Loop> {
+    image::ByteReader reader(payload);
+    const std::string_view log = reader.text();
     const auto bytes = reader.counted();
-    made.bytes.assign(bytes.begin(), bytes.end());
-    if (!reader.complete()) made = {};
-  }
-  if (made.bytes.empty()) {
+    if (!reader.complete()) return std::nullopt;
+    return Loop{Bytes(bytes.begin(), bytes.end()), std::string(log)};
+  };
+  const auto encode = [](const Loop& value) {
+    image::ByteWriter writer;
+    writer.counted(value.log);
+    writer.counted(value.bytes);
+    return std::move(writer).take();
+  };
+  const auto make = [&] {
     std::vector<std::string> options = options_for(options_.arch);
     if (inlines) {
       options.emplace_back("--define-macro=DWELL_INLINE_OPERATORS=1");
@@ -156,13 +162,10 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
     NvrtcResult result =
         Nvrtc::get().compile(options_.loop, "<dwell loop>", headers_below(""), options, inlines ? Form::lto : Form::native);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + options_.arch + ":\n" + result.log);
-    made = {std::move(result.bytes), std::move(result.log)};
-    image::ByteWriter writer;
-    writer.counted(made.log);
-    writer.counted(made.bytes);
-    options_.cache.store(key, std::move(writer).take());
-  }
-  return loop.emplace(std::move(made));
+    return Loop{std::move(result.bytes), std::move(result.log)};
+  };
+  const std::string description = (inlines ? "loop that inlines, for " : "loop for ") + options_.arch;
+  return loop.emplace(made_once(options_.cache, key, description, decode, encode, make));
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report() {
