@@ -9,8 +9,9 @@
 namespace dwell::jit {
 
 // Compiles and links through another compiler, and keeps what that made: in memory, so that going back and forth between sources is
-// free, and in a file cache, so that the next process starts from it. A failed compile is not kept. Two threads that ask for the same
-// thing at once may both make it.
+// free, and in a file cache, so that the next process starts from it. Of many threads and processes that ask for the same thing at once,
+// one makes it and the others wait: a thread without end, a process for FileCache::kLockTimeout. A failed compile is not kept; the threads
+// that waited for it get its error.
 class CachingCompiler final : public Compiler {
  public:
   // `compiler` must not be null. A cache that is off leaves the memory.
@@ -23,6 +24,7 @@ class CachingCompiler final : public Compiler {
   std::string fingerprint(const Unit& unit) override { return compiler_->fingerprint(unit); }
   ModuleObject compile_module(const Unit& unit) override;
   std::string identity() const override { return compiler_->identity(); }
+  CompileCounts counts() const override;
 
  private:
   struct Memory;

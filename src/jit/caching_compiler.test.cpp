@@ -1,9 +1,14 @@
 #include "jit/caching_compiler.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <dwell/error.hpp>
 
@@ -11,9 +16,12 @@
 #include "jit/fingerprint.hpp"
 #include "jit/temporary_directory.hpp"
 #include "jit/test_operators.hpp"
+#include "tests/unit/child.hpp"
 
 namespace dwell::jit {
 namespace {
+
+using namespace std::chrono_literals;
 
 // What a stand-in compiler was asked to do; outlives it.
 struct Calls {
@@ -161,6 +169,89 @@ TEST_F(CachingCompilerTest, DamagedFilesAreMadeAgain) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path() / "cache")) std::filesystem::resize_file(entry.path(), 100);
   expect_equal(make().compile(unit_), first);
   EXPECT_EQ(calls_.compiles, 2);
+}
+
+TEST_F(CachingCompilerTest, AFolderThatTakesNoFilesLeavesTheMemory) {
+  // Owned by this process, and nobody can make a file in it, root neither.
+  int warnings = 0;
+  CachingCompiler compiler(std::make_unique<StandIn>(calls_), FileCache("/proc/self", [&](const std::string&) { ++warnings; }));
+  for (int i = 0; i < 3; ++i) {
+    compiler.compile(axpy_unit("axpy_1", "1.0f"));
+    compiler.compile(axpy_unit("axpy_2", "2.0f"));
+  }
+  EXPECT_EQ(calls_.compiles, 2);
+  EXPECT_EQ(warnings, 1);
+}
+
+// Of processes that start at once: what they asked of their compilers, together.
+struct Race {
+  std::atomic<int> ready = 0;
+  std::atomic<int> compiles = 0;
+  std::atomic<int> links = 0;
+};
+
+// Takes its time and counts for all processes. With `dies`, the first compile of all is a process's last deed.
+class SlowStandIn final : public Compiler {
+ public:
+  SlowStandIn(Race& race, bool dies) : race_(race), dies_(dies), stand_in_(calls_) {}
+  Object compile(const Unit& unit) override {
+    if (race_.compiles.fetch_add(1) == 0 && dies_) raise(SIGKILL);
+    std::this_thread::sleep_for(50ms);
+    return stand_in_.compile(unit);
+  }
+  Image link(std::span<const Opcode> entries, Tier tier) override {
+    ++race_.links;
+    std::this_thread::sleep_for(50ms);
+    return stand_in_.link(entries, tier);
+  }
+  std::string fingerprint(const Unit& unit) override { return stand_in_.fingerprint(unit); }
+  std::string identity() const override { return stand_in_.identity(); }
+
+ private:
+  Race& race_;
+  const bool dies_;
+  Calls calls_;
+  StandIn stand_in_;
+};
+
+// Starts `count` processes that compile and link the same; how many of them got what they should.
+int race_of(int count, Race& race, const std::filesystem::path& folder, bool dies) {
+  const Unit unit = axpy_unit("axpy_1");
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; ++i) {
+    children.push_back(test::start_child([&] {
+      CachingCompiler compiler(std::make_unique<SlowStandIn>(race, dies), FileCache(folder));
+      race.ready.fetch_add(1);
+      while (race.ready < count) std::this_thread::yield();
+      const Object object = compiler.compile(unit);
+      const Opcode entries[] = {&object};
+      const auto expected = image::as_bytes(unit.text);
+      return std::ranges::equal(object.bytes, expected) && std::ranges::equal(compiler.link(entries).bytes, expected) ? 0 : 1;
+    }));
+  }
+  int right = 0;
+  for (const pid_t child : children) right += test::ended_well(test::end_of(child)) ? 1 : 0;
+  return right;
+}
+
+TEST_F(CachingCompilerTest, OfSixteenProcessesOneCompilesAndAllHaveTheSame) {
+  const test::SharedWithChildren<Race> race;
+  EXPECT_EQ(race_of(16, *race, folder_.path() / "cache", false), 16);
+  EXPECT_EQ(race->compiles, 1);
+  EXPECT_EQ(race->links, 1);
+}
+
+TEST_F(CachingCompilerTest, OneThatDiesWhileItCompilesHoldsNobodyUp) {
+  const test::SharedWithChildren<Race> race;
+  EXPECT_EQ(race_of(4, *race, folder_.path() / "cache", true), 3);
+  EXPECT_EQ(race->compiles, 2);
+  EXPECT_EQ(race->links, 1);
+}
+
+TEST_F(CachingCompilerTest, WithoutAFolderEveryProcessCompilesForItself) {
+  const test::SharedWithChildren<Race> race;
+  EXPECT_EQ(race_of(4, *race, "/proc/version", false), 4);
+  EXPECT_EQ(race->compiles, 4);
 }
 
 TEST_F(CachingCompilerTest, MemoryIsBounded) {

@@ -2,6 +2,7 @@
 // step can run and be tested on a machine without one.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -100,6 +101,14 @@ struct ModuleObject {
   std::string log;
 };
 
+// What a compiler has done so far. What was still in memory counts nowhere.
+struct CompileCounts {
+  std::uint64_t compiled = 0;            // sources
+  std::uint64_t linked = 0;              // images
+  std::uint64_t cache_hits = 0;          // sources and images that came out of the cache on disk
+  std::chrono::nanoseconds last_hit{0};  // the last of those: looked up, read, verified
+};
+
 // Compiles and links for one target. All members may be called from several threads at once.
 class Compiler {
  public:
@@ -131,6 +140,8 @@ class Compiler {
 
   // Compiler, version, target and flags in one line: two compilers with the same identity give the same bytes for the same unit.
   virtual std::string identity() const = 0;
+
+  virtual CompileCounts counts() const { return {}; }
 };
 
 }  // namespace dwell::jit

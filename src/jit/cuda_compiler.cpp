@@ -17,6 +17,7 @@
 #include "jit/fingerprint.hpp"
 #include "jit/includes.hpp"
 #include "jit/kernel_signature.hpp"
+#include "jit/made_once.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/nvrtc_options.hpp"
@@ -228,25 +229,27 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
                               .add("headers", embedded_headers_digest())
                               .add("text", options_.loop)
                               .finish();
-  Loop made;
-  if (const auto payload = options_.cache.load(key)) {
-    image::ByteReader reader(*payload);
-    made.log = reader.text();
+  const auto decode = [](std::span<const std::byte> payload) -> std::optional<Loop> {
+    image::ByteReader reader(payload);
+    const std::string_view log = reader.text();
     const auto bytes = reader.counted();
-    made.bytes.assign(bytes.begin(), bytes.end());
-    if (!reader.complete()) made = {};
-  }
-  if (made.bytes.empty()) {
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
+    if (!reader.complete()) return std::nullopt;
+    return Loop{Bytes(bytes.begin(), bytes.end()), std::string(log)};
+  };
+  const auto encode = [](const Loop& value) {
+    image::ByteWriter writer;
+    writer.counted(value.log);
+    writer.counted(value.bytes);
+    return std::move(writer).take();
+  };
+  const auto make = [&] {
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier), false),
                                               inlines ? Form::lto : Form::native);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
-    made = {std::move(result.bytes), std::move(result.log)};
-    image::ByteWriter writer;
-    writer.counted(made.log);
-    writer.counted(made.bytes);
-    options_.cache.store(key, std::move(writer).take());
-  }
-  return loop.emplace(std::move(made));
+    return Loop{std::move(result.bytes), std::move(result.log)};
+  };
+  const std::string description = (inlines ? "loop that inlines, for " : "loop for ") + tools().arch;
+  return loop.emplace(made_once(options_.cache, key, description, decode, encode, make));
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report() {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "jit/sha256_blocks.hpp"
+
 namespace dwell::jit {
 
 using Digest = std::array<std::byte, 32>;
@@ -21,9 +23,8 @@ class Sha256 {
   Digest finish();
 
  private:
-  void block(const std::byte* bytes);
-
-  std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  Sha256Blocks blocks_ = sha256_blocks();
+  Sha256State state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, 64> pending_{};
   std::uint64_t total_ = 0;
 };

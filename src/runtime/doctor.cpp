@@ -142,9 +142,11 @@ Finding examine_cache() {
   }
   const std::string key(64, '0');
   constexpr std::byte probe[] = {std::byte{1}, std::byte{2}};
-  cache.store(key, probe);
+  cache.store(key, probe, "written by dwell doctor");
   if (problem.empty() && cache.load(key)) return {"cache", "ok", folder, ""};
-  return {"cache", "failed", problem.empty() ? folder + " keeps nothing" : problem, "Set DWELL_CACHE_DIR to a folder of your own"};
+  const bool limit = problem.find("DWELL_CACHE_MAX_BYTES") != std::string::npos;
+  return {"cache", "failed", problem.empty() ? folder + " keeps nothing" : problem,
+          limit ? "Set DWELL_CACHE_MAX_BYTES to a number, 0 for no limit" : "Set DWELL_CACHE_DIR to a folder of your own"};
 }
 
 std::string name_of_auto() {

@@ -2,11 +2,13 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <dwell/error.hpp>
 
 #include "bench_command.hpp"
+#include "cache_command.hpp"
 #include "demo_command.hpp"
 #include "doctor_command.hpp"
 #include "failure.hpp"
@@ -80,6 +82,19 @@ Exit run(int count, char** words) {
   demo->add_option("--output", demo_options.output, "Before and after, side by side")->capture_default_str();
   demo->add_flag("--json", demo_options.json, "Print JSON");
 
+  CLI::App* const cache = app.add_subcommand("cache", "Look after the cache of compiled operators");
+  dwell::tool::CacheOptions cache_options;
+  cache->require_subcommand(1);
+  for (const auto& [action, help] : {std::pair{"stats", "Say where it lies and how large it is"},
+                                     {"list", "List what it holds, the least recently used first"},
+                                     {"clear", "Remove everything it holds"},
+                                     {"verify", "Check every entry, and remove what is broken"},
+                                     {"path", "Print where it lies"}}) {
+    CLI::App* const command = cache->add_subcommand(action, help);
+    command->add_flag("--json", cache_options.json, "Print JSON");
+    command->callback([&cache_options, action] { cache_options.action = action; });
+  }
+
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& problem) {
@@ -88,6 +103,7 @@ Exit run(int count, char** words) {
 
   if (doctor->parsed()) return dwell::tool::doctor_command(doctor_json, std::cout);
   if (bench->parsed()) return dwell::tool::bench_command(bench_options);
+  if (cache->parsed()) return dwell::tool::cache_command(cache_options, std::cout, std::cerr);
   if (demo->parsed()) return dwell::tool::demo_command(demo_options, std::cout);
   dwell::tool::run_command(run_options, std::cout);
   return Exit::success;

@@ -1,0 +1,110 @@
+// Values made lately, and those that a thread is making while others wait for it.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+namespace dwell::jit {
+
+// The last `capacity` values that were used, by key. All members may be called from several threads at once: of those that ask for the
+// same key one makes the value, the others wait for it without end.
+template <class Value>
+class MemoryCache {
+ public:
+  explicit MemoryCache(std::size_t capacity) : capacity_(capacity) {}
+
+  // The value of `key`; if there is none, what `make` returns, which is kept. What `make` throws is passed on and never kept; a
+  // dwell::Error goes to those that wait, too. After any other exception, a lack of memory above all, the next of them tries itself.
+  template <class Make>
+  Value get(const std::string& key, Make make) {
+    std::shared_ptr<const Value> value;
+    if (const std::shared_ptr<Flight> flight = join(key, value)) {
+      try {
+        value = std::make_shared<const Value>(make());
+      } catch (const Error& error) {
+        land(key, *flight, nullptr, &error);
+        throw;
+      } catch (...) {
+        land(key, *flight, nullptr, nullptr);
+        throw;
+      }
+      land(key, *flight, value, nullptr);
+    }
+    return *value;
+  }
+
+ private:
+  // One making of a value.
+  struct Flight {
+    bool landed = false;
+    std::shared_ptr<const Value> value;
+    std::optional<Error> error;  // why there is none
+  };
+  using Item = std::pair<std::string, std::shared_ptr<const Value>>;
+
+  // Sets `value` to one that is there or was waited for; else returns a flight that the caller has to land.
+  std::shared_ptr<Flight> join(const std::string& key, std::shared_ptr<const Value>& value) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      value = find(key);
+      if (value) return nullptr;
+      const auto at = flights_.find(key);
+      if (at == flights_.end()) {
+        auto flight = std::make_shared<Flight>();
+        flights_.emplace(key, flight);
+        return flight;
+      }
+      const std::shared_ptr<Flight> flight = at->second;
+      landing_.wait(lock, [&] { return flight->landed; });
+      value = flight->value;
+      if (value) return nullptr;
+      // An exception of its own for each: what() of a shared one may be read while the last owner destroys it.
+      if (flight->error) throw Error(flight->error->kind(), flight->error->message());
+    }
+  }
+
+  void land(const std::string& key, Flight& flight, const std::shared_ptr<const Value>& value, const Error* error) {
+    const std::lock_guard lock(mutex_);
+    // First what cannot fail: nobody waits for a flight that is lost.
+    flight.landed = true;
+    flight.value = value;
+    flights_.erase(key);
+    landing_.notify_all();
+    if (error != nullptr) flight.error.emplace(error->kind(), error->message());
+    if (value) keep(key, value);
+  }
+
+  std::shared_ptr<const Value> find(const std::string& key) {
+    const auto at = index_.find(key);
+    if (at == index_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, at->second);
+    return at->second->second;
+  }
+
+  // No value of `key` is there: only its flight keeps one.
+  void keep(const std::string& key, const std::shared_ptr<const Value>& value) {
+    order_.emplace_front(key, value);
+    index_.emplace(key, order_.begin());
+    if (order_.size() <= capacity_) return;
+    index_.erase(order_.back().first);
+    order_.pop_back();
+  }
+
+  const std::size_t capacity_;
+  std::mutex mutex_;  // guards all below; never held while a value is made or copied
+  std::condition_variable landing_;
+  std::unordered_map<std::string, std::shared_ptr<Flight>> flights_;
+  std::list<Item> order_;  // most recently used first
+  std::unordered_map<std::string, typename std::list<Item>::iterator> index_;
+};
+
+}  // namespace dwell::jit

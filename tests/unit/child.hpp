@@ -1,0 +1,63 @@
+// Child processes of tests: what they are told to do, and how they end.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace dwell::test {
+
+// Starts `work` in a child, which ends with what it returns, or 99 after an exception.
+template <class Work>
+pid_t start_child(Work work) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  // Its death is no accident worth a core file.
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  try {
+    _exit(work());
+  } catch (...) {
+    _exit(99);
+  }
+}
+
+// What waitpid says of its end.
+inline int end_of(pid_t child) {
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+template <class Work>
+int run_child(Work work) {
+  return end_of(start_child(work));
+}
+
+inline bool ended_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+// A value that this process and its children share.
+template <class T>
+class SharedWithChildren {
+ public:
+  SharedWithChildren() : at_(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (at_ == MAP_FAILED) throw std::bad_alloc();
+    new (at_) T();
+  }
+  ~SharedWithChildren() { munmap(at_, sizeof(T)); }
+  SharedWithChildren(const SharedWithChildren&) = delete;
+  SharedWithChildren& operator=(const SharedWithChildren&) = delete;
+
+  T& operator*() const { return *static_cast<T*>(at_); }
+  T* operator->() const { return static_cast<T*>(at_); }
+
+ private:
+  void* at_;
+};
+
+}  // namespace dwell::test
