@@ -86,11 +86,28 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   return object;
 }
 
+void write(image::ByteWriter& writer, const Resources& resources) {
+  for (const std::uint32_t figure :
+       {resources.registers, resources.stack_bytes, resources.shared_bytes, resources.constant_bytes, resources.barriers})
+    writer.number(figure);
+}
+
+Resources read_resources(image::ByteReader& reader) {
+  Resources resources;
+  for (std::uint32_t* const figure :
+       {&resources.registers, &resources.stack_bytes, &resources.shared_bytes, &resources.constant_bytes, &resources.barriers})
+    *figure = reader.number<std::uint32_t>();
+  return resources;
+}
+
 Bytes encode(const Image& image) {
   image::ByteWriter writer;
-  writer.number(image.resources.registers);
-  writer.number(image.resources.stack_bytes);
-  writer.number(image.resources.shared_bytes);
+  write(writer, image.resources);
+  writer.number(static_cast<std::uint32_t>(image.entries.size()));
+  for (const EntryResources& entry : image.entries) {
+    writer.counted(entry.symbol);
+    write(writer, entry.resources);
+  }
   writer.counted(image.bytes);
   return std::move(writer).take();
 }
@@ -98,9 +115,13 @@ Bytes encode(const Image& image) {
 std::optional<Image> decode_image(std::span<const std::byte> bytes) {
   image::ByteReader reader(bytes);
   Image image;
-  image.resources.registers = reader.number<std::uint32_t>();
-  image.resources.stack_bytes = reader.number<std::uint32_t>();
-  image.resources.shared_bytes = reader.number<std::uint32_t>();
+  image.resources = read_resources(reader);
+  // The count is not believed before the bytes it stands for are there.
+  const auto count = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    std::string symbol(reader.text());
+    image.entries.push_back({std::move(symbol), read_resources(reader)});
+  }
   const auto code = reader.counted();
   image.bytes.assign(code.begin(), code.end());
   if (!reader.complete()) return std::nullopt;
