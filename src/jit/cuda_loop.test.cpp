@@ -19,7 +19,7 @@ namespace {
 // What the loop may take, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
 struct Budget {
   const char* arch;
-  std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, 80 for five, 96 for the usual four
+  std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, up to 96 for the usual four
   std::uint32_t stack_bytes;   // a thread, what the functions off the fast path need included
   std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
