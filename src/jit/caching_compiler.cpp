@@ -87,15 +87,15 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
 }
 
 void write(image::ByteWriter& writer, const Resources& resources) {
-  for (const std::uint32_t figure :
-       {resources.registers, resources.stack_bytes, resources.shared_bytes, resources.constant_bytes, resources.barriers})
+  for (const std::uint32_t figure : {resources.registers, resources.stack_bytes, resources.shared_bytes, resources.constant_bytes,
+                                     resources.barriers, resources.threads})
     writer.number(figure);
 }
 
 Resources read_resources(image::ByteReader& reader) {
   Resources resources;
-  for (std::uint32_t* const figure :
-       {&resources.registers, &resources.stack_bytes, &resources.shared_bytes, &resources.constant_bytes, &resources.barriers})
+  for (std::uint32_t* const figure : {&resources.registers, &resources.stack_bytes, &resources.shared_bytes, &resources.constant_bytes,
+                                      &resources.barriers, &resources.threads})
     *figure = reader.number<std::uint32_t>();
   return resources;
 }

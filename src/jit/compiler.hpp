@@ -74,6 +74,7 @@ struct Resources {
   std::uint32_t shared_bytes = 0;    // a worker, static
   std::uint32_t constant_bytes = 0;  // an image: __constant__ variables, not the parameters of kernels
   std::uint32_t barriers = 0;        // a worker: the highest barrier that is named and those below it
+  std::uint32_t threads = 0;         // a worker; 0 for a single function
 };
 
 // What one entry takes of its image. The image's registers and barriers are the most that any entry or the loop needs, its stack is the

@@ -184,16 +184,11 @@ std::optional<Resources> Cubin::kernel(std::string_view name) const {
   const bool reserved = std::any_of(elf_.symbols().begin(), elf_.symbols().end(), reserves);
   resources->shared_bytes = reserved && shared >= kReservedShared ? shared - kReservedShared : shared;
   resources->constant_bytes = size_of(elf_, kConstants);
-  return resources;
-}
-
-std::uint32_t Cubin::max_threads(std::string_view kernel) const {
-  std::uint32_t threads = 0;
-  for_attributes(info_of(kernel), [&](const Attribute& attribute) {
+  for_attributes(info_of(name), [&](const Attribute& attribute) {
     if (attribute.number == kMaxThreads && attribute.value.size() == 12)
-      threads = word_at(attribute.value, 0) * word_at(attribute.value, 4) * word_at(attribute.value, 8);
+      resources->threads = word_at(attribute.value, 0) * word_at(attribute.value, 4) * word_at(attribute.value, 8);
   });
-  return threads;
+  return resources;
 }
 
 std::optional<Resources> Cubin::entry(std::string_view symbol) const {

@@ -40,10 +40,9 @@ class Cubin {
   std::vector<std::string_view> entries() const;
 
   // What a kernel takes, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded, so without the
-  // shared memory that CUDA reserves in every block. Empty when there is no such kernel or the image does not say.
+  // shared memory that CUDA reserves in every block; and the threads of its blocks, as it was compiled. Empty when there is no such kernel
+  // or the image does not say.
   std::optional<Resources> kernel(std::string_view name) const;
-  // The most threads a block of the kernel may have, as it was compiled; 0 where it does not say.
-  std::uint32_t max_threads(std::string_view kernel) const;
   // What an entry takes, the functions it calls included. Empty as for a kernel; static memory is 0 where the image does not say.
   std::optional<Resources> entry(std::string_view symbol) const;
 

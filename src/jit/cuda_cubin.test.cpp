@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
+#include <dwell/doctor.hpp>
 #include <dwell/error.hpp>
 
 #include "jit/cubin.hpp"
@@ -145,10 +147,41 @@ TEST_P(CudaCubinTest, SaysWhatItIsAndWhatItHolds) {
   EXPECT_EQ("sm_" + std::to_string(cubin->architecture()), GetParam());
   EXPECT_THAT(cubin->kernels(), testing::ElementsAre("dwell_resident"));
   EXPECT_THAT(cubin->entries(), testing::UnorderedElementsAre("nothing_1", "tile_1"));
-  EXPECT_EQ(cubin->max_threads("dwell_resident"), 160U);
-  EXPECT_EQ(cubin->max_threads("nothing_1"), 0U);
+  EXPECT_EQ(image.resources.threads, 160U);
+  EXPECT_EQ(image.entries[0].resources.threads, 0U);
   EXPECT_FALSE(cubin->kernel("other"));
   EXPECT_FALSE(cubin->entry("other"));
+}
+
+TEST_P(CudaCubinTest, TheReportSaysTheSame) {
+  Unit named = tile_unit();
+  named.exports[0].symbol = "dwell_tile_0123456789abcdef0123456789abcdef";
+  const Image image = image_of({nothing_unit(), named});
+  const ImageReport report = examine_image(image.bytes);
+  EXPECT_EQ(report.target, GetParam());
+  ASSERT_EQ(report.kernels.size(), 1U);
+  const ImageReport::Kernel& kernel = report.kernels[0];
+  EXPECT_EQ(kernel.function.name, "dwell_resident");
+  EXPECT_EQ(kernel.function.registers, image.resources.registers);
+  EXPECT_EQ(kernel.function.shared_bytes, image.resources.shared_bytes);
+  EXPECT_EQ(kernel.threads, 160U);
+  ASSERT_TRUE(kernel.workers);
+  EXPECT_GE(*kernel.workers, 1U);
+  EXPECT_LE(*kernel.workers, 8U);
+  ASSERT_EQ(report.operators.size(), 2U);
+  const auto tile = std::ranges::find(report.operators, "tile", &ImageFunction::name);
+  ASSERT_NE(tile, report.operators.end());
+  EXPECT_EQ(tile->symbol, named.exports[0].symbol);
+  EXPECT_EQ(tile->shared_bytes, 4896U);
+  EXPECT_EQ(examine_image(image.bytes, 1U << 20U).kernels[0].workers, 0U);
+  const Object object = compiler().compile(nothing_unit());
+  try {
+    examine_image(object.bytes);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::invalid_argument);
+    EXPECT_THAT(error.message(), testing::HasSubstr("no kernel, or is not linked"));
+  }
 }
 
 TEST_P(CudaCubinTest, DamagedImagesAreReadWithCare) {
@@ -157,10 +190,7 @@ TEST_P(CudaCubinTest, DamagedImagesAreReadWithCare) {
     const auto cubin = Cubin::open(image);
     if (!cubin) return;
     static_cast<void>(cubin->architecture());
-    for (const std::string_view kernel : cubin->kernels()) {
-      cubin->kernel(kernel);
-      cubin->max_threads(kernel);
-    }
+    for (const std::string_view kernel : cubin->kernels()) cubin->kernel(kernel);
     for (const std::string_view entry : cubin->entries()) cubin->entry(entry);
     read_statics(image);
     read_signature(image, "hungry_1");

@@ -64,13 +64,12 @@ std::string_view name_of(Bottleneck bottleneck) {
   return "";
 }
 
-std::optional<Occupancy> occupancy(std::uint32_t architecture, const Resources& resources, std::uint32_t threads,
-                                   std::uint32_t scratch_bytes) {
+std::optional<Occupancy> occupancy(std::uint32_t architecture, const Resources& resources, std::uint32_t scratch_bytes) {
   const auto* const on =
       std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Multiprocessor& one) { return one.architecture == architecture; });
-  if (on == std::end(kKnown) || threads == 0) return std::nullopt;
-  const std::uint32_t warps = (threads - 1) / kLanes + 1;
-  Occupancy least{threads > kMaxThreads ? 0 : on->warps / warps, Bottleneck::threads};
+  if (on == std::end(kKnown) || resources.threads == 0) return std::nullopt;
+  const std::uint32_t warps = (resources.threads - 1) / kLanes + 1;
+  Occupancy least{resources.threads > kMaxThreads ? 0 : on->warps / warps, Bottleneck::threads};
   const auto limit = [&](std::uint32_t workers, Bottleneck bottleneck) {
     if (workers < least.workers) least = {workers, bottleneck};
   };

@@ -9,7 +9,8 @@ constexpr std::uint32_t kThreads = 160;  // of a worker: four executing warps an
 constexpr std::uint32_t kScratch = 8192;
 
 Occupancy fit(std::uint32_t architecture, Resources resources, std::uint32_t scratch = kScratch) {
-  const auto found = occupancy(architecture, resources, kThreads, scratch);
+  if (resources.threads == 0) resources.threads = kThreads;
+  const auto found = occupancy(architecture, resources, scratch);
   EXPECT_TRUE(found) << architecture;
   return found.value_or(Occupancy{});
 }
@@ -25,8 +26,8 @@ TEST(Occupancy, RegistersGoToWarpsOfFourParts) {
   EXPECT_EQ(fit(90, {.registers = 129}).workers, 2U) << "12 warps of 136 registers";
   EXPECT_EQ(fit(90, {.registers = 254}).workers, 1U) << "8 warps";
   EXPECT_EQ(fit(90, {.registers = 256}).workers, 0U) << "no thread has so many";
-  EXPECT_EQ(occupancy(90, {.registers = 64}, 1024, 0)->workers, 1U);
-  EXPECT_EQ(occupancy(90, {.registers = 72}, 1024, 0)->workers, 0U) << "28 of its 32 warps fit";
+  EXPECT_EQ(fit(90, {.registers = 64, .threads = 1024}, 0).workers, 1U);
+  EXPECT_EQ(fit(90, {.registers = 72, .threads = 1024}, 0).workers, 0U) << "28 of its 32 warps fit";
 }
 
 TEST(Occupancy, SharedMemoryIsRoundedAndSomeOfItKept) {
@@ -59,15 +60,15 @@ TEST(Occupancy, ThreadsAndBlocksAreLimitedToo) {
   EXPECT_EQ(fit(75, {.registers = 16}, 0).workers, 6U) << "32 warps";
   EXPECT_EQ(fit(75, {.registers = 16}, 0).bottleneck, Bottleneck::threads);
   EXPECT_EQ(fit(86, {.registers = 16}, 0).workers, 9U) << "48 warps";
-  EXPECT_EQ(occupancy(90, {.registers = 16}, 32, 0)->workers, 32U);
-  EXPECT_EQ(occupancy(90, {.registers = 16}, 32, 0)->bottleneck, Bottleneck::blocks);
-  EXPECT_EQ(occupancy(90, {.registers = 16}, 1025, 0)->workers, 0U);
+  EXPECT_EQ(fit(90, {.registers = 16, .threads = 32}, 0).workers, 32U);
+  EXPECT_EQ(fit(90, {.registers = 16, .threads = 32}, 0).bottleneck, Bottleneck::blocks);
+  EXPECT_EQ(fit(90, {.registers = 16, .threads = 1025}, 0).workers, 0U);
 }
 
 TEST(Occupancy, WhatIsNotKnownIsSaidSo) {
-  EXPECT_FALSE(occupancy(61, {.registers = 32}, kThreads, 0));
-  EXPECT_FALSE(occupancy(0, {.registers = 32}, kThreads, 0));
-  EXPECT_FALSE(occupancy(90, {.registers = 32}, 0, 0));
+  EXPECT_FALSE(occupancy(61, {.registers = 32, .threads = kThreads}, 0));
+  EXPECT_FALSE(occupancy(0, {.registers = 32, .threads = kThreads}, 0));
+  EXPECT_FALSE(occupancy(90, {.registers = 32}, 0));
 }
 
 TEST(Occupancy, TargetsAreReadAsCompilersWriteThem) {
