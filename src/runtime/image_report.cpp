@@ -1,8 +1,6 @@
 #include <dwell/doctor.hpp>
 
-#include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -88,10 +86,12 @@ ImageReport examine_image(std::span<const std::byte> bytes, unsigned scratch_byt
 }
 
 ImageReport examine_image(const std::filesystem::path& path, unsigned scratch_bytes) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
   std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes;
-  if (file) bytes.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(errc::io_failed, path.string() + " cannot be read");
+  std::vector<char> bytes(problem ? 0 : size);
+  if (problem || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    throw Error(errc::io_failed, path.string() + " cannot be read");
   try {
     return examine_image(std::as_bytes(std::span(bytes)), scratch_bytes);
   } catch (const Error& error) {

@@ -16,27 +16,40 @@ struct Figure {
   const char* option;
   const char* unit;
   const char* advice;
+  bool adds_up;  // over operators, or over loop and operator; else it is the most that any of them takes
 };
 constexpr Figure kFigures[] = {
-    {&jit::Resources::registers, &Limits::registers, "registers", "registers a thread", "compile with fewer (max_registers)"},
-    {&jit::Resources::stack_bytes, &Limits::stack_bytes, "stack_bytes", "bytes of stack a thread",
-     "use smaller arrays within the operator"},
+    {&jit::Resources::registers, &Limits::registers, "registers", "registers a thread", "compile with fewer (max_registers)", false},
+    {&jit::Resources::stack_bytes, &Limits::stack_bytes, "stack_bytes", "bytes of stack a thread", "use smaller arrays within the operator",
+     true},
     {&jit::Resources::shared_bytes, &Limits::shared_bytes, "shared_bytes", "bytes of static shared memory a worker",
-     "use smaller tiles, or Group::shared, which operators have in common"},
+     "use smaller tiles, or Group::shared, which operators have in common", true},
     {&jit::Resources::constant_bytes, &Limits::constant_bytes, "constant_bytes", "bytes of constants",
-     "use smaller __constant__ tables, or a buffer"},
-    {&jit::Resources::barriers, &Limits::barriers, "barriers", "barriers a worker", "name lower barriers, or use Group::sync"},
+     "use smaller __constant__ tables, or a buffer", true},
+    {&jit::Resources::barriers, &Limits::barriers, "barriers", "barriers a worker", "name lower barriers, or use Group::sync", false},
 };
 
-// What the newcomers themselves take of it: "'tile' 4896". Empty where the image does not say.
+// What a newcomer takes by itself; null where the image does not say.
+const jit::Resources* own(const Proposal& proposal, const Newcomer& newcomer) {
+  const auto at = std::ranges::find(proposal.image.entries, newcomer.symbol, &jit::EntryResources::symbol);
+  return at == proposal.image.entries.end() ? nullptr : &at->resources;
+}
+
+// Of all newcomers: "'tile' 4896".
 std::string own_shares(const Proposal& proposal, const Figure& figure) {
   std::string text;
-  for (const Newcomer& newcomer : proposal.newcomers) {
-    const auto at = std::ranges::find(proposal.image.entries, newcomer.symbol, &jit::EntryResources::symbol);
-    if (at == proposal.image.entries.end()) continue;
-    text += (text.empty() ? "" : ", ") + ("'" + newcomer.name + "' " + std::to_string(at->resources.*figure.value));
-  }
+  for (const Newcomer& newcomer : proposal.newcomers)
+    if (const jit::Resources* const takes = own(proposal, newcomer))
+      text += (text.empty() ? "'" : ", '") + newcomer.name + "' " + std::to_string(takes->*figure.value);
   return text;
+}
+
+// Whether one of them takes more than that by itself, as far as the image says.
+bool newcomer_exceeds(const Proposal& proposal, const Figure& figure, unsigned limit) {
+  return std::ranges::any_of(proposal.newcomers, [&](const Newcomer& newcomer) {
+    const jit::Resources* const takes = own(proposal, newcomer);
+    return takes == nullptr || takes->*figure.value > limit;
+  });
 }
 
 // "264 registers a thread ('crowded' 254)"
@@ -104,7 +117,11 @@ std::optional<Error> refusal(const Limits& limits, const Proposal& proposal) {
     const unsigned limit = limits.*figure.limit;
     if (limit == 0 || proposal.image.resources.*figure.value <= limit) continue;
     beyond.push_back(figure_text(proposal, figure) + ", Options::limits." + figure.option + " is " + std::to_string(limit));
-    advice.emplace_back(figure.advice);
+    if (figure.adds_up || newcomer_exceeds(proposal, figure, limit)) {
+      advice.emplace_back(figure.advice);
+    } else {
+      beyond.back() += ", which the loop itself exceeds";
+    }
   }
   if (!beyond.empty()) {
     advice.emplace_back("raise the limit");

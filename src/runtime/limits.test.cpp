@@ -45,6 +45,16 @@ TEST(Limits, EveryFigureHasOne) {
   EXPECT_THAT(refused({.barriers = 12}), AllOf(HasSubstr("13 barriers a worker ('tile' 13)"), HasSubstr("is 12")));
 }
 
+TEST(Limits, WhatTheLoopTakesIsNotTheOperatorsFault) {
+  static const Newcomer kSmall[] = {{"old", "old_1"}};
+  const jit::Image linked = image();
+  const auto error = refusal({.registers = 40}, {linked, kSmall, 0, {}, 0});
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message(),
+              AllOf(HasSubstr("254 registers a thread ('old' 24), Options::limits.registers is 40, which the loop itself exceeds"),
+                    HasSubstr("raise the limit"), Not(HasSubstr("max_registers"))));
+}
+
 TEST(Limits, AllThatAreExceededAreNamedTogether) {
   EXPECT_THAT(refused({.registers = 64, .barriers = 4}),
               AllOf(HasSubstr("registers is 64"), HasSubstr("barriers is 4"), Not(HasSubstr("shared memory"))));

@@ -422,7 +422,8 @@ class Doctor(Case):
 
     def test_says_what_is_no_image(self):
         self.put("text", "no image")
-        faults = {"text": "neither a cubin nor a bundle", TOOL: "an ELF file, but not for CUDA", "nothing": "cannot be read", ".": "cannot be read"}
+        faults = {"text": "neither a cubin nor a bundle", TOOL: "an ELF file, but not for CUDA"}
+        faults |= {"nothing": "cannot be read", ".": "cannot be read"}
         for name, why in faults.items():
             result = self.dwell("doctor", "--image", name)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
