@@ -44,12 +44,12 @@ std::string own_shares(const Proposal& proposal, const Figure& figure) {
   return text;
 }
 
-// Whether one of them takes more than that by itself, as far as the image says.
+// Whether one of them takes more than that by itself, or the image does not say.
 bool newcomer_exceeds(const Proposal& proposal, const Figure& figure, unsigned limit) {
-  return std::ranges::any_of(proposal.newcomers, [&](const Newcomer& newcomer) {
-    const jit::Resources* const takes = own(proposal, newcomer);
-    return takes == nullptr || takes->*figure.value > limit;
-  });
+  return proposal.newcomers.empty() || std::ranges::any_of(proposal.newcomers, [&](const Newcomer& newcomer) {
+           const jit::Resources* const takes = own(proposal, newcomer);
+           return takes == nullptr || takes->*figure.value > limit;
+         });
 }
 
 // "264 registers a thread ('crowded' 254)"
@@ -70,6 +70,7 @@ std::string workers_text(std::uint32_t workers) {
 }
 
 std::string subject(const Proposal& proposal) {
+  if (proposal.newcomers.empty()) return "the image with its operators inlined is refused: ";
   std::vector<std::string> names;
   for (const Newcomer& newcomer : proposal.newcomers) names.push_back("'" + newcomer.name + "'");
   const bool one = names.size() == 1;

@@ -23,7 +23,7 @@ struct Newcomer {
 // An image that is linked and does not run yet.
 struct Proposal {
   const jit::Image& image;
-  std::span<const Newcomer> newcomers;         // at least one
+  std::span<const Newcomer> newcomers;         // none: the same operators, linked in another way
   std::uint32_t workers_before = 0;            // of the image that runs; 0: none does
   std::optional<std::uint32_t> workers_after;  // that the device would hold; empty: not known yet
   std::uint32_t scratch_bytes = 0;             // of Group::shared, a worker

@@ -55,6 +55,16 @@ TEST(Limits, WhatTheLoopTakesIsNotTheOperatorsFault) {
                     HasSubstr("raise the limit"), Not(HasSubstr("max_registers"))));
 }
 
+TEST(Limits, TheSameOperatorsInlinedMayTakeTooMuch) {
+  const jit::Image inlined{{}, {.registers = 168}, {}};
+  const auto error = refusal({.registers = 128}, {inlined, {}, 792, 792, 8192});
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message(),
+              AllOf(HasSubstr("the image with its operators inlined is refused: the image would take 168 registers a thread, "
+                              "Options::limits.registers is 128"),
+                    Not(HasSubstr("the loop itself"))));
+}
+
 TEST(Limits, AllThatAreExceededAreNamedTogether) {
   EXPECT_THAT(refused({.registers = 64, .barriers = 4}),
               AllOf(HasSubstr("registers is 64"), HasSubstr("barriers is 4"), Not(HasSubstr("shared memory"))));
