@@ -63,7 +63,9 @@ Json describe_run(const Context& context) {
                  {"crew", context.info.crew},
                  {"registers", context.info.registers},
                  {"stack_bytes", context.info.stack_bytes},
-                 {"shared_bytes", context.info.shared_bytes}};
+                 {"shared_bytes", context.info.shared_bytes},
+                 {"constant_bytes", context.info.constant_bytes},
+                 {"barriers", context.info.barriers}};
   if (context.cuda) {
     std::string why;
     if (const auto peer = open_cuda_peer(context.ordinal, &why)) {

@@ -1,8 +1,15 @@
-// What this machine offers dwell.
+// What this machine offers dwell, and what an image takes of one.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <dwell/options.hpp>
 
 namespace dwell {
 
@@ -17,5 +24,34 @@ struct Finding {
 // Looks for everything that dwell can use, and runs a task on every device that has what it needs: a device is "ok" when the task's
 // result was right. Takes a second or more. A failure is a finding; throws nothing but std::bad_alloc. May be called from any thread.
 std::vector<Finding> examine();
+
+// What a kernel of an image takes with all that it may call, or one operator of it with what it calls by name. All zero on the CPU.
+struct ImageFunction {
+  std::string name;                  // of the kernel, or of the operator as far as the symbol tells
+  std::string symbol;                // in the image
+  std::uint32_t registers = 0;       // a thread
+  std::uint32_t stack_bytes = 0;     // a thread
+  std::uint32_t shared_bytes = 0;    // a worker, static; of an operator: that of its whole source
+  std::uint32_t constant_bytes = 0;  // of the image; of an operator: that of its whole source
+  std::uint32_t barriers = 0;        // a worker
+};
+
+struct ImageReport {
+  std::string target;  // "sm_90"; "host" for the CPU's images
+  struct Kernel {
+    ImageFunction function;
+    std::uint32_t threads = 0;             // a worker; 0 where it was compiled for any number
+    std::optional<std::uint32_t> workers;  // a multiprocessor; empty where the target or the threads are not known
+    std::string bottleneck;                // what more workers would lack: "registers", "shared memory", "barriers", "threads", "blocks"
+  };
+  std::vector<Kernel> kernels;           // one in an image of dwell; none on the CPU
+  std::vector<ImageFunction> operators;  // in the order of the image
+  std::uint32_t scratch_bytes = 0;       // of Group::shared, with which `workers` was computed
+};
+
+// Reads a linked image, a cubin or a bundle of the CPU's, from its bytes or from a file of them. Needs no device. Throws errc::io_failed
+// when the file cannot be read, errc::invalid_argument when it is no image. May be called from any thread.
+ImageReport examine_image(std::span<const std::byte> image, unsigned scratch_bytes = Options().scratch_bytes);
+ImageReport examine_image(const std::filesystem::path& file, unsigned scratch_bytes = Options().scratch_bytes);
 
 }  // namespace dwell

@@ -17,8 +17,7 @@ enum class errc {
   compile_failed,
   // The source does not define DWELL_OPERATOR(name) for the name it was given, or a program has no kernel of that name.
   operator_not_found,
-  // The operators do not link into one image, or the image leaves no room for a single worker; the message holds the linker's text, or
-  // what the image takes. The running image stays.
+  // The operators do not link into one image; the message holds the linker's text. The running image stays.
   link_failed,
   // The compiler this device needs could not be opened; the message names the file and version looked for.
   compiler_unavailable,
@@ -44,6 +43,9 @@ enum class errc {
   unsupported,
   // A file could not be read or written; the message names it.
   io_failed,
+  // With this operator the image would take more of the device than Options::limits allows, or leave room for too few workers; the message
+  // holds the figures and what to change. The running image stays.
+  resource_limit,
 };
 
 const std::error_category& error_category() noexcept;

@@ -13,6 +13,22 @@
 
 namespace dwell {
 
+// What the image of a runtime may take. An operator with which it would take more is refused with errc::resource_limit, and the image that
+// runs stays. Figures are those of the whole image, the loop included: registers and barriers are the most that any operator needs, shared
+// memory and constants add up over all operators. `dwell doctor --image` prints them. 0: no limit. The CPU has none of these figures, so
+// there only min_workers counts. An image with its operators inlined (Options::tier) that is over a limit does not take over either, of which
+// Options::warn hears.
+struct Limits {
+  unsigned registers = 0;       // a thread
+  unsigned stack_bytes = 0;     // a thread
+  unsigned shared_bytes = 0;    // a worker, static; what Group::shared gives is Options::scratch_bytes
+  unsigned constant_bytes = 0;  // __constant__ variables and the table of operators
+  unsigned barriers = 0;        // a worker; the loop takes 3
+  // Workers that the device must hold at once with the image. An operator that needs many registers, much shared memory or high barriers
+  // leaves room for fewer. 0 is taken as 1. More than Options::workers can be is an error when the runtime is opened.
+  unsigned min_workers = 1;
+};
+
 // A plain aggregate: Options{.device = "cpu", .workers = 4}. Zero means "the backend's own choice" wherever a zero makes no sense.
 struct Options {
   // "auto": the first CUDA device if its driver, NVRTC and nvJitLink can be opened, else the CPU. "cpu", "cuda:0", "cuda:1", ...
@@ -47,6 +63,9 @@ struct Options {
   // stood for a while and is in use, an image with all of them inlined is made in the background and takes over. Either tier can be
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
+
+  // What operators may take of the device.
+  Limits limits = {};
 
   // Where the first ticket stands. For tests of wrap-around; a multiple of 64.
   std::uint64_t first_position = 0;

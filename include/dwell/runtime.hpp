@@ -32,7 +32,9 @@ struct RuntimeInfo {
   std::uint32_t crew = 0;       // workers that fetch
   std::uint32_t registers = 0;  // a thread of the image; 0 on the CPU, as all that follow
   std::uint32_t stack_bytes = 0;
-  std::uint32_t shared_bytes = 0;
+  std::uint32_t shared_bytes = 0;       // static
+  std::uint32_t constant_bytes = 0;     // of the whole image, the table of operators included
+  std::uint32_t barriers = 0;           // a worker
   std::uint64_t submitted = 0;          // tasks since the start
   std::uint64_t leases = 0;             // leases since the start
   std::uint64_t images = 0;             // images handed over since the start
@@ -59,8 +61,8 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // Compiles `source`, which defines DWELL_OPERATOR(name), and links it into the image. Throws errc::compile_failed,
-  // errc::operator_not_found, errc::link_failed, errc::invalid_argument (the name is taken, or no identifier; an option that the compiler
-  // does not know).
+  // errc::operator_not_found, errc::link_failed, errc::resource_limit, errc::invalid_argument (the name is taken, or no identifier; an
+  // option that the compiler does not know).
   Operator<> define(std::string_view name, const Source& source, const Definition& how = {});
   // The same, with a handle whose arguments are checked at compile time: define<void(float, Span<float>)>(...). Throws
   // errc::signature_mismatch too.

@@ -71,8 +71,9 @@ struct DeviceInfo {
   std::uint32_t default_workers = 0;  // when Options::workers is 0
   std::uint64_t default_lease_ns = 0;
   std::uint64_t default_idle_ns = 0;
-  bool on_host = false;            // its workers share the host's processors
-  bool host_memory_waits = false;  // freeing memory that the host reaches waits for the end of the lease
+  bool on_host = false;               // its workers share the host's processors
+  bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
+  std::uint32_t multiprocessors = 0;  // that share the workers; 0 where there are none
 };
 
 class Backend {

@@ -71,17 +71,28 @@ struct Opcode {
   const std::string& symbol() const { return object->entries[index].symbol; }
 };
 
-// What the linked program takes of a worker, read from the image. All zero on the CPU.
+// What a linked program, or one function of it with all that it calls, takes of a device; read from the image. All zero on the CPU.
 struct Resources {
-  std::uint32_t registers = 0;     // a thread
-  std::uint32_t stack_bytes = 0;   // a thread
-  std::uint32_t shared_bytes = 0;  // a worker, static
+  std::uint32_t registers = 0;       // a thread
+  std::uint32_t stack_bytes = 0;     // a thread
+  std::uint32_t shared_bytes = 0;    // a worker, static
+  std::uint32_t constant_bytes = 0;  // an image: __constant__ variables, not the parameters of kernels
+  std::uint32_t barriers = 0;        // a worker: the highest barrier that is named and those below it
+  std::uint32_t threads = 0;         // a worker; 0 for a single function
+};
+
+// What one entry takes of its image. The image's registers and barriers are the most that any entry or the loop needs, its stack is the
+// loop's and an entry's. Shared memory and constants add up, and are told as those of the entry's whole source.
+struct EntryResources {
+  std::string symbol;
+  Resources resources;
 };
 
 // A linked program: the loop, every entry of the table, and what it needs. Self-contained bytes that a backend loads.
 struct Image {
   Bytes bytes;
-  Resources resources;
+  Resources resources = {};
+  std::vector<EntryResources> entries = {};  // one a symbol, in the order of the first opcode; empty on the CPU
 };
 
 // A kernel of a compiled program.

@@ -10,6 +10,7 @@
 #include <dwell/error.hpp>
 
 #include "image/byte_stream.hpp"
+#include "jit/cubin.hpp"
 #include "jit/cuda_table.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
@@ -291,18 +292,20 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
   Image image{linker.link(arch, inputs), {}};
-  const auto resources = read_resources(image.bytes, options_.kernel);
+  const auto cubin = Cubin::open(image.bytes);
+  const auto resources = cubin ? cubin->kernel(options_.kernel) : std::nullopt;
   if (!resources) throw Error(errc::link_failed, "the linked image has no kernel " + options_.kernel);
   image.resources = *resources;
-  // The linker gives the kernel what its indirect calls may need, as far as prototypes match. A loop that declares the table with another
-  // type links without a word, and its calls end in illegal instructions.
   for (const Opcode& opcode : called) {
-    if (opcode.object == nullptr) continue;
-    const auto entry = read_resources(image.bytes, opcode.symbol());
+    if (opcode.object == nullptr || linked.erase(opcode.symbol()) == 0) continue;
+    const auto entry = cubin->entry(opcode.symbol());
+    // The linker gives the kernel what its indirect calls may need, as far as prototypes match. A loop that declares the table with
+    // another type links without a word, and its calls end in illegal instructions.
     if (!entry || entry->registers > resources->registers) {
       throw Error(errc::link_failed, "the kernel has fewer registers than its operator " + opcode.symbol() +
                                          " needs: it does not call it as a dwell::device::Entry");
     }
+    image.entries.push_back({opcode.symbol(), *entry});
   }
   return image;
 }

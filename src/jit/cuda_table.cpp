@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "jit/cubin.hpp"
 #include "jit/nvrtc_options.hpp"
 
 namespace dwell::jit {
@@ -17,6 +18,13 @@ std::string ptx_version(int architecture, CudaVersion linker) {
   return "9.0";
 }
 
+// What an entry's object takes of static memory, for whoever reads the image.
+std::string statics_source(const Object& object, const std::string& symbol) {
+  const Statics statics = read_statics(object.bytes);
+  return ".visible .global .align 4 .u32 " + symbol + "_statics[2] = {" + std::to_string(statics.shared_bytes) + ", " +
+         std::to_string(statics.constant_bytes) + "};\n";
+}
+
 }  // namespace
 
 // PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of dwell::device::Entry,
@@ -28,6 +36,7 @@ std::string table_source(std::span<const Opcode> table, const std::string& arch,
   for (const Opcode& opcode : table) {
     if (opcode.object != nullptr && declared.insert(opcode.symbol()).second) {
       text += ".extern .func " + opcode.symbol() + "(.param .b64 group, .param .b64 arguments);\n";
+      if (opcode.object->form == Form::native) text += statics_source(*opcode.object, opcode.symbol());
     }
     entries += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
   }

@@ -7,6 +7,7 @@
 
 #include <dwell/error.hpp>
 
+#include "jit/cubin.hpp"
 #include "jit/cuda_compiler.hpp"
 #include "jit/elf.hpp"
 #include "jit/nvjitlink.hpp"
@@ -152,7 +153,7 @@ TEST_F(CudaTiersTest, FormsMixInBothTiers) {
   const Image calling = link({&ir, nullptr, &native, &ir}, Tier::relocatable);
   EXPECT_THAT(functions_of(calling), testing::UnorderedElementsAre("axpy_1", "hungry_1"));
   for (const Image& image : {inlining, calling}) {
-    EXPECT_GE(image.resources.registers, read_resources(image.bytes, "hungry_1")->registers);
+    EXPECT_GE(image.resources.registers, Cubin::open(image.bytes)->entry("hungry_1")->registers);
     EXPECT_EQ(read_signature(image.bytes, "hungry_1"), native.entries[0].signature);
   }
 }

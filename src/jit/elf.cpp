@@ -45,6 +45,9 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
   if (header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
 
   Elf elf;
+  elf.machine_ = header->e_machine;
+  elf.flags_ = header->e_flags;
+  elf.abi_version_ = header->e_ident[EI_ABIVERSION];
   std::vector<Elf64_Shdr> headers;
   const auto table = part(bytes, header->e_shoff, std::uint64_t{header->e_shnum} * sizeof(Elf64_Shdr));
   if (!table) return std::nullopt;
@@ -56,7 +59,8 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
   };
   const auto names = header->e_shstrndx < headers.size() ? bytes_of(headers[header->e_shstrndx]) : std::span<const std::byte>{};
   for (const Elf64_Shdr& from : headers) {
-    elf.sections_.push_back({string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_addr, from.sh_size, bytes_of(from)});
+    elf.sections_.push_back(
+        {string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_flags, from.sh_addr, from.sh_size, bytes_of(from)});
   }
 
   for (const std::uint32_t type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}}) {
@@ -115,55 +119,6 @@ std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> obj
     entries.push_back({one.symbol, *signature});
   }
   return entries;
-}
-
-namespace {
-
-// Attributes of .nv.info, the section in which NVIDIA's tools keep what they know of an image. Undocumented; the numbers are those that
-// cuobjdump -elf prints. What is read from them agrees with cuFuncGetAttribute on an H200: registers, local and shared bytes.
-constexpr std::uint32_t kReservedShared = 1024;  // from sm_90 on, the section counts what CUDA keeps of every block's shared memory
-constexpr std::uint8_t kFormatSized = 4;         // format byte: two bytes of length and that many bytes follow
-constexpr std::uint8_t kMinStackSize = 0x12;     // of a kernel and whatever it calls
-constexpr std::uint8_t kRegisterCount = 0x2f;
-
-// The value that `attribute` gives the symbol `index`: attributes of a function are pairs {symbol, value}.
-std::optional<std::uint32_t> attribute_of(std::span<const std::byte> info, std::uint8_t attribute, std::uint32_t index) {
-  std::uint64_t at = 0;
-  while (const auto head = value_at<std::uint32_t>(info, at)) {
-    at += 4;
-    if ((*head & 0xFFU) != kFormatSized) continue;  // the value of any other format lies in the head itself
-    const std::uint32_t size = *head >> 16U;
-    const auto symbol = value_at<std::uint32_t>(info, at);
-    const auto value = value_at<std::uint32_t>(info, at + 4);
-    if (((*head >> 8U) & 0xFFU) == attribute && size == 8 && symbol == index && value) return value;
-    at += size;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::string_view kernel) {
-  const auto elf = Elf::open(cubin);
-  if (!elf) return std::nullopt;
-  const std::string name(kernel);
-  const Elf::Symbol* const symbol = elf->symbol(kernel);
-  const Elf::Section* const code = elf->section(".text." + name);
-  const Elf::Section* const info = elf->section(".nv.info");
-  if (symbol == nullptr || code == nullptr || info == nullptr) return std::nullopt;
-
-  Resources resources;
-  // Older formats keep the registers in the upper byte of the code section's info instead.
-  resources.registers = attribute_of(info->bytes, kRegisterCount, symbol->index).value_or(code->info >> 24U);
-  resources.stack_bytes = attribute_of(info->bytes, kMinStackSize, symbol->index).value_or(0);
-  if (const Elf::Section* const shared = elf->section(".nv.shared." + name)) {
-    const auto reserves = [](const Elf::Symbol& one) { return one.name == ".nv.reservedSmem.offset0"; };
-    const bool reserved = std::any_of(elf->symbols().begin(), elf->symbols().end(), reserves);
-    const std::uint64_t own = reserved && shared->size >= kReservedShared ? shared->size - kReservedShared : shared->size;
-    resources.shared_bytes = static_cast<std::uint32_t>(own);
-  }
-  if (resources.registers == 0) return std::nullopt;
-  return resources;
 }
 
 }  // namespace dwell::jit

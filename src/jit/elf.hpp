@@ -1,4 +1,4 @@
-// Reads ELF64 files: what is in a compiled operator and in a linked CUDA image.
+// Reads ELF64 files: what is in a compiled operator and in a linked image.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,7 @@ class Elf {
     std::string_view name;
     std::uint32_t type = 0;
     std::uint32_t info = 0;
+    std::uint64_t flags = 0;
     std::uint64_t address = 0;
     std::uint64_t size = 0;            // also of a section that takes no bytes of the file
     std::span<const std::byte> bytes;  // empty for such a section
@@ -39,6 +40,10 @@ class Elf {
   // Empty when the bytes are no such file.
   static std::optional<Elf> open(std::span<const std::byte> bytes);
 
+  std::uint16_t machine() const { return machine_; }
+  std::uint32_t flags() const { return flags_; }  // e_flags, whose meaning is the machine's own
+  std::uint8_t abi_version() const { return abi_version_; }
+
   const std::vector<Section>& sections() const { return sections_; }
   // The first section of that name, or null.
   const Section* section(std::string_view name) const;
@@ -51,6 +56,9 @@ class Elf {
   std::span<const std::byte> symbol_bytes(std::string_view name) const;
 
  private:
+  std::uint16_t machine_ = 0;
+  std::uint32_t flags_ = 0;
+  std::uint8_t abi_version_ = 0;
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
 };
@@ -61,9 +69,5 @@ std::optional<Signature> read_signature(std::span<const std::byte> object, const
 
 // The entries of an object compiled from `unit`. Throws dwell::Error with errc::compile_failed when one has no signature in it.
 std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object);
-
-// What a kernel of a linked cubin needs, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded,
-// so without the shared memory that CUDA reserves in every block. Empty when the image has no such kernel or does not say.
-std::optional<Resources> read_resources(std::span<const std::byte> cubin, std::string_view kernel);
 
 }  // namespace dwell::jit

@@ -40,6 +40,9 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
 
   const auto shift = static_cast<std::uint32_t>(std::countr_zero(options_.ring_slots));
   const std::uint32_t workers = options_.workers != 0 ? options_.workers : device_.default_workers;
+  if (options_.limits.min_workers > workers)
+    throw Error(errc::invalid_argument, "Options::limits.min_workers is " + std::to_string(options_.limits.min_workers) + ": at most " +
+                                            std::to_string(workers) + " workers are possible (Options::workers)");
   const device::ArenaHeader layout = device::layout_arena(shift, workers);
   arena_ = backend_->allocate(layout.bytes);
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
@@ -90,7 +93,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
                                      [this](const auto& holders, bool running) { return describe(holders, running); });
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn};
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits};
   // The CPU calls functions of shared objects: there is nothing to inline them into.
   if (device_.on_host && options_.tier == Tier::lto)
     throw Error(errc::unsupported, "Options::tier is Tier::lto: the CPU has Tier::relocatable only, as its operators are shared objects");
@@ -368,6 +371,8 @@ RuntimeInfo Core::info() const {
   info.registers = resources.registers;
   info.stack_bytes = resources.stack_bytes;
   info.shared_bytes = resources.shared_bytes;
+  info.constant_bytes = resources.constant_bytes;
+  info.barriers = resources.barriers;
   info.submitted = queue_->submitted();
   info.leases = keeper_->leases();
   info.tier = registry_->table().tier();

@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::uint32_t kMostEntries = 0xFFFF;
 
-Error no_room(const jit::Resources& takes, std::uint32_t scratch_bytes) {
-  return Error(errc::link_failed, "with this operator the image leaves no room for a single worker: a thread needs " +
-                                      std::to_string(takes.registers) + " registers, a worker " + std::to_string(takes.shared_bytes) +
-                                      " bytes of shared memory and " + std::to_string(scratch_bytes) +
-                                      " more for Group::shared (Options::scratch_bytes)");
-}
-
 }  // namespace
 
 jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit) {
@@ -23,8 +16,15 @@ jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit) {
   return compiler.compile(unit);
 }
 
-ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier)
-    : compiler_(compiler), backend_(backend), keeper_(keeper), queue_(queue), tier_of_changes_(tier) {}
+ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
+                       const Limits& limits)
+    : compiler_(compiler),
+      backend_(backend),
+      device_(backend.info()),
+      keeper_(keeper),
+      queue_(queue),
+      limits_(limits),
+      tier_of_changes_(tier) {}
 
 void ImageTable::apply(std::span<Change> changes) {
   const std::lock_guard lock(mutex_);
@@ -110,7 +110,7 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
         version->opcodes.push_back(opcode);
       }
     }
-    hand_over(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_), tier_of_changes_);
+    hand_over(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_), tier_of_changes_, fresh);
   } catch (...) {
     for (const Version* const version : fresh) give_back(*version);
     throw;
@@ -132,12 +132,15 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
   return list;
 }
 
-void ImageTable::hand_over(jit::Image linked, Tier tier) {
+void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh) {
   auto image = std::make_shared<const jit::Image>(std::move(linked));
+  check(*image, fresh, room_for(*image, device_, keeper_.scratch_bytes()));
   keeper_.hold();
   const auto start = std::chrono::steady_clock::now();
   try {
-    if (!keeper_.install(backend_.load(image->bytes))) throw no_room(image->resources, keeper_.scratch_bytes());
+    auto program = backend_.load(image->bytes);
+    check(*image, fresh, keeper_.workers_of(*program));
+    keeper_.install(std::move(program));
   } catch (...) {
     keeper_.resume();
     throw;
@@ -180,7 +183,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
   jit::Image image = compiler_.link(list, Tier::lto);
   const std::lock_guard lock(mutex_);
   if (epoch() != epoch_then) return false;
-  hand_over(std::move(image), Tier::lto);
+  hand_over(std::move(image), Tier::lto, {});
   return true;
 }
 
@@ -208,6 +211,15 @@ std::uint64_t ImageTable::tasks(Tier tier) const {
   return tier == tier_ ? before + completed_now - std::min(completed_now, completed_then_) : before;
 }
 
+void ImageTable::check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const {
+  std::vector<Newcomer> newcomers;
+  for (const Version* const version : fresh)
+    for (std::size_t i = 0; i < version->object.entries.size(); ++i)
+      newcomers.push_back({version->unit.exports[i].expression, version->object.entries[i].symbol});
+  if (room) room = keeper_.within_asked(*room);
+  if (auto refused = refusal(limits_, {image, newcomers, keeper_.workers(), room, keeper_.scratch_bytes()})) throw *std::move(refused);
+}
+
 std::string ImageTable::name_of(std::uint32_t opcode) const {
   const std::lock_guard facts(facts_mutex_);
   return opcode < names_.size() && !names_[opcode].empty() ? names_[opcode] : "an unknown operator";
@@ -222,7 +234,7 @@ std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
     const bool there = place.version != nullptr && place.version->linked;
     state->symbols.push_back(there ? place.version->object.entries[place.index].symbol : std::string());
   }
-  state->is_cubin = backend_.info().target.starts_with("sm_");
+  state->is_cubin = device_.target.starts_with("sm_");
   return state;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -13,6 +14,7 @@
 #include "backend/backend.hpp"
 #include "runtime/definition.hpp"
 #include "runtime/keeper.hpp"
+#include "runtime/limits.hpp"
 
 namespace dwell::detail {
 
@@ -38,15 +40,16 @@ jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit);
 class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
-  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable);
+  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
+             const Limits& limits = {});
 
   // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
   struct Change {
     std::shared_ptr<detail::DefinitionState> definition;
     std::unique_ptr<Version> fresh;
   };
-  // Brings all of them into the image with one hand-over and makes them current, in order. Throws errc::link_failed and what loading
-  // throws; then nothing has changed, `changes` neither.
+  // Brings all of them into the image with one hand-over and makes them current, in order. Throws errc::link_failed, errc::resource_limit
+  // and what loading throws; then nothing has changed, `changes` neither.
   void apply(std::span<Change> changes);
   // Makes the version below the current one current again. Throws errc::no_previous_version.
   void rollback(detail::DefinitionState& definition);
@@ -76,8 +79,11 @@ class ImageTable {
   // The following need mutex_.
   void link_and_load(std::span<Version* const> fresh);
   std::vector<jit::Opcode> opcodes(Tier tier) const;
-  void hand_over(jit::Image linked, Tier tier);
+  // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
+  void hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh);
   std::uint64_t completed() const;
+  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
+  void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const;
   std::uint32_t free_opcode();
   void give_back(const Version& version);
   void drop_unneeded();
@@ -85,8 +91,10 @@ class ImageTable {
 
   jit::Compiler& compiler_;
   backend::Backend& backend_;
+  backend::DeviceInfo device_;
   Keeper& keeper_;
   SubmissionQueue& queue_;
+  Limits limits_;
   const Tier tier_of_changes_;
 
   mutable std::mutex mutex_;  // held while an image is linked and handed over

@@ -123,14 +123,12 @@ void Keeper::resume_all() {
   start_if_needed(false);
 }
 
-bool Keeper::install(std::unique_ptr<backend::Program> program) {
-  const std::uint32_t workers = std::min(settings_.workers, program->max_workers(scratch_bytes()));
-  if (workers == 0) return false;
+void Keeper::install(std::unique_ptr<backend::Program> program) {
+  const std::uint32_t workers = workers_of(*program);
   const std::lock_guard lock(mutex_);
   program_ = std::move(program);
   workers_.store(workers, std::memory_order_relaxed);
   crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
-  return true;
 }
 
 void Keeper::watch() {

@@ -1,6 +1,7 @@
 // Who starts leases, and who notices that one has ended.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -64,9 +65,11 @@ class Keeper {
   // As many resumes as there were holds.
   void resume_all();
 
-  // While held: takes the program that later leases run, and the one before is destroyed. False, and the one before stays, when the new
-  // one leaves no room for a single worker.
-  bool install(std::unique_ptr<backend::Program> program);
+  // While held: takes the program that later leases run, and the one before is destroyed. It leaves room for a worker at least.
+  void install(std::unique_ptr<backend::Program> program);
+  // The workers of leases of such a program: as many as there is room for, and no more than were asked for.
+  std::uint32_t workers_of(const backend::Program& program) const { return within_asked(program.max_workers(scratch_bytes())); }
+  std::uint32_t within_asked(std::uint32_t workers) const { return std::min(workers, settings_.workers); }
 
   // Whether the device has failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }

@@ -55,7 +55,7 @@ class KeeperTest : public testing::Test {
   }
   void install() {
     keeper_->hold();
-    EXPECT_TRUE(keeper_->install(backend_.load({})));
+    keeper_->install(backend_.load({}));
     keeper_->resume();
   }
   // Submits a task; its position.
@@ -230,15 +230,15 @@ TEST_F(KeeperTest, TheProgramBeforeIsDestroyed) {
   EXPECT_EQ(device_->programs, 1);
 }
 
-TEST_F(KeeperTest, AnImageThatLeavesNoRoomIsNotTaken) {
+TEST_F(KeeperTest, WorkersAreAsManyAsFitAndAsWereAskedFor) {
   open();
+  const auto program = backend_.load({});
+  EXPECT_EQ(keeper_->workers_of(*program), kWorkers);
+  device_->room = kWorkers - 1;
+  EXPECT_EQ(keeper_->workers_of(*program), kWorkers - 1);
+  EXPECT_EQ(keeper_->workers(), kWorkers) << "of the program that was installed";
   device_->room = 0;
-  keeper_->hold();
-  EXPECT_FALSE(keeper_->install(backend_.load({})));
-  EXPECT_EQ(device_->programs, 1);
-  keeper_->resume();
-  submit();
-  EXPECT_EQ(device_->last_lease().workers, kWorkers) << "the one before still runs";
+  EXPECT_EQ(keeper_->workers_of(*program), 0U);
 }
 
 TEST_F(KeeperTest, ItEndsItsLeaseBeforeItGoes) {

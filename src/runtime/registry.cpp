@@ -73,7 +73,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       shell_(shell),
       options_(std::move(settings.compile)),
       tier_(settings.tier),
-      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable)),
+      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, std::move(settings.warn)) {}
 

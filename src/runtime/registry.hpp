@@ -36,6 +36,7 @@ class Registry {
     unsigned threads = 0;                          // of the pool
     std::optional<Tier> tier = Tier::relocatable;  // nothing: the promoter decides
     Promoter::Warn warn = {};
+    Limits limits = {};
   };
   Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
            Settings settings);

@@ -24,6 +24,39 @@ TEST_P(OptionsTest, WhatMakesNoSenseIsRefusedByName) {
   refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes");
 }
 
+TEST_P(OptionsTest, LimitsThatNothingReachesChangeNothing) {
+  Options limited = options();
+  limited.limits = {
+      .registers = 255, .stack_bytes = 4096, .shared_bytes = 40960, .constant_bytes = 32768, .barriers = 16, .min_workers = 1};
+  Runtime runtime(limited);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 1, 0);
+  runtime.submit(add, cells, 0U, 1U).wait();
+  EXPECT_EQ(read(cells)[0], 1U);
+}
+
+TEST_P(OptionsTest, AnOperatorBeyondALimitIsRefusedWhereTheDeviceHasTheFigure) {
+  Options limited = options();
+  limited.limits = {.registers = 1, .stack_bytes = 1, .shared_bytes = 1, .constant_bytes = 1, .barriers = 1};
+  Runtime runtime(limited);
+  if (on_cpu()) {
+    EXPECT_NO_THROW(runtime.define("add", kAdd));
+  } else {
+    DWELL_EXPECT_ERROR(runtime.define("add", kAdd), errc::resource_limit, HasSubstr("Options::limits.registers is 1"));
+  }
+}
+
+TEST_P(OptionsTest, MoreWorkersThanThereCanBeAreNoLimit) {
+  Options bad = options();
+  bad.workers = 2;
+  bad.limits.min_workers = 3;
+  DWELL_EXPECT_ERROR(Runtime{bad}, errc::invalid_argument, AllOf(HasSubstr("min_workers is 3"), HasSubstr("at most 2 workers")));
+  bad.limits.min_workers = 2;
+  Runtime runtime(bad);
+  runtime.define("add", kAdd);
+  EXPECT_EQ(runtime.info().workers, 2U);
+}
+
 TEST_P(OptionsTest, ExtremesWork) {
   const auto works = [this](const std::function<void(Options&)>& change) {
     Options unusual = options();

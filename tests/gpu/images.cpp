@@ -204,11 +204,11 @@ TEST_F(ImagesTest, AnOperatorThatLeavesNoRoomIsRefusedAndTheRunningImageStays) {
   const RuntimeInfo before = runtime.info();
   EXPECT_GT(before.workers, 0U);
   Stream stream(runtime, add);
-  const auto refusal = AllOf(HasSubstr("no room for a single worker"), HasSubstr(std::to_string(before.registers) + " registers"),
+  const auto refusal = AllOf(HasSubstr("would hold no worker"), HasSubstr(std::to_string(before.registers) + " registers"),
                              HasSubstr(std::to_string(greedy.scratch_bytes)));
   for (int turn = 0; turn < 5; ++turn) {
-    DWELL_EXPECT_ERROR(runtime.define("reverse", kReverse), errc::link_failed, refusal);
-    DWELL_EXPECT_ERROR(add.redefine(kAddWithTable), errc::link_failed, refusal);
+    DWELL_EXPECT_ERROR(runtime.define("reverse", kReverse), errc::resource_limit, refusal);
+    DWELL_EXPECT_ERROR(add.redefine(kAddWithTable), errc::resource_limit, refusal);
     EXPECT_EQ(add.version(), 1U);
     EXPECT_EQ(add.versions(), 1U);
     const RuntimeInfo now = runtime.info();
@@ -229,9 +229,47 @@ TEST_F(ImagesTest, ScratchMemoryThatNoMultiprocessorHasIsRefusedWithTheFirstOper
   Options greedy = options();
   greedy.scratch_bytes = 1U << 20U;
   Runtime runtime(greedy);
-  DWELL_EXPECT_ERROR(runtime.define("add", kAdd), errc::link_failed, AllOf(HasSubstr("no room"), HasSubstr("1048576")));
+  DWELL_EXPECT_ERROR(runtime.define("add", kAdd), errc::resource_limit, AllOf(HasSubstr("would hold no worker"), HasSubstr("1048576")));
   EXPECT_EQ(runtime.info().workers, 0U);
   runtime.close();
+}
+
+TEST_F(ImagesTest, AnOperatorBeyondALimitIsRefusedWithTheFiguresAndTheRunningImageStays) {
+  Options limited = options();
+  limited.limits.registers = 128;
+  limited.limits.shared_bytes = 16384;
+  Runtime runtime(limited);
+  auto add = runtime.define<Add>("add", kAdd);
+  const RuntimeInfo before = runtime.info();
+  EXPECT_GT(before.constant_bytes, 0U);
+  EXPECT_GE(before.barriers, 2U);
+  Stream stream(runtime, add);
+  DWELL_EXPECT_ERROR(runtime.define("crowded", kCrowded), errc::resource_limit,
+                     AllOf(HasSubstr("'crowded'"), HasSubstr("Options::limits.registers is 128"), HasSubstr("max_registers")));
+  DWELL_EXPECT_ERROR(runtime.define("reverse", kReverse), errc::resource_limit,
+                     AllOf(HasSubstr("('reverse' 40960)"), HasSubstr("Options::limits.shared_bytes is 16384")));
+  EXPECT_EQ(runtime.info().images, before.images);
+  EXPECT_EQ(runtime.info().workers, before.workers);
+  stream.expect_all();
+}
+
+TEST_F(ImagesTest, AnOperatorThatCostsTooManyWorkersIsRefused) {
+  Options limited = options();
+  {
+    Runtime runtime(limited);
+    runtime.define<Add>("add", kAdd);
+    limited.limits.min_workers = runtime.info().workers;
+  }
+  Runtime runtime(limited);
+  auto add = runtime.define<Add>("add", kAdd);
+  const std::string least = "the least is " + std::to_string(limited.limits.min_workers);
+  DWELL_EXPECT_ERROR(runtime.define("crowded", kCrowded), errc::resource_limit,
+                     AllOf(HasSubstr("'crowded'"), HasSubstr(least), HasSubstr("registers a thread"), HasSubstr("scratch_bytes")));
+  auto modest = runtime.define<Map>("crowded", kModest);
+  auto from = filled<u32>(runtime, 10, 7);
+  auto to = filled<u32>(runtime, 10, 0);
+  runtime.submit(modest, from, to).wait();
+  EXPECT_THAT(read(to), testing::Each(7U));
 }
 
 TEST_F(ImagesTest, MoreStaticSharedMemoryThanAKernelMayHaveDoesNotLink) {

@@ -38,7 +38,7 @@ LAYERS = (
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
     Layer(("runtime/devices.cpp", "runtime/doctor.cpp"), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
-    Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "device/", "dwell/"), "any"),

@@ -36,6 +36,7 @@ class NarrowBackend final : public backend::Backend {
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
   std::unique_ptr<backend::Program> load(std::span<const std::byte> image) override {
+    ++loaded;
     return std::make_unique<Program>(4 - static_cast<std::uint32_t>(image.size()), &alive);
   }
   void start(backend::Program&, const device::Lease&) override { ADD_FAILURE() << "there is nothing to run"; }
@@ -44,6 +45,7 @@ class NarrowBackend final : public backend::Backend {
   void abandon() override {}
 
   int alive = 0;
+  int loaded = 0;
 };
 
 // An image has one byte an operator, and says that it takes ten registers for each.
@@ -98,9 +100,10 @@ TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
       }
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), errc::link_failed);
-      EXPECT_THAT(error.message(), AllOf(HasSubstr("no room for a single worker"), HasSubstr("40 registers"), HasSubstr("4321 bytes"),
-                                         HasSubstr("1234 more"), HasSubstr("Options::scratch_bytes")));
+      EXPECT_EQ(error.kind(), errc::resource_limit);
+      EXPECT_THAT(error.message(),
+                  AllOf(HasSubstr("would hold no worker, it holds 1 now"), HasSubstr("40 registers"), HasSubstr("4321 bytes"),
+                        HasSubstr("1234 bytes for Group::shared"), HasSubstr("Options::scratch_bytes")));
     }
     EXPECT_FALSE(keeper_.failed());
     EXPECT_EQ(backend_.alive, 1) << "the refused program is not unloaded, or the old one is";
@@ -120,10 +123,42 @@ TEST_F(NoRoomTest, ARefusedOperatorLeavesNothingBehind) {
       registry_.define("four", "");
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), errc::link_failed) << error.message();  // neither that the name is taken, nor one register more
+      EXPECT_EQ(error.kind(), errc::resource_limit) << error.message();  // neither that the name is taken, nor one register more
       EXPECT_THAT(error.message(), HasSubstr("40 registers"));
     }
   }
+}
+
+TEST_F(NoRoomTest, TooFewWorkersAreRefusedBeforeTheLastIsGone) {
+  Registry limited(std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, {.limits = {.min_workers = 2}});
+  limited.define("one", "");
+  limited.define("two", "");
+  EXPECT_EQ(keeper_.workers(), 2U);
+  try {
+    limited.define("three", "");
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::resource_limit);
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("operator 'three'"), HasSubstr("would hold 1 worker, it holds 2 now; the least is 2")));
+  }
+  EXPECT_EQ(keeper_.workers(), 2U);
+  EXPECT_EQ(limited.table().images(), 2U);
+  EXPECT_EQ(backend_.alive, 1);
+}
+
+TEST_F(NoRoomTest, AFigureBeyondItsLimitIsRefusedBeforeTheImageIsLoaded) {
+  Registry limited(std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, {.limits = {.registers = 15}});
+  limited.define("one", "");
+  const int loaded = backend_.loaded;
+  try {
+    limited.define("two", "");
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::resource_limit);
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("'two'"), HasSubstr("20 registers"), HasSubstr("Options::limits.registers is 15")));
+  }
+  EXPECT_EQ(backend_.loaded, loaded);
+  EXPECT_EQ(limited.table().images(), 1U);
 }
 
 }  // namespace

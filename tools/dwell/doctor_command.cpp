@@ -6,7 +6,10 @@
 #include <vector>
 
 #include <dwell/doctor.hpp>
+#include <dwell/error.hpp>
 #include <nlohmann/json.hpp>
+
+#include "resource_table.hpp"
 
 namespace dwell::tool {
 
@@ -47,6 +50,20 @@ Exit doctor_command(bool json, std::ostream& out) {
   const bool works = std::any_of(findings.begin(), findings.end(),
                                  [](const Finding& finding) { return finding.what.starts_with("device ") && finding.state == "ok"; });
   return works ? Exit::success : Exit::failed;
+}
+
+void doctor_image_command(const std::filesystem::path& file, unsigned scratch_bytes, bool json, std::ostream& out) {
+  ImageReport report;
+  try {
+    report = examine_image(file, scratch_bytes);
+  } catch (const Error& error) {
+    throw Failure(Exit::mistake, "dwell: error: " + error.message());
+  }
+  if (json) {
+    print_json(out, report);
+  } else {
+    print_text(out, report);
+  }
 }
 
 }  // namespace dwell::tool

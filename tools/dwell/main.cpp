@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <dwell/error.hpp>
+#include <dwell/options.hpp>
 
 #include "bench_command.hpp"
 #include "cache_command.hpp"
@@ -57,6 +58,11 @@ Exit run(int count, char** words) {
   CLI::App* const doctor = app.add_subcommand("doctor", "Say what this machine offers, what is missing, and how to get it");
   bool doctor_json = false;
   doctor->add_flag("--json", doctor_json, "Print JSON");
+  std::string doctor_image;
+  unsigned doctor_scratch = dwell::Options().scratch_bytes;
+  CLI::Option* const image =
+      doctor->add_option("--image", doctor_image, "Say instead what this image (a linked cubin, or a bundle for the CPU) takes");
+  doctor->add_option("--scratch", doctor_scratch, "With --image: bytes for Group::shared, a worker")->needs(image)->capture_default_str();
 
   CLI::App* const job = app.add_subcommand("run", "Run operators over arrays, as a job says");
   dwell::tool::RunOptions run_options;
@@ -101,6 +107,10 @@ Exit run(int count, char** words) {
     return app.exit(problem) == 0 ? Exit::success : Exit::mistake;
   }
 
+  if (image->count() != 0) {
+    dwell::tool::doctor_image_command(doctor_image, doctor_scratch, doctor_json, std::cout);
+    return Exit::success;
+  }
   if (doctor->parsed()) return dwell::tool::doctor_command(doctor_json, std::cout);
   if (bench->parsed()) return dwell::tool::bench_command(bench_options);
   if (cache->parsed()) return dwell::tool::cache_command(cache_options, std::cout, std::cerr);

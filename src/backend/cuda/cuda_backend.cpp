@@ -277,7 +277,8 @@ DeviceInfo CudaBackend::info() const {
   info.name = name_of(driver_, device_);
   info.target = "sm_" + std::to_string(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
                 std::to_string(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  info.default_workers = kWorkersPerMultiprocessor * static_cast<std::uint32_t>(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  info.multiprocessors = static_cast<std::uint32_t>(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  info.default_workers = kWorkersPerMultiprocessor * info.multiprocessors;
   info.default_lease_ns = 1'000'000;
   info.default_idle_ns = 500'000;
   info.host_memory_waits = true;

@@ -1,0 +1,13 @@
+// What an image takes, as `dwell doctor --image` prints it.
+#pragma once
+
+#include <iosfwd>
+
+#include <dwell/doctor.hpp>
+
+namespace dwell::tool {
+
+void print_text(std::ostream& out, const ImageReport& report);
+void print_json(std::ostream& out, const ImageReport& report);
+
+}  // namespace dwell::tool
