@@ -18,6 +18,8 @@ class TiersTest : public GpuTest {
     options.tier = tier;
     return options;
   }
+  // Call behind a definition: the image that runs is of the tier that was asked for.
+  static void expect(const Runtime& runtime, Tier tier) { EXPECT_EQ(runtime.info().tier, tier); }
   // The whole loop is optimised with the operators at each link.
   std::chrono::seconds limit() const override { return 180s; }
 };
@@ -54,6 +56,7 @@ TEST_F(TiersTest, PlainTasks) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
     auto axpy = runtime.define<Axpy>("axpy", kAxpy);
+    expect(runtime, tier);
     std::vector<float> x(kSize);
     std::iota(x.begin(), x.end(), 0.5F);
     auto in = runtime.allocate<float>(kSize);
@@ -70,6 +73,7 @@ TEST_F(TiersTest, WideTasks) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
     auto census = runtime.define<Census>("census", kCensus);
+    expect(runtime, tier);
     constexpr u32 kGroups = 700;
     auto cells = filled<u32>(runtime, kGroups, 0);
     auto all = filled<u32>(runtime, 100'003, 0);
@@ -86,6 +90,7 @@ TEST_F(TiersTest, ChainsThroughManyOperators) {
     auto append = runtime.define<Append>("append", kAppend);
     auto census = runtime.define<Census>("census", kCensus);
     auto reverse = runtime.define<Reverse>("reverse", kReverse);
+    expect(runtime, tier);
     auto number = filled<u32>(runtime, 1, 0);
     auto cells = filled<u32>(runtime, 64, 0);
     auto all = filled<u32>(runtime, 1000, 0);
@@ -102,6 +107,7 @@ TEST_F(TiersTest, SharedMemory) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
     auto reverse = runtime.define<Reverse>("reverse", kReverse);
+    expect(runtime, tier);
     std::vector<u32> x(2000);
     std::iota(x.begin(), x.end(), 0U);
     auto buffer = runtime.allocate<u32>(x.size());
@@ -128,6 +134,7 @@ TEST_F(TiersTest, FailuresAndVersions) {
     auto cells = filled<u32>(runtime, 1, 0);
     for (int i = 0; i < 1000; ++i) runtime.submit(mark, cells, 0U);
     mark.redefine(mark_with(10'000));
+    expect(runtime, tier);
     for (int i = 0; i < 1000; ++i) runtime.submit(mark, cells, 0U);
     EXPECT_EQ(read(cells)[0], 1000U + 10'000'000U);
   }
@@ -138,6 +145,7 @@ TEST_F(TiersTest, NativeOperatorsRunBesideInlinedOnes) {
   Runtime runtime(with(Tier::lto));
   auto inlined = runtime.define<Append>("append", kAppend);
   auto native = runtime.define<Axpy>("axpy", kAxpy, {.options = CompileOptions{.contract = false}});
+  expect(runtime, Tier::lto);
   auto number = filled<u32>(runtime, 1, 0);
   auto x = filled<float>(runtime, 1000, 1);
   auto y = filled<float>(runtime, 1000, 0);
