@@ -87,6 +87,7 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const Add add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
   Chains all(runtime, steps);
+  report.check(std::string("the image is of the tier asked for, ") + text_of(tier), runtime.info().tier == tier);
   report.add({kEmptyStep, text_of(tier), true, "ns", spread_of(all.time(chains, [&] { return runtime.submit(empty, link); }))});
 
   Buffer<float> ones = runtime.allocate<float>(Adds::kFloats);
