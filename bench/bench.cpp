@@ -25,9 +25,10 @@ struct Benchmark {
   void (*run)(const Context&, Report&);
 };
 
-constexpr std::array<Benchmark, 8> kBenchmarks{{
+constexpr std::array<Benchmark, 9> kBenchmarks{{
     {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
     {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
+    {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
     {"producers", "the same from four host threads at once", producers},
     {"swap", "an operator redefined again and again under full load, from cache", swap},
     {"park", "the loop taken off the device, and brought back by work", park},

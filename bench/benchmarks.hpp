@@ -28,6 +28,7 @@ struct Context {
 // Each adds its figures, goals and checks to the report, and throws std::exception when it cannot go on.
 void latency(const Context& context, Report& report);
 void throughput(const Context& context, Report& report);
+void steps(const Context& context, Report& report);
 void producers(const Context& context, Report& report);
 void swap(const Context& context, Report& report);
 void park(const Context& context, Report& report);

@@ -7,18 +7,14 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "bench/cuda_driver.hpp"
+#include "bench/cuda_chain.hpp"
 #include "bench/cuda_kernels.hpp"
+#include "bench/cuda_parts.hpp"
 #include "bench/operators.hpp"
-
-// The functions below all have `driver_`.
-#define CU(function, ...) DWELL_BENCH_CUDA(driver_, function, __VA_ARGS__)
 
 namespace dwell::bench {
 
 namespace {
-
-constexpr unsigned kThreads = 128;
 
 std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
 
@@ -35,78 +31,6 @@ std::string arch_of(const CudaDriver& driver, CUdevice device) {
   DWELL_BENCH_CUDA(driver, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
   return "sm_" + std::to_string(major) + std::to_string(minor);
 }
-
-// Device memory that goes with its owner.
-class DeviceMemory {
- public:
-  DeviceMemory(const CudaDriver& driver, std::size_t bytes) : driver_(driver), bytes_(bytes) { CU(cuMemAlloc, &address_, bytes); }
-  ~DeviceMemory() { driver_.cuMemFree(address_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  CUdeviceptr address() const { return address_; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  const CudaDriver& driver_;
-  CUdeviceptr address_ = 0;
-  std::size_t bytes_;
-};
-
-class Stream {
- public:
-  explicit Stream(const CudaDriver& driver) : driver_(driver) { CU(cuStreamCreate, &stream_, CU_STREAM_NON_BLOCKING); }
-  ~Stream() { driver_.cuStreamDestroy(stream_); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  CUstream get() const { return stream_; }
-  void synchronise() const { CU(cuStreamSynchronize, stream_); }
-
- private:
-  const CudaDriver& driver_;
-  CUstream stream_ = nullptr;
-};
-
-// The kernels, loaded.
-class Kernels {
- public:
-  Kernels(const CudaDriver& driver, std::span<const std::byte> cubin) : driver_(driver) {
-    CU(cuModuleLoadData, &module_, cubin.data());
-    for (const auto& [function, name] :
-         {std::pair{&empty, kKernelEmpty}, {&add, kKernelAdd}, {&set, kKernelSet}, {&ping_pong, kKernelPingPong}}) {
-      CU(cuModuleGetFunction, function, module_, name);
-      CU(cuFuncLoad, *function);
-    }
-  }
-  ~Kernels() { driver_.cuModuleUnload(module_); }
-  Kernels(const Kernels&) = delete;
-  Kernels& operator=(const Kernels&) = delete;
-
-  void launch(CUfunction function, unsigned threads, CUstream stream, void** parameters) const {
-    CU(cuLaunchKernel, function, 1, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
-  }
-
-  CUfunction empty = nullptr;
-  CUfunction add = nullptr;
-  CUfunction set = nullptr;
-  CUfunction ping_pong = nullptr;
-
- private:
-  const CudaDriver& driver_;
-  CUmodule module_ = nullptr;
-};
-
-// The parameters of one add, as launches and nodes want them.
-struct AddParameters {
-  CUdeviceptr first;
-  CUdeviceptr second;
-  CUdeviceptr sum;
-  unsigned count = static_cast<unsigned>(Adds::kFloats);
-  void* list[4] = {&first, &second, &sum, &count};
-
-  AddParameters(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) : first(a), second(b), sum(c) {}
-  AddParameters(const AddParameters&) = delete;
-  AddParameters& operator=(const AddParameters&) = delete;
-};
 
 class PeerAdds final : public CudaAdds {
  public:
@@ -148,12 +72,7 @@ class PeerAdds final : public CudaAdds {
     for (std::size_t i = 0; i < nodes; ++i) {
       const std::size_t at = offset(i * step);
       AddParameters parameters(first_.address() + at, second_.address() + at, sums_.address() + at);
-      CUDA_KERNEL_NODE_PARAMS node{};
-      node.func = kernels_.add;
-      node.gridDimX = node.gridDimY = node.gridDimZ = 1;
-      node.blockDimX = kThreads;
-      node.blockDimY = node.blockDimZ = 1;
-      node.kernelParams = parameters.list;
+      const CUDA_KERNEL_NODE_PARAMS node = node_of(kernels_.add, parameters.list);
       CUgraphNode made = nullptr;
       CU(cuGraphAddKernelNode, &made, graph_, nullptr, 0, &node);
     }
@@ -307,6 +226,8 @@ class Peer final : public CudaPeer {
   std::unique_ptr<CudaPingPong> ping_pong() override { return std::make_unique<PeerPingPong>(driver_, *kernels_); }
 
   std::unique_ptr<CudaAdds> adds(std::size_t floats) override { return std::make_unique<PeerAdds>(driver_, *kernels_, floats); }
+
+  std::unique_ptr<CudaChain> chain(std::size_t nodes, bool adds) override { return make_cuda_chain(driver_, *kernels_, nodes, adds); }
 
   double copy_bandwidth(std::size_t bytes) override {
     constexpr int kTimes = 10;

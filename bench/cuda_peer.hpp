@@ -28,6 +28,16 @@ class CudaAdds {
   virtual std::size_t wrong(std::size_t slices, std::size_t step) = 0;
 };
 
+// A graph of nodes that depend each on the last: empty kernels, or adds of ones to the same 1024 sums.
+class CudaChain {
+ public:
+  virtual ~CudaChain() = default;
+  // Launches the graph and synchronises.
+  virtual void replay() = 0;
+  // Sums that are wrong after so many replays.
+  virtual std::size_t wrong(std::size_t replays) = 0;
+};
+
 // A flag in mapped pinned host memory that a kernel of one thread answers.
 class CudaPingPong {
  public:
@@ -62,6 +72,7 @@ class CudaPeer {
   virtual std::unique_ptr<CudaPingPong> ping_pong() = 0;
   // `floats` of each array, a power of two. The sums are poisoned.
   virtual std::unique_ptr<CudaAdds> adds(std::size_t floats) = 0;
+  virtual std::unique_ptr<CudaChain> chain(std::size_t nodes, bool adds) = 0;
   // Bytes a nanosecond, read and written, that a copy of `bytes` within the device moves.
   virtual double copy_bandwidth(std::size_t bytes) = 0;
   virtual std::vector<CudaCall> calls() = 0;

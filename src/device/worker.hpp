@@ -11,8 +11,7 @@ struct Worker {
   Frame frame[2];   // the task that runs, and the one handed over meanwhile
   Context context;  // what operators see of the worker
   u32 group;        // the group of a wide task that runs now
-  u32 follows;      // 1: `successor` runs next
-  u32 successor;    // position of a linked task
+  u32 follows;      // 1: the task linked behind the last one is in the frame
   u32 idle;         // 1: the next task may be handed over
 };
 
@@ -61,33 +60,81 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, u32 positio
   return worker->group != 0;
 }
 
-// Runs the operator of the task in `frame`: once, or for groups of a wide task until none is left. False when other workers still run
-// groups of it. Called by all threads together. The operator is called at one place only, because a tier inlines all operators there.
-DWELL_DEVICE bool run_operator(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+// How the operator of a task has ended.
+struct Ended {
+  Header header;   // the task's
+  u32 position;    // the same
+  bool completes;  // false when other workers still run groups of it
+};
+
+// Runs the operator of the task in `frame`: once, or for groups of a wide task until none is left. Called by all threads together. The
+// operator is called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
+DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
   const Group all(&worker->context, 0, 1);
   for (;;) {
     Group group = all;
     const Header header = frame.header();
     if ((header.flags & flag::share) != 0) {
-      const u32 index = next_group(lease, worker, frame.position(), rank);
-      if (index >= header.groups) return end_share(lease, worker, frame.position(), rank);
+      const u32 position = frame.position();
+      const u32 index = next_group(lease, worker, position, rank);
+      if (index >= header.groups) return Ended{header, position, end_share(lease, worker, position, rank)};
       group = Group(&worker->context, index, header.groups);
     }
     call_operator(lease, header.entry, group, frame.arguments());
-    all.sync();
     // Read again rather than kept across the call, where each value would cost every operator a register.
-    if ((frame.header().flags & flag::share) == 0) return true;
+    const Ended ended{frame.header(), frame.position(), true};
+    all.sync();
+    if ((ended.header.flags & flag::share) == 0) return ended;
   }
 }
 
+// Reads what is held for `position`, which may be anything, without waiting for it. Called by all lanes. Its laps make it
+// valid, as they do for load_held.
+DWELL_DEVICE void look_ahead(const Lease& lease, TaskQuads* task, u32 position) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index < 4) task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(position, lease.ring_shift)].quad[index]);
+  }
+}
+// Whether that has found the task.
+DWELL_DEVICE bool is_there(const Lease& lease, const TaskQuads& task, u32 position) {
+  bool missing = false;
+  for (u32 i = 0; i < TaskQuads::kEach; ++i)
+    missing = missing || (i * kLanes + lane() < 4 && task.quad[i].lap != lap_of(position, lease.ring_shift));
+  return ballot(missing) == 0;
+}
+
+// Makes the task at `position`, of which `task` holds the first slot, the next one in `frame`; false if it has been shared out instead.
+// Called by all lanes.
+DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u32 position, u32 me) {
+  const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
+  if (head.slots > 1) load_held(lease, task, position, 1, head.slots);
+  if ((head.flags & flag::wide) != 0) {
+    share_out(lease, *task, head, position);
+    return false;
+  }
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= head.slots * 4) break;
+    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task->quad[i].word[j];
+  }
+  if (lane() == 0) blame(lease, me, position, head.entry);
+  return true;
+}
+
 // Runs the task in `frame`, and those linked behind it, until none follows. Called by all threads of the group; `me` is the worker's
-// number. `free_early` says that the worker may be handed its next task as soon as no other can follow.
+// number.
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, u32 rank) {
-  const Group group(&worker->context, 0, 1);
   for (;;) {
-    const bool completes = run_operator(lease, worker, *frame, rank);
-    const Header header = frame->header();
-    const bool chained = completes && (header.flags & flag::tracked) != 0;
+    const Ended ended = run_operator(lease, worker, *frame, rank);
+    const bool chained = ended.completes && (ended.header.flags & flag::tracked) != 0;
+    // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
+    // completes, which takes as long.
+    const u32 expected = ended.position + ended.header.slots;
+    TaskQuads task;
+    if (chained && rank < kLanes) look_ahead(lease, &task, expected);
+    u32 follows = 0;
+    u32 next = 0;
     if (rank == 0) {
       const i32 status = worker->context.status;
       reset(&worker->context);
@@ -95,32 +142,18 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
       // Nothing can follow: the control warp may fill the other frame while this thread still completes.
       if (!chained) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
-      if (completes) worker->follows = complete(lease, header, frame->position(), status, &worker->successor) ? 1 : 0;
+      if (ended.completes) follows = complete(lease, ended.header, ended.position, status, &next) ? 1 : 0;
     }
     if (!chained) return;
-    group.sync();
-    if (worker->follows == 0) break;
-    const u32 next = worker->successor;
-    bool shared_out = false;
     if (rank < kLanes) {
-      TaskQuads task;
-      load_held(lease, &task, next, 0, 1);
-      const Header head = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
-      if (head.slots > 1) load_held(lease, &task, next, 1, head.slots);
-      shared_out = (head.flags & flag::wide) != 0;
-      if (shared_out) {
-        share_out(lease, task, head, next);
-      } else {
-        for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-          const u32 index = i * kLanes + lane();
-          if (index >= head.slots * 4) break;
-          for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
-        }
-        if (lane() == 0) blame(lease, me, next, head.entry);
+      next = broadcast(next);
+      if (broadcast(follows) != 0) {
+        if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
+        follows = take_over(lease, &task, frame, next, me) ? 1 : 0;
       }
-      if (lane() == 0) worker->follows = shared_out ? 0 : 1;
+      if (lane() == 0) worker->follows = follows;
     }
-    group.sync();
+    Group(&worker->context, 0, 1).sync();
     if (worker->follows == 0) break;
   }
 #if DWELL_ON_CUDA

@@ -43,7 +43,7 @@ struct Wire<Span<T>> {
   static DWELL_DEVICE Span<T> read(const u32* from) {
     const u64 address = static_cast<u64>(from[0]) | (static_cast<u64>(from[1] & 0xFFFFFU) << 32U);
     const u64 size = static_cast<u64>(from[2]) | (static_cast<u64>(from[1] >> 20U) << 32U);
-    return Span<T>(reinterpret_cast<T*>(address), size);
+    return Span<T>(pointer_to_global<T>(address), size);
   }
 };
 

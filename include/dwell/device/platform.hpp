@@ -84,6 +84,17 @@ DWELL_DEVICE void sync_lanes() {
 #endif
 }
 
+// A pointer to an address that the host has named. That is in global memory, which the compiler cannot know: it would have to load and
+// store as if it might be the group's shared memory.
+template <class T>
+DWELL_DEVICE T* pointer_to_global(u64 address) {
+#if DWELL_ON_CUDA
+  return static_cast<T*>(__cvta_global_to_generic(address));
+#else
+  return reinterpret_cast<T*>(address);
+#endif
+}
+
 // Nanoseconds of a clock that all workers of a device share; only differences mean anything.
 DWELL_DEVICE u64 now_ns() {
 #if DWELL_ON_CUDA
