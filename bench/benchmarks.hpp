@@ -31,6 +31,7 @@ void throughput(const Context& context, Report& report);
 void steps(const Context& context, Report& report);
 void producers(const Context& context, Report& report);
 void swap(const Context& context, Report& report);
+void compile(const Context& context, Report& report);
 void park(const Context& context, Report& report);
 void coexist(const Context& context, Report& report);
 void idle(const Context& context, Report& report);

@@ -113,10 +113,12 @@ class Nvrtc {
 
 }  // namespace
 
-std::vector<std::byte> compile_cuda_kernels(const std::string& arch) {
-  const Nvrtc nvrtc;
+std::vector<std::byte> compile_cuda_kernels(const std::string& arch) { return compile_cuda(kSource, arch); }
+
+std::vector<std::byte> compile_cuda(const std::string& source, const std::string& arch) {
+  static const Nvrtc nvrtc;
   nvrtcProgram program = nullptr;
-  DWELL_BENCH_NVRTC(nvrtcCreateProgram, &program, kSource, "dwell_bench.cu", 0, nullptr, nullptr);
+  DWELL_BENCH_NVRTC(nvrtcCreateProgram, &program, source.c_str(), "dwell_bench.cu", 0, nullptr, nullptr);
   const std::string target = "--gpu-architecture=" + arch;
   const char* const options[] = {target.c_str(), "--std=c++17"};
   if (nvrtc.find<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram")(program, 2, options) != NVRTC_SUCCESS) {
@@ -140,7 +142,8 @@ std::vector<std::byte> compile_cuda_kernels(const std::string& arch) {
 
 namespace dwell::bench {
 
-std::vector<std::byte> compile_cuda_kernels(const std::string&) { throw std::runtime_error("built without CUDA's headers"); }
+std::vector<std::byte> compile_cuda_kernels(const std::string& arch) { return compile_cuda({}, arch); }
+std::vector<std::byte> compile_cuda(const std::string&, const std::string&) { throw std::runtime_error("built without CUDA's headers"); }
 
 }  // namespace dwell::bench
 

@@ -15,5 +15,7 @@ inline constexpr const char* kKernelPingPong = "dwell_bench_ping_pong";  // (con
 
 // Compiles them with NVRTC for an architecture ("sm_90"). Needs no GPU. Throws std::runtime_error.
 std::vector<std::byte> compile_cuda_kernels(const std::string& arch);
+// The same for any source.
+std::vector<std::byte> compile_cuda(const std::string& source, const std::string& arch);
 
 }  // namespace dwell::bench

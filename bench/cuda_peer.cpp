@@ -223,6 +223,24 @@ class Peer final : public CudaPeer {
     stream_->synchronise();
   }
 
+  void compile_and_run(unsigned value) override {
+    const std::string source = "extern \"C\" __global__ void dwell_bench_fresh(unsigned* to) { *to = " + std::to_string(value) + "; }\n";
+    const std::vector<std::byte> fresh = compile_cuda(source, arch_of(driver_, device_));
+    CUmodule module = nullptr;
+    CU(cuModuleLoadData, &module, fresh.data());
+    CUfunction function = nullptr;
+    CU(cuModuleGetFunction, &function, module, "dwell_bench_fresh");
+    const DeviceMemory memory(driver_, sizeof(unsigned));
+    CUdeviceptr to = memory.address();
+    void* parameters[] = {&to};
+    kernels_->launch(function, 1, stream_->get(), parameters);
+    stream_->synchronise();
+    unsigned seen = 0;
+    CU(cuMemcpyDtoH, &seen, to, sizeof(seen));
+    CU(cuModuleUnload, module);
+    if (seen != value) throw std::runtime_error("the kernel left a wrong value");
+  }
+
   std::unique_ptr<CudaPingPong> ping_pong() override { return std::make_unique<PeerPingPong>(driver_, *kernels_); }
 
   std::unique_ptr<CudaAdds> adds(std::size_t floats) override { return std::make_unique<PeerAdds>(driver_, *kernels_, floats); }
@@ -426,6 +444,23 @@ std::unique_ptr<CudaPeer> open_cuda_peer(int ordinal, std::string* why) {
   }
 }
 
+std::shared_ptr<void> open_cuda_context(int ordinal, std::string* why) {
+  try {
+    const CudaDriver& driver_ = CudaDriver::get();
+    const CUdevice device = device_of(driver_, ordinal);
+    CUcontext context = nullptr;
+    CU(cuDevicePrimaryCtxRetain, &context, device);
+    CU(cuCtxSetCurrent, context);
+    return {context, [&driver_, device](void*) {
+              driver_.cuCtxSetCurrent(nullptr);
+              driver_.cuDevicePrimaryCtxRelease(device);
+            }};
+  } catch (const std::runtime_error& problem) {
+    *why = problem.what();
+    return nullptr;
+  }
+}
+
 CudaStart start_cuda(int ordinal, std::span<const std::byte> cubin) {
   const CudaDriver& driver_ = CudaDriver::get();
   const CUdevice device = device_of(driver_, ordinal);
@@ -458,6 +493,11 @@ CudaStart start_cuda(int ordinal, std::span<const std::byte> cubin) {
 namespace dwell::bench {
 
 std::unique_ptr<CudaPeer> open_cuda_peer(int, std::string* why) {
+  *why = "built without CUDA's headers";
+  return nullptr;
+}
+
+std::shared_ptr<void> open_cuda_context(int, std::string* why) {
   *why = "built without CUDA's headers";
   return nullptr;
 }

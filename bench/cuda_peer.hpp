@@ -69,6 +69,8 @@ class CudaPeer {
   virtual void warm_up() = 0;
   // Launches an empty kernel, and waits for its stream.
   virtual void launch_and_synchronise() = 0;
+  // Compiles a new kernel with NVRTC, loads it, and has it write `value`, which is looked at.
+  virtual void compile_and_run(unsigned value) = 0;
   virtual std::unique_ptr<CudaPingPong> ping_pong() = 0;
   // `floats` of each array, a power of two. The sums are poisoned.
   virtual std::unique_ptr<CudaAdds> adds(std::size_t floats) = 0;
@@ -80,6 +82,10 @@ class CudaPeer {
 
 // On the device's primary context, which is made current in the calling thread. Nothing, and why, when CUDA cannot be used.
 std::unique_ptr<CudaPeer> open_cuda_peer(int ordinal, std::string* why);
+
+// CUDA's own start: the device's primary context, current in the calling thread while the handle lives. Nothing, and why, when CUDA cannot
+// be used.
+std::shared_ptr<void> open_cuda_context(int ordinal, std::string* why);
 
 // When a process that does the least that CUDA allows has come how far.
 struct CudaStart {

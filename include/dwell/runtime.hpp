@@ -41,7 +41,11 @@ struct RuntimeInfo {
   Tier tier = Tier::relocatable;        // of the image that runs
   std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
   std::uint64_t tasks_lto = 0;
-  std::chrono::nanoseconds last_pause{0};  // the last hand-over: old loop gone to new loop started
+  std::uint64_t compiled = 0;    // sources compiled, and images linked, since the start: what came from memory or the cache on disk is not
+  std::uint64_t linked = 0;      // among them
+  std::uint64_t cache_hits = 0;  // sources and images out of the cache on disk
+  std::chrono::nanoseconds last_cache_hit{0};  // the last of those: looked up, read, verified
+  std::chrono::nanoseconds last_pause{0};      // the last hand-over: old loop gone to new loop started
 };
 
 enum class Close : std::uint8_t { when_done, now };

@@ -375,6 +375,11 @@ RuntimeInfo Core::info() const {
   info.barriers = resources.barriers;
   info.submitted = queue_->submitted();
   info.leases = keeper_->leases();
+  const jit::CompileCounts counts = registry_->compiler().counts();
+  info.compiled = counts.compiled;
+  info.linked = counts.linked;
+  info.cache_hits = counts.cache_hits;
+  info.last_cache_hit = counts.last_hit;
   info.tier = registry_->table().tier();
   info.tasks_relocatable = registry_->table().tasks(Tier::relocatable);
   info.tasks_lto = registry_->table().tasks(Tier::lto);

@@ -1,0 +1,174 @@
+// From a source to the first task that has run it: compiled, from the cache on disk, and beside tasks that go on.
+#include <stdlib.h>
+
+#include <optional>
+
+#include "bench/benchmarks.hpp"
+#include "bench/cuda_peer.hpp"
+#include "bench/folder.hpp"
+#include "bench/host_peer.hpp"
+#include "bench/operators.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+// The cache in a folder of its own, for the time of the benchmark.
+class OwnCache {
+ public:
+  OwnCache() {
+    if (const char* const set = getenv(kVariable); set != nullptr) before_ = set;
+    setenv(kVariable, folder_.path().c_str(), 1);
+  }
+  ~OwnCache() {
+    if (before_)
+      setenv(kVariable, before_->c_str(), 1);
+    else
+      unsetenv(kVariable);
+  }
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "DWELL_CACHE_DIR";
+  Folder folder_;
+  std::optional<std::string> before_;
+};
+
+std::string name_of(std::size_t number) { return "fresh" + std::to_string(number); }
+
+// No two have one text.
+std::string source_of(std::size_t number) {
+  return "#include <dwell/device.hpp>\nDWELL_OPERATOR(" + name_of(number) +
+         ")(dwell::Group g, dwell::Span<unsigned> cells, unsigned at) {\n  if (g.rank() == 0) cells[at] = " +
+         std::to_string(1000 + number) + ";\n}\n";
+}
+
+// Defines operators one by one, runs a task of each, and times the way from the source to the completed task.
+struct Firsts {
+  std::vector<double> times;
+  std::size_t wrong = 0;
+  std::uint64_t compiled = 0;  // sources and images that were made
+};
+
+Firsts time_firsts(const Context& context, std::size_t count) {
+  Runtime runtime(context.options());
+  runtime.define("empty", kEmpty);  // so that the compilers are open and the loop is compiled
+  Buffer<unsigned> cells = runtime.allocate<unsigned>(count);
+  cells.write(std::vector<unsigned>(count, 0));
+  const std::uint64_t before = runtime.info().compiled + runtime.info().linked;
+  Firsts firsts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = name_of(i);
+    const std::string source = source_of(i);
+    const Clock::time_point start = Clock::now();
+    runtime.submit(runtime.define(name, source), cells, static_cast<unsigned>(i)).wait();
+    firsts.times.push_back(nanoseconds_since(start));
+  }
+  firsts.compiled = runtime.info().compiled + runtime.info().linked - before;
+  std::vector<unsigned> seen(count);
+  cells.read(seen);
+  for (std::size_t i = 0; i < count; ++i) firsts.wrong += seen[i] == 1000 + i ? 0U : 1U;
+  return firsts;
+}
+
+constexpr const char* kFirst = "source to first task done";
+constexpr const char* kCached = "the same, from the cache on disk";
+
+void add_firsts(const Context& context, Report& report) {
+  const auto count = context.pick<std::size_t>(24, 4);
+  const Firsts cold = time_firsts(context, count);
+  const Firsts warm = time_firsts(context, count);
+  const Spread made = spread_of(cold.times);
+  report.add({kFirst, "dwell", true, "ns", made});
+  if (context.cuda) {
+    std::string why;
+    if (const auto peer = open_cuda_peer(context.ordinal, &why)) {
+      std::vector<double> times;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Clock::time_point start = Clock::now();
+        peer->compile_and_run(static_cast<unsigned>(1000 + i));
+        times.push_back(nanoseconds_since(start));
+      }
+      report.add({kFirst, "NVRTC, cuModuleLoadData, launch, synchronise", false, "ns", spread_of(times)});
+    } else {
+      report.note("no CUDA peer: " + why);
+    }
+  } else {
+    const HostPeer peer;
+    std::vector<double> times;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Clock::time_point start = Clock::now();
+      peer.compile_and_run(static_cast<unsigned>(1000 + i));
+      times.push_back(nanoseconds_since(start));
+    }
+    report.add({kFirst, "c++ -O2 -shared, dlopen, call", false, "ns", spread_of(times)});
+  }
+  const Spread cached = spread_of(warm.times);
+  report.add({kCached, "dwell", true, "ns", cached});
+  report.check(text_of_count(2 * count) + " first tasks, " + text_of_count(cold.wrong + warm.wrong) + " of them wrong",
+               cold.wrong + warm.wrong == 0);
+  report.check(text_of_count(warm.compiled) + " sources or images made where all was in the cache", warm.compiled == 0);
+  if (!context.cuda) return;
+  report.add(Goal{"source to first task done, p50", "ns", made.p50, 60e6, 90e6});
+  report.add(Goal{"the same, from the cache on disk, p50", "ns", cached.p50, 3e6, 6e6});
+}
+
+void add_hits(const Context& context, Report& report) {
+  Runtime runtime(context.options());
+  std::vector<double> times;
+  for (std::size_t i = 0; i < context.pick<std::size_t>(24, 4); ++i) {
+    runtime.define(name_of(i), source_of(i));
+    times.push_back(static_cast<double>(runtime.info().last_cache_hit.count()));
+  }
+  const Spread hit = spread_of(times);
+  report.add({"an image out of the cache: looked up, read, verified", "dwell", true, "ns", hit});
+  report.add(Goal{"cache hit on the host, p50", "ns", hit.p50, 200e3, 1e6});
+}
+
+// Lone tasks while nothing else goes on, and while operators are compiled.
+void add_latency(const Context& context, Report& report) {
+  constexpr const char* kLone = "lone empty task";
+  const auto operators = context.pick<std::size_t>(64, 4);
+  const auto count = context.pick<std::size_t>(100'000, 2'000);
+  Runtime runtime(context.options());
+  const auto empty = runtime.define<void()>("empty", kEmpty);
+  const auto once = [&](std::size_t) { runtime.submit(empty).wait(); };
+  const Spread quiet = spread_of(time_at_random(count, once));
+
+  std::vector<std::shared_future<Operator<>>> futures;
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < operators; ++i) futures.push_back(runtime.define_async(name_of(1000 + i), source_of(1000 + i)));
+  const auto under_way = [&] { return futures.back().wait_for(std::chrono::seconds(0)) != std::future_status::ready; };
+  std::vector<double> times;
+  Random random;
+  while (under_way()) {
+    spin_for(std::chrono::nanoseconds(random.below(10'001)));
+    const Clock::time_point begin = Clock::now();
+    once(0);
+    times.push_back(nanoseconds_since(begin));
+  }
+  for (const auto& future : futures) future.get();
+  const double took = nanoseconds_since(start);
+  const std::uint64_t images = runtime.info().images - 1;
+
+  const Spread busy = spread_of(times);
+  report.add({kLone, "dwell, quiet", true, "ns", quiet});
+  report.add({kLone, "dwell, " + std::to_string(operators) + " operators being compiled", true, "ns", busy});
+  report.note(std::to_string(operators) + " operators were compiled in " + text_of(took, "ns") + " and came with " +
+              std::to_string(images) + " images");
+  report.check(text_of_count(times.size()) + " tasks meanwhile", !times.empty());
+  if (context.cuda) report.add(Goal{"lone empty task, p99, beside compilations against quiet", "x", busy.p99 / quiet.p99, 1.5});
+}
+
+}  // namespace
+
+void compile(const Context& context, Report& report) {
+  const OwnCache cache;
+  add_firsts(context, report);
+  add_hits(context, report);
+  add_latency(context, report);
+}
+
+}  // namespace dwell::bench
