@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint16_t kMachine = 190;          // EM_CUDA
 constexpr std::uint8_t kWideArchitecture = 8;    // from this ABI version on, the architecture is bits 8 to 23 of e_flags, before 0 to 7
 constexpr std::uint8_t kEntryPoint = 0x10;       // bit of st_other: a kernel
-constexpr std::uint32_t kReservedShared = 1024;  // from sm_90 on, the section counts what CUDA keeps of every block's shared memory
+constexpr std::uint32_t kReserving = 90;         // from here on, the section of shared memory counts what CUDA keeps of every block's
+constexpr std::uint32_t kReservedShared = 1024;  // so much
 constexpr std::string_view kConstants = ".nv.constant3";     // __constant__ variables of the whole image; bank 0 holds parameters
 constexpr std::string_view kOwnShared = ".nv_debug.shared";  // __shared__ variables of an object that is not linked
 constexpr unsigned kDeepest = 256;  // calls within calls that are followed: more than any compiler emits for an operator
@@ -180,9 +181,7 @@ std::optional<Resources> Cubin::kernel(std::string_view name) const {
   if (const auto at = functions_.find(elf_.symbol(name)->index); at != functions_.end() && at->second.min_stack_bytes)
     resources->stack_bytes = *at->second.min_stack_bytes;
   const std::uint32_t shared = size_of(elf_, joined(".nv.shared.", name));
-  const auto reserves = [](const Elf::Symbol& one) { return one.name == ".nv.reservedSmem.offset0"; };
-  const bool reserved = std::any_of(elf_.symbols().begin(), elf_.symbols().end(), reserves);
-  resources->shared_bytes = reserved && shared >= kReservedShared ? shared - kReservedShared : shared;
+  resources->shared_bytes = architecture() >= kReserving && shared >= kReservedShared ? shared - kReservedShared : shared;
   resources->constant_bytes = size_of(elf_, kConstants);
   for_attributes(info_of(name), [&](const Attribute& attribute) {
     if (attribute.number == kMaxThreads && attribute.value.size() == 12)

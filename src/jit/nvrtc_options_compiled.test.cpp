@@ -6,6 +6,7 @@
 
 #include <dwell/error.hpp>
 
+#include "jit/cubin.hpp"
 #include "jit/cuda_compiler.hpp"
 #include "jit/elf.hpp"
 #include "jit/nvjitlink.hpp"
@@ -54,7 +55,7 @@ class NvrtcOptionsCompiled : public testing::Test {
   static std::uint32_t registers_of(const CompileOptions& options) {
     Unit unit = hungry_unit("hungry_1");
     unit.options = options;
-    return read_resources(link(compiler().compile(unit)), "hungry_1")->registers;
+    return Cubin::open(link(compiler().compile(unit)))->entry("hungry_1")->registers;
   }
 };
 
