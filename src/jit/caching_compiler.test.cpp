@@ -51,7 +51,7 @@ class StandIn final : public Compiler {
     }
     return image;
   }
-  std::string fingerprint(const Unit& unit) override { return fingerprint_of(unit, identity()); }
+  std::string fingerprint(const Unit& unit) override { return fingerprint_of(unit, identity(), {}, {}); }
   ModuleObject compile_module(const Unit& unit) override {
     ++calls_.modules;
     ModuleObject object;

@@ -41,7 +41,7 @@ class FakeCompiler final : public jit::Compiler {
     workshop_->images.push_back(image);
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
-  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity()); }
+  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, {}); }
   std::string identity() const override { return "fake"; }
 
  private:
@@ -376,7 +376,7 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
       symbols_->push_back(unit.exports[0].symbol);
       return {{{unit.exports[0].symbol, {}}}, {}, {}};
     }
-    std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity()); }
+    std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, {}); }
     jit::Image link(std::span<const jit::Opcode>, Tier) override { return {}; }
     std::string identity() const override { return "recorder"; }
 
