@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
   void start(Program& program, const device::Lease& lease) override;
   void finish() override;
   std::string fault() override;
+  std::string stuck() override;
   void abandon() override { abandoned_.store(true, std::memory_order_relaxed); }
 
   const Driver& driver() const noexcept { return driver_; }
@@ -228,6 +229,9 @@ std::uint32_t CudaProgram::max_workers(std::uint32_t scratch_bytes) const {
 // ---- The backend ---------------------------------------------------------------------------------------------------------------
 
 CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : driver_(driver), device_(device), ordinal_(ordinal) {
+  unsigned int flags = 0;
+  int shared = 0;
+  driver_.check(driver_.cuDevicePrimaryCtxGetState(device_, &flags, &shared), "looking whether the process has a context already");
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(&context_, device_);
   if (retained != CUDA_SUCCESS) {
     throw Error(retained == CUDA_ERROR_OUT_OF_MEMORY ? errc::out_of_memory : errc::device_unavailable,
@@ -248,6 +252,17 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
     driver_.check(driver_.cuMemPoolCreate(&pool_, &properties), "creating a memory pool");
     std::uint64_t kept = kKept;
     driver_.check(driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up a memory pool");
+    // A context that a fault has taken down says so at the latest now.
+    settle("opening the device");
+  } catch (const Error& error) {
+    release();
+    if (error.kind() != errc::device_lost) throw;
+    throw Error(errc::device_lost,
+                "cuda:" + std::to_string(ordinal_) + " has failed in this process, " +
+                    (shared != 0 ? "and others (a Runtime, PyTorch) share the context that the fault has taken down: all "
+                                   "must let go of it, or a new process is needed; "
+                                 : "and CUDA gives it no new context: a new process is needed; ") +
+                    error.message());
   } catch (...) {
     release();
     throw;
@@ -347,6 +362,15 @@ std::string CudaBackend::fault() {
   const Current current(driver_, context_);
   const CUresult result = current.result() != CUDA_SUCCESS ? current.result() : driver_.cuStreamQuery(leases_);
   return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? std::string() : driver_.text(result);
+}
+
+std::string CudaBackend::stuck() {
+  if (!abandoned()) return {};
+  const Current current(driver_, context_);
+  if (current.result() == CUDA_SUCCESS && driver_.cuStreamQuery(leases_) == CUDA_ERROR_NOT_READY)
+    return "a task hangs on it, and only the end of the process takes it off; a new process is needed";
+  abandoned_.store(false, std::memory_order_relaxed);
+  return {};
 }
 
 // The device behind an ordinal; its memory and compute mode are not looked at.
