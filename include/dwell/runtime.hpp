@@ -158,9 +158,9 @@ class Runtime {
   // still say how their tasks ended, and positions go on. Waits for calls that other threads have begun on those handles.
   // When it throws, the runtime stays as failed as it was, and rebuild may be called again:
   // - errc::invalid_argument, the device works;
-  // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (a new process
-  //   is needed, unless it ends after all), or somebody else in this process (another Runtime, PyTorch) who shares the context that the
-  //   fault has taken down: it goes only when all have let go of it. Other runtimes do so when they are closed, or in rebuild itself;
+  // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (until it ends
+  //   after all), somebody else in this process (another Runtime, PyTorch) who shares the context that a fault has taken down, or CUDA
+  //   itself: drivers up to CUDA 13.0 at least give a process no new context after a fault. What helps is a new process;
   // - errc::closed, and what the constructor throws.
   void rebuild();
 

@@ -347,6 +347,7 @@ void Core::give_up() {
     const std::lock_guard lock(shell_->mutex);
     shell_->failure = failure;
     shell_->again = options_;
+    shell_->again->device = device_.device;  // "auto" must not come to mean another one
     shell_->again->first_position = device::align_up(queue_->tail(), device::kWindow);
   }
   launches_->close();

@@ -31,7 +31,8 @@ struct Lineage {
 
   const std::uint64_t runtime;  // which one of this process, from 1
   const Open open;              // how its device is opened
-  // Both change before the core of the generation that ends is let go, so whoever finds none learns why.
+  // Whoever finds that a generation has no core learns here why: `closed` is set before the last one is let go; `generation` once the next
+  // one has its own. In between Shell::failure says it.
   std::atomic<std::uint32_t> generation{1};  // the newest
   std::atomic<bool> closed{false};
 };

@@ -24,6 +24,24 @@ class RebuildTest : public FaultTest {
                        AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("it was running wild_write (version 1)")));
     return ticket;
   }
+  // Whether CUDA gives the process a new context after a fault, which is its own affair. A refusal must name its reason, and leave the
+  // runtime as it was.
+  static bool rebuilds(Runtime& runtime, const std::string& because = "CUDA gives the process no new context") {
+    const auto start = Clock::now();
+    try {
+      runtime.rebuild();
+      std::cout << "rebuilt in " << std::chrono::duration<double, std::milli>(Clock::now() - start).count() << " ms\n";
+      return true;
+    } catch (const Error& refused) {
+      std::cout << "not rebuilt: " << refused.what() << '\n';
+      EXPECT_EQ(refused.kind(), errc::device_lost) << refused.what();
+      EXPECT_THAT(refused.message(),
+                  AllOf(HasSubstr(cuda_device()), HasSubstr(because), HasSubstr("a new process is needed"), HasSubstr("CUDA_ERROR_")));
+    }
+    DWELL_EXPECT_ERROR(runtime.allocate<u32>(1), errc::device_lost, HasSubstr("CUDA_ERROR_"));
+    DWELL_EXPECT_ERROR(static_cast<void>(runtime.info()), errc::device_lost, HasSubstr("CUDA_ERROR_"));
+    return false;
+  }
 };
 
 TEST_F(RebuildTest, AfterAWriteToABadAddress) {
@@ -33,17 +51,27 @@ TEST_F(RebuildTest, AfterAWriteToABadAddress) {
     for (u32 turn = 1; turn <= 3; ++turn) {
       SCOPED_TRACE(turn);
       expect_works(runtime);
+      const std::string number = std::to_string(runtime.info().runtime);
       auto nothing = runtime.define("nothing", kNothing);
       const Ticket good = runtime.submit(nothing);
       good.wait();
       auto device = filled<u32>(runtime, 1U << 20U, 1);
       auto host = runtime.allocate<u32>(1U << 20U, Memory::host);
       const Ticket lost = lose(runtime);
-      const auto start = Clock::now();
-      runtime.rebuild();
-      std::cout << "rebuild takes " << std::chrono::duration<double, std::milli>(Clock::now() - start).count() << " ms\n";
-      const auto stale = HasSubstr("belongs to generation " + std::to_string(turn) + " of runtime " +
-                                   std::to_string(runtime.info().runtime) + ", which is at generation " + std::to_string(turn + 1));
+      if (!rebuilds(runtime)) {
+        const auto blame = HasSubstr("wild_write (version 1)");
+        EXPECT_FALSE(rebuilds(runtime)) << "the same answer the second time";
+        EXPECT_NO_THROW(good.wait());
+        DWELL_EXPECT_ERROR(lost.wait(), errc::device_lost, blame);
+        DWELL_EXPECT_ERROR(read(device), errc::device_lost, blame);
+        DWELL_EXPECT_ERROR(host.host(), errc::device_lost, blame);
+        DWELL_EXPECT_ERROR(runtime.submit(nothing), errc::device_lost, blame);
+        DWELL_EXPECT_ERROR(runtime.close(), errc::device_lost, blame);
+        DWELL_EXPECT_ERROR(read(device), errc::stale_handle, HasSubstr("generation 1 of runtime " + number + ", which is closed"));
+        return;
+      }
+      const auto stale = HasSubstr("belongs to generation " + std::to_string(turn) + " of runtime " + number + ", which is at generation " +
+                                   std::to_string(turn + 1));
       EXPECT_EQ(runtime.info().generation, turn + 1);
       EXPECT_NO_THROW(good.wait());
       DWELL_EXPECT_ERROR(lost.wait(), errc::stale_handle, AllOf(stale, HasSubstr("wild_write (version 1)")));
@@ -64,38 +92,47 @@ TEST_F(RebuildTest, SomebodyElseHoldsTheContext) {
       const Foreign foreign;
       lose(runtime);
       for (int again = 0; again < 2; ++again) {
-        DWELL_EXPECT_ERROR(runtime.rebuild(), errc::device_lost, AllOf(HasSubstr("share the context"), HasSubstr("CUDA_ERROR_")));
-        DWELL_EXPECT_ERROR(runtime.allocate<u32>(1), errc::device_lost, HasSubstr("wild_write (version 1)"));
+        EXPECT_FALSE(rebuilds(runtime, "share the context"));
         DWELL_EXPECT_ERROR(read(cells), errc::device_lost, HasSubstr("wild_write (version 1)"));
       }
     }
-    runtime.rebuild();
-    expect_works(runtime);
+    if (rebuilds(runtime)) expect_works(runtime);
   });
 }
 
 // Runtimes of one process share the context: it is gone when the last of them has let go of it, each by a rebuild of its own.
-TEST_F(RebuildTest, AllRuntimesOfTheProcessAreRebuilt) {
+TEST_F(RebuildTest, AllRuntimesOfTheProcessLetGo) {
   in_a_child([] {
     Runtime one(options());
     Runtime two(options());
     auto closed = std::make_unique<Runtime>(options());
     expect_works(two);
     lose(one);
-    DWELL_EXPECT_ERROR(one.rebuild(), errc::device_lost, HasSubstr("share the context"));
-    DWELL_EXPECT_ERROR(two.rebuild(), errc::device_lost, HasSubstr("share the context"));
+    EXPECT_FALSE(rebuilds(one, "share the context"));
+    EXPECT_FALSE(rebuilds(two, "share the context"));
     closed.reset();
-    two.rebuild();
-    expect_works(two);
-    one.rebuild();
-    expect_works(one);
-    auto add = two.define<Add>("sum", R"(
-      DWELL_OPERATOR(sum)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
-        if (g.rank() == 0) cells[at] += value;
-      })");
-    auto cells = filled<u32>(two, 1, 0);
-    two.submit(add, cells, 0U, 1U).wait();
-    EXPECT_EQ(read(cells)[0], 1U);
+    if (rebuilds(two)) expect_works(two);
+    if (rebuilds(one)) expect_works(one);
+  });
+}
+
+// While the task runs the device is not given back; what is left of it afterwards is none the worse.
+TEST_F(RebuildTest, ATaskThatEndsAfterAll) {
+  in_a_child([] {
+    Options strict = options();
+    strict.task_timeout = 200ms;
+    Runtime runtime(strict);
+    expect_works(runtime);
+    auto slow = runtime.define<Spin>("spin", kSpin);
+    const Ticket lost = runtime.submit(slow, u64{1'500'000'000});
+    DWELL_EXPECT_ERROR(lost.wait(), errc::task_timeout, HasSubstr("spin (version 1)"));
+    DWELL_EXPECT_ERROR(runtime.rebuild(), errc::device_lost, HasSubstr("hangs"));
+    std::this_thread::sleep_for(2s);
+    runtime.rebuild();
+    EXPECT_EQ(runtime.info().generation, 2U);
+    DWELL_EXPECT_ERROR(lost.wait(), errc::stale_handle, HasSubstr("spin (version 1)"));
+    expect_works(runtime);
+    runtime.close();
   });
 }
 

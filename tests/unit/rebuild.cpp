@@ -56,7 +56,7 @@ class RebuildTest : public testing::Test {
     options.first_position = 64;
     return options;
   }
-  Runtime open() { return detail::Shell::runtime_on(options(), opener(device_)); }
+  Runtime open(const Options& with = options()) { return detail::Shell::runtime_on(with, opener(device_)); }
   static std::vector<u32> read(const Buffer<u32>& buffer) {
     std::vector<u32> to(buffer.size());
     buffer.read(to);
@@ -252,8 +252,11 @@ TEST_F(RebuildTest, AFailedRebuildCanBeClosed) {
   DWELL_EXPECT_STALE(read(cells), HasSubstr("which is closed"));
 }
 
+// Across the end of the 32 bits that the device has for positions.
 TEST_F(RebuildTest, GenerationsAreMany) {
-  Runtime runtime = open();
+  Options near = options();
+  near.first_position = (1ULL << 32U) - 512;
+  Runtime runtime = open(near);
   std::uint64_t last = 0;
   std::vector<Ticket> done;
   for (u32 turn = 1; turn <= 5; ++turn) {
@@ -268,6 +271,7 @@ TEST_F(RebuildTest, GenerationsAreMany) {
     runtime.rebuild();
     EXPECT_EQ(runtime.info().generation, turn + 1);
   }
+  EXPECT_GT(last, 1ULL << 32U);
   for (const Ticket& ticket : done) EXPECT_EQ(ticket.status(), status::ok);
 }
 

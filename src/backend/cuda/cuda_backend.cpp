@@ -226,6 +226,30 @@ std::uint32_t CudaProgram::max_workers(std::uint32_t scratch_bytes) const {
   return static_cast<std::uint32_t>(blocks) * static_cast<std::uint32_t>(backend_.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
 }
 
+// Whether it is what a kernel has done wrong, which CUDA answers all later calls of the process with.
+bool is_fault(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT: return true;
+    default: return false;
+  }
+}
+
+// The device cannot be opened because of an earlier fault. `shared`: its context was there already.
+Error taken_down(int ordinal, bool shared, const std::string& why) {
+  return Error(errc::device_lost, "cuda:" + std::to_string(ordinal) + " has failed in this process, and " +
+                                      (shared ? "others (a Runtime, PyTorch) share the context that the fault has taken down"
+                                              : "CUDA gives the process no new context after such a fault") +
+                                      "; a new process is needed: " + why);
+}
+
 // ---- The backend ---------------------------------------------------------------------------------------------------------------
 
 CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : driver_(driver), device_(device), ordinal_(ordinal) {
@@ -233,6 +257,7 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
   int shared = 0;
   driver_.check(driver_.cuDevicePrimaryCtxGetState(device_, &flags, &shared), "looking whether the process has a context already");
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(&context_, device_);
+  if (is_fault(retained)) throw taken_down(ordinal_, shared != 0, driver_.text(retained));
   if (retained != CUDA_SUCCESS) {
     throw Error(retained == CUDA_ERROR_OUT_OF_MEMORY ? errc::out_of_memory : errc::device_unavailable,
                 "cuda:" + std::to_string(ordinal_) + " gives no context: " + driver_.text(retained));
@@ -257,12 +282,7 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
   } catch (const Error& error) {
     release();
     if (error.kind() != errc::device_lost) throw;
-    throw Error(errc::device_lost,
-                "cuda:" + std::to_string(ordinal_) + " has failed in this process, " +
-                    (shared != 0 ? "and others (a Runtime, PyTorch) share the context that the fault has taken down: all "
-                                   "must let go of it, or a new process is needed; "
-                                 : "and CUDA gives it no new context: a new process is needed; ") +
-                    error.message());
+    throw taken_down(ordinal_, shared != 0, error.message());
   } catch (...) {
     release();
     throw;
