@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -287,22 +288,23 @@ TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
     good.wait();
     Ticket lost;
     std::atomic<int> ready{0};
-    std::atomic<bool> over{false};
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     const auto await = [&ready] {
       ++ready;
       while (ready < 5) {}
     };
     // Calls until it is told that the handle is stale: first all may be well, then the device is lost, and then it is another.
     const auto until_stale = [&](const std::function<void()>& call) {
-      return std::jthread([&await, &over, call] {
+      return std::jthread([&await, limit, call] {
         await();
         errc seen = errc::ok;
-        while (seen != errc::stale_handle && !over) {
+        while (seen != errc::stale_handle && std::chrono::steady_clock::now() < limit) {
           const Error told = error_of(call);
           EXPECT_THAT(told.kind(), testing::AnyOf(errc::ok, errc::device_lost, errc::stale_handle)) << told.what();
           EXPECT_TRUE(told.kind() != errc::ok || seen == errc::ok) << told.what();
           seen = told.kind();
         }
+        EXPECT_EQ(seen, errc::stale_handle);
       });
     };
     lose(runtime, [&] { lost = runtime.submit(store, used, 2U); });
@@ -324,9 +326,7 @@ TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
       while (!dropped.empty()) dropped.pop_back();
     });
     await();
-    runtime.rebuild();
-    threads.clear();
-    over = true;
+    ASSERT_NO_THROW(runtime.rebuild());
   }
 }
 
