@@ -144,7 +144,7 @@ TEST_F(RebuildTest, ARebuiltRuntimeWorksAndWhatWasBeforeIsStale) {
   runtime.close();
   DWELL_EXPECT_STALE(read(fresh), HasSubstr("buffer of 64 bytes belongs to generation 2 of " + name + ", which is closed"));
   DWELL_EXPECT_STALE(store.rollback(), HasSubstr("belongs to generation 1 of " + name + ", which is closed, at generation 2"));
-  DWELL_EXPECT_STALE(lost[0].wait(), HasSubstr("which is closed, at generation 2; its task was lost"));
+  DWELL_EXPECT_STALE(lost[0].wait(), HasSubstr("which is closed, at generation 2; it was lost with the device"));
   EXPECT_EQ(device_->alive, 0);
   EXPECT_EQ(device_->held, 0);
 }
