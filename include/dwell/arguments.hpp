@@ -8,6 +8,11 @@
 
 namespace dwell {
 
+namespace detail {
+// Why buffers of the runtime `theirs` are no arguments of another: that is what it is, or they are stale.
+[[noreturn]] void throw_foreign_arguments(const Shell* theirs);
+}  // namespace detail
+
 // Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, and groups(n), link, drain. May be submitted any
 // number of times, to the runtime that the buffers it names belong to; they must live until then.
 class Arguments {
@@ -41,9 +46,10 @@ class Arguments {
 
  private:
   friend class Runtime;
-  // Throws errc::invalid_argument when the buffers belong to another runtime.
+  // Throws errc::invalid_argument when the buffers belong to another runtime, errc::stale_handle when that is closed, or they are of an
+  // earlier generation.
   const detail::Task& task_for(const detail::Shell* shell) const {
-    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_buffer(false);
+    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
     return *task_;
   }
 

@@ -27,13 +27,14 @@ enum class errc {
   out_of_memory,
   // The operator itself reported this task as failed with Group::fail.
   task_failed,
-  // A task ran longer than Options::task_timeout; the message names operator, ticket and worker. The runtime can only be closed.
+  // A task ran longer than Options::task_timeout; the message names operator, ticket and worker. The runtime can only be closed or rebuilt.
   task_timeout,
-  // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed.
+  // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
+  // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
   // The runtime was closed with Runtime::close(now) before this task ran.
   cancelled,
-  // The handle belongs to a runtime that is closed.
+  // The Runtime is closed.
   closed,
   // wait_for ran out of time; the task goes on.
   timed_out,
@@ -46,6 +47,9 @@ enum class errc {
   // With this operator the image would take more of the device than Options::limits allows, or leave room for too few workers; the message
   // holds the figures and what to change. The running image stays.
   resource_limit,
+  // The handle (an operator, a buffer, a ticket of a task that was lost) belongs to a runtime that is closed, or to a generation before
+  // the last Runtime::rebuild; the message names both. Define, allocate or submit again.
+  stale_handle,
 };
 
 const std::error_category& error_category() noexcept;

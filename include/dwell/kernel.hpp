@@ -157,7 +157,7 @@ class Kernel<void> : public detail::KernelBase {
   // Launches on one stream run in their order. Against tasks they are ordered only by waiting: Ticket::wait, or Buffer::read and write,
   // which wait for both. A kernel that needs more room than the resident loop leaves starts between two of its leases.
   // Throws errc::signature_mismatch, errc::invalid_argument (an empty grid, a block or shared memory beyond the limit of the kernel or the
-  // device, a buffer of another runtime), errc::device_lost, errc::closed.
+  // device, a buffer of another runtime), errc::device_lost, errc::stale_handle.
   template <class... Given>
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     return launch_with(config, arguments...);

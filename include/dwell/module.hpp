@@ -21,7 +21,7 @@ class Module {
 
   // The kernel of this name: a name expression that was given to Runtime::compile ("reduce<double, 256>"), a plain name where it is not
   // overloaded ("scale", "space::scale"), a name with its parameters as the demangler writes them ("scale(float*)"), or a symbol.
-  // Throws errc::operator_not_found with the names there are, or with the candidates when there are several; errc::closed.
+  // Throws errc::operator_not_found with the names there are, or with the candidates when there are several; errc::stale_handle.
   Kernel<> kernel(std::string_view name) const;
   // The same, with a handle whose arguments are checked at compile time. Throws errc::signature_mismatch too.
   template <class Function>

@@ -41,7 +41,7 @@ struct Definition {
 // How an asynchronous definition reports, and how it is called off. An aggregate.
 template <class Result>
 struct Async {
-  // Called once, with the future ready, on a thread of the runtime. It may use the runtime, but must neither throw nor close it.
+  // Called once, with the future ready, on a thread of the runtime. It may use the runtime, but must neither throw nor close or rebuild it.
   std::function<void(const std::shared_future<Result>&)> done = {};
   // A stop that is asked for before the new version is handed over ends the definition at once with errc::cancelled.
   std::stop_token stop = {};
@@ -79,7 +79,7 @@ class OperatorBase {
   void redefine(const Source& source);
   void redefine(const Source& source, const CompileOptions& options);
   // The same in the background: the new version is current when the future is ready; what is thrown comes out of the future. Versions
-  // become current in the order in which they were asked for. Throws errc::closed.
+  // become current in the order in which they were asked for. Throws errc::stale_handle.
   std::shared_future<void> redefine_async(const Source& source, Async<void> async = {});
   std::shared_future<void> redefine_async(const Source& source, const CompileOptions& options, Async<void> async = {});
   // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.

@@ -16,8 +16,8 @@ namespace dwell {
 // What the image of a runtime may take. An operator with which it would take more is refused with errc::resource_limit, and the image that
 // runs stays. Figures are those of the whole image, the loop included: registers and barriers are the most that any operator needs, shared
 // memory and constants add up over all operators. `dwell doctor --image` prints them. 0: no limit. The CPU has none of these figures, so
-// there only min_workers counts. An image with its operators inlined (Options::tier) that is over a limit does not take over either, of which
-// Options::warn hears.
+// there only min_workers counts. An image with its operators inlined (Options::tier) that is over a limit does not take over either, of
+// which Options::warn hears.
 struct Limits {
   unsigned registers = 0;       // a thread
   unsigned stack_bytes = 0;     // a thread

@@ -23,21 +23,23 @@
 
 namespace dwell {
 
-// What a runtime runs on, and what its image takes. A snapshot.
+// What a runtime runs on, and what its image takes. A snapshot. Whatever is counted is counted from the start of the generation.
 struct RuntimeInfo {
-  std::string device;           // "cpu", "cuda:0"
-  std::string device_name;      // as the vendor names it
-  std::string compiler;         // name and version
-  std::uint32_t workers = 0;    // of the current image
-  std::uint32_t crew = 0;       // workers that fetch
-  std::uint32_t registers = 0;  // a thread of the image; 0 on the CPU, as all that follow
+  std::uint64_t runtime = 0;     // which one of this process, from 1
+  std::uint32_t generation = 0;  // from 1, one more with each Runtime::rebuild
+  std::string device;            // "cpu", "cuda:0"
+  std::string device_name;       // as the vendor names it
+  std::string compiler;          // name and version
+  std::uint32_t workers = 0;     // of the current image
+  std::uint32_t crew = 0;        // workers that fetch
+  std::uint32_t registers = 0;   // a thread of the image; 0 on the CPU, as all that follow
   std::uint32_t stack_bytes = 0;
-  std::uint32_t shared_bytes = 0;       // static
-  std::uint32_t constant_bytes = 0;     // of the whole image, the table of operators included
-  std::uint32_t barriers = 0;           // a worker
-  std::uint64_t submitted = 0;          // tasks since the start
-  std::uint64_t leases = 0;             // leases since the start
-  std::uint64_t images = 0;             // images handed over since the start
+  std::uint32_t shared_bytes = 0;    // static
+  std::uint32_t constant_bytes = 0;  // of the whole image, the table of operators included
+  std::uint32_t barriers = 0;        // a worker
+  std::uint64_t submitted = 0;       // tasks
+  std::uint64_t leases = 0;
+  std::uint64_t images = 0;             // images handed over
   Tier tier = Tier::relocatable;        // of the image that runs
   std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
   std::uint64_t tasks_lto = 0;
@@ -52,7 +54,8 @@ enum class Close : std::uint8_t { when_done, now };
 inline constexpr Close now = Close::now;
 
 // Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
-// that close (and the destructor) must not overlap other calls on the same object; tickets and buffers may still be used meanwhile.
+// that close (and the destructor) and rebuild must not overlap other calls on the same object; tickets, buffers and operators may still be
+// used meanwhile.
 class Runtime {
  public:
   // Opens the device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument, errc::out_of_memory.
@@ -97,7 +100,7 @@ class Runtime {
   }
 
   // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
-  // full. Throws errc::signature_mismatch, errc::device_lost, errc::task_timeout, errc::closed.
+  // full. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Task task;
@@ -151,12 +154,26 @@ class Runtime {
   void resume();
 
   // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled.
-  // Afterwards buffers and operators of this runtime throw errc::closed. Nothing to do the second time.
+  // Afterwards its members throw errc::closed, its buffers and operators errc::stale_handle. Nothing to do the second time.
   void close(Close how = Close::when_done);
+
+  // Opens the device anew, with the same Options, after errc::device_lost or errc::task_timeout: the next generation of this runtime, with
+  // no operators yet. Buffers, operators, and tickets of tasks that were lost are stale from now on (errc::stale_handle); other tickets
+  // still say how their tasks ended, and positions go on. Waits for calls that other threads have begun on those handles.
+  // When it throws, the runtime stays as failed as it was, and rebuild may be called again:
+  // - errc::invalid_argument, the device works;
+  // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (until it ends
+  //   after all), somebody else in this process (another Runtime, PyTorch) who shares the context that a fault has taken down, or CUDA
+  //   itself: drivers up to CUDA 13.0 at least give a process no new context after a fault. What helps is a new process;
+  // - errc::closed, and what the constructor throws.
+  void rebuild();
 
   RuntimeInfo info() const;
 
  private:
+  friend struct detail::Shell;
+  explicit Runtime(detail::Shell* shell) : shell_(shell) {}
+
   template <class Function, class... Given>
   [[gnu::always_inline]] std::uint32_t pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
@@ -176,7 +193,7 @@ class Runtime {
   std::uint64_t enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
 
-  detail::Shell* shell_ = nullptr;
+  detail::Shell* shell_ = nullptr;  // the newest generation
 };
 
 }  // namespace dwell

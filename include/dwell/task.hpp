@@ -81,7 +81,8 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 
 [[noreturn]] void throw_too_many_words();
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
-[[noreturn]] void throw_foreign_buffer(bool empty);
+// Why a buffer is no argument for a task of the runtime `shell`: it is empty, stale, or another runtime's.
+[[noreturn]] void throw_unusable_buffer(const BufferUse* use, const Shell* shell);
 
 // A task that is being filled. A local of the caller, so that the words of the first slot stay in registers until `finish` stores them
 // in sixteens: a task stored in fours would stall whoever copies it to the ring in sixteens right after.
@@ -153,7 +154,7 @@ template <class T>
         put(task, at, shell, value.slice());
       } else {
         BufferUse* const use = value.use();
-        if (use == nullptr || use->shell != shell) throw_foreign_buffer(use == nullptr);
+        if (use == nullptr || use->shell != shell) throw_unusable_buffer(use, shell);
         put_span(task, at, value.span().data(), value.span().size());
         at.flags |= use->flags;
       }

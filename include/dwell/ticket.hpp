@@ -16,7 +16,8 @@ inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
 
 // Names one submitted task, or one launch of a kernel, of which all that is said of tasks holds: it is complete when its stream has come
 // past it, and can fail only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and
-// dropped freely, also after its runtime is closed. All members may be called from any thread.
+// dropped freely, also after its runtime is closed or rebuilt: it goes on telling what became of its task. All members may be called from
+// any thread.
 class Ticket {
  public:
   // A ticket of no task: done, with status 0.
@@ -24,7 +25,7 @@ class Ticket {
 
   // Returns once the task is complete and its effects are visible to this thread and to copies it makes. Throws dwell::Error:
   // errc::task_failed (with the operator's name and the code it gave to Group::fail), errc::cancelled, errc::task_timeout,
-  // errc::device_lost, errc::closed (the task was lost with its runtime).
+  // errc::device_lost, errc::stale_handle (the task was lost with its device, and the runtime has been rebuilt since).
   void wait() const;
 
   // As wait, but gives up after `timeout`: returns whether the task is complete. The task goes on.

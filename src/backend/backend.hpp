@@ -107,6 +107,9 @@ class Backend {
 
   // What has gone wrong with the device since the last lease began, empty if nothing. May be called at any time, never blocks.
   virtual std::string fault() = 0;
+  // What hangs on the device and keeps it from being opened as new in this process; empty when nothing does. Asked after a failure, never
+  // blocks. A backend that was abandoned may find that the task has ended after all, and then gives everything back when it is destroyed.
+  virtual std::string stuck() { return {}; }
   // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;
 };

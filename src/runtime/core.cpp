@@ -6,7 +6,6 @@
 #include <dwell/device/status.hpp>
 
 #include "device/gate.hpp"
-#include "runtime/devices.hpp"
 #include "runtime/patience.hpp"
 
 namespace dwell::runtime {
@@ -34,7 +33,7 @@ void validate(const Options& options) {
 
 Core::Core(Options options, detail::Shell* shell) : options_(std::move(options)), shell_(shell) {
   validate(options_);
-  Device device = open_device(options_);
+  Device device = shell_->lineage->open(options_);
   backend_ = std::move(device.backend);
   device_ = backend_->info();
 
@@ -247,7 +246,7 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
 
 std::shared_ptr<backend::Allocation> Core::memory_of(const detail::BufferState& buffer) {
   const std::lock_guard lock(memory_mutex_);
-  if (!buffer.allocation) throw Error(errc::closed, "the runtime of this buffer is closed");
+  if (!buffer.allocation) throw buffer.gone();
   return buffer.allocation;
 }
 
@@ -332,8 +331,31 @@ void Core::close(Close how) {
   } catch (const Error& error) {
     failure = error;
   }
-  modules_->close();
   if (!failure) queue_->complete_all(status::cancelled);
+  shell_->lineage->closed.store(true);
+  leave(failure);
+  if (failure) throw *failure;
+}
+
+void Core::give_up() {
+  if (!keeper_->lost()) throw Error(errc::invalid_argument, "the device works: only a runtime that has lost its device is rebuilt");
+  if (const std::string why = backend_->stuck(); !why.empty())
+    throw Error(errc::device_lost, device_.device + " cannot be opened again: " + why);
+  closing_.store(true);
+  const Error failure = keeper_->failure();
+  {
+    const std::lock_guard lock(shell_->mutex);
+    shell_->failure = failure;
+    shell_->again = options_;
+    shell_->again->device = device_.device;  // "auto" must not come to mean another one
+    shell_->again->first_position = device::align_up(queue_->tail(), device::kWindow);
+  }
+  launches_->close();
+  leave(failure);
+}
+
+void Core::leave(const std::optional<Error>& failure) {
+  modules_->close();
   registry_->close();
   {
     // Buffers outlive the runtime, their memory does not. Before the core goes: without it they would not be taken off the list.
@@ -341,27 +363,32 @@ void Core::close(Close how) {
     for (detail::BufferState* buffer : buffers_) retired_.push_back(Retired{0, 0, std::move(buffer->allocation)});
     buffers_.clear();
   }
-  {
-    const std::lock_guard lock(shell_->mutex);
-    shell_->closed = true;
-    for (const std::uint64_t position : queue_->failed_positions()) {
-      if (const std::optional<Error> error = error_of(position))
-        shell_->ended.emplace(position, detail::Shell::Ended{queue_->result(position).status, error->message(), error->kind()});
+  const std::lock_guard lock(shell_->mutex);
+  const auto note = [this](std::uint64_t position) {
+    if (const std::optional<Error> error = error_of(position))
+      shell_->ended.emplace(position, detail::Shell::Fate{queue_->result(position).status, *error});
+  };
+  for (const std::uint64_t position : queue_->failed_positions()) note(position);
+  if (failure) {
+    shell_->failure = failure;
+    for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position) {
+      if (queue_->done(position))
+        note(position);
+      else if (!shell_->lost.empty() && shell_->lost.back().second == position)
+        ++shell_->lost.back().second;
+      else
+        shell_->lost.emplace_back(position, position + 1);
     }
-    for (const auto& [number, error] : launches_->errors())
-      shell_->ended.emplace(number | detail::kLaunch, detail::Shell::Ended{status::lost, error.message(), error.kind()});
-    if (failure) {
-      const int lost = failure->kind() == errc::task_timeout ? status::timed_out : status::lost;
-      for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position)
-        if (!queue_->done(position)) shell_->ended.emplace(position, detail::Shell::Ended{lost, failure->message(), failure->kind()});
-    }
-    shell_->open.reset();
   }
-  if (failure) throw *failure;
+  for (const auto& [number, error] : launches_->errors())
+    shell_->ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
+  shell_->open.reset();
 }
 
 RuntimeInfo Core::info() const {
   RuntimeInfo info;
+  info.runtime = shell_->lineage->runtime;
+  info.generation = shell_->generation;
   info.device = device_.device;
   info.device_name = device_.name;
   info.compiler = registry_->compiler().identity();

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,39 +20,14 @@
 #include "runtime/launches.hpp"
 #include "runtime/modules.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/shell.hpp"
 #include "runtime/submission_queue.hpp"
-
-namespace dwell::runtime {
-class Core;
-}
 
 namespace dwell::detail {
 
-// What outlives a runtime: tickets point here. One a runtime, never freed (a few hundred bytes), so that no ticket can dangle.
-struct Shell {
-  // The core while the runtime is open.
-  std::shared_ptr<runtime::Core> core() const {
-    const std::lock_guard lock(mutex);
-    return open;
-  }
-  // The core behind a handle. Throws errc::closed when there is none any more.
-  static std::shared_ptr<runtime::Core> require(const Shell* shell);
-
-  mutable std::mutex mutex;
-  std::shared_ptr<runtime::Core> open;
-  // How the runtime ended, once it has: the errors of tasks that did not succeed, by position.
-  struct Ended {
-    int status;
-    std::string message;
-    errc code;
-  };
-  std::map<std::uint64_t, Ended> ended;
-  bool closed = false;
-};
-
 // Memory that a Buffer names. Freed when the last task or launch that names it has run.
 struct BufferState : BufferUse {
-  std::shared_ptr<backend::Allocation> allocation;  // guarded by the core; null once the runtime is closed
+  std::shared_ptr<backend::Allocation> allocation;  // guarded by the core; null once that is gone
   std::size_t bytes = 0;
   Memory memory = Memory::device;
 
@@ -61,13 +35,15 @@ struct BufferState : BufferUse {
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
   ~BufferState();
+  // Why it leads to no memory.
+  Error gone() const { return shell->gone("buffer of " + std::to_string(bytes) + " bytes", "allocate it again"); }
 };
 
 }  // namespace dwell::detail
 
 namespace dwell::runtime {
 
-// Everything an open runtime is made of. Held by its Runtime and, for the time of a call, by tickets and buffers in other threads.
+// Everything an open runtime is made of. Held by its Shell and, for the time of a call, by tickets and buffers in other threads.
 class Core {
  public:
   Core(Options options, detail::Shell* shell);
@@ -102,12 +78,16 @@ class Core {
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   void write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
-  // The buffer's address on the host. Throws errc::closed, and errc::unsupported when it has none.
+  // The buffer's address on the host. Throws errc::unsupported when it has none. As write and read, throws errc::stale_handle when the
+  // runtime is closed meanwhile.
   void* host_address(const detail::BufferState& buffer);
   // Takes a buffer's memory over, which goes when the last task that names it has run.
   void release(detail::BufferState& buffer);
 
   void close(Close how);
+  // The device has failed: lets go of all that the handles hold of it, and leaves in the shell what the next generation needs. Throws
+  // errc::invalid_argument when the device works, errc::device_lost when the device cannot be opened again (Backend::stuck).
+  void give_up();
 
   SubmissionQueue& queue() { return *queue_; }
   Keeper& keeper() { return *keeper_; }
@@ -119,9 +99,11 @@ class Core {
   void check_open() const;
   [[noreturn, gnu::noinline]] void refuse() const;
   std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
-  // The buffer's memory, once no task in flight names it. Throws errc::closed when the runtime is closed meanwhile.
+  // The buffer's memory, once no task in flight names it.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
   void collect();
+  // What close and give_up have in common: handles lead nowhere any more, tickets tell how their tasks ended.
+  void leave(const std::optional<Error>& failure);
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <dwell/error.hpp>
 #include <dwell/signature.hpp>
 
 #include "jit/compiler.hpp"
@@ -43,6 +44,9 @@ struct OperatorState {
   std::atomic<std::uint32_t> alias{0};
   Shell* shell = nullptr;
   DefinitionState* definition = nullptr;  // of which this is a part
+
+  // Why it leads to no runtime any more.
+  Error gone() const;
 };
 
 // What one call of Runtime::define made. Handles share the ownership of the whole.

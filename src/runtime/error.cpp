@@ -28,6 +28,7 @@ class Category final : public std::error_category {
       case errc::unsupported: return "unsupported";
       case errc::io_failed: return "input or output failed";
       case errc::resource_limit: return "the operator takes too much of the device";
+      case errc::stale_handle: return "the handle is stale";
     }
     return "unknown error";
   }

@@ -14,12 +14,6 @@ namespace dwell {
 
 namespace detail {
 
-std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {
-  if (shell == nullptr) throw Error(errc::closed, "the handle is empty: it names no runtime");
-  if (auto core = shell->core()) return core;
-  throw Error(errc::closed, "the runtime of this handle is closed");
-}
-
 BufferState::~BufferState() {
   if (shell == nullptr) return;
   const std::shared_ptr<runtime::Core> core = shell->core();
@@ -36,7 +30,8 @@ namespace {
 
 std::shared_ptr<runtime::Core> core_of(const std::shared_ptr<BufferState>& state) {
   if (!state) throw Error(errc::invalid_argument, "the buffer is empty: make one with Runtime::allocate");
-  return Shell::require(state->shell);
+  if (auto core = state->shell->core()) return core;
+  throw state->gone();
 }
 
 }  // namespace
@@ -59,9 +54,17 @@ void throw_too_many_words() {
               "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
 }
 
-void throw_foreign_buffer(bool empty) {
-  if (empty) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {
+  if (use == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+  if (use->shell->core() == nullptr) throw static_cast<const BufferState*>(use)->gone();
+  // Arguments that were begun with a buffer of an earlier generation.
+  if (shell != nullptr && shell->core() == nullptr && !shell->lineage->closed.load()) throw_foreign_arguments(shell);
   throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
+}
+
+void throw_foreign_arguments(const Shell* theirs) {
+  if (theirs->core() == nullptr) throw theirs->gone("a buffer among the arguments", "allocate it again");
+  throw Error(errc::invalid_argument, "the buffers among the arguments belong to another runtime");
 }
 
 void throw_bad_groups(std::uint32_t count) {
@@ -122,18 +125,38 @@ std::vector<std::string> OperatorBase::instances() const {
   return names;
 }
 
+namespace {
+
+// What `call` returns, which is called with the registry that the operator is in.
+template <class Call>
+auto with_registry(const std::shared_ptr<OperatorState>& state, Call call) {
+  const OperatorState& op = require_operator(state);
+  if (const auto core = op.shell->core()) {
+    try {
+      return call(core->registry());
+    } catch (const Error& error) {
+      if (error.kind() != errc::closed) throw;  // the registry was closed meanwhile
+    }
+  }
+  throw op.gone();
+}
+
+}  // namespace
+
+Error OperatorState::gone() const { return shell->gone("operator '" + name + "'", "define it again"); }
+
 std::string OperatorBase::lowered_name(std::string_view expression) const {
   const auto definition = definition_of(state_);
   const std::size_t index = index_of(*definition, expression);
-  return Shell::require(state_->shell)->registry().table().symbols(*definition)[index];
+  return with_registry(state_, [&](runtime::Registry& registry) { return registry.table().symbols(*definition)[index]; });
 }
 
 void OperatorBase::redefine(const Source& source) {
-  Shell::require(require_operator(state_).shell)->registry().redefine(definition_of(state_), source);
+  with_registry(state_, [&](runtime::Registry& registry) { registry.redefine(definition_of(state_), source); });
 }
 
 void OperatorBase::redefine(const Source& source, const CompileOptions& options) {
-  Shell::require(require_operator(state_).shell)->registry().redefine(definition_of(state_), source, &options);
+  with_registry(state_, [&](runtime::Registry& registry) { registry.redefine(definition_of(state_), source, &options); });
 }
 
 std::shared_future<void> OperatorBase::redefine_async(const Source& source, Async<void> async) {
@@ -145,16 +168,16 @@ std::shared_future<void> OperatorBase::redefine_async(const Source& source, cons
 }
 
 std::shared_future<void> OperatorBase::redefine_later(const Source& source, const CompileOptions* options, Async<void> async) {
-  runtime::Registry& registry = Shell::require(require_operator(state_).shell)->registry();
-  auto [future, report] =
-      runtime::promise_for<void>(registry, std::move(async.done), [](std::promise<void>& promise, const auto&) { promise.set_value(); });
-  registry.redefine_async(definition_of(state_), source, options, std::move(report), async.stop);
-  return future;
+  return with_registry(state_, [&](runtime::Registry& registry) {
+    auto [future, report] =
+        runtime::promise_for<void>(registry, std::move(async.done), [](std::promise<void>& promise, const auto&) { promise.set_value(); });
+    registry.redefine_async(definition_of(state_), source, options, std::move(report), async.stop);
+    return future;
+  });
 }
 
 void OperatorBase::rollback() {
-  OperatorState& state = require_operator(state_);
-  Shell::require(state.shell)->registry().rollback(*state.definition);
+  with_registry(state_, [&](runtime::Registry& registry) { registry.rollback(*state_->definition); });
 }
 
 }  // namespace detail
@@ -168,18 +191,6 @@ std::span<const std::byte> Image::cubin() const {
   return bytes();
 }
 
-namespace {
-
-// What became of a task whose runtime is gone: nothing is returned for success.
-std::optional<detail::Shell::Ended> ended(const detail::Shell& shell, std::uint64_t position) {
-  const std::lock_guard lock(shell.mutex);
-  const auto at = shell.ended.find(position);
-  if (at == shell.ended.end()) return std::nullopt;
-  return at->second;
-}
-
-}  // namespace
-
 void Ticket::wait() const {
   if (shell_ == nullptr) return;
   if (const auto core = shell_->core()) {
@@ -187,7 +198,7 @@ void Ticket::wait() const {
     if (const auto error = core->error_of(position_)) throw *error;
     return;
   }
-  if (const auto end = ended(*shell_, position_)) throw Error(end->code, end->message);
+  if (const auto fate = shell_->fate(position_)) throw Error(fate->error);
 }
 
 bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
@@ -201,7 +212,7 @@ bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
     if (const auto error = core->error_of(position_)) throw *error;
     return true;
   }
-  if (const auto end = ended(*shell_, position_)) throw Error(end->code, end->message);
+  if (const auto fate = shell_->fate(position_)) throw Error(fate->error);
   return true;
 }
 
@@ -221,8 +232,8 @@ int Ticket::status() const {
     }
     return core->status_of(position_);
   }
-  const auto end = ended(*shell_, position_);
-  return end ? end->status : dwell::status::ok;
+  const auto fate = shell_->fate(position_);
+  return fate ? fate->status : dwell::status::ok;
 }
 
 }  // namespace dwell

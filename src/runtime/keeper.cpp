@@ -144,7 +144,10 @@ void Keeper::watch() {
     lock.unlock();
     const bool ended = wait_for_end(epoch, Clock::now());
     lock.lock();
-    if (!ended) continue;
+    if (!ended) {
+      changed_.notify_all();  // once more, under the lock: whoever was about to wait has missed the one before
+      continue;
+    }
     note_end();
     if (running_) continue;  // a submitter was faster: this is the next lease already
     start_if_needed(false);
@@ -179,12 +182,16 @@ bool Keeper::wait_for_end(std::uint32_t epoch, Clock::time_point started) {
   }
 }
 
-bool Keeper::overstayed(Clock::time_point now) {
+bool Keeper::lost() {
+  if (failed()) return true;
   const std::string fault = backend_.fault();
-  if (!fault.empty()) {
-    fail(errc::device_lost, "the device failed: " + fault + suspects());
-    return true;
-  }
+  if (fault.empty()) return false;
+  fail(errc::device_lost, "the device failed: " + fault + suspects());
+  return true;
+}
+
+bool Keeper::overstayed(Clock::time_point now) {
+  if (lost()) return true;
   if (settings_.task_timeout.count() == 0) return false;
   const std::vector<Holder> now_held = holders(false);
   sightings_.resize(workers());

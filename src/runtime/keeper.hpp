@@ -71,7 +71,9 @@ class Keeper {
   std::uint32_t workers_of(const backend::Program& program) const { return within_asked(program.max_workers(scratch_bytes())); }
   std::uint32_t within_asked(std::uint32_t workers) const { return std::min(workers, settings_.workers); }
 
-  // Whether the device has failed, and the error that says how.
+  // Asks the device whether it has failed.
+  bool lost();
+  // Whether the device is known to have failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 

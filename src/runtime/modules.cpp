@@ -187,6 +187,9 @@ ModuleState& require_module(const std::shared_ptr<ModuleState>& state) {
   return *state;
 }
 
+// Why a handle leads to no runtime any more.
+Error gone(const ModuleState& state, const std::string& handle) { return state.shell->gone(handle, "compile it again"); }
+
 }  // namespace
 
 ModuleState::~ModuleState() {
@@ -204,19 +207,25 @@ void KernelBase::require(const Signature& signature) const {
 
 Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const {
   Shell* const shell = require_module(module_).shell;
-  const auto core = Shell::require(shell);
+  const auto core = shell->core();
+  if (core == nullptr) throw gone(*module_, "kernel '" + name() + "'");
   for (std::size_t i = 0; i < count; ++i) {
     const LaunchArgument& argument = arguments[i];
-    if (argument.buffer && (argument.use == nullptr || argument.use->shell != shell)) throw_foreign_buffer(argument.use == nullptr);
+    if (argument.buffer && (argument.use == nullptr || argument.use->shell != shell)) throw_unusable_buffer(argument.use, shell);
   }
-  return Ticket(shell, core->launch(module_, index_, config, arguments, count) | kLaunch);
+  try {
+    return Ticket(shell, core->launch(module_, index_, config, arguments, count) | kLaunch);
+  } catch (const Error& error) {
+    if (error.kind() != errc::closed) throw;  // it was closed meanwhile
+  }
+  throw gone(*module_, "kernel '" + name() + "'");
 }
 
 }  // namespace detail
 
 Kernel<> Module::kernel(std::string_view name) const {
   const detail::ModuleState& state = detail::require_module(state_);
-  static_cast<void>(detail::Shell::require(state.shell));
+  if (state.shell->core() == nullptr) throw detail::gone(state, "a program of kernels");
   return Kernel<>(state_, runtime::find_kernel(state.object, name));
 }
 

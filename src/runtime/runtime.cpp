@@ -11,22 +11,9 @@ std::string text_of_list(const Parameter* given, std::uint32_t count) {
   return Signature(std::vector<Parameter>(given, given + count)).text();
 }
 
-// Tickets may outlive their runtime, so shells are never freed; the list is how leak checkers see that they are meant to stay.
-detail::Shell* keep(std::unique_ptr<detail::Shell> shell) {
-  static std::mutex mutex;
-  static auto& all = *new std::vector<std::unique_ptr<detail::Shell>>();
-  const std::lock_guard lock(mutex);
-  return all.emplace_back(std::move(shell)).get();
-}
-
 }  // namespace
 
-Runtime::Runtime(Options options) {
-  auto shell = std::make_unique<detail::Shell>();
-  auto core = std::make_shared<runtime::Core>(std::move(options), shell.get());
-  shell->open = std::move(core);
-  shell_ = keep(std::move(shell));
-}
+Runtime::Runtime(Options options) : shell_(detail::Shell::first(std::move(options))) {}
 
 Runtime::~Runtime() {
   try {
@@ -61,7 +48,8 @@ Operator<> Runtime::define(std::string_view name, const Source& source, const De
 
 std::shared_future<Operator<>> Runtime::define_async(std::string_view name, const Source& source, const Definition& how,
                                                      Async<Operator<>> async) {
-  runtime::Registry& registry = detail::Shell::require(shell_)->registry();
+  const auto core = detail::Shell::require(shell_);
+  runtime::Registry& registry = core->registry();
   auto [future, report] = runtime::promise_for<Operator<>>(
       registry, std::move(async.done), [](std::promise<Operator<>>& promise, const std::shared_ptr<detail::DefinitionState>& definition) {
         promise.set_value(Operator<>(first_of(definition)));
@@ -100,8 +88,11 @@ namespace {
 // The core of a runtime that its own caller keeps open.
 runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
   if (op == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
-  if (shell == nullptr || shell->open == nullptr) throw Error(errc::closed, "the runtime is closed");
-  if (op->shell != shell) throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
+  if (shell == nullptr || shell->open == nullptr) return *detail::Shell::require(shell);  // which says why there is none
+  if (op->shell != shell) {
+    if (op->shell->core() == nullptr) throw op->gone();
+    throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
+  }
   return *shell->open;
 }
 
@@ -122,7 +113,15 @@ void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
 
 void Runtime::close(Close how) {
   if (shell_ == nullptr) return;
-  if (const auto core = shell_->core()) core->close(how);
+  if (const auto core = shell_->core())
+    core->close(how);
+  else
+    shell_->close();
+}
+
+void Runtime::rebuild() {
+  if (shell_ == nullptr) static_cast<void>(detail::Shell::require(shell_));
+  shell_ = shell_->next();
 }
 
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }

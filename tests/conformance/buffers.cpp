@@ -214,9 +214,9 @@ TEST_P(BuffersTest, BuffersOutliveTheirRuntime) {
   }
   EXPECT_EQ(buffer.size(), 100U);
   std::vector<u32> to(100);
-  DWELL_EXPECT_ERROR(buffer.read(to), errc::closed, HasSubstr("closed"));
-  DWELL_EXPECT_ERROR(buffer.write(to), errc::closed, HasSubstr("closed"));
-  DWELL_EXPECT_ERROR(host.host(), errc::closed, HasSubstr("closed"));
+  DWELL_EXPECT_ERROR(buffer.read(to), errc::stale_handle, HasSubstr("closed"));
+  DWELL_EXPECT_ERROR(buffer.write(to), errc::stale_handle, HasSubstr("closed"));
+  DWELL_EXPECT_ERROR(host.host(), errc::stale_handle, HasSubstr("closed"));
 }
 
 TEST_P(BuffersTest, BuffersMayBeUsedWhileTheirRuntimeCloses) {
@@ -243,7 +243,7 @@ TEST_P(BuffersTest, BuffersMayBeUsedWhileTheirRuntimeCloses) {
           ASSERT_THAT(to, testing::Each(1U));
         }
       } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), errc::closed);
+        EXPECT_EQ(error.kind(), errc::stale_handle);
       }
     });
     ++ready;

@@ -146,6 +146,44 @@ TEST_P(FailureTest, AWideTaskThatOverstaysIsNamedToo) {
   std::this_thread::sleep_for(1200ms);
 }
 
+TEST_P(FailureTest, ARuntimeIsRebuiltWithoutTheTaskThatOverstays) {
+  Options strict = options();
+  strict.task_timeout = 100ms;
+  Runtime runtime(strict);
+  auto hang = runtime.define<Spin>("hang", kHang);
+  auto add = runtime.define<Add>("add", kAdd);
+  auto old = filled<u32>(runtime, 10, 1);
+  DWELL_EXPECT_ERROR(runtime.rebuild(), errc::invalid_argument, HasSubstr("the device works"));
+  const Ticket good = runtime.submit(add, old, 0U, 1U);
+  good.wait();
+  const Ticket lost = runtime.submit(hang, u64{2'000'000'000});
+  DWELL_EXPECT_ERROR(lost.wait(), errc::task_timeout, HasSubstr("hang (version 1)"));
+  if (!on_cpu()) {
+    // The task holds the device until it ends.
+    DWELL_EXPECT_ERROR(runtime.rebuild(), errc::device_lost, HasSubstr("hangs"));
+    DWELL_EXPECT_ERROR(runtime.submit(add, old, 0U, 1U), errc::task_timeout, HasSubstr("hang (version 1)"));
+    std::this_thread::sleep_for(2500ms);
+  }
+  runtime.rebuild();
+  const std::string name =
+      "belongs to generation 1 of runtime " + std::to_string(runtime.info().runtime) + ", which is at generation 2 since Runtime::rebuild";
+  EXPECT_EQ(runtime.info().generation, 2U);
+  EXPECT_NO_THROW(good.wait());
+  DWELL_EXPECT_ERROR(lost.wait(), errc::stale_handle, AllOf(HasSubstr(name), HasSubstr("hang (version 1)")));
+  EXPECT_EQ(lost.status(), status::timed_out);
+  auto fresh = filled<u32>(runtime, 10, 1);
+  DWELL_EXPECT_ERROR(read(old), errc::stale_handle, HasSubstr("buffer of 40 bytes " + name));
+  DWELL_EXPECT_ERROR(runtime.submit(add, fresh, 0U, 1U), errc::stale_handle, HasSubstr("operator 'add' " + name));
+  add = runtime.define<Add>("add", kAdd);
+  DWELL_EXPECT_ERROR(runtime.submit(add, old, 0U, 1U), errc::stale_handle, HasSubstr("buffer of 40 bytes " + name));
+  for (u32 i = 0; i < 3000; ++i) runtime.submit(add, fresh, i % 10, 1U);
+  EXPECT_THAT(read(fresh), testing::Each(301U));
+  EXPECT_GT(runtime.submit(add, fresh, 0U, 1U).position(), lost.position());
+  old = {};
+  runtime.close();
+  if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the worker that was left behind is still in the task: what it uses must be there
+}
+
 TEST_P(FailureTest, NoTimeoutMeansNone) {
   Options lenient = options();
   lenient.task_timeout = 0ns;

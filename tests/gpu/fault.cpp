@@ -1,61 +1,11 @@
-// Tasks that take the device down with them, or never end. Each test runs in a process of its own, because a failed CUDA context is lost
-// for its whole process; the process that started it has a runtime too, and must notice nothing.
-#include <signal.h>
-#include <sys/prctl.h>
-
-#include <filesystem>
-#include <iostream>
+// Tasks that take the device down with them, or never end.
 #include <optional>
 
-#include "jit/process.hpp"
-#include "tests/gpu/gpu_test.hpp"
-#include "tests/gpu/stream.hpp"
+#include "tests/gpu/fault_test.hpp"
 
 namespace dwell::test {
 namespace {
 
-// Set where the faults happen.
-constexpr const char* kChild = "DWELL_TEST_FAULT_CHILD";
-bool is_child() { return !environment(kChild).empty(); }
-
-class FaultTest : public GpuTest {
- protected:
-  std::chrono::seconds limit() const override { return is_child() ? 40s : 80s; }
-
-  // Runs `scenario` in a child, which is this program with nothing but this test.
-  static void in_a_child(const std::function<void()>& scenario) {
-    if (is_child()) {
-      prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL), 0UL, 0UL, 0UL);  // a task that hangs must not outlive the test
-      scenario();
-      return;
-    }
-    Runtime runtime(options());
-    auto add = runtime.define<Add>("add", kAdd);
-    Stream stream(runtime, add);
-    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
-    const jit::ProcessResult child =
-        jit::run_process({"/usr/bin/env", kChild + std::string("=1"), std::filesystem::read_symlink("/proc/self/exe"), "--gtest_color=no",
-                          std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name()},
-                         60s);
-    EXPECT_EQ(child.end, jit::ProcessResult::End::exited) << "the child does not end, or crashes, with signal " << child.code;
-    EXPECT_EQ(child.code, 0);
-    if (HasFailure()) std::cout << "the child's output:\n" << child.output;
-    // The device goes on for everybody else.
-    const std::uint64_t before = stream.tasks();
-    EXPECT_TRUE(eventually([&] { return stream.tasks() > before + 100'000; }));
-    stream.expect_all();
-    runtime.submit(runtime.define("nothing", kNothing)).wait();
-  }
-};
-
-// Operators that take the device down, or do nothing when given no address. A task with a pointer among its arguments ends only when its
-// stores have.
-using Deadly = void(u32*);
-u32* bad_address() { return reinterpret_cast<u32*>(16); }
-constexpr const char* kWildWrite = R"(
-DWELL_OPERATOR(wild_write)(dwell::Group g, dwell::u32* address) {
-  if (address != nullptr && g.rank() == 0) *const_cast<volatile dwell::u32*>(address) = 1;
-})";
 constexpr const char* kWildRead = R"(
 DWELL_OPERATOR(wild_read)(dwell::Group g, dwell::u32* address) {
   if (address != nullptr && *const_cast<const volatile dwell::u32*>(address) == 7) g.fail(1);
@@ -67,11 +17,6 @@ DWELL_OPERATOR(trap)(dwell::Group g, dwell::u32* deadly) {
 constexpr const char* kAssert = R"(
 DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u32* deadly) {
   assert(deadly == nullptr);
-})";
-constexpr const char* kEndless = R"(
-DWELL_OPERATOR(endless)(dwell::Group g, dwell::u32* deadly) {
-  while (deadly != nullptr && dwell::device::now_ns() != 0) {}
-  g.sync();
 })";
 // Takes its time first, so that others can begin to wait.
 constexpr const char* kLate = R"(

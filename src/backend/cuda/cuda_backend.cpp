@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
   void start(Program& program, const device::Lease& lease) override;
   void finish() override;
   std::string fault() override;
+  std::string stuck() override;
   void abandon() override { abandoned_.store(true, std::memory_order_relaxed); }
 
   const Driver& driver() const noexcept { return driver_; }
@@ -225,10 +226,38 @@ std::uint32_t CudaProgram::max_workers(std::uint32_t scratch_bytes) const {
   return static_cast<std::uint32_t>(blocks) * static_cast<std::uint32_t>(backend_.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
 }
 
+// Whether it is what a kernel has done wrong, which CUDA answers all later calls of the process with.
+bool is_fault(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT: return true;
+    default: return false;
+  }
+}
+
+// The device cannot be opened because of an earlier fault. `shared`: its context was there already.
+Error taken_down(int ordinal, bool shared, const std::string& why) {
+  return Error(errc::device_lost, "cuda:" + std::to_string(ordinal) + " has failed in this process, and " +
+                                      (shared ? "others (a Runtime, PyTorch) share the context that the fault has taken down"
+                                              : "CUDA gives the process no new context after such a fault") +
+                                      "; a new process is needed: " + why);
+}
+
 // ---- The backend ---------------------------------------------------------------------------------------------------------------
 
 CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : driver_(driver), device_(device), ordinal_(ordinal) {
+  unsigned int flags = 0;
+  int shared = 0;
+  driver_.check(driver_.cuDevicePrimaryCtxGetState(device_, &flags, &shared), "looking whether the process has a context already");
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(&context_, device_);
+  if (is_fault(retained)) throw taken_down(ordinal_, shared != 0, driver_.text(retained));
   if (retained != CUDA_SUCCESS) {
     throw Error(retained == CUDA_ERROR_OUT_OF_MEMORY ? errc::out_of_memory : errc::device_unavailable,
                 "cuda:" + std::to_string(ordinal_) + " gives no context: " + driver_.text(retained));
@@ -248,6 +277,12 @@ CudaBackend::CudaBackend(const Driver& driver, CUdevice device, int ordinal) : d
     driver_.check(driver_.cuMemPoolCreate(&pool_, &properties), "creating a memory pool");
     std::uint64_t kept = kKept;
     driver_.check(driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up a memory pool");
+    // A context that a fault has taken down says so at the latest now.
+    settle("opening the device");
+  } catch (const Error& error) {
+    release();
+    if (error.kind() != errc::device_lost) throw;
+    throw taken_down(ordinal_, shared != 0, error.message());
   } catch (...) {
     release();
     throw;
@@ -347,6 +382,15 @@ std::string CudaBackend::fault() {
   const Current current(driver_, context_);
   const CUresult result = current.result() != CUDA_SUCCESS ? current.result() : driver_.cuStreamQuery(leases_);
   return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? std::string() : driver_.text(result);
+}
+
+std::string CudaBackend::stuck() {
+  if (!abandoned()) return {};
+  const Current current(driver_, context_);
+  if (current.result() == CUDA_SUCCESS && driver_.cuStreamQuery(leases_) == CUDA_ERROR_NOT_READY)
+    return "a task hangs on it, and only the end of the process takes it off; a new process is needed";
+  abandoned_.store(false, std::memory_order_relaxed);
+  return {};
 }
 
 // The device behind an ordinal; its memory and compute mode are not looked at.

@@ -20,6 +20,7 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuDeviceGetName)                             \
   X(cuDeviceGetAttribute)                        \
   X(cuDeviceTotalMem)                            \
+  X(cuDevicePrimaryCtxGetState)                  \
   X(cuDevicePrimaryCtxRetain)                    \
   X(cuDevicePrimaryCtxRelease)                   \
   X(cuCtxGetCurrent)                             \

@@ -1,0 +1,129 @@
+// The CPU as a device that a test can take down, as a fault does with a GPU: it runs operators until it breaks, and works again when it is
+// opened anew.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+#include "backend/backend.hpp"
+#include "backend/cpu/cpu_backend.hpp"
+#include "jit/host_compiler.hpp"
+#include "runtime/devices.hpp"
+
+namespace dwell::test {
+
+// What tests set before, and look at after, from any thread. A test breaks it only while no lease runs.
+struct BreakableDevice {
+  std::atomic<int> opened{0};        // backends so far
+  std::atomic<int> broken{0};        // those up to this one are lost
+  std::atomic<int> alive{0};         // backends that are not destroyed
+  std::atomic<int> held{0};          // what lives in them: memory and programs
+  std::atomic<bool> missing{false};  // it cannot be opened
+  std::atomic<bool> stuck{false};
+
+  void break_now() { broken = opened.load(); }
+};
+
+class BreakableBackend final : public backend::Backend {
+ public:
+  explicit BreakableBackend(std::shared_ptr<BreakableDevice> device) : device_(std::move(device)), me_(++device_->opened) {
+    ++device_->alive;
+  }
+  ~BreakableBackend() override { --device_->alive; }
+  BreakableBackend(const BreakableBackend&) = delete;
+  BreakableBackend& operator=(const BreakableBackend&) = delete;
+
+  backend::DeviceInfo info() const override {
+    backend::DeviceInfo info = inner_->info();
+    info.device = "breakable";
+    return info;
+  }
+  std::unique_ptr<backend::Allocation> allocate(std::size_t bytes) override {
+    check();
+    return std::make_unique<Memory>(device_, inner_->allocate(bytes));
+  }
+  std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
+    check();
+    inner_->copy_to_device(to, from, bytes);
+  }
+  void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
+    check();
+    inner_->copy_to_host(to, from, bytes);
+  }
+  std::unique_ptr<backend::Program> load(std::span<const std::byte> image) override {
+    check();
+    return std::make_unique<Program>(device_, inner_->load(image));
+  }
+  void start(backend::Program& program, const device::Lease& lease) override {
+    check();
+    inner_->start(static_cast<Program&>(program).inner(), lease);
+  }
+  void finish() override {
+    inner_->finish();
+    check();
+  }
+  std::string fault() override { return broken() ? "it broke" : ""; }
+  std::string stuck() override { return device_->stuck ? "something hangs on it" : ""; }
+  void abandon() override { inner_->abandon(); }
+
+ private:
+  class Memory final : public backend::Allocation {
+   public:
+    Memory(std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Allocation> inner)
+        : device_of_(std::move(device)), inner_(std::move(inner)) {
+      device_ = inner_->device();
+      host_ = inner_->host();
+      bytes_ = inner_->bytes();
+      ++device_of_->held;
+    }
+    ~Memory() override { --device_of_->held; }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+   private:
+    std::shared_ptr<BreakableDevice> device_of_;
+    std::unique_ptr<backend::Allocation> inner_;
+  };
+  class Program final : public backend::Program {
+   public:
+    Program(std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Program> inner)
+        : device_(std::move(device)), inner_(std::move(inner)) {
+      ++device_->held;
+    }
+    ~Program() override { --device_->held; }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+    std::uint32_t max_workers(std::uint32_t scratch_bytes) const override { return inner_->max_workers(scratch_bytes); }
+    backend::Program& inner() { return *inner_; }
+
+   private:
+    std::shared_ptr<BreakableDevice> device_;
+    std::unique_ptr<backend::Program> inner_;
+  };
+
+  bool broken() const { return me_ <= device_->broken; }
+  void check() const {
+    if (broken()) throw Error(errc::device_lost, "the device is broken");
+  }
+
+  std::shared_ptr<BreakableDevice> device_;
+  const int me_;
+  std::unique_ptr<backend::Backend> inner_ = backend::open_cpu();
+};
+
+// Opens `device` for a runtime.
+inline auto opener(std::shared_ptr<BreakableDevice> device) {
+  return [device = std::move(device)](const Options&) {
+    // As a context that a fault has taken down: there is no new one while anything holds the old.
+    if (device->alive != 0) throw Error(errc::device_lost, "the broken device is still held");
+    if (device->missing) throw Error(errc::device_unavailable, "the device has been pulled out");
+    return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<jit::HostCompiler>()};
+  };
+}
+
+}  // namespace dwell::test
