@@ -16,6 +16,7 @@
 #include "jit/embedded.hpp"
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
+#include "jit/hidden_variables.hpp"
 #include "jit/includes.hpp"
 #include "jit/kernel_signature.hpp"
 #include "jit/made_once.hpp"
@@ -307,6 +308,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     }
     image.entries.push_back({opcode.symbol(), *entry});
   }
+  hide_variables(image.bytes);
   return image;
 }
 

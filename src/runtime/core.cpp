@@ -20,8 +20,8 @@ void validate(const Options& options) {
                 "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216");
   if (options.workers > device::gate::kMaxWorkers)
     throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
-  if (options.first_position % device::kWindow != 0)
-    throw Error(errc::invalid_argument, "Options::first_position must be a multiple of 64");
+  if (options.first_position % device::kWindow != 0 || options.first_position >= detail::kLaunch)
+    throw Error(errc::invalid_argument, "Options::first_position must be a multiple of 64 below 2^63");
   if (options.lease.count() < 0 || options.idle.count() < 0 || options.task_timeout.count() < 0)
     throw Error(errc::invalid_argument, "Options::lease, idle and task_timeout must not be negative");
   if (options.scratch_bytes > (1U << 24U))

@@ -145,7 +145,7 @@ TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
   auto reverse = runtime.define<Map>("reverse", kReverse);
   works();
   const RuntimeInfo much_memory = runtime.info();
-  EXPECT_EQ(much_memory.registers, small.registers);
+  EXPECT_LT(much_memory.registers, many_registers.registers);
   EXPECT_GE(much_memory.shared_bytes, 40960U);
   EXPECT_LT(much_memory.workers, small.workers);
   EXPECT_GT(much_memory.workers, 0U);
@@ -272,10 +272,24 @@ TEST_F(ImagesTest, AnOperatorThatCostsTooManyWorkersIsRefused) {
   EXPECT_THAT(read(to), testing::Each(7U));
 }
 
-TEST_F(ImagesTest, MoreStaticSharedMemoryThanAKernelMayHaveDoesNotLink) {
+TEST_F(ImagesTest, MoreThan48KiBOfStaticSharedMemoryWorkOrAreRefused) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
-  DWELL_EXPECT_ERROR(runtime.define("too_much", kTooMuch), errc::link_failed, HasSubstr("shared"));
+  // Which of both depends on the version of the linker.
+  try {
+    auto much = runtime.define<Map>("too_much", kTooMuch);
+    auto in = filled<u32>(runtime, 16384, 0);
+    auto out = filled<u32>(runtime, 16384, 0);
+    std::vector<u32> numbers(16384);
+    std::iota(numbers.begin(), numbers.end(), 1U);
+    in.write(numbers);
+    runtime.submit(much, in, out).wait();
+    std::ranges::reverse(numbers);
+    EXPECT_EQ(read(out), numbers);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::link_failed);
+    EXPECT_THAT(error.message(), HasSubstr("shared"));
+  }
   auto cells = filled<u32>(runtime, 1, 0);
   runtime.submit(add, cells, 0U, 1U).wait();
   EXPECT_EQ(read(cells)[0], 1U);

@@ -113,7 +113,8 @@ TEST_F(KernelTest, OverloadsAndHiddenKernels) {
   EXPECT_EQ(read(y)[0], 2.0F);
   module_.kernel("hidden").launch({}, x);
   EXPECT_EQ(read(x)[0], 3);
-  DWELL_EXPECT_ERROR(module_.kernel("over"), errc::operator_not_found, HasSubstr("over(i32*), over(float*)"));
+  DWELL_EXPECT_ERROR(module_.kernel("over"), errc::operator_not_found,
+                     AllOf(HasSubstr("over(i32*)"), HasSubstr("over(float*)")));
   DWELL_EXPECT_ERROR(module_.kernel("absent"), errc::operator_not_found, AllOf(HasSubstr("scale"), HasSubstr("axpy<float>")));
 }
 
@@ -173,7 +174,8 @@ TEST_F(KernelTest, ATicketIsNotDoneBeforeItsKernelAndReadWaits) {
 }
 
 TEST_F(KernelTest, BuffersAndProgramsThatAreDroppedLiveUntilTheKernelEnds) {
-  for (u32 round = 0; round < 20; ++round) {
+  const std::vector<u32> fives(1 << 20, 5U);
+  for (u32 round = 0; round < 10; ++round) {
     Latch latch(*runtime_);
     Ticket ticket;
     {
@@ -182,9 +184,9 @@ TEST_F(KernelTest, BuffersAndProgramsThatAreDroppedLiveUntilTheKernelEnds) {
       ticket = module.kernel("slow").launch({}, latch.words(), to.slice(std::size_t{round} * 1000, 1), u64{5'000'000});
     }
     std::vector<Buffer<u32>> others;
-    for (int i = 0; i < 20; ++i) others.push_back(filled<u32>(*runtime_, 1 << 20, 5U));
+    for (int i = 0; i < 10; ++i) others.push_back(filled<u32>(*runtime_, 1 << 20, 5U));
     ticket.wait();
-    for (const auto& other : others) ASSERT_THAT(read(other), testing::Each(5U)) << "the kernel wrote to memory that was given away";
+    for (const auto& other : others) ASSERT_TRUE(read(other) == fives) << "the kernel wrote to memory that was given away";
   }
 }
 

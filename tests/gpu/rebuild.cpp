@@ -130,7 +130,7 @@ TEST_F(RebuildTest, ATaskThatEndsAfterAll) {
     std::this_thread::sleep_for(2s);
     runtime.rebuild();
     EXPECT_EQ(runtime.info().generation, 2U);
-    DWELL_EXPECT_ERROR(lost.wait(), errc::stale_handle, HasSubstr("spin (version 1)"));
+    lost.wait();  // it has run to its end after all
     expect_works(runtime);
     runtime.close();
   });

@@ -20,6 +20,14 @@
 #define DWELL_SHARED_CODE inline constexpr
 #endif
 
+// A constant of these headers. In an image it is a variable too: one for all operators where the language can say so, and in C++14 one for
+// each, which loading the image has to pay for.
+#if __cplusplus >= 201703L
+#define DWELL_CONSTANT inline constexpr
+#else
+#define DWELL_CONSTANT constexpr
+#endif
+
 namespace dwell {
 
 using i8 = signed char;
@@ -34,20 +42,20 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "dwell n
 
 // Threads that run an operator together (a group), and lanes that run the control code together.
 #if DWELL_ON_CUDA
-constexpr u32 kGroupThreads = 128;
-constexpr u32 kLanes = 32;
+DWELL_CONSTANT u32 kGroupThreads = 128;
+DWELL_CONSTANT u32 kLanes = 32;
 #else
-constexpr u32 kGroupThreads = 1;
-constexpr u32 kLanes = 1;
+DWELL_CONSTANT u32 kGroupThreads = 1;
+DWELL_CONSTANT u32 kLanes = 1;
 #endif
 
 namespace device {
 
 // Whether two types are the same: std::is_same, which NVRTC does not have.
 template <class A, class B>
-constexpr bool kSame = false;
+DWELL_CONSTANT bool kSame = false;
 template <class A>
-constexpr bool kSame<A, A> = true;
+DWELL_CONSTANT bool kSame<A, A> = true;
 
 // Rank of the calling thread among the lanes of its control code.
 DWELL_DEVICE u32 lane() {
@@ -109,7 +117,7 @@ DWELL_DEVICE u64 now_ns() {
 }
 
 // The same clock in ticks of 1024 ns, in 32 bits: differences of up to 73 minutes mean something.
-constexpr u32 kTickShift = 10;
+DWELL_CONSTANT u32 kTickShift = 10;
 DWELL_DEVICE u32 now_ticks() { return static_cast<u32>(now_ns() >> kTickShift); }
 
 // Tells the processor that the caller polls for the `round`-th time. A CPU worker lets other threads run now and then: the one it waits

@@ -34,8 +34,8 @@ struct Parameter {
 };
 static_assert(sizeof(Parameter) == 4, "host and device agree on the layout");
 
-constexpr u32 kMaxParameters = 30;
-constexpr u32 kSignatureMagic = 0x53575744;  // "DWWS"
+DWELL_CONSTANT u32 kMaxParameters = 30;
+DWELL_CONSTANT u32 kSignatureMagic = 0x53575744;  // "DWWS"
 
 // The record that DWELL_EXPORT emits beside an operator's entry.
 struct SignatureRecord {
@@ -57,9 +57,9 @@ struct IsSpan<Span<T>> {
 };
 
 template <class T, class... Others>
-constexpr bool kAnyOf = false;
+DWELL_CONSTANT bool kAnyOf = false;
 template <class T, class First, class... Rest>
-constexpr bool kAnyOf<T, First, Rest...> = kSame<T, First> || kAnyOf<T, Rest...>;
+DWELL_CONSTANT bool kAnyOf<T, First, Rest...> = kSame<T, First> || kAnyOf<T, Rest...>;
 
 template <class T>
 DWELL_SHARED_CODE Kind kind_of() {

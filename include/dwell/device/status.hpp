@@ -7,11 +7,11 @@ namespace dwell {
 
 // The status a completion entry carries. Positive values are an operator's own (Group::fail); negative ones are dwell's.
 namespace status {
-constexpr i32 ok = 0;
-constexpr i32 cancelled = -1;       // the runtime was closed before the task ran
-constexpr i32 lost = -2;            // the device failed
-constexpr i32 timed_out = -3;       // a task overstayed Options::task_timeout
-constexpr i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes
+DWELL_CONSTANT i32 ok = 0;
+DWELL_CONSTANT i32 cancelled = -1;       // the runtime was closed before the task ran
+DWELL_CONSTANT i32 lost = -2;            // the device failed
+DWELL_CONSTANT i32 timed_out = -3;       // a task overstayed Options::task_timeout
+DWELL_CONSTANT i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes
 }  // namespace status
 
 }  // namespace dwell
