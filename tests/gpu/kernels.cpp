@@ -113,8 +113,7 @@ TEST_F(KernelTest, OverloadsAndHiddenKernels) {
   EXPECT_EQ(read(y)[0], 2.0F);
   module_.kernel("hidden").launch({}, x);
   EXPECT_EQ(read(x)[0], 3);
-  DWELL_EXPECT_ERROR(module_.kernel("over"), errc::operator_not_found,
-                     AllOf(HasSubstr("over(i32*)"), HasSubstr("over(float*)")));
+  DWELL_EXPECT_ERROR(module_.kernel("over"), errc::operator_not_found, AllOf(HasSubstr("over(i32*)"), HasSubstr("over(float*)")));
   DWELL_EXPECT_ERROR(module_.kernel("absent"), errc::operator_not_found, AllOf(HasSubstr("scale"), HasSubstr("axpy<float>")));
 }
 
