@@ -7,6 +7,7 @@ namespace dwell::runtime {
 namespace {
 
 constexpr std::uint32_t kMostEntries = 0xFFFF;
+constexpr std::chrono::milliseconds kPatience{20};  // for the end of a lease that nobody asks to end
 
 }  // namespace
 
@@ -110,7 +111,10 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
         version->opcodes.push_back(opcode);
       }
     }
-    hand_over(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_), tier_of_changes_, fresh);
+    jit::Image image = compiler_.link(opcodes(tier_of_changes_), tier_of_changes_);
+    check(image, fresh, room_for(image, device_, keeper_.scratch_bytes()));
+    keeper_.hold();
+    hand_over(std::move(image), tier_of_changes_, fresh);
   } catch (...) {
     for (const Version* const version : fresh) give_back(*version);
     throw;
@@ -134,8 +138,6 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
 
 void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh) {
   auto image = std::make_shared<const jit::Image>(std::move(linked));
-  check(*image, fresh, room_for(*image, device_, keeper_.scratch_bytes()));
-  keeper_.hold();
   const auto start = std::chrono::steady_clock::now();
   try {
     auto program = backend_.load(image->bytes);
@@ -183,6 +185,8 @@ bool ImageTable::promote(const std::stop_token& stop) {
   jit::Image image = compiler_.link(list, Tier::lto);
   const std::lock_guard lock(mutex_);
   if (epoch() != epoch_then) return false;
+  check(image, {}, room_for(image, device_, keeper_.scratch_bytes()));
+  if (!keeper_.hold_at_end(kPatience)) return false;
   hand_over(std::move(image), Tier::lto, {});
   return true;
 }

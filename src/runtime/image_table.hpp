@@ -55,7 +55,8 @@ class ImageTable {
   void rollback(detail::DefinitionState& definition);
 
   // Hands over an image of Tier::lto with what the table holds now; compiles and links it first, without keeping changes waiting. False
-  // when a change came meanwhile or `stop` was asked for: then nothing has happened. To be called by one thread at a time. Throws as apply.
+  // when a change came meanwhile, `stop` was asked for, or the lease did not come to its end in time, since a task runs long: then nothing
+  // has happened. To be called by one thread at a time. Throws as apply.
   bool promote(const std::stop_token& stop);
   // Of the image that runs.
   Tier tier() const;
@@ -80,6 +81,7 @@ class ImageTable {
   void link_and_load(std::span<Version* const> fresh);
   std::vector<jit::Opcode> opcodes(Tier tier) const;
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
+  // With the loop held; resumes it, also when it throws.
   void hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh);
   std::uint64_t completed() const;
   // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.

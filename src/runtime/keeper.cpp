@@ -54,11 +54,11 @@ void Keeper::start_if_needed(bool work_known) {
   if (running_ || holds_ != 0 || stop_ || failed() || program_ == nullptr) return;
   const auto now = Clock::now();
   const std::uint64_t tail = queue_.tail();
-  if (tail != tail_at_start_) active_until_ = now + settings_.idle_time;
+  if (tail != tail_seen_) active_until_ = now + settings_.idle_time;
+  tail_seen_ = tail;
   // With nothing to do, a lease follows only on one that ran its full time while Options::idle is longer still.
   const bool lingers = now - started_at_ >= settings_.lease_time && now < active_until_;
   if (!work_known && queue_.reap() && !lingers) return;
-  tail_at_start_ = tail;
   started_at_ = now;
   device::Lease lease = settings_.lease;
   lease.workers = workers();
@@ -109,6 +109,20 @@ void Keeper::hold() {
   asleep_.store(true, std::memory_order_relaxed);
   if (failed()) throw failure();
   backend_.finish();
+}
+
+bool Keeper::hold_at_end(std::chrono::nanoseconds patience) {
+  std::unique_lock lock(mutex_);
+  ++holds_;
+  note_end();
+  if (!changed_.wait_for(lock, patience, [this] { return !running_ || failed(); })) {
+    --holds_;
+    return false;
+  }
+  asleep_.store(true, std::memory_order_relaxed);
+  if (failed()) throw failure();
+  backend_.finish();
+  return true;
 }
 
 void Keeper::resume() {

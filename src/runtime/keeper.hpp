@@ -61,6 +61,9 @@ class Keeper {
 
   // Takes the loop off the device until resume. Counts. Returns when the device is rid of it.
   void hold();
+  // The same at the end that the lease comes to by itself, so that nobody waits for a task that runs long. False when that end has not come
+  // within `patience`: then nothing is held.
+  bool hold_at_end(std::chrono::nanoseconds patience);
   void resume();
   // As many resumes as there were holds.
   void resume_all();
@@ -112,7 +115,7 @@ class Keeper {
   bool stop_ = false;
   unsigned holds_ = 0;
   std::unique_ptr<backend::Program> program_;
-  std::uint64_t tail_at_start_ = 0;
+  std::uint64_t tail_seen_ = 0;
   Clock::time_point started_at_{};
   Clock::time_point active_until_{};  // when idle_time is over, as far as the keeper knows
 

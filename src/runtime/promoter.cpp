@@ -29,7 +29,9 @@ void Promoter::look() {
     if (!worth_it) return look_in(stood < kStable ? kHot : kStable);
   }
   try {
-    table_.promote(stop_.get_token());
+    if (table_.promote(stop_.get_token())) return;
+    const std::lock_guard lock(mutex_);
+    look_in(kStable);
   } catch (const std::exception& failure) {
     // What runs goes on running; the next change is another try.
     if (warn_) warn_(std::string("dwell: operators stay as they are, an image with them inlined cannot be had: ") + failure.what());

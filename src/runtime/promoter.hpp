@@ -14,7 +14,8 @@
 namespace dwell::runtime {
 
 // Has an image of Tier::lto made in the background once the set of operators has stood for a while and is in use. It takes part in no
-// change: one that comes meanwhile makes the work void, and the wait begins anew. Members may be called from any thread.
+// change: one that comes meanwhile makes the work void, and the wait begins anew. The image takes over at the end of a lease that comes by
+// itself: while a task runs that does not let the lease end, everything stays as it is. Members may be called from any thread.
 class Promoter {
  public:
   using Warn = std::function<void(std::string_view)>;

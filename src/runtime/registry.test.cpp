@@ -367,6 +367,62 @@ TEST_F(RegistryTest, EveryRequestIsAnsweredOnceHoweverItEnds) {
   EXPECT_EQ(answered, asked);
 }
 
+// ---- Tiers ----
+
+class TierTest : public RegistryTest {
+ protected:
+  TierTest() {
+    Registry::Settings settings;
+    settings.tier = std::nullopt;
+    settings.warn = [this](std::string_view line) { warnings_.emplace_back(line); };
+    registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr, settings);
+  }
+  bool becomes(Tier tier, std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (registry_->table().tier() != tier && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return registry_->table().tier() == tier;
+  }
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(TierTest, AnImageThatStandsAndIsUsedIsInlined) {
+  const auto a = define("a", "a1");
+  EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1300))) << "nobody uses it";
+  finish(submit(*a));
+  EXPECT_TRUE(becomes(Tier::lto));
+  EXPECT_EQ(registry_->table().tasks(Tier::relocatable), 1U);
+  EXPECT_EQ(registry_->table().images(), 2U);
+  EXPECT_EQ(entry_of(submit(*a)), 0U) << "opcodes mean the same in both";
+  registry_->redefine(a, std::string("a2"));
+  EXPECT_EQ(registry_->table().tier(), Tier::relocatable);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(TierTest, ALeaseThatDoesNotEndIsNotMadeTo) {
+  const auto a = define("a", "a1");
+  device_->obeys = false;
+  const std::uint64_t task = submit(*a);
+  keeper_->submitted();
+  ASSERT_EQ(device_->starts, 1);
+  EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1500)));
+  EXPECT_EQ(device_->programs, 1);
+  finish(task);
+  device_->end_lease();
+  EXPECT_TRUE(becomes(Tier::lto)) << "the next try finds the loop gone";
+  device_->obeys = true;
+}
+
+TEST_F(TierTest, WhatDoesNotLinkInlinedIsSaidAndStaysAsItIs) {
+  const auto a = define("a", "a1");
+  workshop_->refuses_link = true;
+  finish(submit(*a));
+  EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1500)));
+  registry_->close();
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_THAT(warnings_[0], HasSubstr("they do not link"));
+}
+
 TEST_F(RegistryTest, SymbolsNameTheirContent) {
   // The same source twice is one operator to the linker; another line or file is not, since its messages differ.
   class Recorder final : public jit::Compiler {
