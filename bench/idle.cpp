@@ -70,13 +70,13 @@ void watch_device(const Context& context, Report& report) {
   peer->warm_up();
   for (int round = 0; round < context.pick(3, 1); ++round) {
     watch(*device, fade, time, &nothing);
-    Runtime runtime(context.options());
+    Runtime runtime(resting(context));
     runtime.submit(runtime.define<void()>("empty", kEmpty)).wait();
     watch(*device, fade, time, &parked);
   }
   {
     // What parking saves: a loop that stays, looking for work.
-    dwell::Options options = context.options();
+    dwell::Options options = resting(context);
     options.idle = std::chrono::minutes(1);
     Runtime runtime(std::move(options));
     runtime.submit(runtime.define<void()>("empty", kEmpty)).wait();
@@ -98,12 +98,19 @@ void watch_device(const Context& context, Report& report) {
   report.add(Goal{"utilisation parked, above nothing running (means)", "%", mean(parked.utilisation) - mean(nothing.utilisation), 1, 1});
 }
 
+// Without the work that is done once in the background after a while, which is no rest.
+dwell::Options resting(const Context& context) {
+  dwell::Options options = context.options();
+  options.tier = Tier::relocatable;
+  return options;
+}
+
 }  // namespace
 
 void idle(const Context& context, Report& report) {
   const std::chrono::milliseconds time = context.pick(std::chrono::milliseconds(2000), std::chrono::milliseconds(500));
   if (context.cuda) watch_device(context, report);
-  Runtime runtime(context.options());
+  Runtime runtime(resting(context));
   const auto count = runtime.define<void(Span<unsigned>, unsigned)>("count", kCount);
   Buffer<unsigned> cells = runtime.allocate<unsigned>(1);
   cells.write(std::vector<unsigned>{0});
