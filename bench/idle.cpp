@@ -15,6 +15,13 @@ namespace dwell::bench {
 
 namespace {
 
+// Without the work that is done once in the background after a while, which is no rest.
+dwell::Options resting(const Context& context) {
+  dwell::Options options = context.options();
+  options.tier = Tier::relocatable;
+  return options;
+}
+
 // Of all threads of this process.
 double processor_seconds() {
   rusage usage{};
@@ -96,13 +103,6 @@ void watch_device(const Context& context, Report& report) {
   const double slack = std::max(spread.most - spread.least, least * 0.02);
   report.add(Goal{"power parked, above nothing running (means)", "W", mean(parked.watts) - least, slack, slack});
   report.add(Goal{"utilisation parked, above nothing running (means)", "%", mean(parked.utilisation) - mean(nothing.utilisation), 1, 1});
-}
-
-// Without the work that is done once in the background after a while, which is no rest.
-dwell::Options resting(const Context& context) {
-  dwell::Options options = context.options();
-  options.tier = Tier::relocatable;
-  return options;
 }
 
 }  // namespace
