@@ -22,6 +22,8 @@ class Image {
   std::span<const std::byte> cubin() const;
   // The same bytes on any device.
   std::span<const std::byte> bytes() const noexcept;
+  // The operators in PTX, one source after the other: each begins with its own .version. CUDA only, as cubin.
+  const std::string& ptx() const;
   // The symbols of all entries, by opcode; empty for an opcode that is free.
   const std::vector<std::string>& symbols() const noexcept;
 

@@ -59,6 +59,7 @@ struct Object {
   Bytes bytes;
   std::string log;
   Form form = Form::native;
+  std::string assembly = {};  // the same in the target's assembly language (PTX); empty where the compiler gives none
 };
 
 // What one opcode of an image is: an entry of an object, or nothing. Refers to the object.

@@ -183,7 +183,7 @@ Object CudaCompiler::compile(const Unit& unit) {
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
   std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : result.bytes);
-  return {std::move(entries), result.bytes, readable_log(unit, result.log), form};
+  return {std::move(entries), result.bytes, readable_log(unit, result.log), form, result.ptx};
 }
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {

@@ -141,6 +141,7 @@ TEST_F(CudaCompilerTest, ATemplateHasAnEntryForEachInstance) {
   ASSERT_EQ(object.entries.size(), 2U);
   EXPECT_EQ(object.entries[0].signature.text(), "(float, Span<float>)");
   EXPECT_EQ(object.entries[1].signature.text(), "(double, Span<double>)");
+  EXPECT_NE(object.assembly.find("scaled_1"), std::string::npos);
   const Image image = link({{&object, 1}, {&object, 0}});
   const auto elf = Elf::open(image.bytes);
   ASSERT_TRUE(elf);

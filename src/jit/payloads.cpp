@@ -54,6 +54,7 @@ Bytes encode(const Object& object) {
   }
   writer.counted(object.log);
   writer.number(static_cast<std::uint8_t>(object.form));
+  writer.counted(object.assembly);
   writer.counted(object.bytes);
   return std::move(writer).take();
 }
@@ -69,6 +70,7 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   }
   object.log = reader.text();
   object.form = static_cast<Form>(reader.number<std::uint8_t>());
+  object.assembly = reader.text();
   const auto code = reader.counted();
   object.bytes.assign(code.begin(), code.end());
   if (!reader.complete()) return std::nullopt;

@@ -185,6 +185,11 @@ void OperatorBase::rollback() {
 std::span<const std::byte> Image::bytes() const noexcept { return state_->image->bytes; }
 const std::vector<std::string>& Image::symbols() const noexcept { return state_->symbols; }
 
+const std::string& Image::ptx() const {
+  if (!state_->is_cubin) throw Error(errc::unsupported, "operators of the CPU have no PTX");
+  return state_->ptx;
+}
+
 std::span<const std::byte> Image::cubin() const {
   if (!state_->is_cubin)
     throw Error(errc::unsupported, "the image of the CPU is a bundle of shared objects, not a cubin: use Image::bytes");

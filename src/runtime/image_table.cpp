@@ -237,6 +237,7 @@ std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
   for (const Place& place : table_) {
     const bool there = place.version != nullptr && place.version->linked;
     state->symbols.push_back(there ? place.version->object.entries[place.index].symbol : std::string());
+    if (there && place.index == 0) state->ptx += place.version->object.assembly;
   }
   state->is_cubin = device_.target.starts_with("sm_");
   return state;

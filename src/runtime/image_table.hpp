@@ -22,6 +22,7 @@ namespace dwell::detail {
 struct ImageState {
   std::shared_ptr<const jit::Image> image;
   std::vector<std::string> symbols;  // by opcode
+  std::string ptx;                   // of all operators
   bool is_cubin = false;
 };
 

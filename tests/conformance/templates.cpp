@@ -75,8 +75,10 @@ TEST_P(TemplateTest, SymbolsStandInTheImage) {
   DWELL_EXPECT_ERROR(op.lowered_name("scaled"), errc::operator_not_found, HasSubstr("scaled<float, 1>"));
   if (GetParam() == "cpu") {
     DWELL_EXPECT_ERROR(before.cubin(), errc::unsupported, HasSubstr("CPU"));
+    DWELL_EXPECT_ERROR(before.ptx(), errc::unsupported, HasSubstr("PTX"));
   } else {
     EXPECT_EQ(before.cubin().data(), bytes.data());
+    EXPECT_THAT(before.ptx(), AllOf(HasSubstr(".version"), HasSubstr(symbol)));
   }
 }
 
