@@ -24,7 +24,7 @@ class Chain final : public CudaChain {
       CU(cuGraphCreate, &graph_, 0);
       CUgraphNode last = nullptr;
       for (std::size_t i = 0; i < nodes; ++i) {
-        const CUgraphNode before = last;
+        CUgraphNode before = last;
         CU(cuGraphAddKernelNode, &last, graph_, &before, i == 0 ? 0 : 1, &node);
       }
       CU(cuGraphInstantiate, &executable_, graph_, 0);

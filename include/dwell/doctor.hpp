@@ -51,7 +51,7 @@ struct ImageReport {
 
 // Reads a linked image, a cubin or a bundle of the CPU's, from its bytes or from a file of them. Needs no device. Throws errc::io_failed
 // when the file cannot be read, errc::invalid_argument when it is no image. May be called from any thread.
-ImageReport examine_image(std::span<const std::byte> image, unsigned scratch_bytes = Options().scratch_bytes);
-ImageReport examine_image(const std::filesystem::path& file, unsigned scratch_bytes = Options().scratch_bytes);
+ImageReport examine_image(std::span<const std::byte> bytes, unsigned scratch_bytes = Options().scratch_bytes);
+ImageReport examine_image(const std::filesystem::path& path, unsigned scratch_bytes = Options().scratch_bytes);
 
 }  // namespace dwell

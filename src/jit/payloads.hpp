@@ -10,7 +10,7 @@ namespace dwell::jit {
 
 Bytes encode(const Object& object);
 Bytes encode(const Image& image);
-Bytes encode(const ModuleObject& module);
+Bytes encode(const ModuleObject& object);
 
 // Nothing when the bytes, which are not trusted, are no such value.
 std::optional<Object> decode_object(std::span<const std::byte> bytes);

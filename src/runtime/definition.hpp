@@ -49,6 +49,13 @@ struct OperatorState {
   Error gone() const;
 };
 
+// Whether two name expressions are the same but for blanks.
+inline bool same_expression(std::string a, std::string b) {
+  std::erase(a, ' ');
+  std::erase(b, ' ');
+  return a == b;
+}
+
 // What one call of Runtime::define made. Handles share the ownership of the whole.
 struct DefinitionState {
   std::string name;

@@ -4,9 +4,6 @@
 #include <dwell/operator.hpp>
 #include <dwell/ticket.hpp>
 
-#include <algorithm>
-#include <ranges>
-
 #include "runtime/core.hpp"
 #include "runtime/promise.hpp"
 
@@ -100,12 +97,10 @@ std::shared_ptr<DefinitionState> definition_of(const std::shared_ptr<OperatorSta
 
 // The place of an instance. Throws errc::operator_not_found, listing those that there are.
 std::size_t index_of(const DefinitionState& definition, std::string_view expression) {
-  const auto same = [](char a, char b) { return a == b; };
-  const auto solid = [](std::string_view text) { return std::views::filter(text, [](char c) { return c != ' '; }); };
   std::string known;
   for (std::size_t i = 0; i < definition.instances.size(); ++i) {
     const std::string& name = definition.instances[i].name;
-    if (std::ranges::equal(solid(name), solid(expression), same)) return i;
+    if (same_expression(name, std::string(expression))) return i;
     known += (known.empty() ? "" : ", ") + name;
   }
   throw Error(errc::operator_not_found,

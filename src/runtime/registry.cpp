@@ -40,11 +40,6 @@ jit::Unit unit_of(const std::string& name, const Source& source, const CompileOp
   return unit;
 }
 
-std::string without_blanks(std::string text) {
-  std::erase(text, ' ');
-  return text;
-}
-
 bool same_request(const jit::Unit& a, const jit::Unit& b) {
   return a.name == b.name && a.text == b.text && a.file == b.file && a.line == b.line && a.options == b.options &&
          std::ranges::equal(a.exports, b.exports, {}, &jit::Export::expression, &jit::Export::expression);
@@ -96,7 +91,7 @@ Registry::JobPointer Registry::first_job(const std::string& name, const Source& 
   definition.request = unit_of(name, source, definition.options);
   for (const std::string& expression : how.instances.empty() ? std::vector{name} : how.instances) {
     for (const detail::OperatorState& other : definition.instances) {
-      if (without_blanks(other.name) == without_blanks(expression))
+      if (detail::same_expression(other.name, expression))
         throw Error(errc::invalid_argument, "operator '" + name + "': its instance " + expression + " is named twice");
     }
     detail::OperatorState& instance = definition.instances.emplace_back();

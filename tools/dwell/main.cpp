@@ -98,7 +98,7 @@ Exit run(int count, char** words) {
                                      {"path", "Print where it lies"}}) {
     CLI::App* const command = cache->add_subcommand(action, help);
     command->add_flag("--json", cache_options.json, "Print JSON");
-    command->callback([&cache_options, action] { cache_options.action = action; });
+    command->callback([&cache_options, name = action] { cache_options.action = name; });
   }
 
   try {
