@@ -46,8 +46,8 @@ template <class T>
 constexpr Parameter kernel_parameter() {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::is_array_v<T>,
                 "kernel arguments are copied as bytes: pass a Buffer, a Slice, a pointer, or a plain value");
-  static_assert(sizeof(T) <= 0xFFFF,
-                "pass large values through a Buffer");  // NOLINT(bugprone-sizeof-expression): of pointers to structs too
+  // Of pointers to structs too. NOLINTNEXTLINE(bugprone-sizeof-expression)
+  static_assert(sizeof(T) <= 0xFFFF, "pass large values through a Buffer");
   using Element = std::remove_pointer_t<T>;
   if constexpr (std::is_null_pointer_v<T>) {
     return {Kind::pointer, Kind::opaque, 0};
