@@ -15,8 +15,8 @@
 #include "image/byte_stream.hpp"
 #include "jit/fingerprint.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
 #include "tests/unit/child.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {

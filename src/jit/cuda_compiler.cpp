@@ -16,7 +16,7 @@
 #include "jit/embedded.hpp"
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
-#include "jit/hidden_variables.hpp"
+#include "jit/cuda_hidden_variables.hpp"
 #include "jit/includes.hpp"
 #include "jit/kernel_signature.hpp"
 #include "jit/made_once.hpp"

@@ -14,7 +14,9 @@
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -36,21 +38,14 @@ std::string stand_in_loop() {
          "}\n";
 }
 
-class CudaCompilerTest : public testing::Test {
+class CudaCompilerTest : public CudaTest {
  protected:
-  void SetUp() override {
-    try {
-      Nvrtc::get();
-      NvJitLink::get();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-  CudaCompiler& compiler() {
+  // With a small loop of its own.
+  static CudaCompiler& compiler() {
     static CudaCompiler shared({.arch = "sm_90", .loop = stand_in_loop(), .cache = {}});
     return shared;
   }
-  Image link(std::vector<Opcode> entries) { return compiler().link(entries); }
+  static Image link(const std::vector<Opcode>& entries) { return compiler().link(entries); }
 };
 
 TEST_F(CudaCompilerTest, TwoVersionsWithTheSameHelpersLinkTogether) {
@@ -96,15 +91,8 @@ TEST_F(CudaCompilerTest, ErrorsCarryTheUsersFileAndLine) {
   unit.text.replace(unit.text.find("y[i] +="), 7, "y[i] = nonsense +");
   unit.file = "some where/axpy.cu";
   unit.line = 100;
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compile_failed);
-    EXPECT_THAT(error.message(), HasSubstr("some where/axpy.cu(106)"));
-    EXPECT_THAT(error.message(), HasSubstr("nonsense"));
-    EXPECT_THAT(error.message(), Not(HasSubstr("dwell_operator")));
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed,
+                     testing::AllOf(HasSubstr("some where/axpy.cu(106)"), HasSubstr("nonsense"), Not(HasSubstr("dwell_operator"))));
 }
 
 TEST_F(CudaCompilerTest, AMistakeInTheParametersIsOneError) {
@@ -122,12 +110,7 @@ TEST_F(CudaCompilerTest, AMistakeInTheParametersIsOneError) {
 TEST_F(CudaCompilerTest, SaysWhatIsNotDefined) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::operator_not_found) << error.what();
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::operator_not_found, testing::_);
 }
 
 TEST_F(CudaCompilerTest, ATemplateHasAnEntryForEachInstance) {
@@ -198,20 +181,13 @@ TEST_F(CudaCompilerTest, ALoopThatWouldRunShortOfRegistersDoesNotLink) {
                       .cache = {}});
   const Object hungry = other.compile(hungry_unit("hungry_1"));
   const Opcode entries[] = {&hungry};
-  try {
-    other.link(entries);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::link_failed);
-    EXPECT_THAT(error.message(), HasSubstr("registers"));
-  }
+  DWELL_EXPECT_ERROR(other.link(entries), errc::link_failed, HasSubstr("registers"));
 }
 
 TEST_F(CudaCompilerTest, EveryArchitectureLinks) {
   for (const char* const arch : {"sm_75", "sm_80", "sm_90a", "sm_100", "sm_120"}) {
+    if (!compiles_for(arch)) continue;
     CudaCompiler other({.arch = arch, .loop = stand_in_loop(), .cache = {}});
-    const auto known = Nvrtc::get().architectures();
-    if (std::find(known.begin(), known.end(), std::atoi(arch + 3)) == known.end()) continue;
     const Object object = other.compile(axpy_unit("axpy_1"));
     const Opcode entries[] = {&object};
     const Resources resources = other.link(entries).resources;
@@ -224,13 +200,7 @@ TEST_F(CudaCompilerTest, AnUnknownArchitectureIsNamed) {
   EXPECT_THROW(CudaCompiler({.arch = "gfx90a", .cache = {}}), Error);
   EXPECT_THROW(CudaCompiler({.arch = "sm_90; x", .cache = {}}), Error);
   CudaCompiler old({.arch = "sm_20", .cache = {}});
-  try {
-    old.compile(axpy_unit("axpy_1"));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compiler_unavailable);
-    EXPECT_THAT(error.message(), HasSubstr("sm_20"));
-  }
+  DWELL_EXPECT_ERROR(old.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, HasSubstr("sm_20"));
 }
 
 TEST_F(CudaCompilerTest, CudasOwnHeadersAreFound) {

@@ -10,9 +10,9 @@
 
 #include "jit/cubin.hpp"
 #include "jit/cuda_compiler.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -66,21 +66,9 @@ Unit caller_unit() {
                  "caller_1");
 }
 
-class CudaCubinTest : public testing::TestWithParam<const char*> {
+class CudaCubinTest : public CudaTest, public testing::WithParamInterface<const char*> {
  protected:
-  void SetUp() override {
-    try {
-      Nvrtc::get();
-      NvJitLink::get();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-  // One an architecture: compiling the loop takes most of the time.
-  static CudaCompiler& compiler() {
-    static std::map<std::string, CudaCompiler> all;
-    return all.try_emplace(GetParam(), CudaCompiler::Options{.arch = GetParam(), .cache = {}}).first->second;
-  }
+  static CudaCompiler& compiler() { return compiler_for(GetParam()); }
   static Image image_of(const std::vector<Unit>& units) {
     std::vector<Object> objects;
     for (const Unit& unit : units) objects.push_back(compiler().compile(unit));
@@ -175,13 +163,7 @@ TEST_P(CudaCubinTest, TheReportSaysTheSame) {
   EXPECT_EQ(tile->shared_bytes, 4896U);
   EXPECT_EQ(examine_image(image.bytes, 1U << 20U).kernels[0].workers, 0U);
   const Object object = compiler().compile(nothing_unit());
-  try {
-    examine_image(object.bytes);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::invalid_argument);
-    EXPECT_THAT(error.message(), testing::HasSubstr("no kernel, or is not linked"));
-  }
+  DWELL_EXPECT_ERROR(examine_image(object.bytes), errc::invalid_argument, testing::HasSubstr("no kernel, or is not linked"));
 }
 
 TEST_P(CudaCubinTest, DamagedImagesAreReadWithCare) {

@@ -2,16 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <ostream>
 
 #include <dwell/error.hpp>
 
 #include "jit/cuda_compiler.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -31,23 +28,13 @@ constexpr Budget kBudgets[] = {
 
 void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
 
-class CudaLoopTest : public testing::TestWithParam<Budget> {
+class CudaLoopTest : public CudaTest, public testing::WithParamInterface<Budget> {
  protected:
   void SetUp() override {
-    try {
-      const auto known = Nvrtc::get().architectures();
-      NvJitLink::get();
-      if (std::find(known.begin(), known.end(), std::atoi(GetParam().arch + 3)) == known.end())
-        GTEST_SKIP() << "this NVRTC does not compile for " << GetParam().arch;
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    CudaTest::SetUp();
+    if (!IsSkipped() && !compiles_for(GetParam().arch)) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam().arch;
   }
-  // One an architecture: compiling the loop takes most of the time.
-  static CudaCompiler& compiler() {
-    static std::map<std::string, CudaCompiler> all;
-    return all.try_emplace(GetParam().arch, CudaCompiler::Options{.arch = GetParam().arch, .cache = {}}).first->second;
-  }
+  static CudaCompiler& compiler() { return compiler_for(GetParam().arch); }
   static Image link(const std::vector<Opcode>& entries) { return compiler().link(entries); }
   static Object nothing() { return compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1")); }
 };

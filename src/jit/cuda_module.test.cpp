@@ -4,8 +4,9 @@
 
 #include "jit/caching_compiler.hpp"
 #include "jit/cuda_compiler.hpp"
-#include "jit/nvrtc.hpp"
 #include "jit/temporary_directory.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/expect_error.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -32,15 +33,8 @@ __global__ void large(Large l, float* y) { y[0] = l.words[7]; }
 __device__ int helper(int x) { return x; }
 )";
 
-class CudaModuleTest : public testing::Test {
+class CudaModuleTest : public CudaTest {
  protected:
-  void SetUp() override {
-    try {
-      Nvrtc::get();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
   static ModuleObject compile(const std::string& text, const std::vector<std::string>& expressions = {},
                               const std::string& arch = "sm_90") {
     CudaCompiler compiler({.arch = arch, .cache = {}});
@@ -140,13 +134,7 @@ TEST_F(CudaModuleTest, OptionsAreHonoured) {
   EXPECT_NE(compiler.compile_module(unit).assembly, exact.assembly);
   EXPECT_NE(compiler.fingerprint(unit), fingerprint);
   unit.options.arch = "sm_80";
-  try {
-    compiler.compile_module(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::invalid_argument);
-    EXPECT_THAT(error.message(), HasSubstr("sm_90"));
-  }
+  DWELL_EXPECT_ERROR(compiler.compile_module(unit), errc::invalid_argument, HasSubstr("sm_90"));
 }
 
 TEST_F(CudaModuleTest, ATextWithANullCharacterIsRefused) { EXPECT_THROW(compile(std::string("__global__ void f() {}\0", 23)), Error); }

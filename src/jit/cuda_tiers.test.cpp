@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include <dwell/error.hpp>
@@ -10,10 +9,11 @@
 #include "jit/cubin.hpp"
 #include "jit/cuda_compiler.hpp"
 #include "jit/elf.hpp"
-#include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -61,21 +61,8 @@ std::vector<std::string> functions_of(const Image& image) {
 // How many workers of 160 threads the registers leave room for, on a multiprocessor that has 65536, given out by 256 a warp.
 std::uint32_t workers_for(std::uint32_t registers) { return 65536 / ((registers + 7) / 8 * 256 * 5); }
 
-class CudaTiersTest : public testing::Test {
+class CudaTiersTest : public CudaTest {
  protected:
-  void SetUp() override {
-    try {
-      Nvrtc::get();
-      NvJitLink::get();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-  // Compiling the loop takes most of the time.
-  static CudaCompiler& compiler() {
-    static CudaCompiler shared({.arch = "sm_90", .cache = {}});
-    return shared;
-  }
   static Image link(const std::vector<Opcode>& table, Tier tier) { return compiler().link(table, tier); }
 };
 
@@ -92,13 +79,7 @@ TEST_F(CudaTiersTest, AnObjectSaysWhatItIs) {
 TEST_F(CudaTiersTest, ErrorsAreThoseOfTheNativeForm) {
   Unit unit = inlined(axpy_unit("axpy_1"));
   unit.text.replace(unit.text.find("y[i] +="), 7, "y[i] = nonsense +");
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compile_failed);
-    EXPECT_THAT(error.message(), HasSubstr("axpy.cu(7)"));
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("axpy.cu(7)"));
 }
 
 // nvJitLink decides these for a whole image, and would change what the operator computes.
@@ -219,9 +200,8 @@ TEST_F(CudaTiersTest, BothLoopsAreKeptInTheCache) {
 }
 
 TEST_F(CudaTiersTest, EveryArchitectureLinks) {
-  const auto known = Nvrtc::get().architectures();
   for (const char* const arch : {"sm_80", "sm_90a", "sm_100", "sm_120"}) {
-    if (std::find(known.begin(), known.end(), std::atoi(arch + 3)) == known.end()) continue;
+    if (!compiles_for(arch)) continue;
     SCOPED_TRACE(arch);
     CudaCompiler other({.arch = arch, .cache = {}});
     const Object ir = other.compile(inlined(axpy_unit("axpy_1")));

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "jit/test_operators.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {

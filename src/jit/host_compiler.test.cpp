@@ -17,7 +17,8 @@
 #include "jit/dynamic_library.hpp"
 #include "jit/elf.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -101,26 +102,14 @@ TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
   unit.text.replace(unit.text.find("y[i] +="), 7, "y[i] ++ +=nonsense");
   unit.file = "some where/axpy.cu";
   unit.line = 100;
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compile_failed);
-    EXPECT_THAT(error.message(), HasSubstr("some where/axpy.cu:106:"));
-    EXPECT_THAT(error.message(), HasSubstr("nonsense"));
-    EXPECT_THAT(error.message(), Not(HasSubstr("dwell_operator")));
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed,
+                     testing::AllOf(HasSubstr("some where/axpy.cu:106:"), HasSubstr("nonsense"), Not(HasSubstr("dwell_operator"))));
 }
 
 TEST(HostCompiler, SaysThatTheOperatorIsNotDefined) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::operator_not_found) << error.what();
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::operator_not_found, testing::_);
 }
 
 TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
@@ -128,13 +117,7 @@ TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
     GTEST_SKIP() << "with sanitizers, objects may have undefined functions";
   const Unit unit =
       unit_of("a", "float elsewhere(float);\nDWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = elsewhere(1); }\n", "a_1");
-  try {
-    compiler().compile(unit);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compile_failed);
-    EXPECT_THAT(error.message(), HasSubstr("elsewhere"));
-  }
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("elsewhere"));
 }
 
 TEST(HostCompiler, TheSourceIsNoShellText) {
@@ -145,13 +128,7 @@ TEST(HostCompiler, TheSourceIsNoShellText) {
 
 TEST(HostCompiler, AMissingCompilerIsNamed) {
   HostCompiler missing({.compiler = "/nowhere/c++", .flags = {}});
-  try {
-    missing.compile(axpy_unit("axpy_1"));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::compiler_unavailable);
-    EXPECT_THAT(error.message(), HasSubstr("/nowhere/c++"));
-  }
+  DWELL_EXPECT_ERROR(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, HasSubstr("/nowhere/c++"));
   EXPECT_EQ(missing.identity(), "host compiler: none");
   const Opcode none[] = {nullptr};
   EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);

@@ -11,7 +11,8 @@
 #include "jit/elf.hpp"
 #include "jit/host_compiler.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/fingerprint_test.hpp"
+#include "tests/unit/operators.hpp"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -22,12 +23,6 @@ namespace {
 HostCompiler& compiler() {
   static HostCompiler shared;
   return shared;
-}
-
-Unit unit_with(const CompileOptions& options, const std::string& text) {
-  Unit unit = unit_of("a", text, "a_1");
-  unit.options = options;
-  return unit;
 }
 
 // The value of `expression`, an integer, in an operator that is compiled with `options`.
@@ -86,23 +81,9 @@ TEST(HostOptionsCompiled, DebugInformationIsThere) {
 }
 
 TEST(HostOptionsCompiled, AreInTheFingerprint) {
-  const TemporaryDirectory folder;
-  const std::string text = "#include <cstdint>\n#include <size.h>\nDWELL_OPERATOR(a)(dwell::Group) {}\n";
-  const auto print = [&](const CompileOptions& options, const std::string& lead = {}) {
-    return compiler().fingerprint(unit_with(options, lead + text));
-  };
-  std::ofstream(folder.path() / "size.h") << "1";
-  const CompileOptions options{.include_paths = {folder.path()}};
-  const std::string first = print(options);
-  EXPECT_EQ(first.size(), 64U);
-  EXPECT_EQ(print(options), first);
-  EXPECT_NE(print(options.with_define("X")), first);
-  EXPECT_NE(print(options.with_header("size.h", "1")), first);
-  EXPECT_EQ(print(options.with_flag("-lm")), "") << "nobody knows what that reads";
-  EXPECT_EQ(print(options, "#define X <cmath>\n#include X\n"), "");
-  EXPECT_THROW(print({.arch = "sm_90"}), Error);
-  std::ofstream(folder.path() / "size.h") << "2";
-  EXPECT_NE(print(options), first);
+  expect_fingerprints_follow(compiler(), "#include <cstdint>\n", "-funsigned-char", {.arch = "sm_90"});
+  const Unit unit = unit_with(CompileOptions().with_flag("-lm"), "DWELL_OPERATOR(a)(dwell::Group) {}\n");
+  EXPECT_EQ(compiler().fingerprint(unit), "") << "nobody knows what that reads";
 }
 
 }  // namespace

@@ -9,35 +9,18 @@
 #include "jit/cubin.hpp"
 #include "jit/cuda_compiler.hpp"
 #include "jit/elf.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
 #include "jit/temporary_directory.hpp"
-#include "jit/test_operators.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/fingerprint_test.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
 
 using testing::HasSubstr;
 
-class NvrtcOptionsCompiled : public testing::Test {
+class NvrtcOptionsCompiled : public CudaTest {
  protected:
-  void SetUp() override {
-    try {
-      Nvrtc::get();
-      NvJitLink::get();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
-  static CudaCompiler& compiler() {
-    static CudaCompiler shared({.arch = "sm_90", .cache = {}});
-    return shared;
-  }
-  static Unit unit_with(const CompileOptions& options, const std::string& text) {
-    Unit unit = unit_of("a", text, "a_1");
-    unit.options = options;
-    return unit;
-  }
   // An operator that only compiles when `condition` holds.
   static Object compile_if(const CompileOptions& options, const std::string& condition, const std::string& lead = {}) {
     const std::string text = "static_assert(" + condition + ", \"\");\nDWELL_OPERATOR(a)(dwell::Group) {}\n";
@@ -120,24 +103,7 @@ TEST_F(NvrtcOptionsCompiled, WhatNvrtcRefusesIsSaid) {
   }
 }
 
-TEST_F(NvrtcOptionsCompiled, AreInTheFingerprint) {
-  const TemporaryDirectory folder;
-  const std::string text = "#include <size.h>\nDWELL_OPERATOR(a)(dwell::Group) {}\n";
-  const auto print = [&](const CompileOptions& options, const std::string& lead = {}) {
-    return compiler().fingerprint(unit_with(options, lead + text));
-  };
-  std::ofstream(folder.path() / "size.h") << "1";
-  const CompileOptions options{.include_paths = {folder.path()}};
-  const std::string first = print(options);
-  EXPECT_EQ(first.size(), 64U);
-  EXPECT_EQ(print(options), first);
-  EXPECT_NE(print(options.with_flag("--restrict")), first);
-  EXPECT_NE(print(options.with_header("x.h", "")), first);
-  EXPECT_EQ(print(options, "#define X <x.h>\n#include X\n"), "");
-  EXPECT_THROW(print({.arch = "sm_80"}), Error);
-  std::ofstream(folder.path() / "size.h") << "2";
-  EXPECT_NE(print(options), first);
-}
+TEST_F(NvrtcOptionsCompiled, AreInTheFingerprint) { expect_fingerprints_follow(compiler(), "", "--restrict", {.arch = "sm_80"}); }
 
 }  // namespace
 }  // namespace dwell::jit

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "jit/test_operators.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
+#include "tests/unit/keeper.hpp"
 
 namespace dwell::runtime {
 namespace {
@@ -29,15 +30,7 @@ class KeeperTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kWorkers = 16;
 
-  explicit KeeperTest(std::uint64_t first = 0) : bench_(7, kWorkers, first) {
-    settings_.lease = bench_.lease;
-    settings_.report = &bench_.report;
-    settings_.blame = bench_.blame.data();
-    settings_.lease_time = 2ms;
-    settings_.idle_time = 1ms;
-    settings_.task_timeout = 0ns;
-    settings_.workers = kWorkers;
-  }
+  explicit KeeperTest(std::uint64_t first = 0) : bench_(7, kWorkers, first) {}
   ~KeeperTest() override {
     device_->obeys = true;
     keeper_.reset();
@@ -84,7 +77,7 @@ class KeeperTest : public testing::Test {
   test::Bench bench_;
   std::shared_ptr<test::FakeDevice> device_ = std::make_shared<test::FakeDevice>();
   test::FakeBackend backend_{device_};
-  Keeper::Settings settings_;
+  Keeper::Settings settings_ = test::keeper_settings(bench_, kWorkers);
   std::unique_ptr<Keeper> keeper_;
   std::atomic<std::uint32_t> alias_{7};
 };

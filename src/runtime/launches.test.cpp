@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "tests/unit/expect_error.hpp"
 #include "tests/unit/fake_backend.hpp"
 
 namespace dwell::runtime {
@@ -140,12 +141,7 @@ TEST_F(LaunchesTest, CloseWaitsAndLetsNoMoreIn) {
   EXPECT_FALSE(closed);
   device_->end_launch(1);
   closer.join();
-  try {
-    launch();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::closed);
-  }
+  DWELL_EXPECT_ERROR(launch(), errc::closed, testing::_);
   EXPECT_EQ(device_->launches, 2);
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
+#include "tests/unit/keeper.hpp"
 
 namespace dwell::runtime {
 namespace {
@@ -132,17 +133,7 @@ class FakeCompiler final : public jit::Compiler {
 
 class ModulesTest : public testing::Test {
  protected:
-  ModulesTest() {
-    Keeper::Settings settings;
-    settings.lease = bench_.lease;
-    settings.report = &bench_.report;
-    settings.blame = bench_.blame.data();
-    settings.lease_time = settings.idle_time = std::chrono::milliseconds(1);
-    settings.task_timeout = std::chrono::nanoseconds(0);
-    settings.workers = 1;
-    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings, [](const auto&, bool) { return std::string(); });
-    modules_ = std::make_unique<Modules>(compiler_, backend_, *keeper_, launches_, nullptr);
-  }
+  ModulesTest() { modules_ = std::make_unique<Modules>(compiler_, backend_, *keeper_, launches_, nullptr); }
   template <class... Given>
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const Given&... given) {
@@ -159,7 +150,7 @@ class ModulesTest : public testing::Test {
   test::FakeBackend backend_{device_};
   test::Bench bench_;
   FakeCompiler compiler_;
-  std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Keeper> keeper_ = test::make_keeper(backend_, bench_);
   Launches launches_{backend_};
   std::unique_ptr<Modules> modules_;
 };

@@ -22,6 +22,8 @@
 #include <dwell/device/status.hpp>
 #include <dwell/dwell.hpp>
 
+#include "tests/unit/expect_error.hpp"
+
 namespace dwell::test {
 
 using namespace std::chrono_literals;
@@ -136,16 +138,6 @@ inline std::string device_name(const testing::TestParamInfo<std::string>& info) 
 
 #define DWELL_ON_EVERY_DEVICE(Suite) \
   INSTANTIATE_TEST_SUITE_P(On, Suite, testing::ValuesIn(dwell::test::devices()), dwell::test::device_name)
-
-// Expects `statement` to throw a dwell::Error of kind `code` whose message `matches`.
-#define DWELL_EXPECT_ERROR(statement, code, matches) \
-  try {                                              \
-    statement;                                       \
-    ADD_FAILURE() << #statement " throws nothing";   \
-  } catch (const dwell::Error& error) {              \
-    EXPECT_EQ(error.kind(), code) << error.what();   \
-    EXPECT_THAT(error.message(), matches);           \
-  }
 
 // ---- Operators -------------------------------------------------------------------------------------------------------------------
 

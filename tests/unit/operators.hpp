@@ -13,6 +13,13 @@ inline Unit unit_of(const std::string& name, const std::string& text, const std:
   return unit;
 }
 
+// An operator "a" that is compiled with `options`.
+inline Unit unit_with(const CompileOptions& options, const std::string& text) {
+  Unit unit = unit_of("a", text, "a_1");
+  unit.options = options;
+  return unit;
+}
+
 // A function, a template and a variable of its own, as two versions of an operator would both have.
 inline Unit axpy_unit(const std::string& symbol, const std::string& factor = "2.0f") {
   return unit_of("axpy",

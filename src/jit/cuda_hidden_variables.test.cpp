@@ -1,4 +1,4 @@
-#include "jit/hidden_variables.hpp"
+#include "jit/cuda_hidden_variables.hpp"
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,7 @@
 
 #include "image/byte_stream.hpp"
 #include "jit/elf.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
+#include "tests/unit/cuda_test.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -29,12 +28,9 @@ std::map<std::string, int> types_in(std::span<const std::byte> cubin) {
   return types;
 }
 
-TEST(HiddenVariables, AreThoseThatNoCodeNames) {
-  try {
-    static_cast<void>(NvJitLink::get());
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.message();
-  }
+class HiddenVariables : public CudaTest {};
+
+TEST_F(HiddenVariables, AreThoseThatNoCodeNames) {
   const NvrtcResult compiled = Nvrtc::get().compile(
       "extern \"C\" __device__ int unused = 3;\n"
       "extern \"C\" __device__ int used[2] = {4, 5};\n"

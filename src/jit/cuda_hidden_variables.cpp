@@ -1,4 +1,4 @@
-#include "jit/hidden_variables.hpp"
+#include "jit/cuda_hidden_variables.hpp"
 
 #include <elf.h>
 

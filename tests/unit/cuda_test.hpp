@@ -1,0 +1,41 @@
+// What the tests of NVIDIA's compilers stand on. They need NVRTC and nvJitLink but no GPU.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <dwell/error.hpp>
+
+#include "jit/cuda_compiler.hpp"
+#include "jit/nvjitlink.hpp"
+#include "jit/nvrtc.hpp"
+
+namespace dwell::jit {
+
+// Skips its tests, and says why, where there is no compiler.
+class CudaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      Nvrtc::get();
+      NvJitLink::get();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  // Whether the NVRTC that is there knows `arch`: "sm_90", "sm_90a".
+  static bool compiles_for(const std::string& arch) {
+    return std::ranges::count(Nvrtc::get().architectures(), std::stoi(arch.substr(3))) != 0;
+  }
+  // With the real loop and without a cache; one an architecture for all tests, as compiling the loop takes most of the time.
+  static CudaCompiler& compiler_for(const std::string& arch) {
+    static std::map<std::string, CudaCompiler> all;
+    return all.try_emplace(arch, CudaCompiler::Options{.arch = arch, .cache = {}}).first->second;
+  }
+  static CudaCompiler& compiler() { return compiler_for("sm_90"); }
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,33 @@
+// A keeper on a bench: for its own tests, and for those of what stands on it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "backend/backend.hpp"
+#include "runtime/keeper.hpp"
+#include "tests/unit/bench.hpp"
+
+namespace dwell::test {
+
+// As runtime::Core makes them, with short times and no limit for tasks. `bench` outlives the keeper.
+inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32_t workers) {
+  runtime::Keeper::Settings settings;
+  settings.lease = bench.lease;
+  settings.report = bench.lease.report;
+  settings.blame = bench.lease.blame;
+  settings.lease_time = std::chrono::milliseconds(2);
+  settings.idle_time = std::chrono::milliseconds(1);
+  settings.task_timeout = std::chrono::nanoseconds(0);
+  settings.workers = workers;
+  return settings;
+}
+
+// One worker, of which nothing is told.
+inline std::unique_ptr<runtime::Keeper> make_keeper(backend::Backend& backend, Bench& bench) {
+  return std::make_unique<runtime::Keeper>(backend, bench.queue, keeper_settings(bench, 1),
+                                           [](const auto&, bool) { return std::string(); });
+}
+
+}  // namespace dwell::test

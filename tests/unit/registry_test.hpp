@@ -1,0 +1,102 @@
+// A registry without a compiler or a device: what its tests share.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "jit/fingerprint.hpp"
+#include "runtime/registry.hpp"
+#include "tests/unit/bench.hpp"
+#include "tests/unit/fake_backend.hpp"
+#include "tests/unit/keeper.hpp"
+
+namespace dwell::runtime {
+
+// What the compiler was asked for, and how it answers.
+struct Workshop {
+  std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
+  bool refuses_link = false;
+};
+
+// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
+class FakeCompiler final : public jit::Compiler {
+ public:
+  explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
+
+  jit::Object compile(const jit::Unit& unit) override {
+    if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
+    if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto* const begin = reinterpret_cast<const std::byte*>(unit.text.data());
+    const bool takes_float = unit.text.find("float") != std::string::npos;
+    return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + unit.text.size()}, {}};
+  }
+  jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
+    if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
+    std::vector<std::string> image;
+    for (const auto& [object, index] : entries)
+      image.emplace_back(object == nullptr ? "" : std::string(reinterpret_cast<const char*>(object->bytes.data()), object->bytes.size()));
+    if (std::ranges::find(image, "unlinkable") != image.end()) throw Error(errc::link_failed, "they do not link");
+    workshop_->images.push_back(image);
+    return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
+  }
+  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, {}); }
+  std::string identity() const override { return "fake"; }
+
+ private:
+  std::shared_ptr<Workshop> workshop_;
+};
+
+class RegistryTest : public testing::Test {
+ protected:
+  RegistryTest() {
+    open(Registry::Settings{});
+    bench_.name_of = [this](std::uint32_t entry) { return registry_->table().name_of(entry); };
+  }
+
+  // Makes the registry anew.
+  void open(const Registry::Settings& settings) {
+    registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr, settings);
+  }
+  Registry::DefinitionPointer define(const std::string& name, const std::string& text) { return registry_->define(name, text); }
+  // Submits a task of an operator; its position. It stays in flight until finish() says otherwise.
+  std::uint64_t submit(const detail::DefinitionState& definition, std::size_t instance = 0) {
+    const detail::Task task = test::task_of({});
+    std::uint64_t position = 0;
+    EXPECT_EQ(bench_.queue.try_submit(definition.instances[instance].alias, &task, 1, 0, &position), 1U);
+    return position;
+  }
+  // Completes a task as a worker does, and what the crew passes over: the keeper's requests.
+  void finish(std::uint64_t position, i32 status = 0) {
+    bench_.finish(position, status);
+    for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at)
+      if ((bench_.header(at).flags & device::flag::skip) != 0) bench_.finish(at);
+  }
+  std::uint32_t entry_of(std::uint64_t position) const { return bench_.header(position).entry; }
+  // What the image that runs now has behind each opcode.
+  const std::vector<std::string>& image() const { return workshop_->images.back(); }
+  template <class Function>
+  errc kind_of(Function&& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return errc::ok;
+  }
+
+  test::Bench bench_{7, 1};
+  std::shared_ptr<test::FakeDevice> device_ = std::make_shared<test::FakeDevice>();
+  test::FakeBackend backend_{device_};
+  std::shared_ptr<Workshop> workshop_ = std::make_shared<Workshop>();
+  std::unique_ptr<Keeper> keeper_ = test::make_keeper(backend_, bench_);
+  std::unique_ptr<Registry> registry_;
+};
+
+}  // namespace dwell::runtime
