@@ -5,10 +5,10 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/cuda_peer.hpp"
-#include "bench/folder.hpp"
 #include "bench/host_peer.hpp"
 #include "bench/operators.hpp"
 #include "bench/timing.hpp"
+#include "jit/temporary_directory.hpp"
 
 namespace dwell::bench {
 
@@ -32,7 +32,7 @@ class OwnCache {
 
  private:
   static constexpr const char* kVariable = "DWELL_CACHE_DIR";
-  Folder folder_;
+  jit::TemporaryDirectory folder_;
   std::optional<std::string> before_;
 };
 

@@ -1,6 +1,6 @@
 #ifdef DWELL_WITH_CUDA
 
-#include "bench/cuda_chain.hpp"
+#include "bench/cuda_work.hpp"
 
 #include <algorithm>
 #include <vector>

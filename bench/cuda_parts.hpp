@@ -9,12 +9,18 @@
 #include "bench/cuda_kernels.hpp"
 #include "bench/operators.hpp"
 
-// For members of what has a `driver_`.
+// For whatever has a `driver_`, as a member or in the function.
 #define CU(function, ...) DWELL_BENCH_CUDA(driver_, function, __VA_ARGS__)
 
 namespace dwell::bench {
 
 inline constexpr unsigned kThreads = 128;
+
+inline CUdevice device_of(const CudaDriver& driver, int ordinal) {
+  CUdevice device = 0;
+  DWELL_BENCH_CUDA(driver, cuDeviceGet, &device, ordinal);
+  return device;
+}
 
 // Device memory that goes with its owner.
 class DeviceMemory {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/folder.hpp"
+#include "jit/temporary_directory.hpp"
 
 namespace dwell::bench {
 
@@ -14,7 +14,7 @@ class HostPeer {
   void compile_and_run(unsigned value) const;
 
  private:
-  Folder folder_;
+  jit::TemporaryDirectory folder_;
 };
 
 }  // namespace dwell::bench

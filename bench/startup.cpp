@@ -10,10 +10,11 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/cuda_peer.hpp"
-#include "bench/folder.hpp"
+#include "bench/cuda_start.hpp"
 #include "bench/operators.hpp"
 #include "bench/process.hpp"
 #include "bench/timing.hpp"
+#include "jit/temporary_directory.hpp"
 
 namespace dwell::bench {
 
@@ -126,14 +127,14 @@ void startup(const Context& context, Report& report) {
   Starts nothing;
   Starts cold;
   Starts warm;
-  const Folder kept;
+  const jit::TemporaryDirectory kept;
   const auto cache = [](const fs::path& folder) { return "DWELL_CACHE_DIR=" + folder.string(); };
   start_child("dwell", device, {cache(kept.path())});  // fills the cache
   for (int i = 0; i < times; ++i) {
     nothing.add(start_child("nothing", device, {}));
     warm.add(start_child("dwell", device, {cache(kept.path())}));
     if (i >= times / 2) continue;  // compiling takes long
-    const Folder fresh;
+    const jit::TemporaryDirectory fresh;
     cold.add(start_child("dwell", device, {cache(fresh.path())}));
   }
   constexpr const char* kWhole = "process started to first result";

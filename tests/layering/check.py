@@ -41,7 +41,7 @@ LAYERS = (
     Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
-    Layer(("bench/",), ("bench/", "device/", "dwell/"), "any"),
+    Layer(("bench/",), ("bench/", "device/", "dwell/", "jit/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
     Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),

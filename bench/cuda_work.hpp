@@ -1,0 +1,20 @@
+// The work of which a CudaPeer is made. Needs CUDA's headers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bench/cuda_parts.hpp"
+#include "bench/cuda_peer.hpp"
+
+namespace dwell::bench {
+
+// The context is current; driver, kernels and cubin outlive what is made. All throw std::runtime_error.
+std::unique_ptr<CudaAdds> make_cuda_adds(const CudaDriver& driver, const Kernels& kernels, std::size_t floats);
+std::unique_ptr<CudaChain> make_cuda_chain(const CudaDriver& driver, const Kernels& kernels, std::size_t nodes, bool adds);
+std::unique_ptr<CudaPingPong> make_cuda_ping_pong(const CudaDriver& driver, const Kernels& kernels);
+std::vector<CudaCall> make_cuda_calls(const CudaDriver& driver, const Kernels& kernels, std::span<const std::byte> cubin);
+
+}  // namespace dwell::bench
