@@ -5,9 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,30 +14,13 @@
 #include <dwell/runtime.hpp>
 
 #include "backend/backend.hpp"
+#include "runtime/buffers.hpp"
 #include "runtime/keeper.hpp"
 #include "runtime/launches.hpp"
 #include "runtime/modules.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/shell.hpp"
 #include "runtime/submission_queue.hpp"
-
-namespace dwell::detail {
-
-// Memory that a Buffer names. Freed when the last task or launch that names it has run.
-struct BufferState : BufferUse {
-  std::shared_ptr<backend::Allocation> allocation;  // guarded by the core; null once that is gone
-  std::size_t bytes = 0;
-  Memory memory = Memory::device;
-
-  BufferState() = default;
-  BufferState(const BufferState&) = delete;
-  BufferState& operator=(const BufferState&) = delete;
-  ~BufferState();
-  // Why it leads to no memory.
-  Error gone() const { return shell->gone("buffer of " + std::to_string(bytes) + " bytes", "allocate it again"); }
-};
-
-}  // namespace dwell::detail
 
 namespace dwell::runtime {
 
@@ -76,13 +57,6 @@ class Core {
   void wait_all();
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
-  void write(detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
-  void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
-  // The buffer's address on the host. Throws errc::unsupported when it has none. As write and read, throws errc::stale_handle when the
-  // runtime is closed meanwhile.
-  void* host_address(const detail::BufferState& buffer);
-  // Takes a buffer's memory over, which goes when the last task that names it has run.
-  void release(detail::BufferState& buffer);
 
   void close(Close how);
   // The device has failed: lets go of all that the handles hold of it, and leaves in the shell what the next generation needs. Throws
@@ -93,15 +67,12 @@ class Core {
   Keeper& keeper() { return *keeper_; }
   Registry& registry() { return *registry_; }
   Modules& modules() { return *modules_; }
+  Buffers& buffers() { return *buffers_; }
   RuntimeInfo info() const;
 
  private:
   void check_open() const;
   [[noreturn, gnu::noinline]] void refuse() const;
-  std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
-  // The buffer's memory, once no task in flight names it.
-  std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
-  void collect();
   // What close and give_up have in common: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(const std::optional<Error>& failure);
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
@@ -122,16 +93,9 @@ class Core {
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<Modules> modules_;
+  std::unique_ptr<Buffers> buffers_;
 
   std::atomic<bool> closing_{false};
-  std::mutex memory_mutex_;
-  struct Retired {
-    std::uint64_t until;     // tasks before this position may name it
-    std::uint64_t launched;  // and launches before this number
-    std::shared_ptr<backend::Allocation> allocation;
-  };
-  std::vector<Retired> retired_;
-  std::set<detail::BufferState*> buffers_;
 };
 
 }  // namespace dwell::runtime

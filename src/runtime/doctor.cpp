@@ -12,7 +12,7 @@
 #include "jit/file_cache.hpp"
 #include "jit/host_compiler.hpp"
 #if DWELL_WITH_CUDA
-#include "backend/cuda/cuda_backend.hpp"
+#include "backend/cuda/cuda_devices.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/nvrtc.hpp"
 #endif

@@ -14,7 +14,7 @@ namespace detail {
 BufferState::~BufferState() {
   if (shell == nullptr) return;
   const std::shared_ptr<runtime::Core> core = shell->core();
-  if (core) core->release(*this);
+  if (core) core->buffers().release(*this);
 }
 
 BufferBase::BufferBase(std::shared_ptr<BufferState> state)
@@ -34,12 +34,14 @@ std::shared_ptr<runtime::Core> core_of(const std::shared_ptr<BufferState>& state
 }  // namespace
 
 void BufferBase::write_bytes(std::size_t offset, const void* from, std::size_t bytes) {
-  core_of(state_)->write(*state_, offset, from, bytes);
+  core_of(state_)->buffers().write(*state_, offset, from, bytes);
 }
 
-void BufferBase::read_bytes(std::size_t offset, void* to, std::size_t bytes) const { core_of(state_)->read(*state_, offset, to, bytes); }
+void BufferBase::read_bytes(std::size_t offset, void* to, std::size_t bytes) const {
+  core_of(state_)->buffers().read(*state_, offset, to, bytes);
+}
 
-void* BufferBase::host_bytes() const { return core_of(state_)->host_address(*state_); }
+void* BufferBase::host_bytes() const { return core_of(state_)->buffers().host_address(*state_); }
 
 void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) {
   throw Error(errc::invalid_argument, "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +

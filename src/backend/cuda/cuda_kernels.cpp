@@ -3,28 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backend/cuda/cuda_device.hpp"
+#include "backend/cuda/cuda_image.hpp"
+
 namespace dwell::backend {
 
 namespace {
-
-// Makes the context current; throws errc::device_lost when it is abandoned or cannot be.
-class Entered {
- public:
-  explicit Entered(const CudaPlace& place) : current_(place.driver, place.context) {
-    if (place.abandoned.load(std::memory_order_relaxed))  // nothing else is published with it
-      throw Error(errc::device_lost, "the device was given up because a task on it hangs");
-    place.driver.check(current_.result(), "making the CUDA context current");
-  }
-
- private:
-  Current current_;
-};
-
-int attribute_of(const CudaPlace& place, CUdevice_attribute attribute) {
-  int value = 0;
-  place.driver.check(place.driver.cuDeviceGetAttribute(&value, attribute, place.device), "reading an attribute of the device");
-  return value;
-}
 
 struct CudaKernel {
   CUfunction function = nullptr;  // null where the driver knows no such kernel, as it may with those of internal linkage
@@ -36,7 +20,7 @@ class CudaKernels final : public LoadedKernels {
  public:
   CudaKernels(const CudaPlace& place, std::span<const std::byte> cubin, std::span<const std::string> symbols) : place_(place) {
     const Driver& driver = place.driver;
-    const Entered entered(place);
+    if (!is_cubin(cubin)) throw Error(errc::link_failed, "the program is not a cubin");
     driver.check(driver.cuModuleLoadData(&module_, cubin.data()), "loading the program");
     try {
       for (const std::string& symbol : symbols) kernels.push_back(load(symbol));
@@ -46,9 +30,7 @@ class CudaKernels final : public LoadedKernels {
     }
   }
   ~CudaKernels() override {
-    if (place_.abandoned.load(std::memory_order_relaxed)) return;
-    const Current current(place_.driver, place_.context);
-    if (current.result() == CUDA_SUCCESS) place_.driver.cuModuleUnload(module_);
+    if (const Leaving leaving(place_); leaving) place_.driver.cuModuleUnload(module_);
   }
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
@@ -70,7 +52,7 @@ class CudaKernels final : public LoadedKernels {
       return value;
     };
     kernel.max_threads = static_cast<std::uint32_t>(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-    const int most = attribute_of(place_, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    const int most = attribute_of(driver, place_.device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     const int rest = std::max(0, most - attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
     // Only a permission, so it is given once and in full.
     driver.check(driver.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, rest),
@@ -79,7 +61,7 @@ class CudaKernels final : public LoadedKernels {
     return kernel;
   }
 
-  CudaPlace place_;
+  const CudaPlace& place_;
   CUmodule module_ = nullptr;
 };
 
@@ -89,9 +71,7 @@ class CudaCompletion final : public Completion {
     place.driver.check(place.driver.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
   }
   ~CudaCompletion() override {
-    if (place_.abandoned.load(std::memory_order_relaxed)) return;
-    const Current current(place_.driver, place_.context);
-    if (current.result() == CUDA_SUCCESS) place_.driver.cuEventDestroy(event_);
+    if (const Leaving leaving(place_); leaving) place_.driver.cuEventDestroy(event_);
   }
   CudaCompletion(const CudaCompletion&) = delete;
   CudaCompletion& operator=(const CudaCompletion&) = delete;
@@ -107,7 +87,7 @@ class CudaCompletion final : public Completion {
   CUevent event() const noexcept { return event_; }
 
  private:
-  CudaPlace place_;
+  const CudaPlace& place_;
   CUevent event_ = nullptr;
 };
 
@@ -124,8 +104,10 @@ void check_limits(const CudaPlace& place, const CudaKernel& kernel, const Kernel
   constexpr CUdevice_attribute kMostThreads[] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
                                                  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
   for (int i = 0; i < 3; ++i) {
-    check_limit(launch.grid[i], static_cast<std::uint64_t>(attribute_of(place, kMostBlocks[i])), std::string("the grid's ") + kAxis[i]);
-    check_limit(launch.block[i], static_cast<std::uint64_t>(attribute_of(place, kMostThreads[i])), std::string("the block's ") + kAxis[i]);
+    check_limit(launch.grid[i], static_cast<std::uint64_t>(attribute_of(place.driver, place.device, kMostBlocks[i])),
+                std::string("the grid's ") + kAxis[i]);
+    check_limit(launch.block[i], static_cast<std::uint64_t>(attribute_of(place.driver, place.device, kMostThreads[i])),
+                std::string("the block's ") + kAxis[i]);
   }
   const std::uint64_t threads = std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   check_limit(threads, kernel.max_threads, "the number of threads of a block");
@@ -141,11 +123,10 @@ std::unique_ptr<LoadedKernels> load_cuda_kernels(const CudaPlace& place, std::sp
 
 std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedKernels& kernels, const KernelLaunch& launch) {
   const Driver& driver = place.driver;
-  const Entered entered(place);
   const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
   if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");
   check_limits(place, kernel, launch);
-  const auto stream = launch.stream == nullptr ? place.stream : static_cast<CUstream>(launch.stream);
+  const auto stream = launch.stream == nullptr ? place.launches : static_cast<CUstream>(launch.stream);
   if (launch.stream != nullptr) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     driver.check(driver.cuStreamIsCapturing(stream, &capture), "looking at the stream");

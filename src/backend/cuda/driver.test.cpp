@@ -6,8 +6,10 @@
 #include <fstream>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "backend/cuda/cuda_devices.hpp"
 #include "jit/process.hpp"
 #include "jit/temporary_directory.hpp"
+#include "tests/unit/expect_error.hpp"
 
 namespace dwell::backend {
 namespace {
@@ -102,12 +104,7 @@ TEST(CudaBackend, CannotBeOpenedWithoutADriver) {
 
 TEST(CudaBackend, CannotOpenADeviceThatIsNotThere) {
   for (const int ordinal : {-1, 4096}) {
-    try {
-      open_cuda(ordinal);
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), errc::device_unavailable) << error.message();
-    }
+    DWELL_EXPECT_ERROR(open_cuda(ordinal), errc::device_unavailable, testing::_);
   }
 }
 

@@ -1,0 +1,17 @@
+// One of the driver's devices, without a context on it.
+#pragma once
+
+#include <string>
+
+#include "backend/cuda/driver.hpp"
+
+namespace dwell::backend {
+
+// The device behind an ordinal. Its memory and compute mode are not looked at. Throws errc::device_unavailable when there is none, or when
+// it cannot run dwell: with the reason.
+CUdevice usable_device(const Driver& driver, int ordinal);
+
+int attribute_of(const Driver& driver, CUdevice device, CUdevice_attribute attribute);
+std::string name_of(const Driver& driver, CUdevice device);
+
+}  // namespace dwell::backend

@@ -1,0 +1,29 @@
+// The CUDA devices of this machine. Needs none of CUDA's headers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dwell::backend {
+
+// What the driver says of a device, without a context on it.
+struct CudaDeviceSummary {
+  int ordinal = 0;
+  std::string name;
+  int major = 0;  // compute capability
+  int minor = 0;
+  std::uint32_t multiprocessors = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+struct CudaDevices {
+  int driver_version = 0;  // of CUDA: 13020 is 13.2; 0 when there is no driver that will do
+  std::vector<CudaDeviceSummary> devices;
+  std::string problem;  // why there are no devices, or not all; empty when nothing is wrong
+};
+
+// Opens the driver; a failure is in `problem`. Throws nothing but std::bad_alloc.
+CudaDevices cuda_devices();
+
+}  // namespace dwell::backend

@@ -1,0 +1,23 @@
+// An image with the loop in it, loaded onto a CUDA device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backend/backend.hpp"
+#include "backend/cuda/cuda_place.hpp"
+
+namespace dwell::backend {
+
+// Whether these bytes are a whole cubin. The driver takes no size and trusts what the headers say of it.
+bool is_cubin(std::span<const std::byte> cubin);
+
+// The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.
+std::unique_ptr<Program> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image);
+
+// Starts a lease of an image that load_cuda_image has loaded, in the place's stream for them. The context is current. Throws
+// errc::device_lost.
+void start_cuda_lease(const CudaPlace& place, const Program& program, const device::Lease& lease);
+
+}  // namespace dwell::backend

@@ -1,0 +1,17 @@
+// Memory for a CUDA device, on it or pinned on the host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "backend/backend.hpp"
+#include "backend/cuda/cuda_place.hpp"
+
+namespace dwell::backend {
+
+// Cleared memory. The context is current. Throws errc::out_of_memory, errc::device_lost. Memory on the device comes from the place's pool,
+// and waits for no lease to be freed; that on the host does wait.
+std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes);
+std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes);
+
+}  // namespace dwell::backend
