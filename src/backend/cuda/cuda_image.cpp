@@ -51,7 +51,7 @@ class CudaImage final : public Program {
     }
   }
   ~CudaImage() override {
-    if (const Leaving leaving(place_); leaving) place_.driver.cuModuleUnload(module_);
+    give_back(place_, [this] { place_.driver.cuModuleUnload(module_); });
   }
   CudaImage(const CudaImage&) = delete;
   CudaImage& operator=(const CudaImage&) = delete;

@@ -30,7 +30,7 @@ class CudaKernels final : public LoadedKernels {
     }
   }
   ~CudaKernels() override {
-    if (const Leaving leaving(place_); leaving) place_.driver.cuModuleUnload(module_);
+    give_back(place_, [this] { place_.driver.cuModuleUnload(module_); });
   }
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
@@ -71,7 +71,7 @@ class CudaCompletion final : public Completion {
     place.driver.check(place.driver.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
   }
   ~CudaCompletion() override {
-    if (const Leaving leaving(place_); leaving) place_.driver.cuEventDestroy(event_);
+    give_back(place_, [this] { place_.driver.cuEventDestroy(event_); });
   }
   CudaCompletion(const CudaCompletion&) = delete;
   CudaCompletion& operator=(const CudaCompletion&) = delete;

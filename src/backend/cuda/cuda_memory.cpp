@@ -20,8 +20,7 @@ class CudaMemory final : public Allocation {
     bytes_ = bytes;
   }
   ~CudaMemory() override {
-    // A failure means that the context is lost, and with it the memory.
-    if (const Leaving leaving(place_); leaving) free();
+    give_back(place_, [this] { free(); });
   }
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;

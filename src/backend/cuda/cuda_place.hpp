@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <optional>
 
 #include <dwell/error.hpp>
 
@@ -37,17 +36,12 @@ class Entered {
   Current current_;
 };
 
-// For destructors: whether the context could be made current, so that there is something to give back. Not when the device is abandoned,
-// where that might wait for ever, nor when a fault or the end of the process has taken all of it already.
-class Leaving {
- public:
-  explicit Leaving(const CudaPlace& place) {
-    if (!place.is_abandoned()) current_.emplace(place.driver, place.context);
-  }
-  explicit operator bool() const noexcept { return current_ && current_->result() == CUDA_SUCCESS; }
-
- private:
-  std::optional<Current> current_;
-};
+// For destructors: gives something back, with the context current. Not when the device is abandoned, where that might wait for ever, nor
+// when a fault or the end of the process has taken all of it already.
+template <class GiveBack>
+void give_back(const CudaPlace& place, const GiveBack& something) {
+  if (place.is_abandoned()) return;
+  if (const Current current(place.driver, place.context); current.result() == CUDA_SUCCESS) something();
+}
 
 }  // namespace dwell::backend
