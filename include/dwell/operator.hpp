@@ -79,7 +79,8 @@ class OperatorBase {
   void redefine(const Source& source);
   void redefine(const Source& source, const CompileOptions& options);
   // The same in the background: the new version is current when the future is ready; what is thrown comes out of the future. Versions
-  // become current in the order in which they were asked for. Throws errc::stale_handle.
+  // become current in the order in which they were asked for. Ends with errc::cancelled when Async::stop or the end of the runtime comes
+  // first. Throws errc::stale_handle.
   std::shared_future<void> redefine_async(const Source& source, Async<void> async = {});
   std::shared_future<void> redefine_async(const Source& source, const CompileOptions& options, Async<void> async = {});
   // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.

@@ -246,12 +246,11 @@ void Core::close(Close how) {
       failure = error;
     }
   }
-  // Launches cannot be called back, and their memory goes with the runtime.
-  launches_->close();
+  if (const std::optional<Error> hangs = close_launches(); hangs && !failure) failure = hangs;
   try {
     keeper_->hold();
   } catch (const Error& error) {
-    failure = error;
+    if (!failure) failure = error;
   }
   if (!failure) queue_->complete_all(status::cancelled);
   shell_->lineage->closed.store(true);
@@ -272,8 +271,18 @@ void Core::give_up() {
     shell_->again->device = device_.device;  // "auto" must not come to mean another one
     shell_->again->first_position = device::align_up(queue_->tail(), device::kWindow);
   }
-  launches_->close();
+  close_launches();
   leave(failure);
+}
+
+std::optional<Error> Core::close_launches() {
+  const std::string left = launches_->close(options_.task_timeout);
+  if (left.empty()) return std::nullopt;
+  backend_->abandon();
+  launches_->close({});  // who asks for them is told from now on that the device was given up
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.task_timeout);
+  return Error(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
+                                       " ms (Options::task_timeout) none of these kernels has ended: " + left);
 }
 
 void Core::leave(const std::optional<Error>& failure) {

@@ -73,6 +73,9 @@ class Core {
  private:
   void check_open() const;
   [[noreturn, gnu::noinline]] void refuse() const;
+  // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and says
+  // so.
+  std::optional<Error> close_launches();
   // What close and give_up have in common: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(const std::optional<Error>& failure);
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;

@@ -1,6 +1,7 @@
 #include "runtime/launches.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/patience.hpp"
 
@@ -159,14 +160,28 @@ std::string Launches::in_flight() const {
   return text;
 }
 
-void Launches::close() {
+std::string Launches::close(std::chrono::nanoseconds patience) {
+  std::size_t left = 0;
   {
     std::unique_lock lock(mutex_);
     closed_ = true;
     entered_.wait(lock, [this] { return entering_ == 0; });
+    left = in_flight_.size();
   }
-  wait_before(next());
+  Clock::time_point since = Clock::now();
+  for (Patience pause(true); left != 0;) {
+    look_around();
+    const std::size_t before = std::exchange(left, [this] {
+      const std::lock_guard lock(mutex_);
+      return in_flight_.size();
+    }());
+    if (left != before)
+      since = Clock::now();
+    else if (pause.wait() && patience.count() != 0 && Clock::now() - since > patience)
+      return in_flight();
+  }
   collect();
+  return {};
 }
 
 }  // namespace dwell::runtime

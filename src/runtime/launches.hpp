@@ -66,8 +66,9 @@ class Launches {
   // The kernels in flight, for a message that says who may have brought the device down; empty if there are none.
   std::string in_flight() const;
 
-  // Lets no more launches in, and waits for those that are in flight.
-  void close();
+  // Lets no more launches in, and waits for those that are in flight, but not when none ends for as long as `patience` (0: for ever).
+  // Returns the kernels that are left then, as in_flight.
+  std::string close(std::chrono::nanoseconds patience);
 
  private:
   struct Flight {

@@ -133,7 +133,7 @@ TEST_F(LaunchesTest, CloseWaitsAndLetsNoMoreIn) {
   launch();
   std::atomic<bool> closed{false};
   std::jthread closer([&] {
-    launches_.close();
+    EXPECT_EQ(launches_.close({}), "");
     closed = true;
   });
   device_->end_launch(0);
@@ -143,6 +143,20 @@ TEST_F(LaunchesTest, CloseWaitsAndLetsNoMoreIn) {
   closer.join();
   DWELL_EXPECT_ERROR(launch(), errc::closed, testing::_);
   EXPECT_EQ(device_->launches, 2);
+}
+
+TEST_F(LaunchesTest, CloseTellsWhatHangs) {
+  launch();
+  launch();
+  std::jthread end([&] {
+    std::this_thread::sleep_for(100ms);
+    device_->end_launch(0);
+  });
+  const Launches::Clock::time_point start = Launches::Clock::now();
+  EXPECT_EQ(launches_.close(200ms), "axpy<float> (launch 1)");
+  EXPECT_GE(Launches::Clock::now() - start, 300ms) << "as long as some end, it waits for the others";
+  device_->break_launch(1, "it was given up");
+  EXPECT_EQ(launches_.close({}), "");
 }
 
 TEST_F(LaunchesTest, ManyThreadsLaunchAndWait) {

@@ -24,6 +24,7 @@ struct BreakableDevice {
   std::atomic<int> held{0};          // what lives in them: memory and programs
   std::atomic<bool> missing{false};  // it cannot be opened
   std::atomic<bool> stuck{false};
+  std::atomic<bool> kernels_hang{false};  // launches do not end
 
   void break_now() { broken = opened.load(); }
 };
@@ -67,9 +68,20 @@ class BreakableBackend final : public backend::Backend {
     inner_->finish();
     check();
   }
+  // Kernels do nothing.
+  std::unique_ptr<backend::LoadedKernels> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
+    return std::make_unique<backend::LoadedKernels>();
+  }
+  std::unique_ptr<backend::Completion> launch(backend::LoadedKernels&, const backend::KernelLaunch&) override {
+    check();
+    return std::make_unique<Completion>(*this);
+  }
   std::string fault() override { return broken() ? "it broke" : ""; }
   std::string stuck() override { return device_->stuck ? "something hangs on it" : ""; }
-  void abandon() override { inner_->abandon(); }
+  void abandon() override {
+    abandoned_ = true;
+    inner_->abandon();
+  }
 
  private:
   class Memory final : public backend::Allocation {
@@ -106,14 +118,41 @@ class BreakableBackend final : public backend::Backend {
     std::unique_ptr<backend::Program> inner_;
   };
 
+  class Completion final : public backend::Completion {
+   public:
+    explicit Completion(const BreakableBackend& backend) : backend_(backend) {}
+    bool done() override {
+      backend_.check();
+      return !backend_.device_->kernels_hang;
+    }
+
+   private:
+    const BreakableBackend& backend_;
+  };
+
   bool broken() const { return me_ <= device_->broken; }
   void check() const {
     if (broken()) throw Error(errc::device_lost, "the device is broken");
+    if (abandoned_) throw Error(errc::device_lost, "the device was given up");
   }
 
   std::shared_ptr<BreakableDevice> device_;
   const int me_;
+  std::atomic<bool> abandoned_{false};
   std::unique_ptr<backend::Backend> inner_ = backend::open_cpu();
+};
+
+// The CPU's compiler, for which every program is one kernel "spin" that takes nothing.
+class KernelCompiler final : public jit::Compiler {
+ public:
+  jit::Object compile(const jit::Unit& unit) override { return inner_.compile(unit); }
+  std::string fingerprint(const jit::Unit& unit) override { return inner_.fingerprint(unit); }
+  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return inner_.link(table, tier); }
+  jit::ModuleObject compile_module(const jit::Unit&) override { return {{}, {}, {{"spin", "spin", Signature()}}, {}, {}}; }
+  std::string identity() const override { return inner_.identity(); }
+
+ private:
+  jit::HostCompiler inner_;
 };
 
 // Opens `device` for a runtime.
@@ -122,7 +161,7 @@ inline auto opener(std::shared_ptr<BreakableDevice> device) {
     // As a context that a fault has taken down: there is no new one while anything holds the old.
     if (device->alive != 0) throw Error(errc::device_lost, "the broken device is still held");
     if (device->missing) throw Error(errc::device_unavailable, "the device has been pulled out");
-    return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<jit::HostCompiler>()};
+    return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<KernelCompiler>()};
   };
 }
 

@@ -166,6 +166,24 @@ TEST_F(RebuildTest, ArgumentsOfAGenerationBeforeAreStale) {
   DWELL_EXPECT_STALE(Arguments().add(fresh).add(old), HasSubstr("buffer of 16 bytes belongs to generation 1"));
 }
 
+// Not a matter of rebuilding, but of the same device: a launch cannot be called back, and a runtime closes all the same.
+TEST_F(RebuildTest, ARuntimeClosesBehindAKernelThatHangs) {
+  Options strict = options();
+  strict.task_timeout = std::chrono::milliseconds(200);
+  device_->kernels_hang = true;
+  Runtime runtime = open(strict);
+  auto store = runtime.define<Store>("store", kStore);
+  auto cells = runtime.allocate<u32>(4);
+  const Ticket stored = runtime.submit(store, cells, 7U);
+  const Ticket launched = runtime.compile("spin").kernel("spin").launch({});
+  const Error error = error_of([&] { runtime.close(); });
+  EXPECT_EQ(error.kind(), errc::task_timeout);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("200 ms"), HasSubstr("spin (launch 0)")));
+  EXPECT_EQ(stored.status(), status::ok);
+  EXPECT_EQ(error_of([&] { launched.wait(); }).kind(), errc::device_lost);
+  EXPECT_EQ(device_->alive, 0);
+}
+
 TEST_F(RebuildTest, OnlyALostDeviceIsRebuilt) {
   Runtime runtime = open();
   auto store = runtime.define<Store>("store", kStore);
