@@ -31,7 +31,10 @@ struct CompileOptions {
 
   // Registers a thread may use, 24 to 255; the compiler spills what does not fit. 0: as many as it likes. CUDA only.
   unsigned max_registers = 0;
-  // Optimised once more when it is linked, together with all else that was compiled so; linking takes tens of milliseconds then.
+  // Optimised once more when it is linked, together with all else that was compiled so; linking takes tens of milliseconds then. Not needed
+  // for Tier::lto, which inlines what it can by itself. An error together with options that would then hold for the whole image: fast_math,
+  // max_registers, line_info, debug, flags, and flush_denormals, contract or precise_division other than NVRTC has them. CUDA only;
+  // programs of kernels are compiled as a whole anyway.
   bool lto = false;
   bool line_info = false;  // source lines for profilers and debuggers
   bool debug = false;      // everything for a debugger, without optimisation

@@ -27,12 +27,14 @@ enum class errc {
   out_of_memory,
   // The operator itself reported this task as failed with Group::fail.
   task_failed,
-  // A task ran longer than Options::task_timeout; the message names operator, ticket and worker. The runtime can only be closed or rebuilt.
+  // A task ran longer than Options::task_timeout, or kernels did that Runtime::close waited for; the message names operator, ticket and worker,
+  // or the kernels. The runtime can only be closed or rebuilt.
   task_timeout,
   // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
-  // The runtime was closed with Runtime::close(now) before this task ran.
+  // The runtime was closed with Runtime::close(now) before this task ran; or a definition in the background was called off, or overtaken by
+  // the end of the runtime.
   cancelled,
   // The Runtime is closed.
   closed,

@@ -153,10 +153,10 @@ class Runtime {
   void park();
   void resume();
 
-  // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled; both wait
-  // for launches of ordinary kernels, and definitions in the background that are not done end with errc::cancelled. Afterwards its members
-  // throw errc::closed, its buffers and operators errc::stale_handle. Throws errc::device_lost, and errc::task_timeout when a task or kernel
-  // hangs; the runtime is closed then too. Nothing to do the second time.
+  // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled; both
+  // wait for launches of ordinary kernels, and definitions in the background that are not done end with errc::cancelled. Afterwards its
+  // members throw errc::closed, its buffers and operators errc::stale_handle. Throws errc::device_lost, and errc::task_timeout when a task
+  // or kernel hangs; the runtime is closed then too. Nothing to do the second time.
   void close(Close how = Close::when_done);
 
   // Opens the device anew, with the same Options, after errc::device_lost or errc::task_timeout: the next generation of this runtime, with

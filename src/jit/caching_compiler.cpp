@@ -61,14 +61,22 @@ CachingCompiler::CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache c
     : compiler_(std::move(compiler)), cache_(std::move(cache)), memory_(std::make_unique<Memory>()) {}
 CachingCompiler::~CachingCompiler() = default;
 
+// `made`, if that is still what the unit's fingerprint stands for: whoever looks for it finds it under that.
+template <class Made>
+Made CachingCompiler::checked(Made made, const Unit& unit) const {
+  if (compiler_->fingerprint(unit) != unit.fingerprint) throw IncludesChanged(unit);
+  return made;
+}
+
 Object CachingCompiler::compile(const Unit& unit) {
   if (unit.fingerprint.empty()) return compiler_->compile(unit);
+  const bool lto = unit.form == Form::lto || unit.options.lto;
   CacheKey parts;
-  parts.add("what", "object").add("fingerprint", unit.fingerprint).add("form", unit.options.lto ? "lto" : "native");
+  parts.add("what", "object").add("fingerprint", unit.fingerprint).add("form", lto ? "lto" : "native");
   for (const Export& one : unit.exports) parts.add("symbol", one.symbol);
   return memory_->get(
-      memory_->objects, cache_, parts.finish(), "operator " + unit.name + (unit.options.lto ? ", lto" : ""), decode_object,
-      [&] { return compiler_->compile(unit); }, memory_->compiled);
+      memory_->objects, cache_, parts.finish(), "operator " + unit.name + (lto ? ", lto" : ""), decode_object,
+      [&] { return checked(compiler_->compile(unit), unit); }, memory_->compiled);
 }
 
 Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
@@ -94,8 +102,8 @@ ModuleObject CachingCompiler::compile_module(const Unit& unit) {
   CacheKey parts;
   parts.add("what", "module").add("fingerprint", unit.fingerprint);
   return memory_->get(
-      memory_->modules, cache_, parts.finish(), "kernels of " + unit.file, decode_module, [&] { return compiler_->compile_module(unit); },
-      memory_->compiled);
+      memory_->modules, cache_, parts.finish(), "kernels of " + unit.file, decode_module,
+      [&] { return checked(compiler_->compile_module(unit), unit); }, memory_->compiled);
 }
 
 CompileCounts CachingCompiler::counts() const {

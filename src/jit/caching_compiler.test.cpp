@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include <dwell/error.hpp>
@@ -29,6 +30,8 @@ struct Calls {
   int links = 0;
   int modules = 0;
   std::string identity = "stand-in 1";
+  std::string fingerprint;          // of all units; "": what they say themselves
+  std::function<void()> meanwhile;  // called while it compiles
 };
 
 class StandIn final : public Compiler {
@@ -36,12 +39,10 @@ class StandIn final : public Compiler {
   explicit StandIn(Calls& calls) : calls_(calls) {}
   Object compile(const Unit& unit) override {
     ++calls_.compiles;
+    if (calls_.meanwhile) calls_.meanwhile();
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
     const auto bytes = image::as_bytes(unit.text);
-    return {{{unit.exports[0].symbol, expected_axpy_signature()}},
-            Bytes(bytes.begin(), bytes.end()),
-            "a warning",
-            unit.options.lto ? Form::lto : Form::native};
+    return {{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning", unit.form};
   }
   Image link(std::span<const Opcode> entries, Tier) override {
     ++calls_.links;
@@ -51,7 +52,7 @@ class StandIn final : public Compiler {
     }
     return image;
   }
-  std::string fingerprint(const Unit& unit) override { return fingerprint_of(unit, identity(), {}, {}); }
+  std::string fingerprint(const Unit& unit) override { return calls_.fingerprint.empty() ? unit.fingerprint : calls_.fingerprint; }
   ModuleObject compile_module(const Unit& unit) override {
     ++calls_.modules;
     ModuleObject object;
@@ -121,7 +122,7 @@ TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
 
 TEST_F(CachingCompilerTest, TheFormAndTheTierArePartOfTheKey) {
   Unit inlined = unit_;
-  inlined.options.lto = true;
+  inlined.form = Form::lto;
   const Object native = make().compile(unit_);
   const Object ir = make().compile(inlined);
   EXPECT_EQ(native.form, Form::native);
@@ -135,6 +136,30 @@ TEST_F(CachingCompilerTest, TheFormAndTheTierArePartOfTheKey) {
     make().link(entries, Tier::lto);
   }
   EXPECT_EQ(calls_.links, 2);
+}
+
+TEST_F(CachingCompilerTest, WhatChangesWhileItIsCompiledIsNotKept) {
+  Unit unit = unit_;
+  calls_.meanwhile = [&] { calls_.fingerprint = "that of another text"; };
+  EXPECT_THROW(make().compile(unit), IncludesChanged);
+  calls_.fingerprint.clear();
+  calls_.meanwhile = nullptr;
+  make().compile(unit);
+  EXPECT_EQ(calls_.compiles, 2) << "nothing was kept under the first fingerprint";
+
+  // As the runtime does it: again, by the new fingerprint.
+  CachingCompiler compiler = make(false);
+  int changes = 0;
+  calls_.fingerprint = "0";
+  calls_.meanwhile = [&] {
+    if (changes < 2) calls_.fingerprint = std::to_string(++changes);
+  };
+  const auto compile = [&](const Unit& named) { return compiler.compile(named); };
+  EXPECT_NO_THROW(compile_by_fingerprint(compiler, unit, compile));
+  EXPECT_EQ(unit.fingerprint, "2");
+  calls_.fingerprint = "another";
+  calls_.meanwhile = [&] { calls_.fingerprint = std::to_string(++changes); };
+  EXPECT_THROW(compile_by_fingerprint(compiler, unit, compile), IncludesChanged);
 }
 
 TEST_F(CachingCompilerTest, WhatCannotBeToldApartIsNotKept) {
@@ -265,13 +290,14 @@ TEST_F(CachingCompilerTest, MemoryIsBounded) {
 TEST_F(CachingCompilerTest, AModuleIsCompiledOncePerFingerprint) {
   Unit unit{"kernels", "text", "mine.cu", 1, {{"f<int>", ""}, {"g", ""}}};
   CachingCompiler compiler = make();
+  calls_.fingerprint = "of both";
   unit.fingerprint = compiler.fingerprint(unit);
   EXPECT_EQ(compiler.compile_module(unit).expressions[1].second, "symbol of g");
   EXPECT_EQ(compiler.compile_module(unit).assembly, "text");
   EXPECT_EQ(make().compile_module(unit).expressions[0].second, "symbol of f<int>") << "from the file";
   EXPECT_EQ(calls_.modules, 1);
   unit.exports.pop_back();
-  unit.fingerprint = compiler.fingerprint(unit);
+  unit.fingerprint = calls_.fingerprint = "of one";
   EXPECT_EQ(compiler.compile_module(unit).expressions.size(), 1U);
   EXPECT_EQ(calls_.modules, 2);
   unit.fingerprint.clear();

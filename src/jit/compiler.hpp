@@ -28,6 +28,12 @@ struct Export {
   std::string symbol;
 };
 
+// What an object's bytes are.
+enum class Form : std::uint8_t {
+  native,  // machine code
+  lto,     // intermediate code, made into machine code with all else of an image when that is linked
+};
+
 // One source to compile. `name` is what DWELL_OPERATOR(name) defines in `text`, and every expression begins with it; `file` and `line` are
 // what diagnostics show for the first line of `text`.
 struct Unit {
@@ -37,6 +43,7 @@ struct Unit {
   int line = 1;
   std::vector<Export> exports;
   CompileOptions options = {};
+  Form form = Form::native;      // of the object that is wanted; it comes out native where the options have to hold for it alone
   std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
   bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
 };
@@ -45,12 +52,6 @@ struct Unit {
 struct Entry {
   std::string symbol;
   Signature signature;
-};
-
-// What an object's bytes are.
-enum class Form : std::uint8_t {
-  native,  // machine code
-  lto,     // intermediate code, made into machine code with all else of an image when that is linked
 };
 
 // A compiled source: bytes that `link` accepts, its entries in the order of Unit::exports, and the compiler's warnings.
@@ -113,6 +114,13 @@ struct ModuleObject {
   std::string log;
 };
 
+// What a unit includes has changed since its fingerprint was taken: what was compiled is none of it, and is not kept.
+class IncludesChanged final : public Error {
+ public:
+  explicit IncludesChanged(const Unit& unit)
+      : Error(errc::compile_failed, unit.file + ": a file that it includes was changed while it was compiled; compile it again") {}
+};
+
 // What a compiler has done so far. What was still in memory counts nowhere.
 struct CompileCounts {
   std::uint64_t compiled = 0;            // sources
@@ -128,8 +136,8 @@ class Compiler {
 
   // Compiles one source. Throws dwell::Error with errc::compile_failed (its message holds the compiler's own text with the user's
   // file and lines), errc::operator_not_found when `text` does not define DWELL_OPERATOR(unit.name), errc::invalid_argument and
-  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable. With options.lto the object is in form lto, unless
-  // another of its options would have to hold for the whole image then: such a source stays native.
+  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable. With unit.form the object is in form lto, unless one
+  // of its options would have to hold for the whole image then: such a source stays native. With options.lto such options are refused.
   virtual Object compile(const Unit& unit) = 0;
 
   // A digest of all that the object of `unit` depends on: this compiler, its flags, the text, the contents of what it includes. Not of

@@ -11,12 +11,12 @@
 
 #include "image/byte_stream.hpp"
 #include "jit/cubin.hpp"
+#include "jit/cuda_hidden_variables.hpp"
 #include "jit/cuda_table.hpp"
 #include "jit/elf.hpp"
 #include "jit/embedded.hpp"
 #include "jit/file_stamp.hpp"
 #include "jit/fingerprint.hpp"
-#include "jit/cuda_hidden_variables.hpp"
 #include "jit/includes.hpp"
 #include "jit/kernel_signature.hpp"
 #include "jit/made_once.hpp"
@@ -61,16 +61,6 @@ std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
   }
   return headers;
 }
-
-// Whether an operator would lose in LTO-IR what it is to be compiled with: there these are the linker's to decide, for all of an image
-// (seen with CUDA 13.0: contraction, denormals and division come out as the linker has them). Flags may be anything.
-bool must_stay_native(const CompileOptions& options) {
-  return options.fast_math || options.flush_denormals.value_or(false) || !options.contract.value_or(true) ||
-         !options.precise_division.value_or(true) || options.max_registers != 0 || options.line_info || options.debug ||
-         !options.flags.empty();
-}
-
-Form form_of(const CompileOptions& options) { return options.lto && !must_stay_native(options) ? Form::lto : Form::native; }
 
 // The headers that #include finds by name in a source of the user's. Views of `options`.
 std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
@@ -164,20 +154,22 @@ const CudaCompiler::Tools& CudaCompiler::tools() const {
   return state_->tools.emplace(std::move(made));
 }
 
-std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, bool program) const {
+std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, Form wanted) const {
   const Tools& found = tools();
-  if (program) {
-    const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
-    return nvrtc_flags(options, {.arch = arch, .relocatable = false, .cuda_includes = found.cuda_includes});
-  }
   const std::string arch = operator_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
-  return nvrtc_flags(options, {.arch = arch, .form = form_of(options), .cuda_includes = found.cuda_includes});
+  return nvrtc_flags(options, {.arch = arch, .form = operator_form(options, wanted), .cuda_includes = found.cuda_includes});
+}
+
+std::vector<std::string> CudaCompiler::program_flags_for(const CompileOptions& options) const {
+  const Tools& found = tools();
+  const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+  return nvrtc_flags(options, {.arch = arch, .relocatable = false, .cuda_includes = found.cuda_includes});
 }
 
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
-  const std::vector<std::string> flags = flags_for(unit.options);
-  const Form form = form_of(unit.options);
+  const std::vector<std::string> flags = flags_for(unit.options, unit.form);
+  const Form form = operator_form(unit.options, unit.form);
   const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
   if (!result.ok) throw compile_error(unit, result.log);
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
@@ -188,7 +180,7 @@ Object CudaCompiler::compile(const Unit& unit) {
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {
   const Tools& found = tools();
-  const std::vector<std::string> flags = flags_for(unit.options, unit.program);
+  const std::vector<std::string> flags = unit.program ? program_flags_for(unit.options) : flags_for(unit.options, unit.form);
   const std::vector<std::string> folders = checked_include_paths(unit.options);
   const auto includes = digest_of_includes(
       unit.text, {.headers = unit.options.headers,
@@ -204,7 +196,7 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   std::vector<std::string> expressions;
   for (const Export& one : unit.exports) expressions.push_back(one.expression);
   NvrtcResult result = Nvrtc::get().compile(line_directive(unit.line, unit.file) + unit.text, program_name("kernels"),
-                                            headers_for(unit.options), flags_for(unit.options, true), Form::native, expressions);
+                                            headers_for(unit.options), program_flags_for(unit.options), Form::native, expressions);
   if (!result.ok) throw module_error(unit, result.log);
   ModuleObject object;
   object.kernels = read_kernels(result.bytes);
@@ -245,7 +237,7 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
     return std::move(writer).take();
   };
   const auto make = [&] {
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier), false),
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
                                               inlines ? Form::lto : Form::native);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     return Loop{std::move(result.bytes), std::move(result.log)};

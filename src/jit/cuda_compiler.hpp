@@ -55,7 +55,8 @@ class CudaCompiler final : public Compiler {
   const Tools& tools() const;
   // What a source with `options` is compiled with.
   // `program`: of ordinary kernels, not an operator.
-  std::vector<std::string> flags_for(const CompileOptions& options, bool program = false) const;
+  std::vector<std::string> flags_for(const CompileOptions& options, Form wanted = Form::native) const;
+  std::vector<std::string> program_flags_for(const CompileOptions& options) const;
   const Loop& loop(Tier tier);
 
   Options options_;

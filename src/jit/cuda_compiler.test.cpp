@@ -232,7 +232,9 @@ TEST_F(CudaCompilerTest, ThroughTheCacheTheImageIsTheSame) {
   std::vector<Image> images;
   for (int i = 0; i < 2; ++i) {
     CachingCompiler caching = make();
-    const Object object = caching.compile(axpy_unit("axpy_1"));
+    Unit unit = axpy_unit("axpy_1");
+    unit.fingerprint = caching.fingerprint(unit);
+    const Object object = caching.compile(unit);
     const Opcode entries[] = {&object};
     images.push_back(caching.link(entries));
   }

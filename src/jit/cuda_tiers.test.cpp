@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 Unit inlined(Unit unit) {
-  unit.options.lto = true;
+  unit.form = Form::lto;
   return unit;
 }
 
@@ -94,6 +94,15 @@ TEST_F(CudaTiersTest, WhatTheLinkerWouldChangeStaysNative) {
   Unit same = axpy_unit("axpy_1");
   same.options = {.flush_denormals = false, .contract = true, .precise_division = true};
   EXPECT_EQ(compiler().compile(inlined(same)).form, Form::lto);
+}
+
+TEST_F(CudaTiersTest, WhoAsksForLtoGetsItOrIsTold) {
+  Unit unit = axpy_unit("axpy_1");
+  unit.options.lto = true;
+  EXPECT_EQ(compiler().compile(unit).form, Form::lto);
+  unit.options.max_registers = 32;
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::invalid_argument, HasSubstr("lto: not together with CompileOptions::max_registers"));
+  EXPECT_THROW(compiler().fingerprint(unit), Error);
 }
 
 TEST_F(CudaTiersTest, OperatorsVanishIntoTheLoopAndCostNoWorkers) {

@@ -163,7 +163,7 @@ class NoRoot {
 
 TEST_F(FileCacheTest, AnEntryThatCannotBeReadNowStays) {
   cache().store(key_, image::as_bytes("payload"));
-  const fs::perms others = fs::perms::others_read | fs::perms::others_exec;
+  const fs::perms others = fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
   for (fs::path at = folder(); at != root_.path().parent_path(); at = at.parent_path()) fs::permissions(at, others, fs::perm_options::add);
   fs::permissions(file(), fs::perms::none);
   const NoRoot no_root;

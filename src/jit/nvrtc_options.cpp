@@ -113,6 +113,24 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
   return flags;
 }
 
+Form operator_form(const CompileOptions& options, Form wanted) {
+  // Flags may be anything.
+  const std::string_view in_the_way = options.fast_math                          ? "fast_math"
+                                      : options.flush_denormals.value_or(false)  ? "flush_denormals"
+                                      : !options.contract.value_or(true)         ? "contract"
+                                      : !options.precise_division.value_or(true) ? "precise_division"
+                                      : options.max_registers != 0               ? "max_registers"
+                                      : options.line_info                        ? "line_info"
+                                      : options.debug                            ? "debug"
+                                      : !options.flags.empty()                   ? "flags"
+                                                                                 : "";
+  if (in_the_way.empty()) return options.lto ? Form::lto : wanted;
+  if (!options.lto) return Form::native;
+  throw option_error(errc::invalid_argument, "lto",
+                     "not together with CompileOptions::" + std::string(in_the_way) +
+                         ", which the linker would decide for the whole image; leave one of them out");
+}
+
 int architecture_number(const std::string& arch) {
   if (!arch.starts_with("sm_") || arch.size() < 5 || arch.size() > 7) return 0;
   int number = 0;

@@ -16,13 +16,19 @@ namespace dwell::jit {
 struct NvrtcTarget {
   std::string arch;           // "sm_90a", as choose_architecture gives it
   bool relocatable = true;    // operators, to be linked with others; false: a whole program of CUDA C++, as it is
-  Form form = Form::native;   // what CompileOptions::lto came to
+  Form form = Form::native;   // see operator_form
   std::string cuda_includes;  // the folder of CUDA's own headers, searched behind all others; empty: none
 };
 
 // The one list: what NVRTC is called with, and what a fingerprint holds. CompileOptions::headers go to NVRTC beside it.
 // Throws dwell::Error with errc::invalid_argument or errc::unsupported for an option that NVRTC cannot honour.
 std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcTarget& target);
+
+// The form in which an operator with these options is compiled. Some options would be lost in LTO-IR, where they are the linker's to
+// decide, for all of an image (seen with CUDA 13.0: contraction, denormals and division come out as the linker has them): such an operator
+// stays native whatever is `wanted`. Throws dwell::Error with errc::invalid_argument that names the option when it also asks for lto
+// itself.
+Form operator_form(const CompileOptions& options, Form wanted);
 
 // ---- Architectures -------------------------------------------------------------------------------------------------------------
 // `known` are the numbers that the loaded NVRTC lists, ascending; `version` is its version.

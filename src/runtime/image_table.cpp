@@ -11,10 +11,17 @@ constexpr std::chrono::milliseconds kPatience{20};  // for the end of a lease th
 
 }  // namespace
 
-jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit) {
-  unit.options.lto = true;
+jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
+  // What it includes may have changed since, or nobody can tell.
+  if (version.unit.fingerprint.empty() || compiler.fingerprint(version.unit) != version.unit.fingerprint) return version.object;
+  jit::Unit unit = version.unit;
+  unit.form = jit::Form::lto;
   unit.fingerprint = compiler.fingerprint(unit);
-  return compiler.compile(unit);
+  try {
+    return compiler.compile(unit);
+  } catch (const jit::IncludesChanged&) {
+    return version.object;
+  }
 }
 
 ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
@@ -173,7 +180,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
   std::vector<jit::Object> compiled;
   for (const Version* const version : to_compile) {
     if (stop.stop_requested() || epoch() != epoch_then) return false;
-    compiled.push_back(compile_inlinable(compiler_, version->unit));
+    compiled.push_back(compile_inlinable(compiler_, *version));
   }
   std::vector<jit::Opcode> list;
   {

@@ -30,8 +30,8 @@ struct ImageState {
 
 namespace dwell::runtime {
 
-// The object of a unit for Tier::lto. Throws as Compiler::compile.
-jit::Object compile_inlinable(jit::Compiler& compiler, jit::Unit unit);
+// The object of a version for Tier::lto: made of what its own was made of, else that one itself. Throws as Compiler::compile.
+jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 
 // Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
 // other.

@@ -7,6 +7,7 @@
 #include <dwell/module.hpp>
 #include <dwell/runtime.hpp>
 
+#include "jit/fingerprint.hpp"
 #include "runtime/core.hpp"
 
 namespace dwell {
@@ -89,9 +90,8 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
   unit.options = options;
   unit.options.lto = false;  // a whole program is optimised as one already
   unit.program = true;
-  unit.fingerprint = compiler_.fingerprint(unit);
   auto state = std::make_shared<detail::ModuleState>();
-  state->object = compiler_.compile_module(unit);
+  state->object = jit::compile_by_fingerprint(compiler_, unit, [this](const jit::Unit& named) { return compiler_.compile_module(named); });
 
   std::vector<std::string> symbols;
   for (const jit::ModuleKernel& kernel : state->object.kernels) symbols.push_back(kernel.symbol);

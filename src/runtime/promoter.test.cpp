@@ -55,6 +55,14 @@ TEST_F(PromoterTest, ALeaseThatDoesNotEndIsNotMadeTo) {
   device_->obeys = true;
 }
 
+TEST_F(PromoterTest, WhatIsInlinedIsWhatRan) {
+  const auto a = define("a", "a1");
+  workshop_->includes = ", edited since";
+  finish(submit(*a));
+  ASSERT_TRUE(becomes(Tier::lto));
+  EXPECT_THAT(image(), testing::ElementsAre("a1"));
+}
+
 TEST_F(PromoterTest, WhatDoesNotLinkInlinedIsSaidAndStaysAsItIs) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;

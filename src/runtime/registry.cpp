@@ -8,6 +8,8 @@
 #include <future>
 #include <utility>
 
+#include "jit/fingerprint.hpp"
+
 namespace dwell::runtime {
 
 namespace {
@@ -243,10 +245,11 @@ void Registry::process(const JobPointer& job) {
 
 void Registry::compile(Job& job) {
   Version& version = *job.change.fresh;
-  version.unit.fingerprint = compiler_->fingerprint(version.unit);
-  name_symbols(version.unit);
-  version.object = compiler_->compile(version.unit);
-  if (tier_ == Tier::lto) version.inlinable = compile_inlinable(*compiler_, version.unit);
+  version.object = jit::compile_by_fingerprint(*compiler_, version.unit, [this](jit::Unit& unit) {
+    name_symbols(unit);
+    return compiler_->compile(unit);
+  });
+  if (tier_ == Tier::lto) version.inlinable = compile_inlinable(*compiler_, version);
   auto& instances = job.definition->instances;
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const Signature& signature = version.object.entries[i].signature;

@@ -23,6 +23,7 @@ namespace dwell::runtime {
 struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
   bool refuses_link = false;
+  std::string includes;  // what every text includes: part of what it compiles to, and of its fingerprint
 };
 
 // Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
@@ -33,9 +34,10 @@ class FakeCompiler final : public jit::Compiler {
   jit::Object compile(const jit::Unit& unit) override {
     if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
     if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const auto* const begin = reinterpret_cast<const std::byte*>(unit.text.data());
+    const std::string text = unit.text + workshop_->includes;
+    const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
     const bool takes_float = unit.text.find("float") != std::string::npos;
-    return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + unit.text.size()}, {}};
+    return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + text.size()}, {}};
   }
   jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
@@ -46,7 +48,7 @@ class FakeCompiler final : public jit::Compiler {
     workshop_->images.push_back(image);
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
-  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, {}); }
+  std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, workshop_->includes); }
   std::string identity() const override { return "fake"; }
 
  private:
