@@ -14,7 +14,7 @@
  * or the loop is held. The keeper sees left == epoch and starts the next lease if work is outstanding; if none is, it sets `asleep`,
  * makes all store buffers drain (membarrier; the submission lock, which it takes to reap, does the same for the counter) and looks
  * once more. With HOLDS the loop is held once: the running lease is asked to end, and held until `resume`, which looks at the
- * outstanding work under the submission lock.
+ * outstanding work under the submission lock. With AT_END it is not asked but awaited, for a while, and let go when that is over.
  *
  * Abstraction: a task is four flags; ring and ready queue are one. With STORES=2 the counter drains before the slot, else both at
  * once. Epochs count modulo 2: what a thread reads late it could have read early, so no run is lost; a request that names a lease that
@@ -29,7 +29,8 @@
  *   completes    every task completes (LTL, weak fairness)
  *   leaves       every lease leaves (LTL, weak fairness)
  * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_REOPEN, BROKEN_STALE, BROKEN_NO_REOPEN,
- *   BROKEN_NO_ZERO, BROKEN_OVERLAP; with HOLDS BROKEN_FIRM, BROKEN_RESUME; with ONLY_ASLEEP BROKEN_ASLEEP_LATE
+ *   BROKEN_NO_ZERO, BROKEN_OVERLAP; with HOLDS BROKEN_FIRM, BROKEN_RESUME; with HOLDS and AT_END BROKEN_GIVE_UP; with ONLY_ASLEEP
+ *   BROKEN_ASLEEP_LATE
  * Variants that hold: ONLY_LEFT (submitters never read `asleep`), ONLY_ASLEEP (they read nothing else)
  */
 #ifndef W
@@ -83,7 +84,11 @@ bit entered;                      /* ghost: somebody was inside the lease launch
 #define OUTSTANDING    (UNDONE(0) || UNDONE(1) || ASKED)
 #define VISIBLE        (UNFETCHED(0) || UNFETCHED(1) || ASKED)
 #define ALL_DONE       (done[0] && done[1] && !ASKED)
+#ifdef AT_END
+#define MAY_END(t)     ((t) != 0 || done[1])
+#else
 #define MAY_END(t)     ((t) != 0 || done[1] || held)
+#endif
 #endif
 #define IN_OTHER(w, e)   (inside[w] && lease[w] != (e))
 #if W == 2
@@ -230,6 +235,20 @@ proctype Holder() {
   byte e;
   atomic { !mutex -> mutex = 1; held = 1; note_end() }
   if
+#ifdef AT_END
+  :: running ->
+     mutex = 0;
+     if
+     :: atomic { !running && !mutex -> mutex = 1 }
+     :: atomic {
+          running && !mutex -> resumed = 1;
+#ifndef BROKEN_GIVE_UP
+          held = 0;
+#endif
+          goto over
+        }
+     fi
+#else
   :: running ->
      atomic { e = epoch; mutex = 0 }
      atomic { end_word = (left == e -> NONE : e) }
@@ -238,6 +257,7 @@ proctype Holder() {
      :: true                                              /* no room in the ring */
      fi;
      atomic { left == e && !mutex -> mutex = 1; e = 0; note_end() }
+#endif
   :: else
   fi;
   asleep = 1;
@@ -249,6 +269,8 @@ proctype Holder() {
 #endif
   start_if_needed();
   atomic { mutex = 0; resumed = 1 }
+over:
+  skip
 }
 #endif
 
