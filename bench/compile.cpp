@@ -5,6 +5,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/cuda_peer.hpp"
+#include "bench/cupy_peer.hpp"
 #include "bench/host_peer.hpp"
 #include "bench/operators.hpp"
 #include "bench/timing.hpp"
@@ -76,37 +77,50 @@ Firsts time_firsts(const Context& context, std::size_t count) {
 constexpr const char* kFirst = "source to first task done";
 constexpr const char* kCached = "the same, from the cache on disk";
 
+// Of a peer with compile_and_run.
+template <class Peer>
+Spread time_peer(Peer& peer, std::size_t count) {
+  std::vector<double> times;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Clock::time_point start = Clock::now();
+    peer.compile_and_run(static_cast<unsigned>(1000 + i));
+    times.push_back(nanoseconds_since(start));
+  }
+  return spread_of(times);
+}
+
+void add_cuda_peers(const Context& context, std::size_t count, Report& report) {
+  std::string why;
+  if (const auto peer = open_cuda_peer(context.ordinal, &why)) {
+    report.add({kFirst, "NVRTC, cuModuleLoadData, launch, synchronise", false, "ns", time_peer(*peer, count)});
+  } else {
+    report.note("no CUDA peer: " + why);
+  }
+  if (const auto cupy = time_cupy(context.ordinal, count, &why)) {
+    report.add({kFirst, "CuPy RawModule, launch, synchronise", false, "ns", spread_of(cupy->cold)});
+    report.add({kCached, "CuPy RawModule, launch, synchronise", false, "ns", spread_of(cupy->warm)});
+  } else {
+    report.note("no CuPy: " + why);
+  }
+}
+
+void add_host_peer(std::size_t count, Report& report) {
+  HostPeer peer;
+  report.add({kFirst, "c++ -O2 -shared, dlopen, call", false, "ns", time_peer(peer, count)});
+}
+
 void add_firsts(const Context& context, Report& report) {
   const auto count = context.pick<std::size_t>(24, 4);
   const Firsts cold = time_firsts(context, count);
   const Firsts warm = time_firsts(context, count);
   const Spread made = spread_of(cold.times);
   report.add({kFirst, "dwell", true, "ns", made});
-  if (context.cuda) {
-    std::string why;
-    if (const auto peer = open_cuda_peer(context.ordinal, &why)) {
-      std::vector<double> times;
-      for (std::size_t i = 0; i < count; ++i) {
-        const Clock::time_point start = Clock::now();
-        peer->compile_and_run(static_cast<unsigned>(1000 + i));
-        times.push_back(nanoseconds_since(start));
-      }
-      report.add({kFirst, "NVRTC, cuModuleLoadData, launch, synchronise", false, "ns", spread_of(times)});
-    } else {
-      report.note("no CUDA peer: " + why);
-    }
-  } else {
-    const HostPeer peer;
-    std::vector<double> times;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Clock::time_point start = Clock::now();
-      peer.compile_and_run(static_cast<unsigned>(1000 + i));
-      times.push_back(nanoseconds_since(start));
-    }
-    report.add({kFirst, "c++ -O2 -shared, dlopen, call", false, "ns", spread_of(times)});
-  }
   const Spread cached = spread_of(warm.times);
   report.add({kCached, "dwell", true, "ns", cached});
+  if (context.cuda)
+    add_cuda_peers(context, count, report);
+  else
+    add_host_peer(count, report);
   report.check(text_of_count(2 * count) + " first tasks, " + text_of_count(cold.wrong + warm.wrong) + " of them wrong",
                cold.wrong + warm.wrong == 0);
   report.check(text_of_count(warm.compiled) + " sources or images made where all was in the cache", warm.compiled == 0);
