@@ -1,14 +1,15 @@
 #include "jit/includes.hpp"
 
+#include <fcntl.h>
+
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "jit/file.hpp"
 #include "jit/file_stamp.hpp"
 #include "jit/include_lexer.hpp"
 #include "jit/sha256.hpp"
@@ -19,6 +20,20 @@ namespace {
 
 constexpr std::size_t kFilesRemembered = 8192;
 constexpr std::chrono::seconds kSystemStays{1};
+
+// What stands in a file, of about `size` bytes; nothing when it cannot be read.
+std::optional<std::string> contents_of(const std::string& path, std::size_t size) {
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  // One byte more than was said: whoever fills it has grown meanwhile.
+  for (std::string text(size + 1, '\0');; text.resize(text.size() * 2)) {
+    const ssize_t got = file.read_at(std::as_writable_bytes(std::span(text)), 0);
+    if (got < 0) return std::nullopt;
+    if (static_cast<std::size_t>(got) == text.size()) continue;
+    text.resize(static_cast<std::size_t>(got));
+    return text;
+  }
+}
 
 // A file as it was read.
 struct ReadFile {
@@ -48,11 +63,10 @@ class Memory {
     auto made = std::make_shared<ReadFile>();
     made->stamp = *stamp;
     made->settled = is_settled(*stamp);
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return nullptr;
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    made->contents = sha256(std::as_bytes(std::span(text)));
-    made->inclusions = inclusions_of(text);
+    const auto text = contents_of(path, stamp->size);
+    if (!text) return nullptr;
+    made->contents = sha256(std::as_bytes(std::span(*text)));
+    made->inclusions = inclusions_of(*text);
     const std::lock_guard lock(mutex_);
     if (files_.size() >= kFilesRemembered) files_.clear();
     files_.insert_or_assign(path, made);
