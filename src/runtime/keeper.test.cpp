@@ -216,6 +216,28 @@ TEST_F(KeeperTest, AllHoldsCanBeUndoneAtOnce) {
   EXPECT_THROW(keeper_->resume(), Error);
 }
 
+TEST_F(KeeperTest, HoldAtEndAsksForNothing) {
+  device_->obeys = false;
+  open();
+  const std::uint64_t task = submit();
+  EXPECT_FALSE(keeper_->hold_at_end(20ms)) << "the lease goes on";
+  EXPECT_EQ((device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.end)), 0U);
+  bench_.finish(task);
+  const std::uint64_t next = submit();
+  device_->end_lease();
+  EXPECT_TRUE(started(2)) << "what was given up holds nothing";
+  bench_.finish(next);
+  std::jthread end([&] {
+    std::this_thread::sleep_for(5ms);
+    device_->end_lease();
+  });
+  EXPECT_TRUE(keeper_->hold_at_end(10s));
+  submit();
+  EXPECT_TRUE(rests());
+  keeper_->resume();
+  EXPECT_TRUE(started(3));
+}
+
 TEST_F(KeeperTest, TheProgramBeforeIsDestroyed) {
   open();
   EXPECT_EQ(device_->programs, 1);

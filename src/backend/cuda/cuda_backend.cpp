@@ -182,8 +182,9 @@ std::string CudaBackend::stuck() {
 
 }  // namespace
 
-std::unique_ptr<Backend> open_cuda(int ordinal) {
-  const Driver& driver = Driver::get();
+std::unique_ptr<Backend> open_cuda(int ordinal) { return open_cuda(Driver::get(), ordinal); }
+
+std::unique_ptr<Backend> open_cuda(const Driver& driver, int ordinal) {
   return std::make_unique<CudaBackend>(driver, usable_device(driver, ordinal), ordinal);
 }
 

@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "backend/cuda/cuda_backend.hpp"
 #include "backend/cuda/cuda_devices.hpp"
-#include "jit/process.hpp"
-#include "jit/temporary_directory.hpp"
+#include "tests/unit/driver_library.hpp"
 #include "tests/unit/expect_error.hpp"
 
 namespace dwell::backend {
@@ -16,13 +13,8 @@ namespace {
 
 // Makes a library of the functions in `code` and opens it as the driver; the message of what it throws.
 std::string message_of(const std::string& code) {
-  const jit::TemporaryDirectory folder;
-  const std::string source = folder.path() / "driver.cpp";
-  const std::string library = folder.path() / "libcuda.so.1";
-  std::ofstream(source) << code;
-  const auto built =
-      jit::run_process({jit::find_program(DWELL_HOST_COMPILER), "-shared", "-fPIC", "-o", library, source}, std::chrono::seconds(60));
-  EXPECT_EQ(built.code, 0) << built.output;
+  const test::DriverLibrary made(code);
+  const std::string& library = made.file();
   try {
     const Driver driver(library);
   } catch (const Error& error) {
@@ -36,24 +28,12 @@ std::string message_of(const std::string& code) {
 bool has_driver() { return cuda_devices().driver_version != 0; }
 
 TEST(CudaDriver, NamesTheFileThatIsNotThere) {
-  try {
-    const Driver driver("/nowhere/libcuda.so.1");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::device_unavailable);
-    EXPECT_NE(error.message().find("/nowhere/libcuda.so.1"), std::string::npos) << error.message();
-    EXPECT_NE(error.message().find("CUDA 12.4"), std::string::npos) << error.message();
-  }
+  DWELL_EXPECT_ERROR(Driver("/nowhere/libcuda.so.1"), errc::device_unavailable,
+                     testing::AllOf(testing::HasSubstr("/nowhere/libcuda.so.1"), testing::HasSubstr("CUDA 12.4")));
 }
 
 TEST(CudaDriver, RefusesAnotherLibrary) {
-  try {
-    const Driver driver("libm.so.6");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::device_unavailable);
-    EXPECT_NE(error.message().find("libm.so.6 has no function cuDriverGetVersion"), std::string::npos) << error.message();
-  }
+  DWELL_EXPECT_ERROR(Driver("libm.so.6"), errc::device_unavailable, testing::HasSubstr("libm.so.6 has no function cuDriverGetVersion"));
 }
 
 TEST(CudaDriver, RefusesAnOldDriver) {
@@ -69,13 +49,7 @@ TEST(CudaDriver, NamesTheFunctionThatIsMissing) {
 }
 
 TEST(CudaDriver, SaysWhyItDoesNotStart) {
-  std::string code = "extern \"C\" int cuDriverGetVersion(int* version) { *version = 13000; return 0; }\n";
-#define DWELL_NAME_EXPANDED(name) #name
-#define DWELL_NAME(name) code += "extern \"C\" int " DWELL_NAME_EXPANDED(name) "() { return 100; }\n";
-  DWELL_CUDA_FUNCTIONS(DWELL_NAME)
-#undef DWELL_NAME
-#undef DWELL_NAME_EXPANDED
-  const std::string message = message_of(code);
+  const std::string message = message_of(test::driver_that_answers(100));
   EXPECT_NE(message.find("does not start: CUDA error 100"), std::string::npos) << message;
 }
 
@@ -93,13 +67,7 @@ TEST(CudaDevices, SaysWhyThereAreNone) {
 
 TEST(CudaBackend, CannotBeOpenedWithoutADriver) {
   if (has_driver()) GTEST_SKIP() << "there is a driver";
-  try {
-    open_cuda(0);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::device_unavailable);
-    EXPECT_NE(error.message().find("libcuda.so.1"), std::string::npos) << error.message();
-  }
+  DWELL_EXPECT_ERROR(open_cuda(0), errc::device_unavailable, testing::HasSubstr("libcuda.so.1"));
 }
 
 TEST(CudaBackend, CannotOpenADeviceThatIsNotThere) {

@@ -1,0 +1,310 @@
+// What the backend asks of the driver, gives back, and makes of its answers, with a driver that runs nothing. tests/gpu has the real one.
+#include "backend/cuda/cuda_backend.hpp"
+
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/driver.hpp"
+#include "tests/unit/driver_library.hpp"
+#include "tests/unit/expect_error.hpp"
+
+namespace dwell::backend {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// The driver's side. There is one, as of the driver: its functions have no state of their own.
+struct StandIn {
+  std::map<std::string, int> alive;          // what was given out and is not given back
+  std::map<std::string, CUresult> failures;  // what the next call of a function answers
+  int calls = 0;
+  int shared = 0;  // whether the process has a context already
+  int block_threads = 160;
+  bool finished = true;  // what is in the streams
+  std::vector<CUcontext> current;
+
+  // Counts a call; its result.
+  CUresult call(const char* name) {
+    ++calls;
+    const auto failure = failures.find(name);
+    if (failure == failures.end()) return CUDA_SUCCESS;
+    const CUresult result = failure->second;
+    failures.erase(failure);
+    return result;
+  }
+  CUresult give(const char* name, const char* what) {
+    const CUresult result = call(name);
+    if (result == CUDA_SUCCESS) ++alive[what];
+    return result;
+  }
+  template <class Handle>
+  CUresult give(const char* name, const char* what, Handle* handle) {
+    const CUresult result = give(name, what);
+    if (result == CUDA_SUCCESS) *handle = reinterpret_cast<Handle>(0x1000);
+    return result;
+  }
+  CUresult take(const char* name, const char* what) {
+    const CUresult result = call(name);
+    if (--alive[what] == 0) alive.erase(what);
+    return result;
+  }
+};
+StandIn* it = nullptr;
+
+int attribute(CUdevice_attribute asked) {
+  switch (asked) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return 10;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return 200'000;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 1024;
+    default: return 0;
+  }
+}
+
+class CudaBackendTest : public testing::Test {
+ protected:
+  CudaBackendTest() : driver_(library().file()) {
+    it = &stand_in_;
+    driver_.cuGetErrorName = [](CUresult, const char** name) { return *name = "CUDA_ERROR", CUDA_SUCCESS; };
+    driver_.cuGetErrorString = [](CUresult, const char** text) { return *text = "it failed", CUDA_SUCCESS; };
+    driver_.cuDeviceGetCount = [](int* count) { return *count = 1, CUDA_SUCCESS; };
+    driver_.cuDeviceGetName = [](char* name, int, CUdevice) { return std::strcpy(name, "stand-in"), CUDA_SUCCESS; };
+    driver_.cuDeviceGetAttribute = [](int* value, CUdevice_attribute asked, CUdevice) { return *value = attribute(asked), CUDA_SUCCESS; };
+    driver_.cuDevicePrimaryCtxGetState = [](CUdevice, unsigned*, int* active) { return *active = it->shared, CUDA_SUCCESS; };
+    driver_.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) { return it->give("retain", "context", context); };
+    driver_.cuDevicePrimaryCtxRelease = [](CUdevice) { return it->take("release", "context"); };
+    driver_.cuCtxGetCurrent = [](CUcontext* context) {
+      *context = it->current.empty() ? nullptr : it->current.back();
+      return it->call("current");
+    };
+    driver_.cuCtxPushCurrent = [](CUcontext context) { return it->current.push_back(context), it->call("push"); };
+    driver_.cuCtxPopCurrent = [](CUcontext*) { return it->current.pop_back(), it->call("pop"); };
+    driver_.cuStreamCreateWithPriority = [](CUstream* stream, unsigned, int) { return it->give("stream", "stream", stream); };
+    driver_.cuStreamDestroy = [](CUstream) { return it->take("stream destroy", "stream"); };
+    driver_.cuStreamSynchronize = [](CUstream) { return it->call("synchronise"); };
+    driver_.cuStreamQuery = [](CUstream) {
+      const CUresult result = it->call("query");
+      return result == CUDA_SUCCESS && !it->finished ? CUDA_ERROR_NOT_READY : result;
+    };
+    driver_.cuEventCreate = [](CUevent* event, unsigned) { return it->give("event", "event", event); };
+    driver_.cuEventDestroy = [](CUevent) { return it->take("event destroy", "event"); };
+    driver_.cuEventQuery = [](CUevent) { return it->finished ? it->call("event query") : CUDA_ERROR_NOT_READY; };
+    driver_.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps*) { return it->give("pool", "pool", pool); };
+    driver_.cuMemPoolDestroy = [](CUmemoryPool) { return it->take("pool destroy", "pool"); };
+    driver_.cuMemPoolTrimTo = [](CUmemoryPool, std::size_t) { return it->call("trim"); };
+    driver_.cuMemAllocFromPoolAsync = [](CUdeviceptr* address, std::size_t bytes, CUmemoryPool, CUstream) {
+      const CUresult result = it->give("allocate", "device memory");
+      if (result == CUDA_SUCCESS) *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+      return result;
+    };
+    driver_.cuMemFreeAsync = [](CUdeviceptr address, CUstream) {
+      std::free(reinterpret_cast<void*>(address));
+      return it->take("free", "device memory");
+    };
+    driver_.cuMemHostAlloc = [](void** address, std::size_t bytes, unsigned) {
+      const CUresult result = it->give("host allocate", "host memory");
+      if (result == CUDA_SUCCESS) *address = std::malloc(bytes);
+      return result;
+    };
+    driver_.cuMemHostGetDevicePointer = [](CUdeviceptr* address, void* host, unsigned) {
+      return *address = reinterpret_cast<CUdeviceptr>(host), it->call("map");
+    };
+    driver_.cuMemFreeHost = [](void* address) { return std::free(address), it->take("free host", "host memory"); };
+    driver_.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+      return std::memset(reinterpret_cast<void*>(to), value, bytes), it->call("clear");
+    };
+    driver_.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+      return std::memcpy(reinterpret_cast<void*>(to), from, bytes), it->call("to device");
+    };
+    driver_.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+      return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), it->call("to host");
+    };
+    driver_.cuModuleLoadData = [](CUmodule* module, const void*) { return it->give("load", "module", module); };
+    driver_.cuModuleUnload = [](CUmodule) { return it->take("unload", "module"); };
+    driver_.cuModuleGetFunction = [](CUfunction* function, CUmodule, const char*) {
+      return *function = reinterpret_cast<CUfunction>(0x2000), it->call("function");
+    };
+    driver_.cuFuncGetAttribute = [](int* value, CUfunction_attribute asked, CUfunction) {
+      return *value = asked == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? it->block_threads : 1000, it->call("attribute");
+    };
+    driver_.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int* blocks, CUfunction, int, std::size_t) {
+      return *blocks = 6, it->call("occupancy");
+    };
+    driver_.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
+                                void**) { return it->call("launch"); };
+  }
+  static const test::DriverLibrary& library() {
+    static const test::DriverLibrary answers_nothing(test::driver_that_answers(0));
+    return answers_nothing;
+  }
+  // As much of a cubin as can be told from its header.
+  static std::vector<std::byte> cubin() {
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_machine = 190;
+    std::vector<std::byte> bytes(sizeof(header));
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    return bytes;
+  }
+  std::unique_ptr<Backend> open() const { return open_cuda(driver_, 0); }
+
+  StandIn stand_in_;
+  Driver driver_;
+};
+
+TEST_F(CudaBackendTest, EverythingIsGivenBack) {
+  {
+    const auto backend = open();
+    EXPECT_EQ(backend->info().target, "sm_90");
+    EXPECT_EQ(backend->info().default_workers, 40U);
+    const auto memory = backend->allocate(8);
+    const auto host = backend->allocate_host(8);
+    const auto image = backend->load(cubin());
+    const std::string symbols[] = {"kernel"};
+    const auto kernels = backend->load_kernels(cubin(), symbols);
+    const auto completion = backend->launch(*kernels, {});
+    EXPECT_THAT(stand_in_.alive, testing::SizeIs(7));
+    EXPECT_THAT(stand_in_.current, IsEmpty()) << "no call leaves the context current";
+
+    const std::uint64_t sent = 0x0123456789ABCDEF;
+    std::uint64_t received = 1;
+    backend->copy_to_host(&received, memory->device(), sizeof(received));
+    EXPECT_EQ(received, 0U) << "memory is cleared";
+    backend->copy_to_device(memory->device(), &sent, sizeof(sent));
+    backend->copy_to_host(&received, memory->device(), sizeof(received));
+    EXPECT_EQ(received, sent);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(host->host()), host->device());
+    EXPECT_EQ(image->max_workers(1024), 60U);
+    EXPECT_EQ(image->max_workers(199'001), 0U) << "beyond what a block may have";
+    backend->start(*image, {});
+    backend->finish();
+    EXPECT_EQ(backend->fault(), "");
+    EXPECT_TRUE(completion->done());
+  }
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+  EXPECT_THAT(stand_in_.current, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, WhatFailsHalfwayLeavesNothing) {
+  for (const char* const function : {"stream", "pool", "synchronise"}) {
+    stand_in_.failures = {{function, CUDA_ERROR_OUT_OF_MEMORY}};
+    DWELL_EXPECT_ERROR(open(), errc::out_of_memory, HasSubstr("it failed"));
+    EXPECT_THAT(stand_in_.alive, IsEmpty()) << function;
+  }
+  {
+    const auto backend = open();
+    const auto before = stand_in_.alive;
+    for (const char* const function : {"clear", "synchronise"}) {
+      stand_in_.failures = {{function, CUDA_ERROR_OUT_OF_MEMORY}};
+      DWELL_EXPECT_ERROR(backend->allocate(8), errc::out_of_memory, HasSubstr("clearing memory"));
+      EXPECT_EQ(stand_in_.alive, before) << function;
+    }
+    stand_in_.failures = {{"map", CUDA_ERROR_OUT_OF_MEMORY}};
+    EXPECT_THROW(backend->allocate_host(8), Error);
+    for (const char* const function : {"function", "attribute"}) {
+      stand_in_.failures = {{function, CUDA_ERROR_NOT_FOUND}};
+      DWELL_EXPECT_ERROR(backend->load(cubin()), errc::link_failed, HasSubstr("image"));
+    }
+    stand_in_.block_threads = 128;
+    DWELL_EXPECT_ERROR(backend->load(cubin()), errc::link_failed, AllOf(HasSubstr("128"), HasSubstr("160")));
+    EXPECT_EQ(stand_in_.alive, before);
+    const int calls = stand_in_.calls;
+    EXPECT_THROW(backend->load(std::vector<std::byte>(100)), Error);
+    EXPECT_THROW(backend->load_kernels(std::vector<std::byte>(100), {}), Error);
+    EXPECT_LE(stand_in_.calls, calls + 6) << "the driver trusts what it is given: it must not see what is no cubin";
+    EXPECT_EQ(stand_in_.alive, before);
+  }
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, AFullPoolIsTrimmedOnce) {
+  const auto backend = open();
+  stand_in_.failures = {{"allocate", CUDA_ERROR_OUT_OF_MEMORY}};
+  EXPECT_NO_THROW(backend->allocate(8));
+  stand_in_.failures = {{"allocate", CUDA_ERROR_OUT_OF_MEMORY}, {"trim", CUDA_ERROR_INVALID_VALUE}};
+  DWELL_EXPECT_ERROR(backend->allocate(8), errc::out_of_memory, HasSubstr("allocating 8 bytes on the device"));
+}
+
+TEST_F(CudaBackendTest, NothingWaitsForADeviceThatWasGivenUp) {
+  int calls = 0;
+  {
+    const auto backend = open();
+    const auto memory = backend->allocate(8);
+    const auto host = backend->allocate_host(8);
+    const auto image = backend->load(cubin());
+    const std::string symbols[] = {"kernel"};
+    const auto kernels = backend->load_kernels(cubin(), symbols);
+    const auto completion = backend->launch(*kernels, {});
+    stand_in_.finished = false;
+    EXPECT_FALSE(completion->done());
+    backend->abandon();
+    DWELL_EXPECT_ERROR(completion->done(), errc::device_lost, HasSubstr("given up"));
+    DWELL_EXPECT_ERROR(backend->allocate(8), errc::device_lost, HasSubstr("given up"));
+    DWELL_EXPECT_ERROR(backend->finish(), errc::device_lost, HasSubstr("given up"));
+    EXPECT_THAT(backend->stuck(), HasSubstr("a new process is needed"));
+    calls = stand_in_.calls;
+  }
+  EXPECT_EQ(stand_in_.calls, calls) << "any call might wait for what hangs";
+}
+
+TEST_F(CudaBackendTest, WhatHungAndEndedAfterAllIsGivenBack) {
+  {
+    const auto backend = open();
+    const auto memory = backend->allocate(8);
+    backend->abandon();
+    EXPECT_EQ(backend->stuck(), "");
+  }
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, AContextThatAFaultHasTakenDownIsSaidSo) {
+  stand_in_.failures = {{"retain", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  DWELL_EXPECT_ERROR(open(), errc::device_lost, HasSubstr("gives the process no new context"));
+  stand_in_.shared = 1;
+  stand_in_.failures = {{"synchronise", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  DWELL_EXPECT_ERROR(open(), errc::device_lost, HasSubstr("others (a Runtime, PyTorch) share the context"));
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+  const auto backend = open();
+  stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
+}
+
+TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {
+  const auto backend = open();
+  const std::string symbols[] = {"kernel"};
+  const auto kernels = backend->load_kernels(cubin(), symbols);
+  const auto launch = [&](const std::function<void(KernelLaunch&)>& change) {
+    KernelLaunch asked;
+    change(asked);
+    backend->launch(*kernels, asked);
+  };
+  EXPECT_NO_THROW(launch([](KernelLaunch&) {}));
+  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.grid[1] = 2000; }), errc::invalid_argument, HasSubstr("the grid's y is 2000"));
+  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.block[0] = 161; }), errc::invalid_argument, HasSubstr("the limit is 160"));
+  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument,
+                     HasSubstr("the limit is 199000"));
+  EXPECT_EQ(stand_in_.alive.count("event"), 0U);
+}
+
+}  // namespace
+}  // namespace dwell::backend
