@@ -60,7 +60,7 @@ inline bool same_expression(std::string a, std::string b) {
 struct DefinitionState {
   std::string name;
   jit::Unit request;                      // what was asked for first
-  CompileOptions options;                 // of the newest request; guarded by the registry
+  CompileOptions options;                 // of the newest version; guarded by the registry
   std::deque<OperatorState> instances;    // at least one; in the order of jit::Unit::exports
   std::atomic<std::uint32_t> current{0};  // number of the current version
   std::atomic<std::uint32_t> versions{0};

@@ -57,6 +57,7 @@ struct Registry::Job {
   DefinitionPointer definition;
   bool defines = false;  // it makes the definition
   bool urgent = false;   // somebody waits for it
+  CompileOptions options;
   ImageTable::Change change;
   Stage stage = Stage::waiting;
   std::optional<Error> failure;
@@ -89,7 +90,7 @@ Registry::JobPointer Registry::first_job(const std::string& name, const Source& 
   job->definition = std::make_shared<detail::DefinitionState>();
   detail::DefinitionState& definition = *job->definition;
   definition.name = name;
-  definition.options = how.options ? *how.options : options_;
+  job->options = definition.options = how.options ? *how.options : options_;
   definition.request = unit_of(name, source, definition.options);
   for (const std::string& expression : how.instances.empty() ? std::vector{name} : how.instances) {
     for (const detail::OperatorState& other : definition.instances) {
@@ -113,10 +114,12 @@ Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, con
   job->definition = definition;
   auto version = std::make_unique<Version>();
   {
+    // Those of the version before may still be on their way.
     const std::lock_guard lock(mutex_);
-    if (options != nullptr) definition->options = *options;
-    version->unit = unit_of(definition->name, source, definition->options);
+    const auto order = orders_.find(definition.get());
+    job->options = options != nullptr ? *options : order != orders_.end() ? order->second.back()->options : definition->options;
   }
+  version->unit = unit_of(definition->name, source, job->options);
   version->unit.exports = definition->request.exports;
   job->change = {definition, std::move(version)};
   return job;
@@ -340,6 +343,7 @@ void Registry::settle(std::unique_lock<std::mutex>& lock, const JobPointer& job,
   const auto order = orders_.find(job->definition.get());
   std::erase(order->second, job);
   if (order->second.empty()) orders_.erase(order);
+  if (failure == nullptr) job->definition->options = job->options;
   if (failure != nullptr && job->defines) names_.erase(job->definition->name);
   std::vector<Report> reports;
   reports.swap(job->reports);

@@ -130,6 +130,17 @@ TEST_F(RegistryTest, WhatDoesNotCompileChangesNothing) {
   EXPECT_THAT(image(), ElementsAre("a1", "b1"));
 }
 
+TEST_F(RegistryTest, OptionsAreThoseOfTheVersionBefore) {
+  const auto a = registry_->define("a", std::string("a1"), {.options = CompileOptions().with_define("ONE")});
+  const CompileOptions two = CompileOptions().with_define("TWO");
+  EXPECT_THROW(registry_->redefine(a, std::string("error"), &two), Error);
+  registry_->redefine(a, std::string("a2"));
+  EXPECT_TRUE(workshop_->options.defines.contains("ONE")) << "what did not compile is no version";
+  registry_->redefine(a, std::string("a3"), &two);
+  registry_->redefine(a, std::string("a4"));
+  EXPECT_TRUE(workshop_->options.defines.contains("TWO"));
+}
+
 TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +24,9 @@ namespace dwell::runtime {
 struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
   bool refuses_link = false;
-  std::string includes;  // what every text includes: part of what it compiles to, and of its fingerprint
+  std::mutex mutex;        // guards the one below: texts are compiled by several threads
+  CompileOptions options;  // of the last text that was compiled
+  std::string includes;    // what every text includes: part of what it compiles to, and of its fingerprint
 };
 
 // Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
@@ -32,6 +35,10 @@ class FakeCompiler final : public jit::Compiler {
   explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
 
   jit::Object compile(const jit::Unit& unit) override {
+    {
+      const std::lock_guard lock(workshop_->mutex);
+      workshop_->options = unit.options;
+    }
     if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
     if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::string text = unit.text + workshop_->includes;
