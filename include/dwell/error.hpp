@@ -27,8 +27,8 @@ enum class errc {
   out_of_memory,
   // The operator itself reported this task as failed with Group::fail.
   task_failed,
-  // A task ran longer than Options::task_timeout, or kernels did that Runtime::close waited for; the message names operator, ticket and worker,
-  // or the kernels. The runtime can only be closed or rebuilt.
+  // A task ran longer than Options::task_timeout, or kernels did that Runtime::close waited for; the message names operator, ticket and
+  // worker, or the kernels. The runtime can only be closed or rebuilt.
   task_timeout,
   // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
