@@ -5,12 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/driver.hpp"
@@ -33,6 +34,15 @@ struct StandIn {
   int block_threads = 160;
   bool finished = true;  // what is in the streams
   std::vector<CUcontext> current;
+  std::map<void*, std::unique_ptr<std::byte[]>> memory;  // on the device and on the host
+
+  void* allocate(std::size_t bytes) {
+    auto made = std::make_unique<std::byte[]>(bytes);
+    std::byte* const address = made.get();
+    std::memset(address, 0xCC, bytes);
+    memory.emplace(address, std::move(made));
+    return address;
+  }
 
   // Counts a call; its result.
   CUresult call(const char* name) {
@@ -113,22 +123,22 @@ class CudaBackendTest : public testing::Test {
     driver_.cuMemPoolTrimTo = [](CUmemoryPool, std::size_t) { return it->call("trim"); };
     driver_.cuMemAllocFromPoolAsync = [](CUdeviceptr* address, std::size_t bytes, CUmemoryPool, CUstream) {
       const CUresult result = it->give("allocate", "device memory");
-      if (result == CUDA_SUCCESS) *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+      if (result == CUDA_SUCCESS) *address = reinterpret_cast<CUdeviceptr>(it->allocate(bytes));
       return result;
     };
     driver_.cuMemFreeAsync = [](CUdeviceptr address, CUstream) {
-      std::free(reinterpret_cast<void*>(address));
+      it->memory.erase(reinterpret_cast<void*>(address));
       return it->take("free", "device memory");
     };
     driver_.cuMemHostAlloc = [](void** address, std::size_t bytes, unsigned) {
       const CUresult result = it->give("host allocate", "host memory");
-      if (result == CUDA_SUCCESS) *address = std::malloc(bytes);
+      if (result == CUDA_SUCCESS) *address = it->allocate(bytes);
       return result;
     };
     driver_.cuMemHostGetDevicePointer = [](CUdeviceptr* address, void* host, unsigned) {
       return *address = reinterpret_cast<CUdeviceptr>(host), it->call("map");
     };
-    driver_.cuMemFreeHost = [](void* address) { return std::free(address), it->take("free host", "host memory"); };
+    driver_.cuMemFreeHost = [](void* address) { return it->memory.erase(address), it->take("free host", "host memory"); };
     driver_.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
       return std::memset(reinterpret_cast<void*>(to), value, bytes), it->call("clear");
     };
