@@ -278,11 +278,12 @@ void Core::give_up() {
 std::optional<Error> Core::close_launches() {
   const std::string left = launches_->close(options_.task_timeout);
   if (left.empty()) return std::nullopt;
-  backend_->abandon();
-  launches_->close({});  // who asks for them is told from now on that the device was given up
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.task_timeout);
-  return Error(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
-                                       " ms (Options::task_timeout) none of these kernels has ended: " + left);
+  Error failure(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
+                                        " ms (Options::task_timeout) none of these kernels has ended: " + left);
+  keeper_->give_up(failure);  // a lease may be waiting for their multiprocessors
+  launches_->close({});       // who asks for them is told from now on that the device was given up
+  return failure;
 }
 
 void Core::leave(const std::optional<Error>& failure) {

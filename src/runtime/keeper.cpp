@@ -219,11 +219,15 @@ bool Keeper::overstayed(Clock::time_point now) {
       late.push_back(holder);
   }
   if (late.empty()) return false;
-  backend_.abandon();
-  fail(errc::task_timeout, "a task has run for more than " +
-                               std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout).count()) +
-                               " ms (Options::task_timeout)" + describe_(late, true));
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
+  give_up(Error(errc::task_timeout,
+                "a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)" + describe_(late, true)));
   return true;
+}
+
+void Keeper::give_up(const Error& why) {
+  backend_.abandon();
+  fail(why.kind(), why.message());
 }
 
 std::string Keeper::suspects() const {

@@ -76,6 +76,8 @@ class Keeper {
 
   // Asks the device whether it has failed.
   bool lost();
+  // Something hangs on the device: `why` is the failure from now on, and nobody waits for the loop any more.
+  void give_up(const Error& why);
   // Whether the device is known to have failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;

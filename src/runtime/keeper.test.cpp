@@ -314,6 +314,18 @@ TEST_F(KeeperTest, ATaskThatOverstaysIsNamedAndTheDeviceAbandoned) {
   EXPECT_TRUE(device_->abandoned);
 }
 
+TEST_F(KeeperTest, NobodyWaitsForADeviceThatWasGivenUp) {
+  device_->obeys = false;
+  open();
+  submit();
+  std::jthread holder([&] { EXPECT_THROW(keeper_->hold(), Error); });
+  std::this_thread::sleep_for(20ms);
+  keeper_->give_up(Error(errc::task_timeout, "a kernel hangs"));
+  holder.join();
+  EXPECT_TRUE(device_->abandoned);
+  EXPECT_EQ(keeper_->failure().message(), "a kernel hangs");
+}
+
 TEST_F(KeeperTest, ManyTasksOnOneWorkerDoNotOverstay) {
   device_->obeys = false;
   settings_.task_timeout = 400ms;
