@@ -177,6 +177,20 @@ class CudaBackendTest : public testing::Test {
     return bytes;
   }
   std::unique_ptr<Backend> open() const { return open_cuda(driver_, 0); }
+  // All that can be had of a backend: 8 bytes on the device and on the host, an image, kernels, a launch in flight.
+  struct Held {
+    std::unique_ptr<Allocation> memory;
+    std::unique_ptr<Allocation> host;
+    std::unique_ptr<Program> image;
+    std::unique_ptr<LoadedKernels> kernels;
+    std::unique_ptr<Completion> completion;
+  };
+  static Held one_of_each(Backend& backend) {
+    const std::string symbols[] = {"kernel"};
+    Held held{backend.allocate(8), backend.allocate_host(8), backend.load(cubin()), backend.load_kernels(cubin(), symbols), {}};
+    held.completion = backend.launch(*held.kernels, {});
+    return held;
+  }
 
   StandIn stand_in_;
   Driver driver_;
@@ -185,14 +199,9 @@ class CudaBackendTest : public testing::Test {
 TEST_F(CudaBackendTest, EverythingIsGivenBack) {
   {
     const auto backend = open();
+    const auto [memory, host, image, kernels, completion] = one_of_each(*backend);
     EXPECT_EQ(backend->info().target, "sm_90");
     EXPECT_EQ(backend->info().default_workers, 40U);
-    const auto memory = backend->allocate(8);
-    const auto host = backend->allocate_host(8);
-    const auto image = backend->load(cubin());
-    const std::string symbols[] = {"kernel"};
-    const auto kernels = backend->load_kernels(cubin(), symbols);
-    const auto completion = backend->launch(*kernels, {});
     EXPECT_THAT(stand_in_.alive, testing::SizeIs(7));
     EXPECT_THAT(stand_in_.current, IsEmpty()) << "no call leaves the context current";
 
@@ -259,12 +268,7 @@ TEST_F(CudaBackendTest, NothingWaitsForADeviceThatWasGivenUp) {
   int calls = 0;
   {
     const auto backend = open();
-    const auto memory = backend->allocate(8);
-    const auto host = backend->allocate_host(8);
-    const auto image = backend->load(cubin());
-    const std::string symbols[] = {"kernel"};
-    const auto kernels = backend->load_kernels(cubin(), symbols);
-    const auto completion = backend->launch(*kernels, {});
+    const auto [memory, host, image, kernels, completion] = one_of_each(*backend);
     stand_in_.finished = false;
     EXPECT_FALSE(completion->done());
     backend->abandon();
