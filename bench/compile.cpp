@@ -9,7 +9,7 @@
 #include "bench/host_peer.hpp"
 #include "bench/operators.hpp"
 #include "bench/timing.hpp"
-#include "jit/temporary_directory.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::bench {
 

@@ -63,7 +63,7 @@ void* open_first(const std::vector<std::string>& candidates) {
   return nullptr;
 }
 
-// NVRTC, from the places where the library itself looks (see jit/cuda_library.hpp).
+// NVRTC, from the places where the library itself looks (see jit/cuda/cuda_library.hpp).
 void* open_nvrtc() {
   std::vector<std::string> folders;
   if (const char* const set = secure_getenv("DWELL_CUDA_PATH"); set != nullptr && *set != 0)

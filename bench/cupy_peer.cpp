@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bench/process.hpp"
-#include "jit/temporary_directory.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::bench {
 

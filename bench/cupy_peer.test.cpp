@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "jit/temporary_directory.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::bench {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "jit/temporary_directory.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::bench {
 

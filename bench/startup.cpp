@@ -14,7 +14,7 @@
 #include "bench/operators.hpp"
 #include "bench/process.hpp"
 #include "bench/timing.hpp"
-#include "jit/temporary_directory.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::bench {
 

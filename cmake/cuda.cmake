@@ -5,7 +5,7 @@
 # Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (where NVRTC and nvJitLink lie).
 
 # Sources that include CUDA's headers, and so are left out without them.
-set(dwell_cuda_source_pattern "/src/(backend/cuda/|jit/(nvrtc|nvjitlink|cuda_))")
+set(dwell_cuda_source_pattern "/src/(backend|jit)/cuda/")
 
 set(DWELL_CUDA_INCLUDE "")
 set(DWELL_CUDA_LIBRARY_HINT "")

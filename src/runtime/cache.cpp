@@ -2,7 +2,7 @@
 
 #include <dwell/cache.hpp>
 
-#include "jit/file_cache.hpp"
+#include "jit/cache/file_cache.hpp"
 
 namespace dwell {
 

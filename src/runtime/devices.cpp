@@ -6,11 +6,11 @@
 #include <dwell/error.hpp>
 
 #include "backend/cpu/cpu_backend.hpp"
-#include "jit/caching_compiler.hpp"
-#include "jit/host_compiler.hpp"
+#include "jit/cache/caching_compiler.hpp"
+#include "jit/host/host_compiler.hpp"
 #if DWELL_WITH_CUDA
 #include "backend/cuda/cuda_backend.hpp"
-#include "jit/cuda_compiler.hpp"
+#include "jit/cuda/cuda_compiler.hpp"
 #endif
 
 namespace dwell::runtime {

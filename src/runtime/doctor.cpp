@@ -9,12 +9,12 @@
 
 #include <dwell/dwell.hpp>
 
-#include "jit/file_cache.hpp"
-#include "jit/host_compiler.hpp"
+#include "jit/cache/file_cache.hpp"
+#include "jit/host/host_compiler.hpp"
 #if DWELL_WITH_CUDA
 #include "backend/cuda/cuda_devices.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
+#include "jit/cuda/nvjitlink.hpp"
+#include "jit/cuda/nvrtc.hpp"
 #endif
 
 namespace dwell {

@@ -7,8 +7,8 @@
 #include <dwell/error.hpp>
 
 #include "image/bundle.hpp"
-#include "jit/cubin.hpp"
-#include "jit/occupancy.hpp"
+#include "jit/object/cubin.hpp"
+#include "jit/object/occupancy.hpp"
 
 namespace dwell {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "jit/occupancy.hpp"
+#include "jit/object/occupancy.hpp"
 
 namespace dwell::runtime {
 

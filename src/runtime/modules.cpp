@@ -7,7 +7,7 @@
 #include <dwell/module.hpp>
 #include <dwell/runtime.hpp>
 
-#include "jit/fingerprint.hpp"
+#include "jit/source/fingerprint.hpp"
 #include "runtime/core.hpp"
 
 namespace dwell {

@@ -8,7 +8,7 @@
 #include <future>
 #include <utility>
 
-#include "jit/fingerprint.hpp"
+#include "jit/source/fingerprint.hpp"
 
 namespace dwell::runtime {
 

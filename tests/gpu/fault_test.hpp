@@ -9,7 +9,7 @@
 #include <functional>
 #include <iostream>
 
-#include "jit/process.hpp"
+#include "jit/base/process.hpp"
 #include "tests/gpu/gpu_test.hpp"
 #include "tests/gpu/stream.hpp"
 

@@ -1,10 +1,10 @@
 // How many workers fit, computed from an image's bytes, is what the driver says once the image is loaded.
-#include "jit/occupancy.hpp"
+#include "jit/object/occupancy.hpp"
 
 #include <vector>
 
 #include "backend/cuda/cuda_backend.hpp"
-#include "jit/cuda_compiler.hpp"
+#include "jit/cuda/cuda_compiler.hpp"
 #include "tests/gpu/gpu_test.hpp"
 
 namespace dwell::test {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "jit/cuda_compiler.hpp"
+#include "jit/cuda/cuda_compiler.hpp"
 #include "tests/gpu/gpu_test.hpp"
 
 namespace dwell::test {

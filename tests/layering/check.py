@@ -22,6 +22,7 @@ class Layer(NamedTuple):
 
 
 DEVICE_API = ("dwell/device.hpp", "dwell/device/")
+JIT_GROUND = ("jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
     # The two headers that hold all portability ask the host compiler for a clock and for vector types.
@@ -31,7 +32,14 @@ LAYERS = (
     Layer(("dwell/",), ("dwell/",), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
     Layer(("image/",), ("image/", "dwell/"), "standard"),
-    Layer(("jit/",), ("jit/", "image/", "device/", "dwell/"), "standard"),
+    # jit's rooms, from the ground up. The host's compiler and CUDA's do not meet.
+    Layer(("jit/base/",), ("jit/base/", "dwell/error.hpp"), "standard"),
+    Layer(("jit/compiler.hpp",), ("dwell/",), "standard"),
+    Layer(("jit/source/",), (*JIT_GROUND, "jit/source/", "dwell/"), "standard"),
+    Layer(("jit/object/",), (*JIT_GROUND, "jit/object/", "dwell/"), "standard"),
+    Layer(("jit/cache/",), (*JIT_GROUND, "jit/cache/", "jit/source/", "image/", "dwell/"), "standard"),
+    Layer(("jit/host/",), (*JIT_GROUND, "jit/host/", "jit/source/", "jit/object/", "image/", "dwell/"), "standard"),
+    Layer(("jit/cuda/",), (*JIT_GROUND, "jit/cuda/", "jit/source/", "jit/object/", "jit/cache/", "image/", "dwell/"), "standard"),
     Layer(("backend/backend.hpp",), ("device/", "dwell/"), "standard"),
     Layer(("backend/cpu/",), ("backend/backend.hpp", "backend/cpu/", "image/", "device/", "dwell/"), "standard"),
     Layer(("backend/cuda/",), ("backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
@@ -41,7 +49,7 @@ LAYERS = (
     Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
-    Layer(("bench/",), ("bench/", "device/", "dwell/", "jit/temporary_directory.hpp"), "any"),
+    Layer(("bench/",), ("bench/", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
     Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
@@ -49,10 +57,10 @@ LAYERS = (
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
-CONCRETE = re.compile(r"^jit/(nvrtc|nvjitlink|cuda_|host_compiler)|^backend/(cpu|cuda)/")
+CONCRETE = re.compile(r"^(jit/(host|cuda)|backend/(cpu|cuda))/")
 
 CUDA_HEADER = re.compile(r"^(cuda\w*\.h|cuda/.*|nvrtc\.h|nvJitLink\.h|nvml\.h|cooperative_groups\.h)$")
-CUDA_ALLOWED = re.compile(r"^(backend/cuda/|jit/(nvrtc|nvjitlink|cuda_)|bench/cuda_|tests/(gpu|headers)/)")
+CUDA_ALLOWED = re.compile(r"^(backend/cuda/|jit/cuda/|bench/cuda_|tests/(gpu|headers)/)")
 
 # Headers of C++ and of the system: <vector>, <sys/mman.h>; a library's own headers look different, but for the named few.
 STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
@@ -77,7 +85,7 @@ def layer_of(name: str) -> Layer | None:
 def fault(name: str, target: str, ours: bool) -> str | None:
     """Why `name` must not include `target`, or None. `ours`: the target is a file of the tree."""
     if CUDA_HEADER.match(target):
-        return None if CUDA_ALLOWED.match(name) else "CUDA's headers are for src/backend/cuda and src/jit/nvrtc*, nvjitlink*, cuda_*"
+        return None if CUDA_ALLOWED.match(name) else "CUDA's headers are for src/backend/cuda and src/jit/cuda"
     layer = layer_of(name)
     if layer is None:
         return "the file lies in no layer that tests/layering/check.py knows"

@@ -30,19 +30,25 @@ class Layering(unittest.TestCase):
         self.assertEqual(len(self.faults(include__dwell__runtime_dot_hpp='"runtime/keeper.hpp"')), 1)
 
     def test_compilers_and_backends_do_not_meet(self):
-        self.assertEqual(len(self.faults(src__jit__cache_dot_cpp='"backend/backend.hpp"')), 1)
+        self.assertEqual(len(self.faults(src__jit__cache__a_dot_cpp='"backend/backend.hpp"')), 1)
         self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"jit/compiler.hpp"')), 1)
         self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"backend/cuda/driver.hpp"')), 1)
 
+    def test_rooms_of_jit_stand_on_the_ground(self):
+        self.assertEqual(self.faults(src__jit__cuda__a_dot_cpp='"jit/compiler.hpp" "jit/base/file.hpp" "jit/cache/file_cache.hpp"'), [])
+        self.assertEqual(len(self.faults(src__jit__base__a_dot_cpp='"jit/compiler.hpp"')), 1)
+        self.assertEqual(len(self.faults(src__jit__host__a_dot_cpp='"jit/cuda/nvrtc.hpp" "jit/cache/file_cache.hpp"')), 2)
+        self.assertEqual(len(self.faults(src__jit__a_dot_cpp='"jit/compiler.hpp"')), 1)
+
     def test_runtime_sees_contracts(self):
         self.assertEqual(self.faults(src__runtime__keeper_dot_cpp='"backend/backend.hpp" "jit/compiler.hpp"'), [])
-        self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp='"backend/cpu/cpu.hpp" "jit/nvrtc.hpp"')), 2)
+        self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp='"backend/cpu/cpu.hpp" "jit/cuda/nvrtc.hpp"')), 2)
 
     def test_one_file_makes_the_concrete_ones(self):
-        self.assertEqual(self.faults(src__runtime__devices_dot_cpp='"backend/cpu/cpu.hpp" "jit/nvrtc.hpp"'), [])
+        self.assertEqual(self.faults(src__runtime__devices_dot_cpp='"backend/cpu/cpu.hpp" "jit/cuda/nvrtc.hpp"'), [])
 
     def test_cuda_headers(self):
-        self.assertEqual(self.faults(src__backend__cuda__driver_dot_cpp="<cuda.h>", src__jit__nvrtc_dot_cpp="<nvrtc.h>"), [])
+        self.assertEqual(self.faults(src__backend__cuda__driver_dot_cpp="<cuda.h>", src__jit__cuda__nvrtc_dot_cpp="<nvrtc.h>"), [])
         self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp="<cuda.h>", tools__dwell__main_dot_cpp="<nvJitLink.h>")), 2)
 
     def test_name_beside_the_file_counts_as_its_path(self):

@@ -11,7 +11,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/cpu/cpu_backend.hpp"
-#include "jit/host_compiler.hpp"
+#include "jit/host/host_compiler.hpp"
 #include "runtime/devices.hpp"
 
 namespace dwell::test {

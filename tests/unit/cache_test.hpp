@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "image/byte_stream.hpp"
-#include "jit/file_cache.hpp"
-#include "jit/sha256.hpp"
-#include "jit/temporary_directory.hpp"
+#include "jit/base/sha256.hpp"
+#include "jit/base/temporary_directory.hpp"
+#include "jit/cache/file_cache.hpp"
 
 namespace dwell::test {
 

@@ -9,9 +9,9 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/cuda_compiler.hpp"
-#include "jit/nvjitlink.hpp"
-#include "jit/nvrtc.hpp"
+#include "jit/cuda/cuda_compiler.hpp"
+#include "jit/cuda/nvjitlink.hpp"
+#include "jit/cuda/nvrtc.hpp"
 
 namespace dwell::jit {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "backend/cuda/driver.hpp"
-#include "jit/process.hpp"
-#include "jit/temporary_directory.hpp"
+#include "jit/base/process.hpp"
+#include "jit/base/temporary_directory.hpp"
 
 namespace dwell::test {
 

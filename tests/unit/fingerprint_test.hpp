@@ -8,8 +8,8 @@
 
 #include <dwell/error.hpp>
 
+#include "jit/base/temporary_directory.hpp"
 #include "jit/compiler.hpp"
-#include "jit/temporary_directory.hpp"
 #include "tests/unit/operators.hpp"
 
 namespace dwell::jit {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "jit/fingerprint.hpp"
+#include "jit/source/fingerprint.hpp"
 #include "runtime/registry.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"

@@ -1,0 +1,42 @@
+#include "jit/base/temporary_directory.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <dwell/error.hpp>
+
+namespace dwell::jit {
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string tried;
+  for (const char* const name : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
+    const char* const parent = *name == 0 ? "/tmp" : secure_getenv(name);
+    if (parent == nullptr || *parent != '/') continue;
+    std::string path = std::string(parent) + "/dwell-XXXXXX";
+    struct stat status {};
+    if (mkdtemp(path.data()) == nullptr) {
+      tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": " + std::strerror(errno);
+    } else if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 0777U) != 0700U) {
+      // Some network file systems do not keep owner and mode; what is compiled there could be replaced by someone else.
+      rmdir(path.c_str());
+      tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": does not keep owner and mode of a folder";
+    } else {
+      path_ = path;
+      return;
+    }
+  }
+  throw Error(errc::io_failed, "cannot make a temporary folder (" + tried + "); set TMPDIR to a folder that you may write to");
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  if (path_.empty()) return;
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+}  // namespace dwell::jit

@@ -1,0 +1,54 @@
+// What an entry of the cache looks like as a file: it says itself what it is and whether it is whole.
+//
+//   magic, schema | key | description | size of the payload | SHA-256 of all before this and of the payload | payload
+//
+// Numbers are little-endian; key and description are counted. A change of this layout, or of what payloads mean, is a new schema.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/base/file.hpp"
+
+namespace dwell::jit {
+
+// Longer ones are cut.
+inline constexpr std::size_t kLongestDescription = 200;
+inline constexpr std::uint64_t kLargestPayload = std::uint64_t{256} << 20U;
+
+// The file of an entry up to its payload.
+std::vector<std::byte> entry_head(std::string_view key, std::string_view description, std::span<const std::byte> payload);
+
+// Whether the file or folder is this user's, and nobody else may write to it.
+bool is_ours(const struct stat& status);
+
+// What was found under the name of an entry.
+struct FoundEntry {
+  bool present = false;
+  std::optional<std::vector<std::byte>> payload;  // when it is whole
+  std::string fault;                              // else why it cannot be used
+  bool broken = false;                            // it will never be usable, so it should go; false where it may only be unreadable now
+  struct stat status {};                          // of the file that was looked at
+  File file;                                      // held open, so that no other file can get its number
+};
+
+// Reads and checks the entry `key` in an open folder.
+FoundEntry read_entry(const File& folder, const std::string& key);
+
+// What the entry says it is; empty when that cannot be read. Does not check the payload.
+std::string describe_entry(const File& folder, const std::string& key);
+
+enum class Removal { done, gone, refused };
+
+// Removes `name`, unless another file has taken the place of the one whose `status` was seen: then that one is gone. Exact while the
+// caller holds the file open.
+Removal remove_seen(const File& folder, const std::string& name, const struct stat& status);
+
+}  // namespace dwell::jit

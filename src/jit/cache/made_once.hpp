@@ -1,0 +1,31 @@
+// From the cache on disk, else made: once among all processes that want it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "jit/cache/file_cache.hpp"
+
+namespace dwell::jit {
+
+// The value under `key`. `decode` turns a payload into an optional value, `encode` a value into a payload; `make` is called without an
+// entry, under the lock of the key, so that others wait for its result. Who waits longer than FileCache::kLockTimeout makes it as well.
+// What `make` throws is passed on, and nothing is kept.
+template <class Decode, class Encode, class Make>
+auto made_once(const FileCache& cache, const std::string& key, std::string_view description, Decode decode, Encode encode, Make make) {
+  using Value = decltype(make());
+  const auto load = [&]() -> std::optional<Value> {
+    const auto payload = cache.load(key);
+    return payload ? decode(*payload) : std::nullopt;
+  };
+  if (std::optional<Value> value = load()) return *std::move(value);
+  const KeyLock lock = cache.lock(key);
+  if (std::optional<Value> value = load()) return *std::move(value);
+  Value value = make();
+  cache.store(key, encode(value), description);
+  return value;
+}
+
+}  // namespace dwell::jit

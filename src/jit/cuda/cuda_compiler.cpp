@@ -1,0 +1,317 @@
+#include "jit/cuda/cuda_compiler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include <dwell/error.hpp>
+
+#include "image/byte_stream.hpp"
+#include "jit/base/file_stamp.hpp"
+#include "jit/base/sha256.hpp"
+#include "jit/cache/made_once.hpp"
+#include "jit/cuda/cuda_hidden_variables.hpp"
+#include "jit/cuda/cuda_table.hpp"
+#include "jit/cuda/nvjitlink.hpp"
+#include "jit/cuda/nvrtc.hpp"
+#include "jit/cuda/nvrtc_options.hpp"
+#include "jit/object/cubin.hpp"
+#include "jit/object/elf.hpp"
+#include "jit/object/kernel_signature.hpp"
+#include "jit/source/embedded.hpp"
+#include "jit/source/fingerprint.hpp"
+#include "jit/source/includes.hpp"
+#include "jit/source/option_checks.hpp"
+#include "jit/source/source.hpp"
+
+namespace dwell::jit {
+
+namespace {
+
+// Throws errc::compiler_unavailable when the compilers do not fit together.
+void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
+  if (linker.version() < compiler.version()) {
+    throw Error(errc::compiler_unavailable, "nvJitLink " + linker.version().text() + " (" + linker.file().string() +
+                                                ") is older than NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
+                                                ") and may not read what that makes; install both from one CUDA release");
+  }
+}
+
+// What a program is called in NVRTC's messages. #include "x" in the program itself looks in the folder of this name first: one that does
+// not exist, rather than the folder in which the process happens to be.
+std::string program_name(const std::string& what) { return "/<dwell>/" + what; }
+
+// How the resident loop of a tier is compiled.
+CompileOptions loop_options(Tier tier) {
+  if (tier == Tier::lto) return CompileOptions{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
+  // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
+  // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count. The loop that inlines takes less by
+  // itself, and a limit would be one for its operators too.
+  return CompileOptions{.max_registers = 64, .flags = {"--ptxas-options=-v"}};
+}
+
+// The embedded headers whose names start with `prefix`.
+std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
+  std::vector<Nvrtc::Header> headers;
+  for (const EmbeddedFile& file : embedded_headers()) {
+    if (file.name.starts_with(prefix)) headers.push_back({file.name.data(), file.text.data()});
+  }
+  return headers;
+}
+
+// The headers that #include finds by name in a source of the user's. Views of `options`.
+std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
+  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
+  for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
+  return headers;
+}
+
+// What to throw for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
+Error module_error(const Unit& unit, const std::string& log) {
+  constexpr std::string_view pragma = "#pragma nv_mangled_name ";
+  std::string expressions;
+  std::string_view before;
+  for (std::size_t at = 0; (at = log.find(pragma, at)) != std::string::npos;) {
+    at += pragma.size();
+    const std::string_view one = std::string_view(log).substr(at, std::min(log.find('\n', at), log.size()) - at);
+    if (one != before) expressions += (expressions.empty() ? "" : ", ") + std::string(one);
+    before = one;
+  }
+  if (expressions.empty()) return Error(errc::compile_failed, unit.file + " does not compile:\n" + log);
+  return Error(errc::operator_not_found, unit.file + " has no single kernel by the name of " + expressions + ":\n" + log);
+}
+
+// The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
+// functions includes the registers that a callee saves for its caller, which no budget avoids.
+std::uint32_t spills_in(std::string_view log, const std::string& kernel) {
+  const std::size_t at_kernel = log.find("Function properties for " + kernel + "\n");
+  if (at_kernel == std::string_view::npos) return 0;
+  log.remove_prefix(log.find('\n', at_kernel) + 1);
+  log = log.substr(0, log.find('\n'));
+  std::uint32_t total = 0;
+  for (const std::string_view phrase : {" bytes spill stores", " bytes spill loads"}) {
+    for (std::size_t at = 0; (at = log.find(phrase, at)) != std::string_view::npos; at += phrase.size()) {
+      std::size_t start = at;
+      while (start > 0 && std::isdigit(static_cast<unsigned char>(log[start - 1])) != 0) --start;
+      if (start < at) total += static_cast<std::uint32_t>(std::stoul(std::string(log.substr(start, at - start))));
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+struct CudaCompiler::Loop {
+  Bytes bytes;
+  std::string log;
+};
+
+// The compilers, as they were found.
+struct CudaCompiler::Tools {
+  std::string arch;                // what images are for: "sm_90a"
+  std::vector<int> architectures;  // that NVRTC compiles for
+  std::string cuda_includes;
+  std::string nvrtc;      // version and build
+  std::string nvjitlink;  // version and build
+};
+
+struct CudaCompiler::State {
+  std::mutex tools_mutex;  // guards `tools`, which do not change once they are there
+  std::optional<Tools> tools;
+  std::mutex mutex;                          // guards `loops`, and is held while one is compiled: whoever needs it then waits for it
+  std::array<std::optional<Loop>, 2> loops;  // by tier
+};
+
+CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
+  if (architecture_number(options_.arch) == 0)
+    throw Error(errc::invalid_argument, "'" + options_.arch + "' is no CUDA architecture such as sm_90");
+}
+CudaCompiler::~CudaCompiler() = default;
+
+std::string CudaCompiler::default_loop() { return "#include \"device/cuda_resident.hpp\"\n"; }
+
+const CudaCompiler::Tools& CudaCompiler::tools() const {
+  const std::lock_guard lock(state_->tools_mutex);
+  if (state_->tools) return *state_->tools;
+  const Nvrtc& compiler = Nvrtc::get();
+  const NvJitLink& linker = NvJitLink::get();
+  check_versions(compiler, linker);
+  Tools made;
+  made.architectures = compiler.architectures();
+  made.arch = image_architecture(options_.arch, made.architectures);
+  const auto known = known_architectures(made.architectures, compiler.version());
+  if (std::find(known.begin(), known.end(), made.arch) == known.end()) {
+    throw Error(errc::compiler_unavailable, "NVRTC " + compiler.version().text() + " (" + compiler.file().string() +
+                                                ") does not compile for " + made.arch + "; it knows " +
+                                                (known.empty() ? "none" : known.front() + " to " + known.back()));
+  }
+  made.cuda_includes = compiler.include_folder();
+  made.nvrtc = "nvrtc " + compiler.version().text() + " " + build_of(compiler.file()) + " " + build_of(compiler.builtins_file());
+  made.nvjitlink = "nvjitlink " + linker.version().text() + " " + build_of(linker.file());
+  return state_->tools.emplace(std::move(made));
+}
+
+std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, Form wanted) const {
+  const Tools& found = tools();
+  const std::string arch = operator_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+  return nvrtc_flags(options, {.arch = arch, .form = operator_form(options, wanted), .cuda_includes = found.cuda_includes});
+}
+
+std::vector<std::string> CudaCompiler::program_flags_for(const CompileOptions& options) const {
+  const Tools& found = tools();
+  const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
+  return nvrtc_flags(options, {.arch = arch, .relocatable = false, .cuda_includes = found.cuda_includes});
+}
+
+Object CudaCompiler::compile(const Unit& unit) {
+  const std::string text = wrapped_source(unit);
+  const std::vector<std::string> flags = flags_for(unit.options, unit.form);
+  const Form form = operator_form(unit.options, unit.form);
+  const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
+  if (!result.ok) throw compile_error(unit, result.log);
+  // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
+  const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
+  std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : result.bytes);
+  return {std::move(entries), result.bytes, readable_log(unit, result.log), form, result.ptx};
+}
+
+std::string CudaCompiler::fingerprint(const Unit& unit) {
+  const Tools& found = tools();
+  const std::vector<std::string> flags = unit.program ? program_flags_for(unit.options) : flags_for(unit.options, unit.form);
+  const std::vector<std::string> folders = checked_include_paths(unit.options);
+  const auto includes = digest_of_includes(
+      unit.text, {.headers = unit.options.headers,
+                  .folders = folders,
+                  .system_folders = [&] { return std::vector<std::string>(found.cuda_includes.empty() ? 0 : 1, found.cuda_includes); },
+                  .current_folder = unit.options.headers.empty() ? std::string() : std::filesystem::current_path().string(),
+                  .is_known = is_operator_header});
+  return includes ? fingerprint_of(unit, found.nvrtc, flags, *includes) : std::string();
+}
+
+ModuleObject CudaCompiler::compile_module(const Unit& unit) {
+  if (unit.text.find('\0') != std::string::npos) throw Error(errc::invalid_argument, unit.file + " holds a null character");
+  std::vector<std::string> expressions;
+  for (const Export& one : unit.exports) expressions.push_back(one.expression);
+  NvrtcResult result = Nvrtc::get().compile(line_directive(unit.line, unit.file) + unit.text, program_name("kernels"),
+                                            headers_for(unit.options), program_flags_for(unit.options), Form::native, expressions);
+  if (!result.ok) throw module_error(unit, result.log);
+  ModuleObject object;
+  object.kernels = read_kernels(result.bytes);
+  for (std::size_t i = 0; i < expressions.size(); ++i) {
+    const auto is_it = [&](const ModuleKernel& kernel) { return kernel.symbol == result.lowered[i]; };
+    if (std::ranges::none_of(object.kernels, is_it))
+      throw Error(errc::operator_not_found, unit.file + ": " + expressions[i] + " is no kernel (__global__)");
+    object.expressions.emplace_back(expressions[i], result.lowered[i]);
+  }
+  object.bytes = std::move(result.bytes);
+  object.assembly = std::move(result.ptx);
+  object.log = std::move(result.log);
+  return object;
+}
+
+const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
+  const std::lock_guard lock(state_->mutex);
+  std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(tier));
+  if (loop) return *loop;
+  const bool inlines = tier == Tier::lto;
+  const std::string key = CacheKey()
+                              .add("what", inlines ? "inlining loop" : "loop")
+                              .add("compiler", identity())
+                              .add("headers", embedded_headers_digest())
+                              .add("text", options_.loop)
+                              .finish();
+  const auto decode = [](std::span<const std::byte> payload) -> std::optional<Loop> {
+    image::ByteReader reader(payload);
+    const std::string_view log = reader.text();
+    const auto bytes = reader.counted();
+    if (!reader.complete()) return std::nullopt;
+    return Loop{Bytes(bytes.begin(), bytes.end()), std::string(log)};
+  };
+  const auto encode = [](const Loop& value) {
+    image::ByteWriter writer;
+    writer.counted(value.log);
+    writer.counted(value.bytes);
+    return std::move(writer).take();
+  };
+  const auto make = [&] {
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
+                                              inlines ? Form::lto : Form::native);
+    if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
+    return Loop{std::move(result.bytes), std::move(result.log)};
+  };
+  const std::string description = (inlines ? "loop that inlines, for " : "loop for ") + tools().arch;
+  return loop.emplace(made_once(options_.cache, key, description, decode, encode, make));
+}
+
+CudaCompiler::LoopReport CudaCompiler::loop_report() {
+  const std::string& log = loop(Tier::relocatable).log;
+  return {spills_in(log, options_.kernel), log};
+}
+
+Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
+  using Kind = NvJitLink::Input::Kind;
+  const std::string& arch = tools().arch;
+  NvJitLink& linker = NvJitLink::get();
+  std::vector<NvJitLink::Input> inputs;
+  std::map<std::string_view, const Object*> linked;        // by symbol
+  std::vector<Opcode> called(table.begin(), table.end());  // through dwell_entries
+  for (Opcode& opcode : called) {
+    const Object* const object = opcode.object;
+    if (object == nullptr) continue;
+    const bool is_ir = object->form == Form::lto;
+    // The linker does not survive every damaged file; a truncated one is caught here.
+    if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
+    for (const Entry& entry : object->entries) {
+      const auto [at, added] = linked.try_emplace(entry.symbol, object);
+      if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
+      // Said here because the linker reports it on stderr.
+      if (!added && at->second->bytes != object->bytes)
+        throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
+    }
+    if (is_ir && tier == Tier::lto) opcode = {};
+  }
+  inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(tier).bytes, "the resident loop"});
+  const std::string text = table_source(called, arch, linker.version());
+  const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
+  // The assembler reads up to the null character.
+  if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
+  NvrtcResult dispatch;
+  if (tier == Tier::lto) {
+    dispatch = Nvrtc::get().compile(dispatch_source(table), program_name("dispatch"), {}, flags_for({.lto = true}), Form::lto);
+    if (!dispatch.ok) throw Error(errc::link_failed, "the operators' dispatch does not compile:\n" + dispatch.log);
+    inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
+  }
+  Image image{linker.link(arch, inputs), {}};
+  const auto cubin = Cubin::open(image.bytes);
+  const auto resources = cubin ? cubin->kernel(options_.kernel) : std::nullopt;
+  if (!resources) throw Error(errc::link_failed, "the linked image has no kernel " + options_.kernel);
+  image.resources = *resources;
+  for (const Opcode& opcode : called) {
+    if (opcode.object == nullptr || linked.erase(opcode.symbol()) == 0) continue;
+    const auto entry = cubin->entry(opcode.symbol());
+    // The linker gives the kernel what its indirect calls may need, as far as prototypes match. A loop that declares the table with
+    // another type links without a word, and its calls end in illegal instructions.
+    if (!entry || entry->registers > resources->registers) {
+      throw Error(errc::link_failed, "the kernel has fewer registers than its operator " + opcode.symbol() +
+                                         " needs: it does not call it as a dwell::device::Entry");
+    }
+    image.entries.push_back({opcode.symbol(), *entry});
+  }
+  hide_variables(image.bytes);
+  return image;
+}
+
+std::string CudaCompiler::identity() const {
+  const Tools& found = tools();
+  std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
+  // Images hold the loop.
+  for (const Tier tier : {Tier::relocatable, Tier::lto}) {
+    for (const std::string& flag : flags_for(loop_options(tier))) text += " " + flag;
+  }
+  return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
+}
+
+}  // namespace dwell::jit

@@ -1,0 +1,66 @@
+// Operators for CUDA: NVRTC compiles, nvJitLink links loop, operators and table into one image.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/cache/file_cache.hpp"
+#include "jit/compiler.hpp"
+
+namespace dwell::jit {
+
+// Compiles each operator to a relocatable cubin or to LTO-IR. An image is a cubin that holds the loop, the operators, and the table
+// `dwell_entries` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
+// loop calls them. For Tier::lto the loop is another one, compiled with DWELL_INLINE_OPERATORS: it calls the generated function
+// `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table.
+class CudaCompiler final : public Compiler {
+ public:
+  struct Options {
+    std::string arch;                       // the device's, "sm_90"; images are for sm_90a where NVRTC knows that
+    std::string loop = default_loop();      // source of the kernel, which declares dwell_entries or dwell_dispatch extern
+    std::string kernel = "dwell_resident";  // its name, extern "C"
+    FileCache cache;                        // keeps the compiled loops
+  };
+  // What the compiler says of the loop alone, as it is in Tier::relocatable.
+  struct LoopReport {
+    std::uint32_t spill_bytes = 0;  // stored and loaded by the kernel itself, a thread
+    std::string log;                // the assembler's report on every function of the loop
+  };
+
+  // Opens nothing yet. Throws dwell::Error with errc::invalid_argument when `arch` is not of the form sm_90 or sm_90a.
+  explicit CudaCompiler(Options options);
+  ~CudaCompiler() override;
+
+  // The source of the resident loop that the library carries.
+  static std::string default_loop();
+
+  Object compile(const Unit& unit) override;
+  std::string fingerprint(const Unit& unit) override;
+  using Compiler::link;
+  Image link(std::span<const Opcode> table, Tier tier) override;
+  // The text is compiled as a whole program, as it is; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
+  ModuleObject compile_module(const Unit& unit) override;
+  // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
+  std::string identity() const override;
+
+  // Compiles the loop unless that is done. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
+  LoopReport loop_report();
+
+ private:
+  struct Tools;
+  struct Loop;
+  struct State;
+  // The compilers; found by the first call that needs them.
+  const Tools& tools() const;
+  // What a source with `options` is compiled with.
+  // `program`: of ordinary kernels, not an operator.
+  std::vector<std::string> flags_for(const CompileOptions& options, Form wanted = Form::native) const;
+  std::vector<std::string> program_flags_for(const CompileOptions& options) const;
+  const Loop& loop(Tier tier);
+
+  Options options_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,81 @@
+// What the real resident loop takes of a multiprocessor, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include <dwell/error.hpp>
+
+#include "jit/cuda/cuda_compiler.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/operators.hpp"
+
+namespace dwell::jit {
+namespace {
+
+// What the loop may take, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
+struct Budget {
+  const char* arch;
+  std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, up to 96 for the usual four
+  std::uint32_t stack_bytes;   // a thread, what the functions off the fast path need included
+  std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
+  std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
+};
+constexpr Budget kBudgets[] = {
+    {"sm_75", 96, 416, 1408, 3},  {"sm_80", 96, 416, 1408, 3},  {"sm_90", 64, 320, 1408, 3},
+    {"sm_100", 80, 320, 1408, 3}, {"sm_120", 80, 320, 1408, 3},
+};
+
+void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
+
+class CudaLoopTest : public CudaTest, public testing::WithParamInterface<Budget> {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (!IsSkipped() && !compiles_for(GetParam().arch)) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam().arch;
+  }
+  static CudaCompiler& compiler() { return compiler_for(GetParam().arch); }
+  static Image link(const std::vector<Opcode>& entries) { return compiler().link(entries); }
+  static Object nothing() { return compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1")); }
+};
+
+INSTANTIATE_TEST_SUITE_P(For, CudaLoopTest, testing::ValuesIn(kBudgets),
+                         [](const testing::TestParamInfo<Budget>& at) { return std::string(at.param.arch); });
+
+TEST_P(CudaLoopTest, StaysWithinItsBudget) {
+  const Object small = nothing();
+  const Object axpy = compiler().compile(axpy_unit("axpy_1"));
+  for (const auto& entries : {std::vector<Opcode>{}, {&small}, {&small, &axpy}}) {
+    const Resources resources = link(entries).resources;
+    EXPECT_LE(resources.registers, GetParam().registers) << "with " << entries.size() << " operators";
+    EXPECT_LE(resources.stack_bytes, GetParam().stack_bytes) << "with " << entries.size() << " operators";
+    EXPECT_LE(resources.shared_bytes, GetParam().shared_bytes) << "with " << entries.size() << " operators";
+    EXPECT_LE(resources.barriers, GetParam().barriers) << "with " << entries.size() << " operators";
+    EXPECT_EQ(resources.constant_bytes, 8 * (entries.size() + 1)) << "the table of operators is all";
+  }
+}
+
+TEST_P(CudaLoopTest, KeepsItsValuesInRegisters) {
+  const CudaCompiler::LoopReport report = compiler().loop_report();
+  EXPECT_THAT(report.log, testing::HasSubstr("Function properties for dwell_resident\n")) << "the report says nothing of the loop";
+  EXPECT_EQ(report.spill_bytes, 0U) << report.log;
+}
+
+TEST_P(CudaLoopTest, CountsWhatItsOperatorsTake) {
+  const Object small = nothing();
+  const Object hungry = compiler().compile(hungry_unit("hungry_1"));
+  const Resources alone = link({&small}).resources;
+  const Image image = link({&small, &hungry});
+  ASSERT_EQ(image.entries.size(), 2U);
+  const Resources* const entry = &image.entries[1].resources;
+  EXPECT_GT(entry->registers, 100U) << "it is meant to be hungry";
+  EXPECT_GE(image.resources.registers, entry->registers);
+  EXPECT_LE(image.resources.registers, 255U);
+  EXPECT_GE(image.resources.stack_bytes, entry->stack_bytes);
+  EXPECT_GT(image.resources.stack_bytes, alone.stack_bytes);
+  EXPECT_EQ(image.resources.shared_bytes, alone.shared_bytes + 4096) << "its tile";
+  EXPECT_EQ(link({&small, nullptr}).resources.registers, alone.registers) << "a version that has left takes its needs with it";
+}
+
+}  // namespace
+}  // namespace dwell::jit

@@ -1,0 +1,68 @@
+#include "jit/cuda/cuda_table.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "jit/cuda/nvrtc_options.hpp"
+#include "jit/object/cubin.hpp"
+
+namespace dwell::jit {
+
+namespace {
+
+// The oldest version of PTX that knows the architecture, or the newest that the linker surely reads.
+std::string ptx_version(int architecture, CudaVersion linker) {
+  if (architecture <= 90) return "8.0";
+  if (linker.major == 12) return linker.minor >= 9 ? "8.8" : "8.7";
+  return "9.0";
+}
+
+// What an entry's object takes of static memory, for whoever reads the image.
+std::string statics_source(const Object& object, const std::string& symbol) {
+  const Statics statics = read_statics(object.bytes);
+  return ".visible .global .align 4 .u32 " + symbol + "_statics[2] = {" + std::to_string(statics.shared_bytes) + ", " +
+         std::to_string(statics.constant_bytes) + "};\n";
+}
+
+}  // namespace
+
+// PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of dwell::device::Entry,
+// because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.
+std::string table_source(std::span<const Opcode> table, const std::string& arch, CudaVersion linker) {
+  std::string text = ".version " + ptx_version(architecture_number(arch), linker) + "\n.target " + arch + "\n.address_size 64\n";
+  std::string entries;
+  std::set<std::string_view> declared;
+  for (const Opcode& opcode : table) {
+    if (opcode.object != nullptr && declared.insert(opcode.symbol()).second) {
+      text += ".extern .func " + opcode.symbol() + "(.param .b64 group, .param .b64 arguments);\n";
+      if (opcode.object->form == Form::native) text += statics_source(*opcode.object, opcode.symbol());
+    }
+    entries += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
+  }
+  return text + ".visible .const .align 8 .u64 dwell_entries[" + std::to_string(table.size() + 1) + "] = {" + entries + "0};\n";
+}
+
+std::string dispatch_source(std::span<const Opcode> table) {
+  const auto is_inlined = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::lto; };
+  const auto is_called = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::native; };
+  std::string text = "using Entry = void(const void* group, const unsigned* arguments);\n";
+  std::string cases;
+  std::set<std::string_view> declared;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (!is_inlined(table[i])) continue;
+    const std::string& symbol = table[i].symbol();
+    if (declared.insert(symbol).second) text += "extern \"C\" __device__ Entry " + symbol + ";\n";
+    cases += "    case " + std::to_string(i) + ": return " + symbol + "(group, arguments);\n";
+  }
+  // An opcode that the image has not must not run on as if nothing were.
+  std::string others = "__trap()";
+  if (std::any_of(table.begin(), table.end(), is_called)) {
+    text += "extern \"C\" { extern __constant__ Entry* dwell_entries[]; }\n";
+    others = "dwell_entries[opcode](group, arguments)";
+  }
+  return text + "extern \"C\" __device__ void dwell_dispatch(unsigned opcode, const void* group, const unsigned* arguments) {\n" +
+         "  switch (opcode) {\n" + cases + "    default: " + others + ";\n  }\n}\n";
+}
+
+}  // namespace dwell::jit

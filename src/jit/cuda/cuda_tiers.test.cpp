@@ -1,0 +1,227 @@
+// Images that inline their operators, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include <dwell/error.hpp>
+
+#include "jit/base/temporary_directory.hpp"
+#include "jit/cuda/cuda_compiler.hpp"
+#include "jit/cuda/nvrtc.hpp"
+#include "jit/object/cubin.hpp"
+#include "jit/object/elf.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/operators.hpp"
+
+namespace dwell::jit {
+namespace {
+
+using testing::HasSubstr;
+
+Unit inlined(Unit unit) {
+  unit.form = Form::lto;
+  return unit;
+}
+
+// `count` small operators that differ, instances of one template.
+Unit many_unit(int count) {
+  Unit unit = unit_of("scale",
+                      "template <int K>\n"
+                      "DWELL_OPERATOR(scale)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {\n"
+                      "  for (auto i : g.range(y.size())) y[i] = a * x[i] + K;\n"
+                      "}\n",
+                      "scale");
+  unit.exports.clear();
+  for (int i = 0; i < count; ++i) unit.exports.push_back({"scale<" + std::to_string(i) + ">", "scale_" + std::to_string(i)});
+  return unit;
+}
+
+std::vector<Opcode> all_of(const Object& object, std::size_t count) {
+  std::vector<Opcode> table;
+  for (std::uint32_t i = 0; i < count; ++i) table.emplace_back(&object, i);
+  return table;
+}
+
+// The functions of an image that stand beside its kernel, but for those of the loop itself.
+std::vector<std::string> functions_of(const Image& image) {
+  std::vector<std::string> names;
+  const auto elf = Elf::open(image.bytes);
+  if (!elf) return {"no image"};
+  for (const Elf::Section& section : elf->sections()) {
+    constexpr std::string_view prefix = ".text.";
+    if (!section.name.starts_with(prefix)) continue;
+    const std::string name(section.name.substr(prefix.size()));
+    if (name != "dwell_resident" && name.find("5dwell6device") == std::string::npos) names.push_back(name);
+  }
+  return names;
+}
+
+// How many workers of 160 threads the registers leave room for, on a multiprocessor that has 65536, given out by 256 a warp.
+std::uint32_t workers_for(std::uint32_t registers) { return 65536 / ((registers + 7) / 8 * 256 * 5); }
+
+class CudaTiersTest : public CudaTest {
+ protected:
+  static Image link(const std::vector<Opcode>& table, Tier tier) { return compiler().link(table, tier); }
+};
+
+TEST_F(CudaTiersTest, AnObjectSaysWhatItIs) {
+  const Object native = compiler().compile(axpy_unit("axpy_1"));
+  EXPECT_EQ(native.form, Form::native);
+  const Object ir = compiler().compile(inlined(axpy_unit("axpy_1")));
+  EXPECT_EQ(ir.form, Form::lto);
+  EXPECT_FALSE(Elf::open(ir.bytes)) << "it holds machine code";
+  EXPECT_EQ(ir.entries.at(0).symbol, "axpy_1");
+  EXPECT_EQ(ir.entries.at(0).signature, expected_axpy_signature());
+}
+
+TEST_F(CudaTiersTest, ErrorsAreThoseOfTheNativeForm) {
+  Unit unit = inlined(axpy_unit("axpy_1"));
+  unit.text.replace(unit.text.find("y[i] +="), 7, "y[i] = nonsense +");
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("axpy.cu(7)"));
+}
+
+// nvJitLink decides these for a whole image, and would change what the operator computes.
+TEST_F(CudaTiersTest, WhatTheLinkerWouldChangeStaysNative) {
+  const CompileOptions all[] = {{.fast_math = true},   {.flush_denormals = true}, {.contract = false}, {.precise_division = false},
+                                {.max_registers = 32}, {.line_info = true},       {.debug = true},     {.flags = {"--restrict"}}};
+  for (const CompileOptions& options : all) {
+    Unit unit = axpy_unit("axpy_1");
+    unit.options = options;
+    EXPECT_EQ(compiler().compile(inlined(unit)).form, Form::native);
+  }
+  Unit same = axpy_unit("axpy_1");
+  same.options = {.flush_denormals = false, .contract = true, .precise_division = true};
+  EXPECT_EQ(compiler().compile(inlined(same)).form, Form::lto);
+}
+
+TEST_F(CudaTiersTest, WhoAsksForLtoGetsItOrIsTold) {
+  Unit unit = axpy_unit("axpy_1");
+  unit.options.lto = true;
+  EXPECT_EQ(compiler().compile(unit).form, Form::lto);
+  unit.options.max_registers = 32;
+  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::invalid_argument, HasSubstr("lto: not together with CompileOptions::max_registers"));
+  EXPECT_THROW(compiler().fingerprint(unit), Error);
+}
+
+TEST_F(CudaTiersTest, OperatorsVanishIntoTheLoopAndCostNoWorkers) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  const std::vector<int> counts = {1, 8};  // the compilers run many times slower there
+#else
+  const std::vector<int> counts = {1, 8, 32, 128};
+#endif
+  for (const int count : counts) {
+    SCOPED_TRACE(count);
+    const Object native = compiler().compile(many_unit(count));
+    const Object ir = compiler().compile(inlined(many_unit(count)));
+    const Image before = link(all_of(native, native.entries.size()), Tier::relocatable);
+    const Image image = link(all_of(ir, ir.entries.size()), Tier::lto);
+    EXPECT_EQ(functions_of(before).size(), static_cast<std::size_t>(count));
+    EXPECT_THAT(functions_of(image), testing::IsEmpty());
+    EXPECT_EQ(Elf::open(image.bytes)->symbol("dwell_entries"), nullptr) << "something is still called through the table";
+    EXPECT_LE(image.resources.registers, before.resources.registers);
+    EXPECT_GE(workers_for(image.resources.registers), 6U) << image.resources.registers << " registers";
+    EXPECT_LE(image.resources.stack_bytes, before.resources.stack_bytes);
+    EXPECT_EQ(image.resources.shared_bytes, before.resources.shared_bytes);
+  }
+}
+
+TEST_F(CudaTiersTest, AHungryOperatorTakesNoMoreThanByTheTable) {
+  const Object small = compiler().compile(inlined(axpy_unit("axpy_1")));
+  const Object hungry = compiler().compile(inlined(hungry_unit("hungry_1")));
+  const Object native = compiler().compile(hungry_unit("hungry_1"));
+  const Resources inlined_all = link({&small, &hungry}, Tier::lto).resources;
+  const Resources called = link({&small, &native}, Tier::relocatable).resources;
+  EXPECT_GT(inlined_all.registers, 64U) << "it is meant to be hungry";
+  EXPECT_LE(inlined_all.registers, called.registers);
+  EXPECT_LE(inlined_all.stack_bytes, called.stack_bytes);
+  EXPECT_EQ(inlined_all.shared_bytes, called.shared_bytes);
+}
+
+TEST_F(CudaTiersTest, FormsMixInBothTiers) {
+  const Object ir = compiler().compile(inlined(axpy_unit("axpy_1")));
+  const Object native = compiler().compile(hungry_unit("hungry_1"));
+  const Image inlining = link({&ir, nullptr, &native, &ir}, Tier::lto);
+  EXPECT_THAT(functions_of(inlining), testing::ElementsAre("hungry_1"));
+  EXPECT_EQ(Elf::open(inlining.bytes)->symbol("dwell_entries")->size, 5 * 8U);
+  const Image calling = link({&ir, nullptr, &native, &ir}, Tier::relocatable);
+  EXPECT_THAT(functions_of(calling), testing::UnorderedElementsAre("axpy_1", "hungry_1"));
+  for (const Image& image : {inlining, calling}) {
+    EXPECT_GE(image.resources.registers, Cubin::open(image.bytes)->entry("hungry_1")->registers);
+    EXPECT_EQ(read_signature(image.bytes, "hungry_1"), native.entries[0].signature);
+  }
+}
+
+TEST_F(CudaTiersTest, TwoVersionsWithTheSameHelpersLinkTogether) {
+  const Object one = compiler().compile(inlined(axpy_unit("axpy_one", "2.0f")));
+  const Object two = compiler().compile(inlined(axpy_unit("axpy_two", "5.0f")));
+  const Image image = link({&one, &two}, Tier::lto);
+  EXPECT_EQ(read_signature(image.bytes, "axpy_one"), expected_axpy_signature());
+  EXPECT_EQ(read_signature(image.bytes, "axpy_two"), expected_axpy_signature());
+}
+
+TEST_F(CudaTiersTest, AnImageWithoutOperatorsLinks) {
+  EXPECT_FALSE(link({}, Tier::lto).bytes.empty());
+  EXPECT_FALSE(link({nullptr}, Tier::lto).bytes.empty());
+}
+
+TEST_F(CudaTiersTest, TheSameImageComesOutAgain) {
+  const auto make = [] {
+    CudaCompiler fresh({.arch = "sm_90", .cache = {}});
+    const Object ir = fresh.compile(inlined(many_unit(8)));
+    return fresh.link(all_of(ir, 8), Tier::lto).bytes;
+  };
+  EXPECT_EQ(make(), make());
+}
+
+TEST_F(CudaTiersTest, LinkErrorsNameTheOperator) {
+  const NvrtcResult result = Nvrtc::get().compile(
+      "extern \"C\" __device__ void elsewhere();\n"
+      "extern \"C\" __device__ void axpy_1(const void*, const unsigned*) { elsewhere(); }\n",
+      "x", {}, {"--gpu-architecture=sm_90", "-rdc=true", "--dlink-time-opt"}, Form::lto);
+  ASSERT_TRUE(result.ok) << result.log;
+  const Object caller{{{"axpy_1", expected_axpy_signature()}}, result.bytes, {}, Form::lto};
+  try {
+    link({&caller}, Tier::lto);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::link_failed);
+    EXPECT_THAT(error.message(), HasSubstr("elsewhere"));
+  }
+  const Object one = compiler().compile(inlined(axpy_unit("axpy_1", "1.0f")));
+  const Object two = compiler().compile(inlined(axpy_unit("axpy_1", "2.0f")));
+  EXPECT_THROW(link({&one, &two}, Tier::lto), Error);
+  Object damaged = one;
+  damaged.bytes.resize(damaged.bytes.size() / 2);
+  EXPECT_THROW(link({&damaged}, Tier::lto), Error);
+}
+
+TEST_F(CudaTiersTest, BothLoopsAreKeptInTheCache) {
+  const TemporaryDirectory folder;
+  const FileCache cache(folder.path() / "cache");
+  CudaCompiler first({.arch = "sm_90", .cache = cache});
+  const Bytes image = first.link({}, Tier::lto).bytes;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache.directory()), std::filesystem::directory_iterator()), 1);
+  first.link({}, Tier::relocatable);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache.directory()), std::filesystem::directory_iterator()), 2);
+  EXPECT_EQ(CudaCompiler({.arch = "sm_90", .cache = cache}).link({}, Tier::lto).bytes, image);
+}
+
+TEST_F(CudaTiersTest, EveryArchitectureLinks) {
+  for (const char* const arch : {"sm_80", "sm_90a", "sm_100", "sm_120"}) {
+    if (!compiles_for(arch)) continue;
+    SCOPED_TRACE(arch);
+    CudaCompiler other({.arch = arch, .cache = {}});
+    const Object ir = other.compile(inlined(axpy_unit("axpy_1")));
+    const Object native = other.compile(axpy_unit("axpy_1"));
+    const Opcode lto[] = {&ir};
+    const Opcode relocatable[] = {&native};
+    const Resources inlining = other.link(lto, Tier::lto).resources;
+    const Resources calling = other.link(relocatable, Tier::relocatable).resources;
+    EXPECT_GE(workers_for(inlining.registers), workers_for(calling.registers)) << inlining.registers << ", " << calling.registers;
+  }
+}
+
+}  // namespace
+}  // namespace dwell::jit

@@ -1,0 +1,44 @@
+// nvJitLink: relocatable device code to one image. Opened when first needed; needs no GPU and no driver.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/compiler.hpp"
+#include "jit/cuda/cuda_library.hpp"
+
+namespace dwell::jit {
+
+// The library, open. All members may be called from several threads at once.
+class NvJitLink {
+ public:
+  // One thing to link. `name` is what the linker's messages call it.
+  struct Input {
+    enum class Kind { cubin, ptx, lto_ir };
+    Kind kind = Kind::cubin;
+    std::span<const std::byte> bytes;
+    std::string name;
+  };
+
+  // The process's own copy, never closed. Throws dwell::Error with errc::compiler_unavailable; a later call tries again.
+  static NvJitLink& get();
+  // Opens the first of `candidates` that will do.
+  explicit NvJitLink(const std::vector<std::string>& candidates);
+
+  CudaVersion version() const { return version_; }
+  std::filesystem::path file() const { return library_.file(); }
+
+  // Links `inputs` for `arch` ("sm_90") to a cubin, with link-time optimisation if any is LTO-IR: of that only what a kernel or another
+  // input needs remains, and all variables. Throws dwell::Error with errc::link_failed; the message holds the linker's text.
+  Bytes link(const std::string& arch, std::span<const Input> inputs);
+
+ private:
+  DynamicLibrary library_;
+  CudaVersion version_;
+  std::mutex mutex_;  // the linker does not say that it may be called from several threads
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,57 @@
+// From CompileOptions to the flags of NVRTC.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dwell/compile_options.hpp>
+
+#include "jit/compiler.hpp"
+#include "jit/cuda/cuda_library.hpp"
+
+namespace dwell::jit {
+
+// What dwell itself decides of a compile, beside the user's options.
+struct NvrtcTarget {
+  std::string arch;           // "sm_90a", as choose_architecture gives it
+  bool relocatable = true;    // operators, to be linked with others; false: a whole program of CUDA C++, as it is
+  Form form = Form::native;   // see operator_form
+  std::string cuda_includes;  // the folder of CUDA's own headers, searched behind all others; empty: none
+};
+
+// The one list: what NVRTC is called with, and what a fingerprint holds. CompileOptions::headers go to NVRTC beside it.
+// Throws dwell::Error with errc::invalid_argument or errc::unsupported for an option that NVRTC cannot honour.
+std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcTarget& target);
+
+// The form in which an operator with these options is compiled. Some options would be lost in LTO-IR, where they are the linker's to
+// decide, for all of an image (seen with CUDA 13.0: contraction, denormals and division come out as the linker has them): such an operator
+// stays native whatever is `wanted`. Throws dwell::Error with errc::invalid_argument that names the option when it also asks for lto
+// itself.
+Form operator_form(const CompileOptions& options, Form wanted);
+
+// ---- Architectures -------------------------------------------------------------------------------------------------------------
+// `known` are the numbers that the loaded NVRTC lists, ascending; `version` is its version.
+
+// The number in "sm_90", "sm_90a" or "sm_100f"; 0 when `arch` is of another form.
+int architecture_number(const std::string& arch);
+
+// Every architecture that NVRTC compiles for: "sm_75", ..., "sm_90", "sm_90a", ...
+// From 9.0 on there is one with the instructions of that architecture alone ("a"), from 10.0 on one with those of its family ("f").
+std::vector<std::string> known_architectures(std::span<const int> known, CudaVersion version);
+
+// What an image for a device of architecture `device` ("sm_90") is compiled for: with its architecture-specific instructions, where NVRTC
+// knows them ("sm_90a"). An architecture that already has a suffix, or that NVRTC does not list, stays as it is.
+std::string image_architecture(const std::string& device, std::span<const int> known);
+
+// What an operator is compiled for, that is to be linked into an image for `image`: `asked`, or the image's own when that is empty. The
+// linker joins variants of one number ("sm_90" and "sm_90a") and nothing else. Throws dwell::Error with errc::invalid_argument that names
+// the possible ones.
+std::string operator_architecture(const std::string& asked, const std::string& image, std::span<const int> known, CudaVersion version);
+
+// What a module is compiled for, that runs on a device of architecture `image` by itself: `asked`, or `image` when that is empty. A device
+// runs code of its own major version with the same or a smaller minor one, but no other's architecture-specific code.
+// Throws dwell::Error with errc::invalid_argument that names the possible ones.
+std::string module_architecture(const std::string& asked, const std::string& image, std::span<const int> known, CudaVersion version);
+
+}  // namespace dwell::jit

@@ -1,0 +1,130 @@
+#include "jit/host/host_options.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "jit/source/option_checks.hpp"
+
+namespace dwell::jit {
+
+namespace {
+
+constexpr std::string_view kNeeded = "dwell loads what the compiler makes, and chooses this itself";
+// The start-up code that these flags link in would do that to every thread that loads the object.
+constexpr std::string_view kThreadMode = "it changes how the program's own threads round; use CompileOptions::fast_math";
+constexpr std::string_view kUnseen = "the cache would not see the file; use #include with include_paths or headers";
+
+constexpr auto kRefused = std::to_array<RefusedFlag>({
+    {"std", "use CompileOptions::standard"},
+    {"ffast-math", kThreadMode},
+    {"Ofast", kThreadMode},
+    {"funsafe-math-optimizations", kThreadMode},
+    {"ffp-contract", "use CompileOptions::contract"},
+    {"flto", "each operator is one object, so there is nothing to optimise when it is linked", true},
+    {"g", "use CompileOptions::debug or line_info", true},
+    {"D", "use CompileOptions::defines", true},
+    {"define-macro", "use CompileOptions::defines"},
+    {"I", "use CompileOptions::include_paths", true},
+    {"include-directory", "use CompileOptions::include_paths"},
+    {"include-directory-after", "use CompileOptions::include_paths"},
+    {"include-prefix", "use CompileOptions::include_paths"},
+    {"i", kUnseen, true},  // -include, -imacros, -isystem, -iquote, -idirafter, -isysroot, ...
+    {"include", kUnseen},
+    {"imacros", kUnseen},
+    {"sysroot", kUnseen},
+    {"fplugin", kUnseen, true},
+    {"specs", kUnseen},
+    {"B", kUnseen, true},
+    {"o", kNeeded, true},
+    {"output", kNeeded},
+    {"c", kNeeded},
+    {"compile", kNeeded},
+    {"S", kNeeded},
+    {"assemble", kNeeded},
+    {"E", kNeeded},
+    {"preprocess", kNeeded},
+    {"M", kNeeded, true},
+    {"fsyntax-only", kNeeded},
+    {"x", kNeeded, true},
+    {"language", kNeeded},
+    {"shared", kNeeded},
+    {"static", kNeeded},
+    {"pie", kNeeded},
+    {"r", kNeeded},
+    {"relocatable", kNeeded},
+    {"wrapper", kNeeded},
+});
+
+void refuse_what_is_for_cuda(const CompileOptions& options) {
+  const auto refuse = [](std::string_view option, const std::string& reason) { throw option_error(errc::unsupported, option, reason); };
+  if (!options.arch.empty()) {
+    refuse("arch", "'" + options.arch + "' is for CUDA; on the CPU leave it empty, or choose a processor with flags (-march=native)");
+  }
+  if (options.max_registers != 0) refuse("max_registers", "a CPU has the registers it has; leave it 0");
+  if (options.lto) refuse("lto", "on the CPU each operator is one object, so there is nothing to optimise when it is linked");
+  if (options.flush_denormals.value_or(false)) {
+    refuse("flush_denormals",
+           "on the CPU that is a mode of the thread, and would change the program's own arithmetic; leave it unset or false");
+  }
+  const auto refuse_precision = [&](std::string_view option, const std::optional<bool>& precise) {
+    if (!precise) return;
+    if (!*precise) refuse(option, "the CPU's compilers have no less precise one; leave it unset or true");
+    if (options.fast_math) refuse(option, "the CPU's compilers do not promise it under fast_math; leave one of both unset");
+  };
+  refuse_precision("precise_division", options.precise_division);
+  refuse_precision("precise_sqrt", options.precise_sqrt);
+}
+
+}  // namespace
+
+std::vector<std::string> host_flags(const CompileOptions& options, const HostTarget& target) {
+  check_standard(options);
+  check_headers(options);
+  check_flags(options, kRefused);
+  refuse_what_is_for_cuda(options);
+
+  std::vector<std::string> flags = {
+      "-std=c++" + std::to_string(options.standard),
+      options.debug ? "-O0" : "-O2",
+      "-fPIC",
+      "-shared",
+      "-fvisibility=hidden",
+      "-fno-plt",
+      "-fdiagnostics-color=never",
+  };
+  // A unique symbol would keep the object in memory for ever.
+  if (!target.clang) flags.emplace_back("-fno-gnu-unique");
+  if (options.fast_math) {
+    // The parts of -ffast-math, which by its own name would link in code that sets the denormal mode of the thread that loads the object.
+    flags.insert(flags.end(), {"-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-freciprocal-math",
+                               "-ffinite-math-only"});
+  }
+  if (options.contract || options.fast_math) {
+    flags.emplace_back(options.contract.value_or(true) ? "-ffp-contract=fast" : "-ffp-contract=off");
+  }
+  if (options.debug) {
+    flags.emplace_back("-g");
+  } else if (options.line_info) {
+    flags.emplace_back("-g1");
+  }
+  for (const std::string& define : checked_defines(options)) flags.push_back("-D" + define);
+  for (const std::string& path : checked_include_paths(options)) flags.push_back("-I" + path);
+  flags.insert(flags.end(), target.flags.begin(), target.flags.end());
+  flags.insert(flags.end(), options.flags.begin(), options.flags.end());
+  // A function that is declared and never defined should fail here, where the compiler's text reaches the author; but a sanitizer's
+  // runtime is in the program and not in the object.
+  const auto sanitizes = [](const std::string& flag) { return flag.starts_with("-fsanitize"); };
+  if (std::none_of(flags.begin(), flags.end(), sanitizes)) flags.emplace_back("-Wl,-z,defs");
+  return flags;
+}
+
+bool flags_can_be_told(const CompileOptions& options) {
+  constexpr std::string_view unseen[] = {"-l",        "-L",       "-Wl,",           "-Wp,",    "-Wa,",    "-X",
+                                         "-fprofile", "-fmodule", "-fauto-profile", "-stdlib", "--stdlib"};
+  return std::none_of(options.flags.begin(), options.flags.end(), [&](const std::string& flag) {
+    return flag.ends_with("=native") ||
+           std::any_of(std::begin(unseen), std::end(unseen), [&](std::string_view start) { return flag.starts_with(start); });
+  });
+}
+
+}  // namespace dwell::jit

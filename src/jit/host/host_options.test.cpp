@@ -1,0 +1,80 @@
+#include "jit/host/host_options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <dwell/error.hpp>
+
+namespace dwell::jit {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> difference(const CompileOptions& options) {
+  std::vector<std::string> result;
+  const auto before = host_flags({}, {});
+  const auto after = host_flags(options, {});
+  for (const std::string& flag : after) {
+    if (std::find(before.begin(), before.end(), flag) == before.end()) result.push_back(flag);
+  }
+  return result;
+}
+
+std::string refusal(const CompileOptions& options, errc kind) {
+  try {
+    host_flags(options, {});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.message();
+  }
+  return "accepted";
+}
+
+TEST(HostOptions, WhatDwellNeedsIsAmongThem) {
+  EXPECT_THAT(host_flags({}, {}), ElementsAre("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt",
+                                              "-fdiagnostics-color=never", "-fno-gnu-unique", "-Wl,-z,defs"));
+  const auto sanitized = host_flags({}, {.clang = true, .flags = {"-fsanitize=thread"}});
+  EXPECT_THAT(sanitized, testing::AllOf(Contains("-fsanitize=thread"), Not(Contains("-Wl,-z,defs")), Not(Contains("-fno-gnu-unique"))));
+}
+
+TEST(HostOptions, EachOptionHasItsFlag) {
+  EXPECT_THAT(difference({.standard = 17}), ElementsAre("-std=c++17"));
+  EXPECT_THAT(difference({.fast_math = true}), testing::AllOf(Contains("-ffinite-math-only"), Contains("-ffp-contract=fast")));
+  EXPECT_THAT(difference({.fast_math = true, .contract = false}), Contains("-ffp-contract=off"));
+  EXPECT_THAT(difference({.contract = true}), ElementsAre("-ffp-contract=fast"));
+  EXPECT_THAT(difference({.contract = false}), ElementsAre("-ffp-contract=off"));
+  EXPECT_THAT(difference({.flush_denormals = false, .precise_division = true, .precise_sqrt = true}), ElementsAre());
+  EXPECT_THAT(difference({.line_info = true}), ElementsAre("-g1"));
+  EXPECT_THAT(difference({.line_info = true, .debug = true}), ElementsAre("-O0", "-g"));
+  EXPECT_THAT(difference({.defines = {{"TILE", "32"}}, .include_paths = {"/usr"}, .flags = {"-O3"}}),
+              ElementsAre("-DTILE=32", "-I/usr", "-O3"));
+}
+
+TEST(HostOptions, WhatCannotBeHonouredIsNamed) {
+  EXPECT_THAT(refusal({.arch = "sm_90"}, errc::unsupported), testing::AllOf(HasSubstr("arch"), HasSubstr("sm_90"), HasSubstr("-march")));
+  EXPECT_THAT(refusal({.max_registers = 64}, errc::unsupported), HasSubstr("max_registers"));
+  EXPECT_THAT(refusal({.lto = true}, errc::unsupported), HasSubstr("lto"));
+  EXPECT_THAT(refusal({.flush_denormals = true}, errc::unsupported), HasSubstr("flush_denormals"));
+  EXPECT_THAT(refusal({.precise_division = false}, errc::unsupported), HasSubstr("precise_division"));
+  EXPECT_THAT(refusal({.fast_math = true, .precise_sqrt = true}, errc::unsupported), HasSubstr("precise_sqrt"));
+  EXPECT_THAT(refusal({.standard = 98}, errc::invalid_argument), HasSubstr("C++98"));
+  for (const char* const flag : {"-o", "-ox", "-c", "-E", "-shared", "-std=c++17", "--std=c++17", "-ffast-math", "-Ofast", "-I/x",
+                                 "-isystem", "-include", "-g", "-MD", "-flto=auto", "-DA", "-fplugin=x.so", "-xc", "--output=x"}) {
+    EXPECT_THAT(refusal({.flags = {flag}}, errc::invalid_argument), HasSubstr(flag));
+  }
+}
+
+TEST(HostOptions, WhatReadsOtherFilesIsNotKept) {
+  EXPECT_TRUE(flags_can_be_told({.flags = {"-O3", "-march=x86-64-v3", "-funroll-loops"}}));
+  for (const char* const flag : {"-lm", "-L/x", "-Wl,--wrap=f", "-Xlinker", "-fprofile-use=x", "-stdlib=libc++", "-march=native"}) {
+    EXPECT_FALSE(flags_can_be_told({.flags = {flag}})) << flag;
+  }
+}
+
+}  // namespace
+}  // namespace dwell::jit

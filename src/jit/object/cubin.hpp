@@ -1,0 +1,70 @@
+// Reads what NVIDIA's tools say of a CUDA image in the image itself: which kernels it has, and what each function takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/compiler.hpp"
+#include "jit/object/elf.hpp"
+
+namespace dwell::jit {
+
+// Static memory of one object. The linker adds it up and then knows no more whose it was, so the image carries it for each entry of the
+// object, as the variable SYMBOL_statics that
+// table_source writes.
+struct Statics {
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t constant_bytes = 0;
+};
+
+// The static memory of a compiled operator (a relocatable cubin). Zero when the bytes are none.
+Statics read_statics(std::span<const std::byte> object);
+
+// A view of a linked cubin. The bytes are not trusted and must outlive the view.
+class Cubin {
+ public:
+  // Empty when the bytes are no ELF file for CUDA.
+  static std::optional<Cubin> open(std::span<const std::byte> bytes);
+
+  // 90 for sm_90 and sm_90a.
+  std::uint32_t architecture() const;
+  // The kernels, in the order of the image.
+  std::vector<std::string_view> kernels() const;
+  // The entries of operators: functions with a signature beside them, in the order of the image.
+  std::vector<std::string_view> entries() const;
+
+  // What a kernel takes, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded, so without the
+  // shared memory that CUDA reserves in every block; and the threads of its blocks, as it was compiled. Empty when there is no such kernel
+  // or the image does not say.
+  std::optional<Resources> kernel(std::string_view name) const;
+  // What an entry takes, the functions it calls included. Empty as for a kernel; static memory is 0 where the image does not say.
+  std::optional<Resources> entry(std::string_view symbol) const;
+
+ private:
+  struct Function {
+    std::uint32_t registers = 0;
+    std::uint32_t frame_bytes = 0;                 // of its own
+    std::optional<std::uint32_t> min_stack_bytes;  // with whatever it calls; only kernels have it
+  };
+
+  explicit Cubin(Elf elf) : elf_(std::move(elf)) {}
+  void read_functions();
+  void read_calls();
+  std::span<const std::byte> info_of(std::string_view function) const;
+  std::uint32_t barriers_of(std::string_view function, const Elf::Section& code) const;
+  // Registers, stack and barriers of a function and all that it calls by name. Empty as for a kernel.
+  std::optional<Resources> function(std::string_view name) const;
+  Resources reach(std::uint32_t symbol, std::map<std::uint32_t, Resources>& known, unsigned depth) const;
+
+  Elf elf_;
+  std::map<std::uint32_t, Function> functions_;        // by symbol
+  std::multimap<std::uint32_t, std::uint32_t> calls_;  // caller to callee, by symbol
+};
+
+}  // namespace dwell::jit

@@ -1,0 +1,124 @@
+#include "jit/object/elf.hpp"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <dwell/error.hpp>
+
+namespace dwell::jit {
+
+namespace {
+
+// The part [offset, offset + size) of `bytes`, or nothing where it does not lie inside.
+std::optional<std::span<const std::byte>> part(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t size) {
+  if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
+  return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+}
+
+// A T at `offset`, which need not be aligned.
+template <class T>
+std::optional<T> value_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  const auto from = part(bytes, offset, sizeof(T));
+  if (!from) return std::nullopt;
+  T value;
+  std::memcpy(&value, from->data(), sizeof(T));
+  return value;
+}
+
+// The string at `offset` of a string table; empty where it has no end.
+std::string_view string_at(std::span<const std::byte> table, std::uint64_t offset) {
+  if (offset >= table.size()) return {};
+  const auto from = table.subspan(static_cast<std::size_t>(offset));
+  const void* const end = std::memchr(from.data(), 0, from.size());
+  if (end == nullptr) return {};
+  return {reinterpret_cast<const char*>(from.data()), static_cast<std::size_t>(static_cast<const std::byte*>(end) - from.data())};
+}
+
+}  // namespace
+
+std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
+  const auto header = value_at<Elf64_Ehdr>(bytes, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return std::nullopt;
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) return std::nullopt;
+  if (header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
+
+  Elf elf;
+  elf.machine_ = header->e_machine;
+  elf.flags_ = header->e_flags;
+  elf.abi_version_ = header->e_ident[EI_ABIVERSION];
+  std::vector<Elf64_Shdr> headers;
+  const auto table = part(bytes, header->e_shoff, std::uint64_t{header->e_shnum} * sizeof(Elf64_Shdr));
+  if (!table) return std::nullopt;
+  for (std::uint64_t i = 0; i < header->e_shnum; ++i) headers.push_back(*value_at<Elf64_Shdr>(*table, i * sizeof(Elf64_Shdr)));
+
+  const auto bytes_of = [&](const Elf64_Shdr& from) -> std::span<const std::byte> {
+    if (from.sh_type == SHT_NOBITS) return {};
+    return part(bytes, from.sh_offset, from.sh_size).value_or(std::span<const std::byte>{});
+  };
+  const auto names = header->e_shstrndx < headers.size() ? bytes_of(headers[header->e_shstrndx]) : std::span<const std::byte>{};
+  for (const Elf64_Shdr& from : headers) {
+    elf.sections_.push_back(
+        {string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_flags, from.sh_addr, from.sh_size, bytes_of(from)});
+  }
+
+  for (const std::uint32_t type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}}) {
+    const auto at = std::find_if(headers.begin(), headers.end(), [&](const Elf64_Shdr& from) { return from.sh_type == type; });
+    if (at == headers.end()) continue;
+    const auto entries = bytes_of(*at);
+    const auto strings = at->sh_link < headers.size() ? bytes_of(headers[at->sh_link]) : std::span<const std::byte>{};
+    for (std::uint32_t i = 0; i < entries.size() / sizeof(Elf64_Sym); ++i) {
+      const auto from = *value_at<Elf64_Sym>(entries, std::uint64_t{i} * sizeof(Elf64_Sym));
+      elf.symbols_.push_back({string_at(strings, from.st_name), i, from.st_shndx, from.st_other, from.st_value, from.st_size});
+    }
+    break;
+  }
+  return elf;
+}
+
+const Elf::Section* Elf::section(std::string_view name) const {
+  const auto at = std::find_if(sections_.begin(), sections_.end(), [&](const Section& section) { return section.name == name; });
+  return at == sections_.end() ? nullptr : &*at;
+}
+
+const Elf::Symbol* Elf::symbol(std::string_view name) const {
+  const auto at = std::find_if(symbols_.begin(), symbols_.end(),
+                               [&](const Symbol& symbol) { return symbol.section != SHN_UNDEF && symbol.name == name; });
+  return at == symbols_.end() ? nullptr : &*at;
+}
+
+std::span<const std::byte> Elf::symbol_bytes(std::string_view name) const {
+  const Symbol* const at = symbol(name);
+  if (at == nullptr || at->section >= sections_.size()) return {};
+  const Section& home = sections_[at->section];
+  // In a relocatable file sections have no address, so this is right for both kinds of value.
+  if (at->value < home.address) return {};
+  return part(home.bytes, at->value - home.address, at->size).value_or(std::span<const std::byte>{});
+}
+
+std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol) {
+  const auto elf = Elf::open(object);
+  if (!elf) return std::nullopt;
+  const auto bytes = elf->symbol_bytes(symbol + "_signature");
+  if (bytes.size() != sizeof(SignatureRecord)) return std::nullopt;
+  SignatureRecord record;
+  std::memcpy(&record, bytes.data(), sizeof(record));
+  if (record.magic != kSignatureMagic || record.count > kMaxParameters) return std::nullopt;
+  for (const Parameter& parameter : std::span(record.parameters).first(record.count)) {
+    if (parameter.kind > Kind::const_span || parameter.element >= Kind::span) return std::nullopt;
+  }
+  return Signature(record);
+}
+
+std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object) {
+  std::vector<Entry> entries;
+  for (const Export& one : unit.exports) {
+    const auto signature = read_signature(object, one.symbol);
+    if (!signature) throw Error(errc::compile_failed, "operator " + one.expression + ": the object holds no signature");
+    entries.push_back({one.symbol, *signature});
+  }
+  return entries;
+}
+
+}  // namespace dwell::jit
