@@ -54,6 +54,11 @@ dwell_find_cuda()
 function(dwell_use_cuda_headers target)
   if(DWELL_CUDA_INCLUDE)
     target_include_directories(${target} SYSTEM PRIVATE "${DWELL_CUDA_INCLUDE}")
-    target_compile_definitions(${target} PRIVATE DWELL_WITH_CUDA=1 DWELL_CUDA_LIBRARY_HINT="${DWELL_CUDA_LIBRARY_HINT}")
+    target_compile_definitions(${target} PRIVATE DWELL_WITH_CUDA=1)
   endif()
 endfunction()
+
+# Definitions that hold a path go to the sources that read them alone: a compiler cache then serves checkouts in other folders too.
+file(GLOB_RECURSE dwell_library_hint_readers CONFIGURE_DEPENDS src/jit/*cuda_library.cpp bench/cuda_kernels.cpp)
+set_property(SOURCE ${dwell_library_hint_readers} APPEND PROPERTY
+  COMPILE_DEFINITIONS DWELL_CUDA_LIBRARY_HINT="${DWELL_CUDA_LIBRARY_HINT}")

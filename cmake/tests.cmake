@@ -4,6 +4,11 @@ find_package(GTest REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
+# As in cmake/cuda.cmake: paths go to the sources that read them alone.
+file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp src/*driver.test.cpp src/*cuda_backend.test.cpp)
+set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
+  COMPILE_DEFINITIONS DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
 # One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
 function(dwell_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES")
@@ -13,8 +18,7 @@ function(dwell_test name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE src "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${name} PRIVATE
-    DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}" DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}"
-    DWELL_HOST_FLAGS="${dwell_host_flags}"
+    DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}" DWELL_HOST_FLAGS="${dwell_host_flags}"
   )
   target_link_libraries(${name} PRIVATE dwell::dwell ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   dwell_warnings(${name})

@@ -31,18 +31,18 @@ class Allocation {
 };
 
 // A loaded image. Unloads itself; must not outlive its backend, nor be destroyed while a lease of it runs.
-class Program {
+class LoadedImage {
  public:
-  virtual ~Program() = default;
+  virtual ~LoadedImage() = default;
   // Workers that can live on the device at once when each has `scratch_bytes` of scratch memory, given what the image takes.
   virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
 };
 
 // Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must
 // not outlive its backend, nor be destroyed while one of its launches is in flight.
-class LoadedKernels {
+class LoadedModule {
  public:
-  virtual ~LoadedKernels() = default;
+  virtual ~LoadedModule() = default;
 };
 
 // What to launch, and where. `parameters` point to the values that the kernel takes, which are copied at once.
@@ -91,19 +91,19 @@ class Backend {
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
 
   // Loads a linked image. No lease runs. Throws errc::device_lost, errc::link_failed (the image is not one of this backend's).
-  virtual std::unique_ptr<Program> load(std::span<const std::byte> image) = 0;
+  virtual std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) = 0;
 
   // Begins a lease and returns; lease.report->left shows its end. The lease before has at least reported its end.
   // Throws errc::device_lost.
-  virtual void start(Program& program, const device::Lease& lease) = 0;
+  virtual void start(LoadedImage& program, const device::Lease& lease) = 0;
   // Returns once the device is rid of the last lease, which has reported its end. Throws errc::device_lost.
   virtual void finish() = 0;
   // Loads the kernels of a program that stands beside the image. No lease runs. Throws errc::link_failed, errc::out_of_memory,
   // errc::device_lost, and errc::unsupported where a device has no such programs, as the one below does.
-  virtual std::unique_ptr<LoadedKernels> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols);
+  virtual std::unique_ptr<LoadedModule> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols);
   // Launches a kernel; leases run or do not. May be called from any thread. Throws errc::invalid_argument, naming the limit, for what the
   // kernel or the device does not allow; errc::device_lost.
-  virtual std::unique_ptr<Completion> launch(LoadedKernels& kernels, const KernelLaunch& launch);
+  virtual std::unique_ptr<Completion> launch(LoadedModule& kernels, const KernelLaunch& launch);
 
   // What has gone wrong with the device since the last lease began, empty if nothing. May be called at any time, never blocks.
   virtual std::string fault() = 0;
@@ -114,10 +114,10 @@ class Backend {
   virtual void abandon() = 0;
 };
 
-inline std::unique_ptr<LoadedKernels> Backend::load_kernels(std::span<const std::byte>, std::span<const std::string>) {
+inline std::unique_ptr<LoadedModule> Backend::load_kernels(std::span<const std::byte>, std::span<const std::string>) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }
-inline std::unique_ptr<Completion> Backend::launch(LoadedKernels&, const KernelLaunch&) {
+inline std::unique_ptr<Completion> Backend::launch(LoadedModule&, const KernelLaunch&) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }
 

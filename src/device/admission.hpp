@@ -22,12 +22,12 @@ DWELL_DEVICE bool drained(const Lease& lease, u32 position) {
   return load<Order::acquire, Scope::device>(&lease.control->completed.value) == position;
 }
 
-// Decides about one task whose slots have all arrived. Called by all lanes with the same header. `epoch` is the caller's view of the
+// Decides about one task whose slots have all arrived. Called by all lanes with the same header. `drains` is the caller's view of the
 // drains completed, and is refreshed when it hinders.
-DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, const Header& header, u32 position, u32* epoch) {
-  if (header.epoch != *epoch) {
-    *epoch = broadcast(load<Order::acquire, Scope::device>(&lease.control->crew.drains));
-    if (header.epoch != *epoch) return Admission::not_yet;
+DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, const Header& header, u32 position, u32* drains) {
+  if (header.drains != *drains) {
+    *drains = broadcast(load<Order::acquire, Scope::device>(&lease.control->crew.drains));
+    if (header.drains != *drains) return Admission::not_yet;
   }
   if ((header.flags & flag::skip) != 0) {
     if (lane() == 0) {
@@ -36,7 +36,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
                                            static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
       // A request for a lease that has ended by itself is void.
-      if ((header.flags & flag::close) != 0 && header.back == (lease.epoch & 0x7FU)) gate::close(lease, true);
+      if ((header.flags & flag::close) != 0 && header.back == (lease.number & 0x7FU)) gate::close(lease, true);
     }
     return Admission::taken;
   }

@@ -12,23 +12,23 @@ using test::Bench;
 class AdmissionTest : public testing::Test {
  protected:
   Admission admit(const Header& header, u32 position) {
-    return admission::admit(bench_.lease, Bench::quads(header, position), header, position, &epoch_);
+    return admission::admit(bench_.lease, Bench::quads(header, position), header, position, &drains_);
   }
   u32 waiting() const { return bench_.control().tail.value - bench_.control().head.value; }
 
   Bench bench_{7, 3};
-  u32 epoch_ = 0;  // the fetcher's view
+  u32 drains_ = 0;  // the fetcher's view
 };
 
 TEST_F(AdmissionTest, ATaskWithoutOrderRuns) { EXPECT_EQ(admit(Bench::plain(0), 9), Admission::run); }
 
 TEST_F(AdmissionTest, ATaskBehindADrainWaitsForIt) {
   Header behind = Bench::plain(0);
-  behind.epoch = 1;
+  behind.drains = 1;
   EXPECT_EQ(admit(behind, 9), Admission::not_yet);
   bench_.control().crew.drains = 1;
   EXPECT_EQ(admit(behind, 9), Admission::run);
-  EXPECT_EQ(epoch_, 1U);
+  EXPECT_EQ(drains_, 1U);
 }
 
 TEST_F(AdmissionTest, ADrainWaitsForAllBefore) {
@@ -51,17 +51,17 @@ TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
 }
 
 TEST_F(AdmissionTest, ARequestToEndTheLeaseClosesTheGateForGood) {
-  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, bench_.lease.epoch}, 3), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, bench_.lease.number}, 3), Admission::taken);
   EXPECT_EQ(*gate::word(bench_.lease), gate::kClosing | gate::kFirm);
 }
 
 TEST_F(AdmissionTest, ARequestToEndAnotherLeaseIsVoid) {
-  bench_.lease.epoch = 0x82;
+  bench_.lease.number = 0x82;
   EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, 1}, 3), Admission::taken);
   EXPECT_FALSE(gate::closing(*gate::word(bench_.lease)));
   EXPECT_TRUE(bench_.complete(3)) << "its slot is the host's again all the same";
   admit(Header{0, 0, 1, flag::skip | flag::close, 0, 2}, 4);
-  EXPECT_TRUE(gate::closing(*gate::word(bench_.lease))) << "a request carries seven bits of the lease's epoch";
+  EXPECT_TRUE(gate::closing(*gate::word(bench_.lease))) << "a request carries seven bits of the lease's number";
 }
 
 TEST_F(AdmissionTest, ALinkedTaskIsHeldUntilTheOneBeforeIsComplete) {

@@ -16,9 +16,9 @@ struct alignas(128) Counter {
 struct alignas(128) CrewLine {
   u32 frontier;    // windows of which every slot has been fetched: the earliest open one is numbered no higher
   u32 busy;        // members that found at least eight tasks in their last read
-  u32 drains;      // drains completed, modulo Header::kEpochMask + 1
-  u32 lease_over;  // the epoch of the lease that should end: what Group::should_yield looks at
-  u32 gate[2];     // see gate.hpp; the lease of epoch e uses gate[e & 1]
+  u32 drains;      // drains completed, modulo Header::kDrainMask + 1
+  u32 lease_over;  // the number of the lease that should end: what Group::should_yield looks at
+  u32 gate[2];     // see gate.hpp; lease n uses gate[n & 1]
   u32 reserved[26];
 };
 static_assert(sizeof(CrewLine) == 128);
@@ -76,24 +76,24 @@ struct ArenaHeader {
   u64 claims;  // u64[max_workers]: place | kClaimed, or 0
 };
 
-DWELL_SHARED_CODE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
+DWELL_HOST_DEVICE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
 
 // Shares of wide tasks that may be in the ready queue at once, beyond one a task.
-DWELL_SHARED_CODE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13 ? 1U << ring_shift : 1U << 13U; }
+DWELL_HOST_DEVICE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13 ? 1U << ring_shift : 1U << 13U; }
 
 // Places that others may consume while a worker that has claimed one does not look at it: at 3 ns each, ten times as long as that ever
 // takes.
 inline constexpr u32 kQueueSlack = 1U << 13U;
 
 // The least that has a place for every ring slot and every spare share, and the slack (ready_queue.hpp).
-DWELL_SHARED_CODE u32 queue_shift_for(u32 ring_shift) {
+DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift) {
   u32 shift = ring_shift + 1;
   while ((1U << shift) < (1U << ring_shift) + most_spare_shares(ring_shift) + kQueueSlack) ++shift;
   return shift;
 }
 
 // Lays an arena out.
-DWELL_SHARED_CODE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
+DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   ArenaHeader header{};
   header.magic = kArenaMagic;
   header.version = kArenaVersion;
@@ -119,13 +119,13 @@ DWELL_SHARED_CODE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
 
 // What host and device tell each other about leases, in host memory.
 struct alignas(128) LeaseReport {
-  u32 left;              // written by the device: the epoch of the last lease that has ended
-  alignas(128) u32 end;  // written by the host: the epoch of a lease that shall end at once
+  u32 left;              // written by the device: the number of the last lease that has ended
+  alignas(128) u32 end;  // written by the host: the number of a lease that shall end at once
 };
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
-struct alignas(64) Blame {
-  u64 word;  // position | entry << 32 | kValid
+struct alignas(64) InFlight {
+  u64 word;  // position | opcode << 32 | kValid
 
   static constexpr u64 kValid = 1ULL << 63U;
 };
@@ -135,19 +135,19 @@ struct Lease {
   const Slot* ring;         // host memory
   Completion* completions;  // host memory
   LeaseReport* report;      // host memory
-  Blame* blame;             // host memory
+  InFlight* in_flight;      // host memory
   Control* control;
   Slot* queue;
   Slot* held;
   u64* links;
   Wide* wide;
   u64* claims;
-  const void* const* entries;  // the CPU's table; on CUDA the image holds it
+  const void* const* operators;  // the CPU's table; on CUDA the image holds it
   u32 ring_shift;
   u32 queue_shift;
   u32 workers;
   u32 crew;
-  u32 epoch;
+  u32 number;
   u32 scratch_bytes;
   u32 lease_ticks;  // see now_ticks()
   u32 idle_ticks;

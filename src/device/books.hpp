@@ -96,13 +96,13 @@ DWELL_DEVICE_COLD void close_windows(const Lease& lease) {
 DWELL_DEVICE void close(const Lease& lease) {
   // The host is told first: the next lease begins only when this worker has left too, and parking is quicker so. Pairs with the host's
   // acquire.
-  if (lane() == 0) store<Order::release, Scope::system>(&lease.report->left, lease.epoch);
+  if (lane() == 0) store<Order::release, Scope::system>(&lease.report->left, lease.number);
   close_ready_queue(lease);
 #if DWELL_ON_CUDA
   close_windows(lease);
 #endif
   // The next lease's gate. Nobody looks at it during this one.
-  if (lane() == 0) store<Order::relaxed, Scope::device>(&lease.control->crew.gate[(lease.epoch + 1) & 1U], 0U);
+  if (lane() == 0) store<Order::relaxed, Scope::device>(&lease.control->crew.gate[(lease.number + 1) & 1U], 0U);
 }
 
 }  // namespace dwell::device::books

@@ -90,10 +90,10 @@ TEST(Books, ManyLeasesLoseNothing) {
 
 TEST(Books, ClosingThemTellsTheHostAndOpensTheNextGate) {
   const Bench bench;
-  bench.control().crew.gate[(bench.lease.epoch + 1) & 1U] = 0xFFFF;
+  bench.control().crew.gate[(bench.lease.number + 1) & 1U] = 0xFFFF;
   books::close(bench.lease);
-  EXPECT_EQ(bench.report.left, bench.lease.epoch);
-  EXPECT_EQ(bench.control().crew.gate[(bench.lease.epoch + 1) & 1U], 0U);
+  EXPECT_EQ(bench.report.left, bench.lease.number);
+  EXPECT_EQ(bench.control().crew.gate[(bench.lease.number + 1) & 1U], 0U);
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
   add<Order::release>(&lease.control->completed.value, header.slots);
   if ((header.flags & flag::drain) != 0)
-    store<Order::release, Scope::device>(&lease.control->crew.drains, (header.epoch + 1) & Header::kEpochMask);
+    store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
   return follows;
 }
 

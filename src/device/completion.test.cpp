@@ -48,7 +48,7 @@ TEST(Completion, ADrainOpensTheWayForTasksBehindIt) {
   u32 successor = 0;
   complete(bench.lease, Header{0, 1, 1, flag::drain, 7, 0}, 0, 0, &successor);
   EXPECT_EQ(bench.control().crew.drains, 8U);
-  complete(bench.lease, Header{0, 1, 1, flag::drain, Header::kEpochMask, 0}, 1, 0, &successor);
+  complete(bench.lease, Header{0, 1, 1, flag::drain, Header::kDrainMask, 0}, 1, 0, &successor);
   EXPECT_EQ(bench.control().crew.drains, 0U) << "drains are counted modulo 4096";
 }
 

@@ -15,7 +15,7 @@ class CpuWorker {
   CpuWorker(const Lease& lease, Worker* worker, u8* scratch, u32 me) : lease_(lease), worker_(worker), me_(me) {
     worker_->context.scratch_bytes = lease.scratch_bytes;
     worker_->context.scratch = scratch;
-    worker_->context.epoch = lease.epoch;
+    worker_->context.lease = lease.number;
     worker_->context.lease_over = &lease.control->crew.lease_over;
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
@@ -26,7 +26,7 @@ class CpuWorker {
   void serve() {
     u32 quiet = 0;
     for (u32 round = 1;; ++round) {
-      if (load<Order::relaxed, Scope::system>(&lease_.report->end) == lease_.epoch) gate::close(lease_, true);
+      if (load<Order::relaxed, Scope::system>(&lease_.report->end) == lease_.number) gate::close(lease_, true);
       const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
       if (gate::closing(gate_word)) {
         if (depart()) return;
@@ -74,13 +74,13 @@ class CpuWorker {
   // Takes the task at the fetch position out of the ring. The caller holds the fetch lock.
   Taken fetch(TaskQuads* task) {
     const u32 position = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
-    epoch_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
+    drains_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
     if (!load_slot(task, position, 0)) return Taken::nothing;
     const Header header = Header::from(task->quad[0].word[0], task->quad[0].word[1]);
     for (u32 slot = 1; slot < header.slots; ++slot)
       if (!load_slot(task, position + slot, slot)) return Taken::nothing;
-    if (!Header::simple(task->quad[0].word[1], epoch_)) {
-      const Admission admission = admission::admit(lease_, *task, header, position, &epoch_);
+    if (!Header::simple(task->quad[0].word[1], drains_)) {
+      const Admission admission = admission::admit(lease_, *task, header, position, &drains_);
       if (admission == Admission::not_yet) return Taken::blocked;
       store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;
@@ -104,7 +104,7 @@ class CpuWorker {
     const u32 slots = task.quad[0].word[1] & 0xFU;
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
-    blame(lease_, me_, frame->position(), frame->word[0] & 0xFFFFU);
+    record_in_flight(lease_, me_, frame->position(), frame->word[0] & 0xFFFFU);
     run(lease_, worker_, frame, me_, 0);
   }
 
@@ -123,7 +123,7 @@ class CpuWorker {
   const Lease& lease_;
   Worker* worker_;
   u32 me_;
-  u32 epoch_ = 0;
+  u32 drains_ = 0;
   bool ran_ = false;  // something since the last tick
   gate::Timer timer_ = gate::Timer::start();
 };

@@ -22,7 +22,7 @@ class CpuResidentTest : public testing::Test {
  protected:
   CpuResidentTest() {
     for (auto& times : ran) times = 0;
-    bench_.lease.entries = entries_;
+    bench_.lease.operators = entries_;
   }
   // Submits a task that counts in ran[at].
   void submit(u32 at, u32 flags = 0, u32 groups = 1, u32 words = 1) {
@@ -45,37 +45,37 @@ class CpuResidentTest : public testing::Test {
 
 TEST_F(CpuResidentTest, WhatStandsBeforeTheRequestToLeaveIsDone) {
   for (u32 i = 0; i < 80; ++i) submit(i, i % 10 == 5 ? detail::kLink : i % 10 == 9 ? detail::kDrain : 0, 1, i % 10 == 3 ? 50 : 1);
-  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.epoch));
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number));
   serve();
   for (u32 i = 0; i < 80; ++i) EXPECT_EQ(ran[i], 1U) << "task " << i;
   EXPECT_TRUE(bench_.queue.reap());
-  EXPECT_EQ(bench_.report.left, bench_.lease.epoch);
+  EXPECT_EQ(bench_.report.left, bench_.lease.number);
 }
 
 TEST_F(CpuResidentTest, WhatIsNotDoneIsTheNextLeases) {
   for (u32 i = 0; i < 50; ++i) submit(i, detail::kWide, 3);
   bench_.lease.lease_ticks = 1;  // so short that it ends amid them
-  for (; bench_.lease.epoch < 1000 && !bench_.queue.reap(); ++bench_.lease.epoch) serve();
+  for (; bench_.lease.number < 1000 && !bench_.queue.reap(); ++bench_.lease.number) serve();
   for (u32 i = 0; i < 50; ++i) EXPECT_EQ(ran[i], 3U) << "task " << i;
 }
 
 TEST_F(CpuResidentTest, WithNothingToDoItLeaves) {
   bench_.lease.idle_ticks = 50;
   serve();
-  EXPECT_EQ(bench_.report.left, bench_.lease.epoch);
+  EXPECT_EQ(bench_.report.left, bench_.lease.number);
 }
 
 TEST_F(CpuResidentTest, TheHostMayAskAsideOfTheRing) {
-  bench_.report.end = bench_.lease.epoch;
+  bench_.report.end = bench_.lease.number;
   serve();
-  EXPECT_EQ(bench_.report.left, bench_.lease.epoch);
+  EXPECT_EQ(bench_.report.left, bench_.lease.number);
   EXPECT_NE(*gate::word(bench_.lease) & gate::kFirm, 0U);
 }
 
 TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
   for (u32 turn = 0; turn < 20; ++turn) {
     Bench bench{7, 3};
-    bench.lease.entries = entries_;
+    bench.lease.operators = entries_;
     std::uint64_t last = 0;
     for (u32 i = 0; i < 60; ++i) {
       const detail::Task task = task_of({i}, i % 5 == 0 ? detail::kWide : 0, i % 5 == 0 ? 3 : 1);
@@ -85,7 +85,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
     // A worker that had no processor for a while may take the moment between two tasks for the end, so a lease may leave some.
     for (u32 leases = 0; !bench.queue.reap(); ++leases) {
       ASSERT_LT(leases, 60U);
-      bench.lease.epoch += leases == 0 ? 0 : 1;
+      bench.lease.number += leases == 0 ? 0 : 1;
       std::vector<std::jthread> workers;
       for (u32 me = 0; me < 3; ++me)
         workers.emplace_back([&, me] {
@@ -94,7 +94,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
           CpuWorker(bench.lease, &worker, scratch, me).serve();
         });
       workers.clear();
-      EXPECT_EQ(bench.report.left, bench.lease.epoch);
+      EXPECT_EQ(bench.report.left, bench.lease.number);
     }
     for (u32 i = 0; i < 60; ++i) ASSERT_EQ(ran[i].exchange(0), i % 5 == 0 ? 3U : 1U) << "task " << i;
   }

@@ -63,7 +63,7 @@ struct Hands {
     }
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
-      blame(lease, me, position, word0 & 0xFFFFU);
+      record_in_flight(lease, me, position, word0 & 0xFFFFU);
     }
     arrive();
   }
@@ -78,7 +78,7 @@ struct Hands {
     }
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
-      blame(lease, me, position, quad.word[0] & 0xFFFFU);
+      record_in_flight(lease, me, position, quad.word[0] & 0xFFFFU);
     }
     arrive();
   }
@@ -140,12 +140,12 @@ DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
 struct Singly {
   u32 passed;
   u32 turn;
-  u32 epoch;
+  u32 drains;
 };
 
 // Fetches one after the other the tasks of `batch` (eight slots from `position` on, of which `left` belong to the window), whatever
 // they ask for.
-DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batch, u32 position, u32 left, u32 epoch) {
+DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batch, u32 position, u32 left, u32 drains) {
   const u32 votes = ballot(batch.lap == lap_of(position + lane() / 4, lease.ring_shift));
   u32 passed = 0;
   while (passed < 8 && passed < left) {
@@ -161,7 +161,7 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     // A task that reaches beyond this batch is read again with itself in front.
     const u32 needed = header.slots >= 8 ? ~0U : (1U << (header.slots * 4)) - 1;
     if (header.slots > 8 - passed || (here & needed) != needed) break;
-    const Admission admission = admission::admit(lease, task, header, position + passed, &epoch);
+    const Admission admission = admission::admit(lease, task, header, position + passed, &drains);
     if (admission == Admission::not_yet) break;
     if (admission == Admission::run) {
       if (broadcast(hands.idle() ? 1 : 0) != 0)
@@ -171,7 +171,7 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     }
     passed += header.slots;
   }
-  return Singly{passed, hands.turn, epoch};
+  return Singly{passed, hands.turn, drains};
 }
 
 }  // namespace control
@@ -245,7 +245,7 @@ class ControlWarp {
   DWELL_DEVICE void fetch() {
     gate::Timer timer = gate::Timer::start();
     OpenWindow window = control::window_at(lease_, hands_.me);
-    epoch_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
+    drains_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
     bool quiet = false;  // the last read found nothing
     bool alone = false;  // no other member reads
     for (u32 round = 0;; ++round) {
@@ -262,14 +262,14 @@ class ControlWarp {
         const bool ask = quiet || (busy_ && (round & 15U) == 0);
         if (lane() == 11 && ask) from = &lease_.report->end;
         const u32 seen = load<Order::relaxed, Scope::system>(from);
-        if (ask && broadcast(seen, 11) == lease_.epoch) {
+        if (ask && broadcast(seen, 11) == lease_.number) {
           if (lane() == 0) gate::close(lease_, true);
           quiet = false;
           continue;
         }
         const u32 frontier = broadcast(seen, 0);
-        epoch_ = broadcast(seen, 2);  // never so old that it could be mistaken for one 4096 drains later
-        const u32 gate_word = broadcast(seen, 4 + (lease_.epoch & 1U));
+        drains_ = broadcast(seen, 2);  // never so old that it could be mistaken for one 4096 drains later
+        const u32 gate_word = broadcast(seen, 4 + (lease_.number & 1U));
         if (gate::closing(gate_word)) {
           set_busy(false);
           if (control::depart(lease_, hands_, 0, window)) return;
@@ -335,7 +335,7 @@ class ControlWarp {
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
       if ((votes & 15U) != 15U) continue;
       // The lone task, which is what latency is about: nothing between the votes and the executing warps.
-      const bool plain = ballot(Header::simple(quad.word[1], epoch_) && idle) % 2 != 0;  // lane 0 has the header
+      const bool plain = ballot(Header::simple(quad.word[1], drains_) && idle) % 2 != 0;  // lane 0 has the header
       if ((votes >> 4U & 15U) == 15U || !plain) {
         const u32 passed = take<1>(&quad, window);
         if (passed >= kBusyAt) set_busy(true);
@@ -372,7 +372,7 @@ class ControlWarp {
     for (u32 k = 0; k < Depth; ++k) {
       const u32 index = k * 8 + lane() / 4;
       bool ok = index < left && batch[k].lap == lap_of(position + index, lease_.ring_shift);
-      if ((lane() & 3U) == 0) ok = ok && Header::simple(batch[k].word[1], epoch_);
+      if ((lane() & 3U) == 0) ok = ok && Header::simple(batch[k].word[1], drains_);
       const u32 votes = ballot(ok);
       // A nibble of four ones is a whole slot; count those before the first that is not.
       const u32 missing = ~(votes & (votes >> 1U) & (votes >> 2U) & (votes >> 3U)) & 0x11111111U;
@@ -381,9 +381,9 @@ class ControlWarp {
       got += count;
     }
     if (got == 0) {
-      const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, epoch_);
+      const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, drains_);
       hands_.turn = singly.turn;
-      epoch_ = singly.epoch;
+      drains_ = singly.drains;
       advance(window, singly.passed, draw(*window, singly.passed));
       return singly.passed;
     }
@@ -406,7 +406,7 @@ class ControlWarp {
 
   const Lease& lease_;
   Hands hands_;
-  u32 epoch_ = 0;  // drains completed, as last seen
+  u32 drains_ = 0;  // drains completed, as last seen
   bool busy_ = false;
 };
 

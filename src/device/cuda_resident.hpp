@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     worker.idle = 1;
     worker.context.scratch_bytes = lease.scratch_bytes;
     worker.context.scratch = scratch;
-    worker.context.epoch = lease.epoch;
+    worker.context.lease = lease.number;
     worker.context.lease_over = &lease.control->crew.lease_over;
     reset(&worker.context);
   }

@@ -23,13 +23,13 @@ inline constexpr u32 kPatience = 60;  // ticks a worker waits at the gate: longe
 inline constexpr u32 kPause = 200;    // ticks between attempts, doubled with each up to eight times
 inline constexpr u32 kMaxWorkers = 8192;
 
-DWELL_DEVICE u32* word(const Lease& lease) { return &lease.control->crew.gate[lease.epoch & 1U]; }
+DWELL_DEVICE u32* word(const Lease& lease) { return &lease.control->crew.gate[lease.number & 1U]; }
 DWELL_DEVICE bool closing(u32 value) { return (value & kClosing) != 0; }
 DWELL_DEVICE u32 attempt(u32 value) { return value / kAttempt; }
 
 // Says that the lease is over and closes the gate, if nobody has. `firm`: for good. Called by one thread.
 DWELL_DEVICE void close(const Lease& lease, bool firm) {
-  store<Order::relaxed, Scope::device>(&lease.control->crew.lease_over, lease.epoch);
+  store<Order::relaxed, Scope::device>(&lease.control->crew.lease_over, lease.number);
   const u32 bits = firm ? kClosing | kFirm : kClosing;
   u32 value = load<Order::relaxed, Scope::device>(word(lease));
   while ((value & bits) != bits) {
@@ -63,9 +63,9 @@ DWELL_DEVICE_COLD Timer tick(const Lease& lease, Timer timer, u32 value, u32 lea
     timer.since = now;
   }
   // Before the first attempt the lease has its time; after it, each attempt leaves a pause for work to go on.
-  const u32 allowed = lease_over != lease.epoch ? lease.lease_ticks
-                      : timer.attempt == 0      ? 0
-                                                : kPause << (timer.attempt < 3 ? timer.attempt : 3);
+  const u32 allowed = lease_over != lease.number ? lease.lease_ticks
+                      : timer.attempt == 0       ? 0
+                                                 : kPause << (timer.attempt < 3 ? timer.attempt : 3);
   const bool over = now - timer.since > allowed || (all_done && now - timer.quiet_since > lease.idle_ticks);
   if (over && lane() == 0) close(lease, false);
   timer.over = over ? 1 : 0;

@@ -30,7 +30,7 @@ TEST(Gate, ClosingItSaysThatTheLeaseIsOver) {
   EXPECT_FALSE(closed(bench));
   gate::close(bench.lease, false);
   EXPECT_TRUE(closed(bench));
-  EXPECT_EQ(bench.control().crew.lease_over, bench.lease.epoch);
+  EXPECT_EQ(bench.control().crew.lease_over, bench.lease.number);
 }
 
 TEST(Gate, ItBecomesFirmBesideThoseWhoWait) {
@@ -136,7 +136,7 @@ TEST(Gate, WhoeverWaitsLeavesWhenTheGateBecomesFirm) {
 TEST(Gate, EachLeaseHasItsOwn) {
   Bench bench;
   gate::close(bench.lease, true);
-  ++bench.lease.epoch;
+  ++bench.lease.number;
   EXPECT_FALSE(closed(bench));
 }
 
@@ -158,7 +158,7 @@ TEST(Gate, ALeaseThatSomebodyEndedIsOverAtOnce) {
   const Bench bench;
   gate::Timer timer = gate::Timer::start();
   timer.since -= 1;
-  EXPECT_EQ(gate::tick(bench.lease, timer, 0, bench.lease.epoch, false).over, 1U);
+  EXPECT_EQ(gate::tick(bench.lease, timer, 0, bench.lease.number, false).over, 1U);
 }
 
 TEST(Gate, AWorkerWithNothingToDoClosesItWhenAllIsDone) {
@@ -179,12 +179,12 @@ TEST(Gate, AttemptsComeAfterLongerAndLongerPauses) {
     gate::Timer timer = gate::Timer::start();
     timer.attempt = attempt;
     timer.since -= pause / 2;
-    const u32 over = gate::tick(bench.lease, timer, value, bench.lease.epoch, false).over;
+    const u32 over = gate::tick(bench.lease, timer, value, bench.lease.number, false).over;
     if (now_ticks() - timer.since <= pause) {
       EXPECT_EQ(over, 0U) << "attempt " << attempt;  // else this thread lost its processor in between
     }
     timer.since -= pause;
-    EXPECT_EQ(gate::tick(bench.lease, timer, value, bench.lease.epoch, false).over, 1U) << "attempt " << attempt;
+    EXPECT_EQ(gate::tick(bench.lease, timer, value, bench.lease.number, false).over, 1U) << "attempt " << attempt;
   }
 }
 
@@ -192,7 +192,7 @@ TEST(Gate, APauseBeginsWhenTheGateIsSeenOpenAgain) {
   const Bench bench;
   gate::Timer timer = gate::Timer::start();
   timer.since -= 1'000'000;
-  timer = gate::tick(bench.lease, timer, 3 * gate::kAttempt, bench.lease.epoch, false);
+  timer = gate::tick(bench.lease, timer, 3 * gate::kAttempt, bench.lease.number, false);
   EXPECT_EQ(timer.over, 0U);
   EXPECT_EQ(timer.attempt, 3U);
   EXPECT_LT(now_ticks() - timer.since, 1'000'000U);

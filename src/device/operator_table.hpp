@@ -12,7 +12,7 @@
 extern "C" __device__ void dwell_dispatch(dwell::u32 opcode, const dwell::Group& group, const dwell::u32* arguments);
 #elif DWELL_ON_CUDA
 // Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
-extern "C" __constant__ dwell::device::Entry dwell_entries[];
+extern "C" __constant__ dwell::device::Entry dwell_operators[];
 #endif
 
 namespace dwell::device {
@@ -22,9 +22,9 @@ DWELL_DEVICE void call_operator([[maybe_unused]] const Lease& lease, u32 opcode,
 #if defined(DWELL_INLINE_OPERATORS)
   dwell_dispatch(opcode, group, arguments);
 #elif DWELL_ON_CUDA
-  dwell_entries[opcode](group, arguments);
+  dwell_operators[opcode](group, arguments);
 #else
-  reinterpret_cast<Entry>(const_cast<void*>(lease.entries[opcode]))(group, arguments);
+  reinterpret_cast<Entry>(const_cast<void*>(lease.operators[opcode]))(group, arguments);
 #endif
 }
 

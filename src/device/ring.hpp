@@ -30,8 +30,8 @@ inline constexpr u32 kSlotWords = 12;   // payload words of a slot
 inline constexpr u32 kMaxArgumentWords = kMaxSlots * kSlotWords - kHeaderWords;
 inline constexpr u32 kMinRingShift = 7;
 
-DWELL_SHARED_CODE u32 lap_of(u32 position, u32 shift) { return (position >> shift) + 1; }
-DWELL_SHARED_CODE u32 index_of(u32 position, u32 shift) { return position & ((1U << shift) - 1); }
+DWELL_HOST_DEVICE u32 lap_of(u32 position, u32 shift) { return (position >> shift) + 1; }
+DWELL_HOST_DEVICE u32 index_of(u32 position, u32 shift) { return position & ((1U << shift) - 1); }
 
 // Bits of a task's flags.
 namespace flag {
@@ -47,28 +47,28 @@ inline constexpr u32 share = 256;   // device only, in the ready queue: one work
 }  // namespace flag
 
 // What the first slot says about its task: words 0 and 1; word 2 is the task's position.
-//   word 0: entry (16) | groups (16)       word 1: slots (4) | flags (9) | epoch (12) | back (7)
-// `epoch` counts the drains before the task, modulo 4096: far more than can lie between the earliest and the latest fetched window.
+//   word 0: opcode (16) | groups (16)       word 1: slots (4) | flags (9) | drains (12) | back (7)
+// `drains` counts the drains before the task, modulo 4096: far more than can lie between the earliest and the latest fetched window.
 struct Header {
-  u32 entry;
+  u32 opcode;
   u32 groups;
   u32 slots;
   u32 flags;
-  u32 epoch;
+  u32 drains;
   u32 back;
 
-  static constexpr u32 kEpochMask = 0xFFF;
+  static constexpr u32 kDrainMask = 0xFFF;
 
-  DWELL_SHARED_CODE u32 word0() const { return entry | (groups << 16U); }
-  DWELL_SHARED_CODE u32 word1() const { return slots | (flags << 4U) | (epoch << 13U) | (back << 25U); }
-  static DWELL_SHARED_CODE Header from(u32 word0, u32 word1) {
-    return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kEpochMask, word1 >> 25U};
+  DWELL_HOST_DEVICE u32 word0() const { return opcode | (groups << 16U); }
+  DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (drains << 13U) | (back << 25U); }
+  static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {
+    return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kDrainMask, word1 >> 25U};
   }
   // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the
   // worker.
-  static DWELL_SHARED_CODE bool simple(u32 word1, u32 epoch) {
+  static DWELL_HOST_DEVICE bool simple(u32 word1, u32 drains) {
     constexpr u32 ignored = ((flag::system | flag::tracked | flag::memory) << 4U) | (0x7FU << 25U);
-    return (word1 & ~ignored) == (1U | (epoch << 13U));
+    return (word1 & ~ignored) == (1U | (drains << 13U));
   }
 };
 

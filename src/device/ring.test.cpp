@@ -8,13 +8,13 @@ namespace {
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
 TEST(Ring, AHeaderComesBackFromItsTwoWords) {
-  const Header all{0xFFFF, 0xFFFF, kMaxSlots, 0x1FF, Header::kEpochMask, 127};
+  const Header all{0xFFFF, 0xFFFF, kMaxSlots, 0x1FF, Header::kDrainMask, 127};
   const Header back = through_words(all);
-  EXPECT_EQ(back.entry, all.entry);
+  EXPECT_EQ(back.opcode, all.opcode);
   EXPECT_EQ(back.groups, all.groups);
   EXPECT_EQ(back.slots, all.slots);
   EXPECT_EQ(back.flags, all.flags);
-  EXPECT_EQ(back.epoch, all.epoch);
+  EXPECT_EQ(back.drains, all.drains);
   EXPECT_EQ(back.back, all.back);
 }
 
@@ -23,13 +23,13 @@ TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
                           {0, 0xFFFF, 0, 0, 0, 0},
                           {0, 0, kMaxSlots, 0, 0, 0},
                           {0, 0, 0, 0x1FF, 0, 0},
-                          {0, 0, 0, 0, Header::kEpochMask, 0},
+                          {0, 0, 0, 0, Header::kDrainMask, 0},
                           {0, 0, 0, 0, 0, 127}};
   for (const Header& header : alone) {
     const Header back = through_words(header);
     EXPECT_EQ(back.word0(), header.word0());
     EXPECT_EQ(back.word1(), header.word1());
-    EXPECT_EQ((back.entry != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.epoch != 0) + (back.back != 0), 1);
+    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0) + (back.back != 0), 1);
   }
 }
 

@@ -22,9 +22,9 @@ DWELL_DEVICE void reset(Context* context) {
 }
 
 // Notes in host memory which task this worker is about to run.
-DWELL_DEVICE void blame(const Lease& lease, u32 worker, u32 position, u32 entry) {
-  store<Order::relaxed, Scope::system>(&lease.blame[worker].word,
-                                       static_cast<u64>(position) | (static_cast<u64>(entry) << 32U) | Blame::kValid);
+DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 position, u32 opcode) {
+  store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
+                                       static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
 }
 
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
@@ -80,7 +80,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, const Frame&
       if (index >= header.groups) return Ended{header, position, end_share(lease, worker, position, rank)};
       group = Group(&worker->context, index, header.groups);
     }
-    call_operator(lease, header.entry, group, frame.arguments());
+    call_operator(lease, header.opcode, group, frame.arguments());
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Ended ended{frame.header(), frame.position(), true};
     all.sync();
@@ -118,7 +118,7 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u
     if (index >= head.slots * 4) break;
     for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task->quad[i].word[j];
   }
-  if (lane() == 0) blame(lease, me, position, head.entry);
+  if (lane() == 0) record_in_flight(lease, me, position, head.opcode);
   return true;
 }
 

@@ -43,7 +43,7 @@ class WorkerTest : public testing::Test {
     calls.clear();
     entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&note_long),
                 reinterpret_cast<const void*>(&take_scratch)};
-    bench_.lease.entries = entries_.data();
+    bench_.lease.operators = entries_.data();
     worker_.context.scratch = scratch_;
     worker_.context.scratch_bytes = sizeof(scratch_);
     reset(&worker_.context);
@@ -57,10 +57,10 @@ class WorkerTest : public testing::Test {
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
   // Makes a task wait for the one before it.
   void link(const Header& header, u32 position) {
-    u32 epoch = 0;
-    ASSERT_EQ(admission::admit(bench_.lease, Bench::quads(header, position), header, position, &epoch), Admission::taken);
+    u32 drains = 0;
+    ASSERT_EQ(admission::admit(bench_.lease, Bench::quads(header, position), header, position, &drains), Admission::taken);
   }
-  static Header linked(u32 entry, u32 slots = 1) { return Header{entry, 1, slots, flag::link | flag::tracked, 0, 1}; }
+  static Header linked(u32 opcode, u32 slots = 1) { return Header{opcode, 1, slots, flag::link | flag::tracked, 0, 1}; }
 
   Bench bench_{7, 2};
   std::vector<const void*> entries_;
@@ -103,7 +103,7 @@ TEST_F(WorkerTest, LinkedTasksRunNextInOrder) {
 TEST_F(WorkerTest, ALinkedTaskIsBlamedUnderItsOwnName) {
   link(linked(kNoteLong, kMaxSlots), 6);
   run_task(Bench::plain(kNote, flag::tracked), 5);
-  EXPECT_EQ(bench_.blame[1].word, 6U | static_cast<u64>(kNoteLong) << 32U | Blame::kValid);
+  EXPECT_EQ(bench_.in_flight[1].word, 6U | static_cast<u64>(kNoteLong) << 32U | InFlight::kValid);
 }
 
 TEST_F(WorkerTest, ALinkedTaskHasAllItsSlots) {
@@ -157,9 +157,9 @@ TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
 }
 
 TEST_F(WorkerTest, BlameSaysWhatRuns) {
-  blame(bench_.lease, 1, 0xFFFFFFF0U, 0xABCD);
-  EXPECT_EQ(bench_.blame[1].word, 0xFFFFFFF0ULL | 0xABCDULL << 32U | Blame::kValid);
-  EXPECT_EQ(bench_.blame[0].word, 0U);
+  record_in_flight(bench_.lease, 1, 0xFFFFFFF0U, 0xABCD);
+  EXPECT_EQ(bench_.in_flight[1].word, 0xFFFFFFF0ULL | 0xABCDULL << 32U | InFlight::kValid);
+  EXPECT_EQ(bench_.in_flight[0].word, 0U);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <dwell/device/status.hpp>
 
 #include "device/gate.hpp"
-#include "runtime/patience.hpp"
+#include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
 
@@ -47,7 +47,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
-  blame_ = backend_->allocate_host(sizeof(device::Blame) * workers);
+  in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
 
   const auto first = static_cast<std::uint32_t>(options_.first_position);
   device::Control control{};
@@ -61,7 +61,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
 
   queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
                                              static_cast<device::Completion*>(completions_->host()), shift, options_.first_position,
-                                             [this](std::uint32_t entry) { return registry_->table().name_of(entry); });
+                                             [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); });
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
@@ -69,7 +69,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   lease.ring = reinterpret_cast<const device::Slot*>(ring_->device());
   lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
-  lease.blame = reinterpret_cast<device::Blame*>(blame_->device());
+  lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
   const std::uint64_t base = arena_->device();
   lease.control = reinterpret_cast<device::Control*>(base + layout.control);
   lease.queue = reinterpret_cast<device::Slot*>(base + layout.queue);
@@ -81,7 +81,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   lease.queue_shift = layout.queue_shift;
   lease.scratch_bytes = options_.scratch_bytes;
   settings.report = static_cast<device::LeaseReport*>(report_->host());
-  settings.blame = static_cast<const device::Blame*>(blame_->host());
+  settings.in_flight = static_cast<const device::InFlight*>(in_flight_->host());
   settings.lease_time = options_.lease.count() != 0 ? options_.lease : std::chrono::nanoseconds(device_.default_lease_ns);
   settings.idle_time = options_.idle.count() != 0 ? options_.idle : std::chrono::nanoseconds(device_.default_idle_ns);
   // Longer than the clocks of all backends count means for ever.
@@ -115,7 +115,7 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool runn
                      : running                      ? "; one of the tasks that were running is to blame:"
                                : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
-    text += (i == 0 ? " " : ", ") + registry_->table().name_of(holders[i].entry) + ", ticket " + std::to_string(holders[i].position) +
+    text += (i == 0 ? " " : ", ") + registry_->table().name_of(holders[i].opcode) + ", ticket " + std::to_string(holders[i].position) +
             ", on worker " + std::to_string(holders[i].worker);
   }
   if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
@@ -143,10 +143,10 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks
   keeper_->submitted();
   if (placed == count) [[likely]]
     return last;
-  Patience patience(device_.on_host);
+  Backoff backoff(device_.on_host);
   do {
     // The loop may have gone while the ring is full, or the runtime may have been closed.
-    if (patience.wait()) check_open();
+    if (backoff.wait()) check_open();
     placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
     keeper_->submitted();
   } while (placed < count);
@@ -182,9 +182,9 @@ bool Core::done(std::uint64_t position) {
 
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
   if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
-  Patience patience(device_.on_host);
+  Backoff backoff(device_.on_host);
   while (!queue_->done(position)) {
-    if (!patience.wait()) continue;
+    if (!backoff.wait()) continue;
     if (keeper_->failed()) {
       if (queue_->done(position)) return true;
       throw keeper_->failure();
@@ -195,11 +195,11 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
 }
 
 void Core::wait_before(std::uint64_t position) {
-  Patience patience(device_.on_host);
+  Backoff backoff(device_.on_host);
   while (queue_->reaped() < position) {
     queue_->reap();
     if (queue_->reaped() >= position) return;
-    if (patience.wait() && keeper_->failed()) throw keeper_->failure();
+    if (backoff.wait() && keeper_->failed()) throw keeper_->failure();
   }
 }
 

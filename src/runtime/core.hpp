@@ -14,13 +14,13 @@
 #include <dwell/runtime.hpp>
 
 #include "backend/backend.hpp"
-#include "runtime/buffers.hpp"
-#include "runtime/keeper.hpp"
-#include "runtime/launches.hpp"
-#include "runtime/modules.hpp"
-#include "runtime/registry.hpp"
-#include "runtime/shell.hpp"
-#include "runtime/submission_queue.hpp"
+#include "runtime/api/shell.hpp"
+#include "runtime/code/registry.hpp"
+#include "runtime/kernels/launches.hpp"
+#include "runtime/kernels/modules.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/memory/buffers.hpp"
+#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
 
@@ -89,7 +89,7 @@ class Core {
   std::unique_ptr<backend::Allocation> ring_;
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;
-  std::unique_ptr<backend::Allocation> blame_;
+  std::unique_ptr<backend::Allocation> in_flight_;
 
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;

@@ -45,7 +45,7 @@ LAYERS = (
     Layer(("backend/cuda/",), ("backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
-    Layer(("runtime/devices.cpp", "runtime/doctor.cpp"), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
@@ -94,7 +94,7 @@ def fault(name: str, target: str, ours: bool) -> str | None:
     if ours:
         if not target.startswith(layer.may):
             return f"{layer.files[0]} may include only {', '.join(layer.may)}"
-        if name.startswith("runtime/") and name not in ("runtime/devices.cpp", "runtime/doctor.cpp") and CONCRETE.match(target):
+        if name.startswith("runtime/") and name not in ("runtime/devices.cpp", "runtime/api/doctor.cpp") and CONCRETE.match(target):
             return "the runtime sees backends and compilers only through their contracts"
         return None
     if layer.others == "none":

@@ -11,7 +11,7 @@
 
 #include "device/arena.hpp"
 #include "device/operator_table.hpp"
-#include "runtime/submission_queue.hpp"
+#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::test {
 
@@ -20,15 +20,15 @@ class Bench {
   explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0)
       : ring(1U << shift),
         completions(1U << shift),
-        blame(workers),
+        in_flight(workers),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
-        queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t entry) { return name_of(entry); }) {
+        queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
     std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});
     lease.ring = ring.data();
     lease.completions = completions.data();
     lease.report = &report;
-    lease.blame = blame.data();
+    lease.in_flight = in_flight.data();
     lease.control = part<device::Control>(layout.control);
     lease.queue = part<device::Slot>(layout.queue);
     lease.held = part<device::Slot>(layout.held);
@@ -39,7 +39,7 @@ class Bench {
     lease.queue_shift = layout.queue_shift;
     lease.workers = workers;
     lease.crew = 1;
-    lease.epoch = 1;
+    lease.number = 1;
     lease.scratch_bytes = 1024;
     lease.lease_ticks = 1U << 20U;
     lease.idle_ticks = 1U << 20U;
@@ -93,14 +93,14 @@ class Bench {
     return task;
   }
   // A task of one slot and one group.
-  static device::Header plain(u32 entry, u32 flags = 0) { return device::Header{entry, 1, 1, flags, 0, 0}; }
+  static device::Header plain(u32 opcode, u32 flags = 0) { return device::Header{opcode, 1, 1, flags, 0, 0}; }
 
   // What the queue calls an operator.
-  std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t entry) { return "operator " + std::to_string(entry); };
+  std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t opcode) { return "operator " + std::to_string(opcode); };
 
   std::vector<device::Slot> ring;
   std::vector<device::Completion> completions;
-  std::vector<device::Blame> blame;
+  std::vector<device::InFlight> in_flight;
   device::LeaseReport report{};
   device::ArenaHeader layout;
   std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;

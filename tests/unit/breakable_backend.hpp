@@ -56,23 +56,23 @@ class BreakableBackend final : public backend::Backend {
     check();
     inner_->copy_to_host(to, from, bytes);
   }
-  std::unique_ptr<backend::Program> load(std::span<const std::byte> image) override {
+  std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     check();
-    return std::make_unique<Program>(device_, inner_->load(image));
+    return std::make_unique<LoadedImage>(device_, inner_->load(image));
   }
-  void start(backend::Program& program, const device::Lease& lease) override {
+  void start(backend::LoadedImage& program, const device::Lease& lease) override {
     check();
-    inner_->start(static_cast<Program&>(program).inner(), lease);
+    inner_->start(static_cast<LoadedImage&>(program).inner(), lease);
   }
   void finish() override {
     inner_->finish();
     check();
   }
   // Kernels do nothing.
-  std::unique_ptr<backend::LoadedKernels> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
-    return std::make_unique<backend::LoadedKernels>();
+  std::unique_ptr<backend::LoadedModule> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
+    return std::make_unique<backend::LoadedModule>();
   }
-  std::unique_ptr<backend::Completion> launch(backend::LoadedKernels&, const backend::KernelLaunch&) override {
+  std::unique_ptr<backend::Completion> launch(backend::LoadedModule&, const backend::KernelLaunch&) override {
     check();
     return std::make_unique<Completion>(*this);
   }
@@ -101,21 +101,21 @@ class BreakableBackend final : public backend::Backend {
     std::shared_ptr<BreakableDevice> device_of_;
     std::unique_ptr<backend::Allocation> inner_;
   };
-  class Program final : public backend::Program {
+  class LoadedImage final : public backend::LoadedImage {
    public:
-    Program(std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Program> inner)
+    LoadedImage(std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::LoadedImage> inner)
         : device_(std::move(device)), inner_(std::move(inner)) {
       ++device_->held;
     }
-    ~Program() override { --device_->held; }
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
+    ~LoadedImage() override { --device_->held; }
+    LoadedImage(const LoadedImage&) = delete;
+    LoadedImage& operator=(const LoadedImage&) = delete;
     std::uint32_t max_workers(std::uint32_t scratch_bytes) const override { return inner_->max_workers(scratch_bytes); }
-    backend::Program& inner() { return *inner_; }
+    backend::LoadedImage& inner() { return *inner_; }
 
    private:
     std::shared_ptr<BreakableDevice> device_;
-    std::unique_ptr<backend::Program> inner_;
+    std::unique_ptr<backend::LoadedImage> inner_;
   };
 
   class Completion final : public backend::Completion {

@@ -19,7 +19,7 @@ namespace dwell::test {
 
 // What tests set before, and look at after, from any thread.
 struct FakeDevice {
-  std::atomic<std::uint32_t> room{64};    // Program::max_workers
+  std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
   std::atomic<bool> obeys{true};          // a lease ends when the host asks for it
   std::atomic<bool> refuses_load{false};  // load throws
   std::atomic<bool> refuses_start{false};
@@ -52,7 +52,7 @@ struct FakeDevice {
   // Ends the lease that runs, as the last worker does.
   void end_lease() {
     const device::Lease now = last_lease();
-    device::store<device::Order::release, device::Scope::system>(&now.report->left, now.epoch);
+    device::store<device::Order::release, device::Scope::system>(&now.report->left, now.number);
   }
 
   std::mutex mutex;
@@ -78,20 +78,20 @@ class FakeBackend final : public backend::Backend {
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
 
-  std::unique_ptr<backend::Program> load(std::span<const std::byte>) override {
+  std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte>) override {
     ++device_->loads;
     if (device_->refuses_load) throw Error(errc::link_failed, "the image is refused");
-    return std::make_unique<Program>(device_);
+    return std::make_unique<LoadedImage>(device_);
   }
-  std::unique_ptr<backend::LoadedKernels> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
+  std::unique_ptr<backend::LoadedModule> load_kernels(std::span<const std::byte>, std::span<const std::string>) override {
     if (device_->refuses_load) throw Error(errc::link_failed, "the program is refused");
-    return std::make_unique<Counted<backend::LoadedKernels>>(&device_->loaded_kernels, device_);
+    return std::make_unique<Counted<backend::LoadedModule>>(&device_->loaded_kernels, device_);
   }
-  std::unique_ptr<backend::Completion> launch(backend::LoadedKernels&, const backend::KernelLaunch&) override {
+  std::unique_ptr<backend::Completion> launch(backend::LoadedModule&, const backend::KernelLaunch&) override {
     if (device_->refuses_launch) throw Error(errc::invalid_argument, "the launch is refused");
     return std::make_unique<Completion>(device_, device_->launches++);
   }
-  void start(backend::Program&, const device::Lease& lease) override {
+  void start(backend::LoadedImage&, const device::Lease& lease) override {
     if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
     {
       const std::lock_guard lock(device_->mutex);
@@ -107,12 +107,12 @@ class FakeBackend final : public backend::Backend {
   void abandon() override { device_->abandoned = true; }
 
  private:
-  class Program final : public backend::Program {
+  class LoadedImage final : public backend::LoadedImage {
    public:
-    explicit Program(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) { ++device_->programs; }
-    ~Program() override { --device_->programs; }
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
+    explicit LoadedImage(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) { ++device_->programs; }
+    ~LoadedImage() override { --device_->programs; }
+    LoadedImage(const LoadedImage&) = delete;
+    LoadedImage& operator=(const LoadedImage&) = delete;
     std::uint32_t max_workers(std::uint32_t) const override { return device_->room; }
 
    private:
@@ -151,7 +151,7 @@ class FakeBackend final : public backend::Backend {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       const device::Lease now = device_->last_lease();
       if (!device_->obeys || now.report == nullptr) continue;
-      if (device::load<device::Order::relaxed, device::Scope::system>(&now.report->end) == now.epoch) device_->end_lease();
+      if (device::load<device::Order::relaxed, device::Scope::system>(&now.report->end) == now.number) device_->end_lease();
     }
   }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
-#include "runtime/keeper.hpp"
+#include "runtime/lease/keeper.hpp"
 #include "tests/unit/bench.hpp"
 
 namespace dwell::test {
@@ -16,7 +16,7 @@ inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32
   runtime::Keeper::Settings settings;
   settings.lease = bench.lease;
   settings.report = bench.lease.report;
-  settings.blame = bench.lease.blame;
+  settings.in_flight = bench.lease.in_flight;
   settings.lease_time = std::chrono::milliseconds(2);
   settings.idle_time = std::chrono::milliseconds(1);
   settings.task_timeout = std::chrono::nanoseconds(0);

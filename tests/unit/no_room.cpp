@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "runtime/keeper.hpp"
-#include "runtime/registry.hpp"
-#include "runtime/submission_queue.hpp"
+#include "runtime/code/registry.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
 namespace {
@@ -17,12 +17,12 @@ using testing::HasSubstr;
 // A backend on which an image of n bytes leaves room for 4 - n workers, and that counts the programs it has loaded. Nothing ever runs.
 class NarrowBackend final : public backend::Backend {
  public:
-  class Program final : public backend::Program {
+  class LoadedImage final : public backend::LoadedImage {
    public:
-    Program(std::uint32_t room, int* alive) : room_(room), alive_(alive) { ++*alive_; }
-    ~Program() override { --*alive_; }
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
+    LoadedImage(std::uint32_t room, int* alive) : room_(room), alive_(alive) { ++*alive_; }
+    ~LoadedImage() override { --*alive_; }
+    LoadedImage(const LoadedImage&) = delete;
+    LoadedImage& operator=(const LoadedImage&) = delete;
     std::uint32_t max_workers(std::uint32_t) const override { return room_; }
 
    private:
@@ -35,11 +35,11 @@ class NarrowBackend final : public backend::Backend {
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t) override { return nullptr; }
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
-  std::unique_ptr<backend::Program> load(std::span<const std::byte> image) override {
+  std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     ++loaded;
-    return std::make_unique<Program>(4 - static_cast<std::uint32_t>(image.size()), &alive);
+    return std::make_unique<LoadedImage>(4 - static_cast<std::uint32_t>(image.size()), &alive);
   }
-  void start(backend::Program&, const device::Lease&) override { ADD_FAILURE() << "there is nothing to run"; }
+  void start(backend::LoadedImage&, const device::Lease&) override { ADD_FAILURE() << "there is nothing to run"; }
   void finish() override {}
   std::string fault() override { return {}; }
   void abandon() override {}
@@ -65,10 +65,10 @@ class CountingCompiler final : public jit::Compiler {
 
 class NoRoomTest : public testing::Test {
  protected:
-  static Keeper::Settings settings(device::LeaseReport* report, device::Blame* blame) {
+  static Keeper::Settings settings(device::LeaseReport* report, device::InFlight* in_flight) {
     Keeper::Settings settings{};
     settings.report = report;
-    settings.blame = blame;
+    settings.in_flight = in_flight;
     settings.workers = 3;
     settings.lease.scratch_bytes = 1234;
     return settings;
@@ -77,10 +77,10 @@ class NoRoomTest : public testing::Test {
   std::vector<device::Slot> ring_{128};
   std::vector<device::Completion> completions_{128};
   device::LeaseReport report_{};
-  std::vector<device::Blame> blame_{3};
+  std::vector<device::InFlight> in_flight_{3};
   NarrowBackend backend_;
   SubmissionQueue queue_{ring_.data(), completions_.data(), 7, 0, [](std::uint32_t) { return std::string(); }};
-  Keeper keeper_{backend_, queue_, settings(&report_, blame_.data()), [](const auto&, bool) { return std::string(); }};
+  Keeper keeper_{backend_, queue_, settings(&report_, in_flight_.data()), [](const auto&, bool) { return std::string(); }};
   Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, Registry::Settings{}};
 };
 

@@ -11,7 +11,7 @@
 #include <dwell/device/status.hpp>
 #include <dwell/dwell.hpp>
 
-#include "runtime/shell.hpp"
+#include "runtime/api/shell.hpp"
 #include "tests/unit/breakable_backend.hpp"
 
 namespace dwell::test {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "jit/source/fingerprint.hpp"
-#include "runtime/registry.hpp"
+#include "runtime/code/registry.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
 #include "tests/unit/keeper.hpp"
@@ -66,7 +66,7 @@ class RegistryTest : public testing::Test {
  protected:
   RegistryTest() {
     open(Registry::Settings{});
-    bench_.name_of = [this](std::uint32_t entry) { return registry_->table().name_of(entry); };
+    bench_.name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   }
 
   // Makes the registry anew.
@@ -87,7 +87,7 @@ class RegistryTest : public testing::Test {
     for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at)
       if ((bench_.header(at).flags & device::flag::skip) != 0) bench_.finish(at);
   }
-  std::uint32_t entry_of(std::uint64_t position) const { return bench_.header(position).entry; }
+  std::uint32_t opcode_of(std::uint64_t position) const { return bench_.header(position).opcode; }
   // What the image that runs now has behind each opcode.
   const std::vector<std::string>& image() const { return workshop_->images.back(); }
   template <class Function>

@@ -51,11 +51,11 @@ template <class... Parameters>
 struct WordsBefore;
 template <>
 struct WordsBefore<> {
-  static DWELL_SHARED_CODE u32 of(u32) { return 0; }
+  static DWELL_HOST_DEVICE u32 of(u32) { return 0; }
 };
 template <class First, class... Rest>
 struct WordsBefore<First, Rest...> {
-  static DWELL_SHARED_CODE u32 of(u32 index) { return index == 0 ? 0 : Wire<First>::words + WordsBefore<Rest...>::of(index - 1); }
+  static DWELL_HOST_DEVICE u32 of(u32 index) { return index == 0 ? 0 : Wire<First>::words + WordsBefore<Rest...>::of(index - 1); }
 };
 
 template <u32... Index>

@@ -10,14 +10,14 @@
 #define DWELL_ON_CUDA 1
 #define DWELL_DEVICE __device__ __forceinline__
 #define DWELL_DEVICE_COLD __device__ __noinline__
-#define DWELL_SHARED_CODE __host__ __device__ __forceinline__ constexpr
+#define DWELL_HOST_DEVICE __host__ __device__ __forceinline__ constexpr
 #else
 #include <sched.h>
 #include <time.h>
 #define DWELL_ON_CUDA 0
 #define DWELL_DEVICE inline
 #define DWELL_DEVICE_COLD inline
-#define DWELL_SHARED_CODE inline constexpr
+#define DWELL_HOST_DEVICE inline constexpr
 #endif
 
 // A constant of these headers. In an image it is a variable too: one for all operators where the language can say so, and in C++14 one for

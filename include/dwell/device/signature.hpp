@@ -28,7 +28,7 @@ struct Parameter {
   Kind element;
   u16 bytes;
 
-  DWELL_SHARED_CODE bool operator==(const Parameter& other) const {
+  DWELL_HOST_DEVICE bool operator==(const Parameter& other) const {
     return kind == other.kind && element == other.element && bytes == other.bytes;
   }
 };
@@ -62,7 +62,7 @@ template <class T, class First, class... Rest>
 DWELL_CONSTANT bool kAnyOf<T, First, Rest...> = kSame<T, First> || kAnyOf<T, Rest...>;
 
 template <class T>
-DWELL_SHARED_CODE Kind kind_of() {
+DWELL_HOST_DEVICE Kind kind_of() {
   if (kAnyOf<T, bool>) return Kind::boolean;
   if (kAnyOf<T, char, signed char, short, int, long, long long>) return Kind::signed_integer;
   if (kAnyOf<T, unsigned char, unsigned short, unsigned, unsigned long, unsigned long long>) return Kind::unsigned_integer;
@@ -102,7 +102,7 @@ struct Describe<Span<T>> {
 
 // The record of a parameter list.
 template <class... Parameters>
-DWELL_SHARED_CODE SignatureRecord signature_of() {
+DWELL_HOST_DEVICE SignatureRecord signature_of() {
   static_assert(sizeof...(Parameters) <= kMaxParameters, "an operator takes at most 30 arguments");
   SignatureRecord record{kSignatureMagic, sizeof...(Parameters), {}};
   const Parameter list[sizeof...(Parameters) + 1] = {Describe<Parameters>::value..., Parameter{}};

@@ -21,22 +21,22 @@ class Span {
  public:
   using element = T;
 
-  DWELL_SHARED_CODE Span() : data_(nullptr), size_(0) {}
-  DWELL_SHARED_CODE Span(T* data, u64 size) : data_(data), size_(size) {}
+  DWELL_HOST_DEVICE Span() : data_(nullptr), size_(0) {}
+  DWELL_HOST_DEVICE Span(T* data, u64 size) : data_(data), size_(size) {}
 
   // A view for reading of a view for writing.
   template <class U, int = device::EnableIf<!device::kSame<U, T> && device::kSame<const U, T>>::value>
-  DWELL_SHARED_CODE Span(const Span<U>& other) : data_(other.data()), size_(other.size()) {}
+  DWELL_HOST_DEVICE Span(const Span<U>& other) : data_(other.data()), size_(other.size()) {}
 
-  DWELL_SHARED_CODE T* data() const { return data_; }
-  DWELL_SHARED_CODE u64 size() const { return size_; }
-  DWELL_SHARED_CODE bool empty() const { return size_ == 0; }
-  DWELL_SHARED_CODE T& operator[](u64 index) const { return data_[index]; }
-  DWELL_SHARED_CODE T* begin() const { return data_; }
-  DWELL_SHARED_CODE T* end() const { return data_ + size_; }
+  DWELL_HOST_DEVICE T* data() const { return data_; }
+  DWELL_HOST_DEVICE u64 size() const { return size_; }
+  DWELL_HOST_DEVICE bool empty() const { return size_ == 0; }
+  DWELL_HOST_DEVICE T& operator[](u64 index) const { return data_[index]; }
+  DWELL_HOST_DEVICE T* begin() const { return data_; }
+  DWELL_HOST_DEVICE T* end() const { return data_ + size_; }
 
   // Elements [first, first + count); the caller sees to it that they exist.
-  DWELL_SHARED_CODE Span subspan(u64 first, u64 count) const { return Span(data_ + first, count); }
+  DWELL_HOST_DEVICE Span subspan(u64 first, u64 count) const { return Span(data_ + first, count); }
 
  private:
   T* data_;

@@ -60,16 +60,16 @@ class CpuAllocation final : public Allocation {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
-class CpuProgram final : public Program {
+class CpuImage final : public LoadedImage {
  public:
-  explicit CpuProgram(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
-  ~CpuProgram() override {
+  explicit CpuImage(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
+  ~CpuImage() override {
     if (!abandoned_->load()) return;
     keep(std::make_shared<decltype(objects)>(std::move(objects)));
     keep(std::make_shared<decltype(entries)>(std::move(entries)));
   }
-  CpuProgram(const CpuProgram&) = delete;
-  CpuProgram& operator=(const CpuProgram&) = delete;
+  CpuImage(const CpuImage&) = delete;
+  CpuImage& operator=(const CpuImage&) = delete;
 
   std::uint32_t max_workers(std::uint32_t) const override { return device::gate::kMaxWorkers; }
 
@@ -81,9 +81,9 @@ class CpuProgram final : public Program {
 };
 
 // The threads of the workers. Between leases they sleep.
-class Crew {
+class WorkerThreads {
  public:
-  ~Crew() {
+  ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
     turn_.fetch_add(1, std::memory_order_release);
     turn_.notify_all();
@@ -163,7 +163,7 @@ class CpuBackend final : public Backend {
  public:
   ~CpuBackend() override {
     // A worker that never returns holds its thread for good; joining it would hang the program.
-    if (abandoned_->load()) static_cast<void>(crew_.release());
+    if (abandoned_->load()) static_cast<void>(threads_.release());
   }
 
   DeviceInfo info() const override {
@@ -180,8 +180,8 @@ class CpuBackend final : public Backend {
     if (bytes != 0) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   }
 
-  std::unique_ptr<Program> load(std::span<const std::byte> image) override {
-    auto program = std::make_unique<CpuProgram>(abandoned_);
+  std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {
+    auto program = std::make_unique<CpuImage>(abandoned_);
     std::map<const std::byte*, std::shared_ptr<LoadedObject>> objects;  // by where they lie in the image
     std::map<std::string, std::weak_ptr<LoadedObject>> loaded;
     for (const image::BundleEntry& entry : image::unpack(image)) {
@@ -204,19 +204,19 @@ class CpuBackend final : public Backend {
     return program;
   }
 
-  void start(Program& program, const device::Lease& lease) override {
+  void start(LoadedImage& program, const device::Lease& lease) override {
     device::Lease with_table = lease;
-    with_table.entries = static_cast<CpuProgram&>(program).entries.data();
-    crew_->start(with_table);
+    with_table.operators = static_cast<CpuImage&>(program).entries.data();
+    threads_->start(with_table);
   }
 
-  void finish() override { crew_->wait(); }
+  void finish() override { threads_->wait(); }
   std::string fault() override { return {}; }
   void abandon() override { abandoned_->store(true); }
 
  private:
   std::map<std::string, std::weak_ptr<LoadedObject>> loaded_;  // of the last image, by symbol
-  std::unique_ptr<Crew> crew_ = std::make_unique<Crew>();
+  std::unique_ptr<WorkerThreads> threads_ = std::make_unique<WorkerThreads>();
   std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>(false);
 };
 

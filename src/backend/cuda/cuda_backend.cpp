@@ -68,19 +68,19 @@ class CudaBackend final : public Backend {
     driver_.check(driver_.cuMemcpyDtoHAsync(to, from, bytes, place_.copies), "copying to the host");
     settle("copying to the host");
   }
-  std::unique_ptr<Program> load(std::span<const std::byte> image) override {
+  std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {
     const Entered entered(place_);
     return load_cuda_image(place_, image);
   }
-  std::unique_ptr<LoadedKernels> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols) override {
+  std::unique_ptr<LoadedModule> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols) override {
     const Entered entered(place_);
     return load_cuda_kernels(place_, program, symbols);
   }
-  std::unique_ptr<Completion> launch(LoadedKernels& kernels, const KernelLaunch& launch) override {
+  std::unique_ptr<Completion> launch(LoadedModule& kernels, const KernelLaunch& launch) override {
     const Entered entered(place_);
     return launch_cuda_kernel(place_, kernels, launch);
   }
-  void start(Program& program, const device::Lease& lease) override {
+  void start(LoadedImage& program, const device::Lease& lease) override {
     const Entered entered(place_);
     start_cuda_lease(place_, program, lease);
   }

@@ -181,8 +181,8 @@ class CudaBackendTest : public testing::Test {
   struct Held {
     std::unique_ptr<Allocation> memory;
     std::unique_ptr<Allocation> host;
-    std::unique_ptr<Program> image;
-    std::unique_ptr<LoadedKernels> kernels;
+    std::unique_ptr<LoadedImage> image;
+    std::unique_ptr<LoadedModule> kernels;
     std::unique_ptr<Completion> completion;
   };
   static Held one_of_each(Backend& backend) {

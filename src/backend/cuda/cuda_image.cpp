@@ -20,7 +20,7 @@ constexpr const char* kKernel = "dwell_resident";
 
 static_assert(std::is_trivially_copyable_v<device::Lease> && sizeof(device::Lease) <= 4096, "a lease is a kernel parameter");
 
-class CudaImage final : public Program {
+class CudaImage final : public LoadedImage {
  public:
   CudaImage(const CudaPlace& place, std::span<const std::byte> image) : place_(place) {
     const Driver& driver = place.driver;
@@ -89,11 +89,11 @@ bool is_cubin(std::span<const std::byte> cubin) {
          fits(header.e_phoff, std::uint64_t{header.e_phnum} * header.e_phentsize);
 }
 
-std::unique_ptr<Program> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image) {
+std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image) {
   return std::make_unique<CudaImage>(place, image);
 }
 
-void start_cuda_lease(const CudaPlace& place, const Program& program, const device::Lease& lease) {
+void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease) {
   void* parameters[] = {const_cast<device::Lease*>(&lease)};  // the driver copies from it
   place.driver.check(place.driver.cuLaunchKernel(static_cast<const CudaImage&>(program).function(), lease.workers, 1, 1, kBlockThreads, 1,
                                                  1, lease.scratch_bytes, place.leases, parameters, nullptr),

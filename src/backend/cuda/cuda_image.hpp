@@ -14,10 +14,10 @@ namespace dwell::backend {
 bool is_cubin(std::span<const std::byte> cubin);
 
 // The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.
-std::unique_ptr<Program> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image);
+std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image);
 
 // Starts a lease of an image that load_cuda_image has loaded, in the place's stream for them. The context is current. Throws
 // errc::device_lost.
-void start_cuda_lease(const CudaPlace& place, const Program& program, const device::Lease& lease);
+void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease);
 
 }  // namespace dwell::backend

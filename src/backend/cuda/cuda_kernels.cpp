@@ -16,7 +16,7 @@ struct CudaKernel {
   std::uint32_t max_shared = 0;   // dynamic, bytes a block
 };
 
-class CudaKernels final : public LoadedKernels {
+class CudaKernels final : public LoadedModule {
  public:
   CudaKernels(const CudaPlace& place, std::span<const std::byte> cubin, std::span<const std::string> symbols) : place_(place) {
     const Driver& driver = place.driver;
@@ -116,12 +116,12 @@ void check_limits(const CudaPlace& place, const CudaKernel& kernel, const Kernel
 
 }  // namespace
 
-std::unique_ptr<LoadedKernels> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
-                                                 std::span<const std::string> symbols) {
+std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
+                                                std::span<const std::string> symbols) {
   return std::make_unique<CudaKernels>(place, cubin, symbols);
 }
 
-std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedKernels& kernels, const KernelLaunch& launch) {
+std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
   const Driver& driver = place.driver;
   const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
   if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");

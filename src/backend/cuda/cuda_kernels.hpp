@@ -12,10 +12,10 @@
 namespace dwell::backend {
 
 // Loads a cubin with all of the kernels named. The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.
-std::unique_ptr<LoadedKernels> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
-                                                 std::span<const std::string> symbols);
+std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
+                                                std::span<const std::string> symbols);
 
 // The context is current. Throws errc::invalid_argument with the limit that the launch exceeds, errc::device_lost.
-std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedKernels& kernels, const KernelLaunch& launch);
+std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch);
 
 }  // namespace dwell::backend

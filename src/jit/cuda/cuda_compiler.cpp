@@ -257,7 +257,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
   NvJitLink& linker = NvJitLink::get();
   std::vector<NvJitLink::Input> inputs;
   std::map<std::string_view, const Object*> linked;        // by symbol
-  std::vector<Opcode> called(table.begin(), table.end());  // through dwell_entries
+  std::vector<Opcode> called(table.begin(), table.end());  // through dwell_operators
   for (Opcode& opcode : called) {
     const Object* const object = opcode.object;
     if (object == nullptr) continue;

@@ -11,14 +11,14 @@
 namespace dwell::jit {
 
 // Compiles each operator to a relocatable cubin or to LTO-IR. An image is a cubin that holds the loop, the operators, and the table
-// `dwell_entries` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
+// `dwell_operators` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
 // loop calls them. For Tier::lto the loop is another one, compiled with DWELL_INLINE_OPERATORS: it calls the generated function
 // `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table.
 class CudaCompiler final : public Compiler {
  public:
   struct Options {
     std::string arch;                       // the device's, "sm_90"; images are for sm_90a where NVRTC knows that
-    std::string loop = default_loop();      // source of the kernel, which declares dwell_entries or dwell_dispatch extern
+    std::string loop = default_loop();      // source of the kernel, which declares dwell_operators or dwell_dispatch extern
     std::string kernel = "dwell_resident";  // its name, extern "C"
     FileCache cache;                        // keeps the compiled loops
   };

@@ -27,14 +27,14 @@ using testing::Not;
 // A kernel that calls through the table as the resident loop does.
 std::string stand_in_loop() {
   return "#include <dwell/device/operator.hpp>\n"
-         "extern \"C\" { extern __constant__ dwell::device::Entry dwell_entries[]; }\n"
+         "extern \"C\" { extern __constant__ dwell::device::Entry dwell_operators[]; }\n"
          "extern \"C\" __global__ void __launch_bounds__(160) dwell_resident(dwell::device::Context* context, const dwell::u32* tasks, int "
          "n) {\n"
          "  __shared__ dwell::u32 arguments[64];\n"
          "  if (threadIdx.x < 64) arguments[threadIdx.x] = tasks[threadIdx.x];\n"
          "  __syncthreads();\n"
          "  const dwell::Group group(context, 0, 1);\n"
-         "  for (int i = 0; i < n; ++i) dwell_entries[arguments[i]](group, arguments);\n"
+         "  for (int i = 0; i < n; ++i) dwell_operators[arguments[i]](group, arguments);\n"
          "}\n";
 }
 
@@ -56,8 +56,8 @@ TEST_F(CudaCompilerTest, TwoVersionsWithTheSameHelpersLinkTogether) {
   ASSERT_TRUE(elf);
   EXPECT_NE(elf->symbol("axpy_one"), nullptr);
   EXPECT_NE(elf->symbol("axpy_two"), nullptr);
-  ASSERT_NE(elf->symbol("dwell_entries"), nullptr);
-  EXPECT_EQ(elf->symbol("dwell_entries")->size, 5 * 8U);
+  ASSERT_NE(elf->symbol("dwell_operators"), nullptr);
+  EXPECT_EQ(elf->symbol("dwell_operators")->size, 5 * 8U);
   EXPECT_EQ(read_signature(image.bytes, "axpy_one"), expected_axpy_signature());
 }
 
@@ -176,8 +176,8 @@ TEST_F(CudaCompilerTest, LinkErrorsNameTheOperator) {
 // A loop that calls its table by another prototype than the entries have links all the same, with too few registers.
 TEST_F(CudaCompilerTest, ALoopThatWouldRunShortOfRegistersDoesNotLink) {
   CudaCompiler other({.arch = "sm_90",
-                      .loop = "extern \"C\" { extern __constant__ void (*dwell_entries[])(int); }\n"
-                              "extern \"C\" __global__ void dwell_resident(int n) { dwell_entries[n](n); }\n",
+                      .loop = "extern \"C\" { extern __constant__ void (*dwell_operators[])(int); }\n"
+                              "extern \"C\" __global__ void dwell_resident(int n) { dwell_operators[n](n); }\n",
                       .cache = {}});
   const Object hungry = other.compile(hungry_unit("hungry_1"));
   const Opcode entries[] = {&hungry};

@@ -40,7 +40,7 @@ std::string table_source(std::span<const Opcode> table, const std::string& arch,
     }
     entries += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
   }
-  return text + ".visible .const .align 8 .u64 dwell_entries[" + std::to_string(table.size() + 1) + "] = {" + entries + "0};\n";
+  return text + ".visible .const .align 8 .u64 dwell_operators[" + std::to_string(table.size() + 1) + "] = {" + entries + "0};\n";
 }
 
 std::string dispatch_source(std::span<const Opcode> table) {
@@ -58,8 +58,8 @@ std::string dispatch_source(std::span<const Opcode> table) {
   // An opcode that the image has not must not run on as if nothing were.
   std::string others = "__trap()";
   if (std::any_of(table.begin(), table.end(), is_called)) {
-    text += "extern \"C\" { extern __constant__ Entry* dwell_entries[]; }\n";
-    others = "dwell_entries[opcode](group, arguments)";
+    text += "extern \"C\" { extern __constant__ Entry* dwell_operators[]; }\n";
+    others = "dwell_operators[opcode](group, arguments)";
   }
   return text + "extern \"C\" __device__ void dwell_dispatch(unsigned opcode, const void* group, const unsigned* arguments) {\n" +
          "  switch (opcode) {\n" + cases + "    default: " + others + ";\n  }\n}\n";

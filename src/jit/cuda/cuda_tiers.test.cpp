@@ -119,7 +119,7 @@ TEST_F(CudaTiersTest, OperatorsVanishIntoTheLoopAndCostNoWorkers) {
     const Image image = link(all_of(ir, ir.entries.size()), Tier::lto);
     EXPECT_EQ(functions_of(before).size(), static_cast<std::size_t>(count));
     EXPECT_THAT(functions_of(image), testing::IsEmpty());
-    EXPECT_EQ(Elf::open(image.bytes)->symbol("dwell_entries"), nullptr) << "something is still called through the table";
+    EXPECT_EQ(Elf::open(image.bytes)->symbol("dwell_operators"), nullptr) << "something is still called through the table";
     EXPECT_LE(image.resources.registers, before.resources.registers);
     EXPECT_GE(workers_for(image.resources.registers), 6U) << image.resources.registers << " registers";
     EXPECT_LE(image.resources.stack_bytes, before.resources.stack_bytes);
@@ -144,7 +144,7 @@ TEST_F(CudaTiersTest, FormsMixInBothTiers) {
   const Object native = compiler().compile(hungry_unit("hungry_1"));
   const Image inlining = link({&ir, nullptr, &native, &ir}, Tier::lto);
   EXPECT_THAT(functions_of(inlining), testing::ElementsAre("hungry_1"));
-  EXPECT_EQ(Elf::open(inlining.bytes)->symbol("dwell_entries")->size, 5 * 8U);
+  EXPECT_EQ(Elf::open(inlining.bytes)->symbol("dwell_operators")->size, 5 * 8U);
   const Image calling = link({&ir, nullptr, &native, &ir}, Tier::relocatable);
   EXPECT_THAT(functions_of(calling), testing::UnorderedElementsAre("axpy_1", "hungry_1"));
   for (const Image& image : {inlining, calling}) {

@@ -1,0 +1,129 @@
+#include <dwell/runtime.hpp>
+
+#include "runtime/api/promise.hpp"
+#include "runtime/core.hpp"
+
+namespace dwell {
+
+namespace {
+
+std::string text_of_list(const Parameter* given, std::uint32_t count) {
+  return Signature(std::vector<Parameter>(given, given + count)).text();
+}
+
+}  // namespace
+
+Runtime::Runtime(Options options) : shell_(detail::Shell::first(std::move(options))) {}
+
+Runtime::~Runtime() {
+  try {
+    close();
+  } catch (const Error&) {
+    // Whoever waits for the lost tasks is told by their tickets.
+  }
+}
+
+Runtime::Runtime(Runtime&& other) noexcept : shell_(std::exchange(other.shell_, nullptr)) {}
+
+Runtime& Runtime::operator=(Runtime&& other) noexcept {
+  if (this != &other) {
+    Runtime old(std::move(*this));
+    shell_ = std::exchange(other.shell_, nullptr);
+  }
+  return *this;
+}
+
+namespace {
+
+// The handle of a definition's first instance, which owns the whole.
+std::shared_ptr<detail::OperatorState> first_of(const std::shared_ptr<detail::DefinitionState>& definition) {
+  return {definition, &definition->instances.front()};
+}
+
+}  // namespace
+
+Operator<> Runtime::define(std::string_view name, const Source& source, const Definition& how) {
+  return Operator<>(first_of(detail::Shell::require(shell_)->registry().define(std::string(name), source, how)));
+}
+
+std::shared_future<Operator<>> Runtime::define_async(std::string_view name, const Source& source, const Definition& how,
+                                                     Async<Operator<>> async) {
+  const auto core = detail::Shell::require(shell_);
+  runtime::Registry& registry = core->registry();
+  auto [future, report] = runtime::promise_for<Operator<>>(
+      registry, std::move(async.done), [](std::promise<Operator<>>& promise, const std::shared_ptr<detail::DefinitionState>& definition) {
+        promise.set_value(Operator<>(first_of(definition)));
+      });
+  registry.define_async(std::string(name), source, how, std::move(report), async.stop);
+  return future;
+}
+
+Image Runtime::image() const {
+  const auto state = detail::Shell::require(shell_)->registry().table().snapshot();
+  if (state == nullptr) throw Error(errc::invalid_argument, "there is no image before the first operator is defined");
+  return Image(state);
+}
+
+void Runtime::check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const {
+  if (op.state() == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
+  const std::vector<Parameter>& declared = op.signature().parameters();
+  std::uint32_t fit = 0;
+  while (fit < count && fit < declared.size() && detail::accepts(declared[fit], given[fit])) ++fit;
+  if (fit == count && fit == declared.size()) return;
+  std::string why;
+  if (count != declared.size())
+    why = std::to_string(declared.size()) + " arguments are needed, " + std::to_string(count) + " were given";
+  else
+    why = "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
+  throw Error(errc::signature_mismatch,
+              "operator '" + op.name() + "' takes " + op.signature().text() + ", not " + text_of_list(given, count) + ": " + why);
+}
+
+std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, std::size_t element, Memory memory) {
+  return detail::Shell::require(shell_)->allocate(count, element, memory);
+}
+
+namespace {
+
+// The core of a runtime that its own caller keeps open.
+runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
+  if (op == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
+  if (shell == nullptr || shell->open == nullptr) return *detail::Shell::require(shell);  // which says why there is none
+  if (op->shell != shell) {
+    if (op->shell->core() == nullptr) throw op->gone();
+    throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
+  }
+  return *shell->open;
+}
+
+}  // namespace
+
+std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
+  return core_of(shell_, op).enqueue(*op, tasks, count, flags);
+}
+
+std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
+  return core_of(shell_, op).try_enqueue(*op, task);
+}
+
+void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
+
+void Runtime::park() { detail::Shell::require(shell_)->keeper().hold(); }
+void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
+
+void Runtime::close(Close how) {
+  if (shell_ == nullptr) return;
+  if (const auto core = shell_->core())
+    core->close(how);
+  else
+    shell_->close();
+}
+
+void Runtime::rebuild() {
+  if (shell_ == nullptr) static_cast<void>(detail::Shell::require(shell_));
+  shell_ = shell_->next();
+}
+
+RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
+
+}  // namespace dwell

@@ -1,0 +1,104 @@
+#include "runtime/api/shell.hpp"
+
+#include <algorithm>
+
+#include <dwell/device/status.hpp>
+
+#include "runtime/core.hpp"
+
+namespace dwell::detail {
+
+namespace {
+
+// The list is how leak checkers see that shells are meant to stay.
+Shell* keep(std::unique_ptr<Shell> shell) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<std::unique_ptr<Shell>>();
+  const std::lock_guard lock(mutex);
+  return all.emplace_back(std::move(shell)).get();
+}
+
+}  // namespace
+
+Shell* Shell::first(Options options, Lineage::Open open) {
+  static std::atomic<std::uint64_t> runtimes{0};
+  auto shell = std::make_unique<Shell>(std::make_shared<Lineage>(++runtimes, std::move(open)), 1);
+  shell->populate(std::move(options));
+  return keep(std::move(shell));
+}
+
+Runtime Shell::runtime_on(Options options, Lineage::Open open) { return Runtime(first(std::move(options), std::move(open))); }
+
+Shell* Shell::next() {
+  if (lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
+  if (const std::shared_ptr<runtime::Core> lost_core = core()) lost_core->give_up();
+  // What other threads still hold of the lost device must go first: it keeps the device from being opened as new.
+  alive.wait(true);
+  auto shell = std::make_unique<Shell>(lineage, generation + 1);
+  shell->populate(again.value());
+  Shell* const kept = keep(std::move(shell));
+  lineage->generation.store(kept->generation);
+  const std::lock_guard lock(mutex);
+  again.reset();
+  return kept;
+}
+
+void Shell::close() {
+  if (lineage->closed.exchange(true)) return;
+  const std::lock_guard lock(mutex);
+  again.reset();
+  throw Error(failure.value());
+}
+
+void Shell::populate(Options options) {
+  auto core = std::make_unique<runtime::Core>(std::move(options), this);
+  alive.store(true);
+  open = std::shared_ptr<runtime::Core>(core.release(), [this](runtime::Core* last) {
+    delete last;
+    alive.store(false);
+    alive.notify_all();
+  });
+}
+
+std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {
+  if (shell == nullptr) throw Error(errc::closed, "the handle is empty: it names no runtime");
+  if (auto core = shell->core()) return core;
+  if (shell->lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
+  const std::lock_guard lock(shell->mutex);
+  throw Error(shell->failure.value());
+}
+
+std::string Shell::belongs(const std::string& handle) const {
+  const std::uint32_t newest = lineage->generation.load();
+  std::string text =
+      handle + " belongs to generation " + std::to_string(generation) + " of runtime " + std::to_string(lineage->runtime) + ", which is ";
+  if (!lineage->closed.load()) return text + "at generation " + std::to_string(newest) + " since Runtime::rebuild";
+  text += "closed";
+  return newest == generation ? text : text + ", at generation " + std::to_string(newest);
+}
+
+Error Shell::gone(const std::string& handle, const std::string& again_by) const {
+  if (lineage->closed.load()) return Error(errc::stale_handle, belongs(handle));
+  if (superseded()) return Error(errc::stale_handle, belongs(handle) + ": " + again_by);
+  const std::lock_guard lock(mutex);
+  return failure.value();
+}
+
+std::optional<Shell::Fate> Shell::fate(std::uint64_t position) const {
+  const std::lock_guard lock(mutex);
+  std::optional<Fate> fate;
+  if (const auto at = ended.find(position); at != ended.end()) {
+    fate = at->second;
+  } else {
+    const auto after = std::ranges::upper_bound(lost, position, {}, [](const auto& range) { return range.first; });
+    if (after == lost.begin() || position >= std::prev(after)->second) return std::nullopt;
+    fate = Fate{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
+  }
+  const bool with_device = fate->error.kind() == errc::device_lost || fate->error.kind() == errc::task_timeout;
+  if (!with_device || !superseded()) return fate;
+  const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
+  fate->error = Error(errc::stale_handle, belongs(name) + "; it was lost with the device: " + fate->error.message());
+  return fate;
+}
+
+}  // namespace dwell::detail

@@ -1,0 +1,275 @@
+#include "runtime/code/image_table.hpp"
+
+#include <algorithm>
+
+namespace dwell::runtime {
+
+namespace {
+
+constexpr std::uint32_t kMostEntries = 0xFFFF;
+constexpr std::chrono::milliseconds kPatience{20};  // for the end of a lease that nobody asks to end
+
+}  // namespace
+
+jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
+  // What it includes may have changed since, or nobody can tell.
+  if (version.unit.fingerprint.empty() || compiler.fingerprint(version.unit) != version.unit.fingerprint) return version.object;
+  jit::Unit unit = version.unit;
+  unit.form = jit::Form::lto;
+  unit.fingerprint = compiler.fingerprint(unit);
+  try {
+    return compiler.compile(unit);
+  } catch (const jit::IncludesChanged&) {
+    return version.object;
+  }
+}
+
+ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
+                       const Limits& limits)
+    : compiler_(compiler),
+      backend_(backend),
+      device_(backend.info()),
+      keeper_(keeper),
+      queue_(queue),
+      limits_(limits),
+      tier_of_changes_(tier) {}
+
+void ImageTable::apply(std::span<Change> changes) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Version*> fresh;
+  for (const Change& change : changes) fresh.push_back(change.fresh.get());
+  link_and_load(fresh);
+  for (Change& change : changes) {
+    detail::DefinitionState& definition = *change.definition;
+    if (definition.history.empty()) definitions_.push_back(change.definition);
+    definition.history.push_back(std::move(change.fresh));
+    Version& version = *definition.history.back();
+    version.number = definition.versions.load() + 1;
+    definition.versions.store(version.number);
+    make_current(definition, version);
+  }
+}
+
+void ImageTable::rollback(detail::DefinitionState& definition) {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t current = definition.current.load();
+  if (current <= 1) throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1");
+  Version& previous = *definition.history[current - 2];
+  if (!previous.linked) {
+    Version* const again[] = {&previous};
+    link_and_load(again);
+  }
+  make_current(definition, previous);
+}
+
+void ImageTable::make_current(detail::DefinitionState& definition, Version& version) {
+  {
+    const std::lock_guard facts(facts_mutex_);
+    if (names_.size() < table_.size()) names_.resize(table_.size());
+    for (std::size_t i = 0; i < version.opcodes.size(); ++i)
+      names_[version.opcodes[i]] = definition.instances[i].name + " (version " + std::to_string(version.number) + ")";
+  }
+  const std::uint32_t before = definition.current.load();
+  version.retired = false;
+  std::uint64_t tail = 0;
+  for (std::size_t i = 0; i < version.opcodes.size(); ++i) tail = queue_.switch_alias(definition.instances[i].alias, version.opcodes[i]);
+  definition.current.store(version.number);
+  if (before != 0 && before != version.number) {
+    Version& old = *definition.history[before - 1];
+    old.retired = true;
+    old.needed_until = tail;
+  }
+}
+
+std::uint32_t ImageTable::free_opcode() {
+  const auto at = std::ranges::find(table_, nullptr, &Place::version);
+  if (at != table_.end()) return static_cast<std::uint32_t>(at - table_.begin());
+  if (table_.size() >= kMostEntries) throw Error(errc::link_failed, "an image holds at most 65535 operators");
+  table_.emplace_back();
+  return static_cast<std::uint32_t>(table_.size() - 1);
+}
+
+void ImageTable::give_back(const Version& version) {
+  for (const std::uint32_t opcode : version.opcodes) table_[opcode] = Place{};
+}
+
+void ImageTable::drop_unneeded() {
+  queue_.reap();
+  const std::uint64_t reaped = queue_.reaped();
+  for (const auto& definition : definitions_) {
+    const std::uint32_t current = definition->current.load();
+    for (const auto& version : definition->history) {
+      // The version that rollback returns to stays, so that rolling back needs no new image.
+      if (!version->linked || !version->retired || version->number + 1 == current || version->needed_until > reaped) continue;
+      give_back(*version);
+      version->linked = false;
+    }
+  }
+}
+
+void ImageTable::link_and_load(std::span<Version* const> fresh) {
+  drop_unneeded();
+  try {
+    for (Version* const version : fresh) {
+      version->opcodes.clear();
+      for (std::uint32_t i = 0; i < version->object.entries.size(); ++i) {
+        const std::uint32_t opcode = free_opcode();
+        table_[opcode] = Place{version, i};
+        version->opcodes.push_back(opcode);
+      }
+    }
+    jit::Image image = compiler_.link(opcodes(tier_of_changes_), tier_of_changes_);
+    check(image, fresh, room_for(image, device_, keeper_.scratch_bytes()));
+    keeper_.hold();
+    hand_over(std::move(image), tier_of_changes_, fresh);
+  } catch (...) {
+    for (const Version* const version : fresh) give_back(*version);
+    throw;
+  }
+  for (Version* const version : fresh) version->linked = true;
+  const std::lock_guard facts(facts_mutex_);
+  ++revision_;
+}
+
+std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
+  std::vector<jit::Opcode> list;
+  list.reserve(table_.size());
+  for (const auto& [version, index] : table_) {
+    if (version == nullptr)
+      list.emplace_back();
+    else
+      list.emplace_back(tier == Tier::lto && !version->inlinable.entries.empty() ? &version->inlinable : &version->object, index);
+  }
+  return list;
+}
+
+void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh) {
+  auto image = std::make_shared<const jit::Image>(std::move(linked));
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    auto program = backend_.load(image->bytes);
+    check(*image, fresh, keeper_.workers_of(*program));
+    keeper_.install(std::move(program));
+  } catch (...) {
+    keeper_.resume();
+    throw;
+  }
+  const std::uint64_t completed_now = completed();
+  keeper_.resume();
+  image_ = std::move(image);
+  const std::lock_guard facts(facts_mutex_);
+  last_pause_ = std::chrono::steady_clock::now() - start;
+  resources_ = image_->resources;
+  ++images_;
+  tasks_[static_cast<std::size_t>(tier_)] += completed_now - completed_then_;
+  completed_then_ = completed_now;
+  tier_ = tier;
+}
+
+bool ImageTable::promote(const std::stop_token& stop) {
+  // Versions are never destroyed while the table lives, and what is in the image does not leave it without a change of revision.
+  std::vector<Version*> to_compile;
+  std::uint64_t revision_then = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    revision_then = revision();
+    for (const auto& definition : definitions_)
+      for (const auto& version : definition->history)
+        if (version->linked && version->inlinable.entries.empty()) to_compile.push_back(version.get());
+  }
+  std::vector<jit::Object> compiled;
+  for (const Version* const version : to_compile) {
+    if (stop.stop_requested() || revision() != revision_then) return false;
+    compiled.push_back(compile_inlinable(compiler_, *version));
+  }
+  std::vector<jit::Opcode> list;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < to_compile.size(); ++i) to_compile[i]->inlinable = std::move(compiled[i]);
+    if (revision() != revision_then) return false;
+    list = opcodes(Tier::lto);
+  }
+  jit::Image image = compiler_.link(list, Tier::lto);
+  const std::lock_guard lock(mutex_);
+  if (revision() != revision_then) return false;
+  check(image, {}, room_for(image, device_, keeper_.scratch_bytes()));
+  if (!keeper_.hold_at_end(kPatience)) return false;
+  hand_over(std::move(image), Tier::lto, {});
+  return true;
+}
+
+std::uint64_t ImageTable::completed() const {
+  queue_.reap();
+  const std::uint64_t submitted = queue_.submitted();
+  const std::uint64_t slots_in_flight = queue_.tail() - queue_.reaped();
+  return submitted - std::min(submitted, slots_in_flight);
+}
+
+Tier ImageTable::tier() const {
+  const std::lock_guard facts(facts_mutex_);
+  return tier_;
+}
+
+std::uint64_t ImageTable::revision() const {
+  const std::lock_guard facts(facts_mutex_);
+  return revision_;
+}
+
+std::uint64_t ImageTable::tasks(Tier tier) const {
+  const std::uint64_t completed_now = completed();
+  const std::lock_guard facts(facts_mutex_);
+  const std::uint64_t before = tasks_[static_cast<std::size_t>(tier)];
+  return tier == tier_ ? before + completed_now - std::min(completed_now, completed_then_) : before;
+}
+
+void ImageTable::check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const {
+  std::vector<Newcomer> newcomers;
+  for (const Version* const version : fresh)
+    for (std::size_t i = 0; i < version->object.entries.size(); ++i)
+      newcomers.push_back({version->unit.exports[i].expression, version->object.entries[i].symbol});
+  if (room) room = keeper_.within_asked(*room);
+  if (auto refused = refusal(limits_, {image, newcomers, keeper_.workers(), room, keeper_.scratch_bytes()})) throw *std::move(refused);
+}
+
+std::string ImageTable::name_of(std::uint32_t opcode) const {
+  const std::lock_guard facts(facts_mutex_);
+  return opcode < names_.size() && !names_[opcode].empty() ? names_[opcode] : "an unknown operator";
+}
+
+std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  if (image_ == nullptr) return nullptr;
+  auto state = std::make_shared<detail::ImageState>();
+  state->image = image_;
+  for (const Place& place : table_) {
+    const bool there = place.version != nullptr && place.version->linked;
+    state->symbols.push_back(there ? place.version->object.entries[place.index].symbol : std::string());
+    if (there && place.index == 0) state->ptx += place.version->object.assembly;
+  }
+  state->is_cubin = device_.target.starts_with("sm_");
+  return state;
+}
+
+std::vector<std::string> ImageTable::symbols(const detail::DefinitionState& definition) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> symbols;
+  for (const jit::Entry& entry : definition.history[definition.current.load() - 1]->object.entries) symbols.push_back(entry.symbol);
+  return symbols;
+}
+
+jit::Resources ImageTable::resources() const {
+  const std::lock_guard facts(facts_mutex_);
+  return resources_;
+}
+
+std::uint64_t ImageTable::images() const {
+  const std::lock_guard facts(facts_mutex_);
+  return images_;
+}
+
+std::chrono::nanoseconds ImageTable::last_pause() const {
+  const std::lock_guard facts(facts_mutex_);
+  return last_pause_;
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,124 @@
+// The table of opcodes, and the image that holds what it names.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "runtime/code/definition.hpp"
+#include "runtime/code/limits.hpp"
+#include "runtime/lease/keeper.hpp"
+
+namespace dwell::detail {
+
+// What Image handles share.
+struct ImageState {
+  std::shared_ptr<const jit::Image> image;
+  std::vector<std::string> symbols;  // by opcode
+  std::string ptx;                   // of all operators
+  bool is_cubin = false;
+};
+
+}  // namespace dwell::detail
+
+namespace dwell::runtime {
+
+// The object of a version for Tier::lto: made of what its own was made of, else that one itself. Throws as Compiler::compile.
+jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
+
+// Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
+// other.
+//
+// Invariants: an opcode means the same entry in every image that holds it; a version leaves the image only when it is retired, is not the
+// one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
+class ImageTable {
+ public:
+  // `tier` is that of the images that `apply` makes.
+  ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
+             const Limits& limits = {});
+
+  // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
+  struct Change {
+    std::shared_ptr<detail::DefinitionState> definition;
+    std::unique_ptr<Version> fresh;
+  };
+  // Brings all of them into the image with one hand-over and makes them current, in order. Throws errc::link_failed, errc::resource_limit
+  // and what loading throws; then nothing has changed, `changes` neither.
+  void apply(std::span<Change> changes);
+  // Makes the version below the current one current again. Throws errc::no_previous_version.
+  void rollback(detail::DefinitionState& definition);
+
+  // Hands over an image of Tier::lto with what the table holds now; compiles and links it first, without keeping changes waiting. False
+  // when a change came meanwhile, `stop` was asked for, or the lease did not come to its end in time, since a task runs long: then nothing
+  // has happened. To be called by one thread at a time. Throws as apply.
+  bool promote(const std::stop_token& stop);
+  // Of the image that runs.
+  Tier tier() const;
+  // Grows with every image of `apply`.
+  std::uint64_t revision() const;
+  // Tasks that images of a tier have completed, but for those in flight.
+  std::uint64_t tasks(Tier tier) const;
+
+  // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
+  std::string name_of(std::uint32_t opcode) const;
+
+  // The image that runs, and what its opcodes are. Waits for one that is being handed over. Null before the first.
+  std::shared_ptr<const detail::ImageState> snapshot() const;
+  jit::Resources resources() const;
+  // The symbols of the current version's entries, by instance.
+  std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
+  std::uint64_t images() const;
+  std::chrono::nanoseconds last_pause() const;
+
+ private:
+  // The following need mutex_.
+  void link_and_load(std::span<Version* const> fresh);
+  std::vector<jit::Opcode> opcodes(Tier tier) const;
+  // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
+  // With the loop held; resumes it, also when it throws.
+  void hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh);
+  std::uint64_t completed() const;
+  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
+  void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const;
+  std::uint32_t free_opcode();
+  void give_back(const Version& version);
+  void drop_unneeded();
+  void make_current(detail::DefinitionState& definition, Version& version);
+
+  jit::Compiler& compiler_;
+  backend::Backend& backend_;
+  backend::DeviceInfo device_;
+  Keeper& keeper_;
+  SubmissionQueue& queue_;
+  Limits limits_;
+  const Tier tier_of_changes_;
+
+  mutable std::mutex mutex_;  // held while an image is linked and handed over
+  std::vector<std::shared_ptr<detail::DefinitionState>> definitions_;
+  struct Place {
+    const Version* version = nullptr;  // null: free
+    std::uint32_t index = 0;           // of the version's entries
+  };
+  std::vector<Place> table_;  // by opcode
+  std::shared_ptr<const jit::Image> image_;
+
+  // What others ask for while an image is being made.
+  mutable std::mutex facts_mutex_;
+  jit::Resources resources_;
+  std::uint64_t images_ = 0;
+  std::uint64_t revision_ = 0;
+  Tier tier_ = Tier::relocatable;
+  std::uint64_t tasks_[2] = {};       // by tier, until the last hand-over
+  std::uint64_t completed_then_ = 0;  // at the last hand-over
+  std::chrono::nanoseconds last_pause_{0};
+  std::vector<std::string> names_;  // by opcode; a task that has failed may be asked about when its version is long gone
+};
+
+}  // namespace dwell::runtime

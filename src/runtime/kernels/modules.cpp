@@ -1,0 +1,246 @@
+#include "runtime/kernels/modules.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <dwell/error.hpp>
+#include <dwell/module.hpp>
+#include <dwell/runtime.hpp>
+
+#include "jit/source/fingerprint.hpp"
+#include "runtime/core.hpp"
+
+namespace dwell {
+
+namespace runtime {
+
+namespace {
+
+// Blanks are a matter of taste in "reduce<double, 256>".
+std::string without_blanks(std::string_view text) {
+  std::string rest(text);
+  std::erase(rest, ' ');
+  return rest;
+}
+
+std::string with_parameters(const jit::ModuleKernel& kernel) { return kernel.name + kernel.signature.text(); }
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+std::size_t find_kernel(const jit::ModuleObject& object, std::string_view name) {
+  const std::string wanted = without_blanks(name);
+  std::string_view symbol = name;
+  for (const auto& [expression, its] : object.expressions)
+    if (without_blanks(expression) == wanted) symbol = its;
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < object.kernels.size(); ++i) {
+    const jit::ModuleKernel& kernel = object.kernels[i];
+    if (kernel.symbol == symbol || without_blanks(with_parameters(kernel)) == wanted) return i;
+    if (without_blanks(kernel.name) == wanted) candidates.push_back(i);
+  }
+  if (candidates.size() == 1) return candidates.front();
+  if (candidates.empty()) {
+    const std::vector<std::string> names = kernel_names(object);
+    throw Error(errc::operator_not_found,
+                "the program has no kernel '" + std::string(name) + "'" +
+                    (names.empty() ? "; it has none at all (instantiations of templates must be asked for when it is compiled)"
+                                   : "; it has " + listed(names)));
+  }
+  std::vector<std::string> names;
+  for (const std::size_t i : candidates) names.push_back(with_parameters(object.kernels[i]));
+  throw Error(errc::operator_not_found, "'" + std::string(name) + "' names several kernels: " + listed(names));
+}
+
+std::vector<std::string> kernel_names(const jit::ModuleObject& object) {
+  std::vector<std::string> names;
+  for (const jit::ModuleKernel& kernel : object.kernels) {
+    const auto same = std::ranges::count(object.kernels, kernel.name, &jit::ModuleKernel::name);
+    names.push_back(same == 1 ? kernel.name : with_parameters(kernel));
+  }
+  return names;
+}
+
+void check_kernel_arguments(const jit::ModuleKernel& kernel, const std::vector<Parameter>& given) {
+  const std::vector<Parameter>& declared = kernel.signature.parameters();
+  std::size_t fit = 0;
+  while (fit < given.size() && fit < declared.size() && detail::kernel_accepts(declared[fit], given[fit])) ++fit;
+  if (fit == given.size() && fit == declared.size()) return;
+  const std::string why =
+      given.size() != declared.size()
+          ? std::to_string(declared.size()) + " arguments are needed, " + std::to_string(given.size()) + " were given"
+          : "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
+  throw Error(errc::signature_mismatch,
+              "kernel '" + kernel.name + "' takes " + kernel.signature.text() + ", not " + Signature(given).text() + ": " + why);
+}
+
+std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, const CompileOptions& options,
+                                                      const std::vector<std::string>& expressions) {
+  jit::Unit unit;
+  unit.name = "kernels";
+  unit.text = source.text;
+  unit.file = source.file.empty() ? "kernels.cu" : source.file;
+  unit.line = source.line;
+  for (const std::string& expression : expressions) unit.exports.push_back({expression, {}});
+  unit.options = options;
+  unit.options.lto = false;  // a whole program is optimised as one already
+  unit.program = true;
+  auto state = std::make_shared<detail::ModuleState>();
+  state->object = jit::compile_by_fingerprint(compiler_, unit, [this](const jit::Unit& named) { return compiler_.compile_module(named); });
+
+  std::vector<std::string> symbols;
+  for (const jit::ModuleKernel& kernel : state->object.kernels) symbols.push_back(kernel.symbol);
+  // Loading would wait for the lease that runs.
+  keeper_.hold();
+  try {
+    state->loaded = backend_.load_kernels(state->object.bytes, symbols);
+  } catch (...) {
+    keeper_.resume();
+    throw;
+  }
+  keeper_.resume();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) {
+      modules_.insert(state.get());
+      state->shell = shell_;
+      return state;
+    }
+  }
+  unload(std::move(state->loaded));
+  throw Error(errc::closed, "the runtime was closed while it compiled");
+}
+
+std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                              const detail::LaunchArgument* arguments, std::size_t count) {
+  const jit::ModuleKernel& kernel = module->object.kernels[index];
+  Launches::Needs needs{kernel.name, {}, module};
+  std::vector<Parameter> given;
+  std::vector<const void*> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    given.push_back(arguments[i].type);
+    values.push_back(arguments[i].value);
+    if (detail::is_pointer(arguments[i].type)) std::memcpy(&needs.addresses.emplace_back(), arguments[i].value, sizeof(std::uint64_t));
+  }
+  check_kernel_arguments(kernel, given);
+  std::shared_ptr<backend::LoadedModule> loaded;
+  {
+    const std::lock_guard lock(mutex_);
+    loaded = module->loaded;
+  }
+  if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed");
+  backend::KernelLaunch launch{
+      index, {config.grid.x, config.grid.y, config.grid.z}, {config.block.x, config.block.y, config.block.z}, config.shared, config.stream,
+      values};
+  for (const auto& [extent, what] : {std::pair(launch.grid, "grid"), std::pair(launch.block, "block")})
+    if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0)
+      throw Error(errc::invalid_argument, std::string("kernel '") + kernel.name + "': the " + what + " is empty in one direction");
+  try {
+    return launches_.launch(*loaded, launch, std::move(needs));
+  } catch (const Error& error) {
+    throw Error(error.kind(), "kernel '" + kernel.name + "': " + error.message());
+  }
+}
+
+void Modules::unload(std::shared_ptr<backend::LoadedModule> loaded) {
+  // Unloading would wait for the lease that runs.
+  try {
+    keeper_.hold();
+  } catch (const Error&) {
+    return;  // the device has failed: there is no lease to wait for
+  }
+  loaded.reset();
+  keeper_.resume();
+}
+
+void Modules::release(detail::ModuleState& module) {
+  std::shared_ptr<backend::LoadedModule> loaded;
+  {
+    const std::lock_guard lock(mutex_);
+    modules_.erase(&module);
+    loaded = std::move(module.loaded);
+  }
+  if (loaded != nullptr) unload(std::move(loaded));
+}
+
+void Modules::close() {
+  std::vector<std::shared_ptr<backend::LoadedModule>> all;
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (detail::ModuleState* const module : modules_) all.push_back(std::move(module->loaded));
+  modules_.clear();
+}
+
+}  // namespace runtime
+
+namespace detail {
+
+namespace {
+
+ModuleState& require_module(const std::shared_ptr<ModuleState>& state) {
+  if (!state) throw Error(errc::invalid_argument, "the handle is empty: make one with Runtime::compile and Module::kernel");
+  return *state;
+}
+
+// Why a handle leads to no runtime any more.
+Error gone(const ModuleState& state, const std::string& handle) { return state.shell->gone(handle, "compile it again"); }
+
+}  // namespace
+
+ModuleState::~ModuleState() {
+  if (shell == nullptr) return;
+  if (const auto core = shell->core()) core->modules().release(*this);
+}
+
+const std::string& KernelBase::name() const { return require_module(module_).object.kernels[index_].name; }
+const std::string& KernelBase::symbol() const { return require_module(module_).object.kernels[index_].symbol; }
+const Signature& KernelBase::signature() const { return require_module(module_).object.kernels[index_].signature; }
+
+void KernelBase::require(const Signature& signature) const {
+  runtime::check_kernel_arguments(require_module(module_).object.kernels[index_], signature.parameters());
+}
+
+Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const {
+  Shell* const shell = require_module(module_).shell;
+  const auto core = shell->core();
+  if (core == nullptr) throw gone(*module_, "kernel '" + name() + "'");
+  for (std::size_t i = 0; i < count; ++i) {
+    const LaunchArgument& argument = arguments[i];
+    if (argument.buffer && (argument.use == nullptr || argument.use->shell != shell)) throw_unusable_buffer(argument.use, shell);
+  }
+  try {
+    return Ticket(shell, core->launch(module_, index_, config, arguments, count) | kLaunch);
+  } catch (const Error& error) {
+    if (error.kind() != errc::closed) throw;  // it was closed meanwhile
+  }
+  throw gone(*module_, "kernel '" + name() + "'");
+}
+
+}  // namespace detail
+
+Kernel<> Module::kernel(std::string_view name) const {
+  const detail::ModuleState& state = detail::require_module(state_);
+  if (state.shell->core() == nullptr) throw detail::gone(state, "a program of kernels");
+  return Kernel<>(state_, runtime::find_kernel(state.object, name));
+}
+
+std::string Module::lowered_name(std::string_view name) const {
+  const jit::ModuleObject& object = detail::require_module(state_).object;
+  return object.kernels[runtime::find_kernel(object, name)].symbol;
+}
+
+std::vector<std::string> Module::kernels() const { return runtime::kernel_names(detail::require_module(state_).object); }
+std::span<const std::byte> Module::cubin() const { return detail::require_module(state_).object.bytes; }
+const std::string& Module::ptx() const { return detail::require_module(state_).object.assembly; }
+const std::string& Module::log() const { return detail::require_module(state_).object.log; }
+
+Module Runtime::compile(const Source& source, const std::optional<CompileOptions>& options, const std::vector<std::string>& expressions) {
+  return Module(detail::Shell::require(shell_)->compile(source, options, expressions));
+}
+
+}  // namespace dwell

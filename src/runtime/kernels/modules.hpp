@@ -1,0 +1,82 @@
+// Programs of ordinary kernels: compiled, loaded beside the image, and launched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dwell/compile_options.hpp>
+#include <dwell/kernel.hpp>
+#include <dwell/operator.hpp>
+
+#include "backend/backend.hpp"
+#include "jit/compiler.hpp"
+#include "runtime/kernels/launches.hpp"
+#include "runtime/lease/keeper.hpp"
+
+namespace dwell::detail {
+
+struct Shell;
+
+// What the handles of a program and of its kernels share, and every launch of it in flight. Unloads the program.
+struct ModuleState {
+  Shell* shell = nullptr;
+  jit::ModuleObject object;
+  std::shared_ptr<backend::LoadedModule> loaded;  // guarded by Modules; null once the runtime is closed
+
+  ModuleState() = default;
+  ModuleState(const ModuleState&) = delete;
+  ModuleState& operator=(const ModuleState&) = delete;
+  ~ModuleState();
+};
+
+}  // namespace dwell::detail
+
+namespace dwell::runtime {
+
+// The place in object.kernels of the kernel that goes by `name` (see Module::kernel). Throws errc::operator_not_found.
+std::size_t find_kernel(const jit::ModuleObject& object, std::string_view name);
+
+// Each kernel's shortest name that find_kernel knows it by alone.
+std::vector<std::string> kernel_names(const jit::ModuleObject& object);
+
+// Throws errc::signature_mismatch unless `given` fits what the kernel takes.
+void check_kernel_arguments(const jit::ModuleKernel& kernel, const std::vector<Parameter>& given);
+
+// The programs of a runtime. Members may be called from any thread.
+class Modules {
+ public:
+  Modules(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, Launches& launches, detail::Shell* shell)
+      : compiler_(compiler), backend_(backend), keeper_(keeper), launches_(launches), shell_(shell) {}
+
+  // Throws as Runtime::compile.
+  std::shared_ptr<detail::ModuleState> compile(const Source& source, const CompileOptions& options,
+                                               const std::vector<std::string>& expressions);
+  // Launches kernel `index` with arguments that have been checked to be the runtime's own. Returns its number. Throws as Kernel<>::launch.
+  std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                       const detail::LaunchArgument* arguments, std::size_t count);
+  // Unloads a program that no handle names any more.
+  void release(detail::ModuleState& module);
+  // Unloads all programs, of which no launch is in flight. The device rests.
+  void close();
+
+ private:
+  void unload(std::shared_ptr<backend::LoadedModule> loaded);
+
+  jit::Compiler& compiler_;
+  backend::Backend& backend_;
+  Keeper& keeper_;
+  Launches& launches_;
+  detail::Shell* shell_;
+
+  std::mutex mutex_;  // guards the two below
+  bool closed_ = false;
+  std::set<detail::ModuleState*> modules_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,101 @@
+#include "runtime/memory/buffers.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+namespace dwell::runtime {
+
+std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::size_t element, Memory memory) {
+  if (count > SIZE_MAX / element || count >= (1ULL << 44U))
+    throw Error(errc::invalid_argument, "a buffer of " + std::to_string(count) + " elements is too large");
+  collect();
+  auto state = std::make_shared<detail::BufferState>();
+  state->bytes = count * element;
+  state->memory = memory;
+  state->flags = memory == Memory::host ? detail::kSystem : 0;
+  state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
+  const std::lock_guard lock(mutex_);
+  state->shell = shell_;
+  alive_.insert(state.get());
+  return state;
+}
+
+std::shared_ptr<backend::Allocation> Buffers::memory_of(const detail::BufferState& buffer) {
+  const std::lock_guard lock(mutex_);
+  if (!buffer.allocation) throw buffer.gone();
+  return buffer.allocation;
+}
+
+std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::BufferState& buffer) {
+  auto memory = memory_of(buffer);
+  const std::uint64_t begin = memory->device();
+  const std::uint64_t tail = queue_.tail();
+  queue_.reap();
+  for (std::uint64_t position = queue_.reaped(); position < tail; ++position) {
+    if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
+  }
+  for (const std::uint64_t number : launches_.naming(begin, begin + buffer.bytes)) launches_.wait(number, std::nullopt);
+  return memory;
+}
+
+void Buffers::write(const detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes) {
+  const auto memory = free_of_users(buffer);
+  backend_.copy_to_device(memory->device() + offset, from, bytes);
+}
+
+void Buffers::read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
+  const auto memory = free_of_users(buffer);
+  backend_.copy_to_host(to, memory->device() + offset, bytes);
+}
+
+void* Buffers::host_address(const detail::BufferState& buffer) {
+  void* const host = memory_of(buffer)->host();
+  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");
+  return host;
+}
+
+void Buffers::release(detail::BufferState& buffer) {
+  {
+    const std::lock_guard lock(mutex_);
+    alive_.erase(&buffer);
+    if (buffer.allocation) retired_.push_back(Retired{queue_.tail(), launches_.next(), std::move(buffer.allocation)});
+  }
+  collect();
+}
+
+void Buffers::collect() {
+  launches_.collect();
+  const std::uint64_t settled = launches_.settled();
+  std::vector<std::shared_ptr<backend::Allocation>> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (retired_.empty()) return;
+    queue_.reap();
+    const std::uint64_t reaped = queue_.reaped();
+    std::erase_if(retired_, [&](Retired& retired) {
+      if (retired.until > reaped || retired.launched > settled) return false;
+      unused.push_back(std::move(retired.allocation));
+      return true;
+    });
+  }
+  // Freed outside the lock, and between leases where it would wait for the end of one, which may be far.
+  if (!host_memory_waits_ || std::ranges::none_of(unused, [](const auto& memory) { return memory->host() != nullptr; })) return;
+  try {
+    keeper_.hold();
+    unused.clear();
+    keeper_.resume();
+  } catch (const Error&) {
+    // The device has failed: there is no lease to wait for.
+  }
+}
+
+void Buffers::close() {
+  const std::lock_guard lock(mutex_);
+  for (detail::BufferState* buffer : alive_) retired_.push_back(Retired{0, 0, std::move(buffer->allocation)});
+  alive_.clear();
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,94 @@
+// The memory that handles name, from its allocation until the last task and launch that name it have run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dwell/buffer.hpp>
+
+#include "backend/backend.hpp"
+#include "runtime/api/shell.hpp"
+#include "runtime/kernels/launches.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/submit/submission_queue.hpp"
+
+namespace dwell::detail {
+
+// Memory that a Buffer names.
+struct BufferState : BufferUse {
+  std::shared_ptr<backend::Allocation> allocation;  // guarded by Buffers; null once the runtime is gone
+  std::size_t bytes = 0;
+  Memory memory = Memory::device;
+
+  BufferState() = default;
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
+  ~BufferState();
+  // Why it leads to no memory.
+  Error gone() const { return shell->gone("buffer of " + std::to_string(bytes) + " bytes", "allocate it again"); }
+};
+
+}  // namespace dwell::detail
+
+namespace dwell::runtime {
+
+// The buffers of one runtime. Members may be called from any thread.
+class Buffers {
+ public:
+  // Waits for a task, as Core::wait.
+  using Wait = std::function<void(std::uint64_t position)>;
+
+  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, detail::Shell* shell, Wait wait)
+      : backend_(backend),
+        queue_(queue),
+        keeper_(keeper),
+        launches_(launches),
+        shell_(shell),
+        wait_(std::move(wait)),
+        host_memory_waits_(backend.info().host_memory_waits) {}
+
+  std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  // Both wait for the tasks and launches in flight that name the buffer. These three throw errc::stale_handle when the runtime is closed
+  // meanwhile.
+  void write(const detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
+  void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
+  // The buffer's address on the host. Throws errc::unsupported when it has none.
+  void* host_address(const detail::BufferState& buffer);
+  // Takes a buffer's memory over, which goes when the last task that names it has run.
+  void release(detail::BufferState& buffer);
+  // Frees what nothing names any more.
+  void collect();
+  // Buffers outlive the runtime, their memory does not: takes it from all.
+  void close();
+
+ private:
+  std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
+  // The buffer's memory, once no task in flight names it.
+  std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
+
+  struct Retired {
+    std::uint64_t until;     // tasks before this position may name it
+    std::uint64_t launched;  // and launches before this number
+    std::shared_ptr<backend::Allocation> allocation;
+  };
+
+  backend::Backend& backend_;
+  SubmissionQueue& queue_;
+  Keeper& keeper_;
+  Launches& launches_;
+  detail::Shell* const shell_;
+  const Wait wait_;
+  const bool host_memory_waits_;
+  std::mutex mutex_;  // guards all below, and BufferState::allocation
+  std::vector<Retired> retired_;
+  std::set<detail::BufferState*> alive_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,446 @@
+// The host's side of the ring, with the device played by hand.
+#include "runtime/submit/submission_queue.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include <dwell/device/status.hpp>
+
+#include "tests/unit/bench.hpp"
+
+namespace dwell::runtime {
+namespace {
+
+using device::Header;
+using test::task_of;
+using testing::ElementsAre;
+namespace flag = device::flag;
+
+class SubmissionQueueTest : public testing::Test {
+ protected:
+  explicit SubmissionQueueTest(std::uint32_t shift = 7, std::uint64_t first = 0) : bench_(shift, 1, first) {}
+
+  std::optional<std::uint64_t> submit(const std::vector<u32>& words = {}, u32 flags = 0, u32 groups = 1) {
+    const detail::Task task = task_of(words, flags, groups);
+    std::uint64_t position = 0;
+    if (queue().try_submit(alias_, &task, 1, task.flags, &position) == 0) return std::nullopt;
+    return position;
+  }
+  // Places `count` plain tasks at once; returns how many found room.
+  std::size_t submit_many(std::size_t count) {
+    const std::vector<detail::Task> tasks(count, task_of({}));
+    std::uint64_t last = 0;
+    return queue().try_submit(alias_, tasks.data(), count, 0, &last);
+  }
+  // Completes all in flight, as a device would that has run it.
+  void finish_all() {
+    for (std::uint64_t at = queue().reaped(); at < queue().tail(); ++at)
+      if (!bench_.complete(at)) bench_.finish(at);
+  }
+  static std::vector<u32> counted(u32 count) {
+    std::vector<u32> words(count);
+    std::iota(words.begin(), words.end(), 1000U);
+    return words;
+  }
+
+  SubmissionQueue& queue() { return bench_.queue; }
+
+  test::Bench bench_;
+  std::atomic<std::uint32_t> alias_{5};
+};
+
+// ---- What is written ----
+
+TEST_F(SubmissionQueueTest, ATaskOfEachLengthStandsInTheRing) {
+  for (u32 words = 0; words <= detail::kMaxWords; ++words) {
+    const auto position = submit(counted(words), detail::kMemory, 1);
+    ASSERT_TRUE(position);
+    const Header header = bench_.header(*position);
+    EXPECT_EQ(header.opcode, 5U);
+    EXPECT_EQ(header.slots, (words + 3 + 11) / 12);
+    EXPECT_EQ(header.flags, flag::memory);
+    for (u32 slot = 0; slot < header.slots; ++slot) ASSERT_TRUE(bench_.written(*position + slot));
+    for (u32 i = 0; i < words; ++i) ASSERT_EQ(bench_.argument(*position, i), 1000 + i) << "word " << i << " of " << words;
+    EXPECT_FALSE(bench_.complete(*position));
+    for (u32 slot = 1; slot < header.slots; ++slot) EXPECT_TRUE(bench_.complete(*position + slot)) << "continuation slots are the host's";
+    finish_all();
+  }
+}
+
+TEST_F(SubmissionQueueTest, GroupsTravelInTheHeader) {
+  const auto position = submit({1, 2}, detail::kWide, 0xFFFF);
+  EXPECT_EQ(bench_.header(*position).groups, 0xFFFFU);
+  EXPECT_EQ(bench_.header(*position).flags, flag::wide);
+}
+
+TEST_F(SubmissionQueueTest, ABatchTakesNeighbouringPlaces) {
+  EXPECT_EQ(submit(), 0U);
+  const std::vector<detail::Task> tasks = {task_of({7}), task_of({8}), task_of({9})};
+  std::uint64_t last = 0;
+  EXPECT_EQ(queue().try_submit(alias_, tasks.data(), 3, 0, &last), 3U);
+  EXPECT_EQ(last, 3U);
+  EXPECT_EQ(queue().tail(), 4U);
+  for (u32 i = 0; i < 3; ++i) {
+    EXPECT_EQ(bench_.argument(1 + i, 0), 7 + i);
+    EXPECT_EQ(bench_.ring[1 + i].quad[0].word[2], 1 + i) << "word 2 is the position";
+  }
+}
+
+TEST_F(SubmissionQueueTest, ALongTaskDoesNotCrossTheEndOfAWindow) {
+  submit_many(60);
+  EXPECT_EQ(submit(counted(detail::kMaxWords)), 64U);
+  const Header padding = bench_.header(60);
+  EXPECT_EQ(padding.slots, 4U);
+  EXPECT_EQ(padding.flags, flag::skip);
+  EXPECT_FALSE(bench_.complete(60)) << "the device passes over it before it is the host's again";
+  for (u32 at = 61; at < 64; ++at) EXPECT_TRUE(bench_.complete(at));
+  EXPECT_EQ(queue().submitted(), 61U) << "padding and further slots are no tasks";
+}
+
+TEST_F(SubmissionQueueTest, ALongTaskThatFitsTheWindowIsNotPadded) {
+  submit_many(56);
+  EXPECT_EQ(submit(counted(detail::kMaxWords)), 56U);
+}
+
+// ---- Credit ----
+
+TEST_F(SubmissionQueueTest, AFullRingTakesAsManyAsFit) {
+  EXPECT_EQ(submit_many(100), 100U);
+  EXPECT_EQ(submit_many(100), 28U);
+  EXPECT_FALSE(submit());
+  EXPECT_EQ(queue().tail(), 128U);
+  bench_.finish(0);
+  EXPECT_EQ(submit(), 128U);
+  EXPECT_FALSE(submit());
+}
+
+TEST_F(SubmissionQueueTest, CreditComesInOrder) {
+  submit_many(128);
+  bench_.finish(1);
+  EXPECT_FALSE(submit()) << "the place of 0 is the next one";
+  bench_.finish(0);
+  EXPECT_EQ(submit_many(5), 2U);
+}
+
+TEST_F(SubmissionQueueTest, ALongTaskWithoutRoomLeavesNoTrace) {
+  submit_many(124);
+  EXPECT_FALSE(submit(counted(detail::kMaxWords))) << "its padding would fit, it would not";
+  EXPECT_EQ(queue().tail(), 124U);
+  EXPECT_EQ(submit(), 124U);
+  EXPECT_EQ(queue().submitted(), 125U);
+}
+
+TEST_F(SubmissionQueueTest, DoneStaysDoneWhenThePlaceIsUsedAgain) {
+  EXPECT_EQ(submit(), 0U);
+  EXPECT_FALSE(queue().done(0));
+  EXPECT_FALSE(queue().succeeded(0));
+  bench_.finish(0);
+  EXPECT_TRUE(queue().done(0));
+  EXPECT_TRUE(queue().succeeded(0));
+  submit_many(127);
+  finish_all();
+  EXPECT_EQ(submit(), 128U);
+  EXPECT_TRUE(queue().done(0));
+  EXPECT_EQ(queue().result(0).status, status::ok);
+  EXPECT_FALSE(queue().done(128));
+  EXPECT_FALSE(queue().succeeded(128));
+  bench_.finish(128);
+  EXPECT_TRUE(queue().done(0)) << "by its entry the place is another task's";
+}
+
+TEST_F(SubmissionQueueTest, ReapedIsTheUnbrokenRun) {
+  submit_many(4);
+  for (const u32 at : {0U, 1U, 3U}) bench_.finish(at);
+  EXPECT_FALSE(queue().reap());
+  EXPECT_EQ(queue().reaped(), 2U);
+  bench_.finish(2);
+  EXPECT_TRUE(queue().reap());
+  EXPECT_EQ(queue().reaped(), 4U);
+}
+
+class SubmissionQueueAtTheEdge : public SubmissionQueueTest {
+ protected:
+  static constexpr std::uint64_t kEdge = 1ULL << 32U;
+  SubmissionQueueAtTheEdge() : SubmissionQueueTest(7, kEdge - 64) {}
+};
+
+TEST_F(SubmissionQueueAtTheEdge, PositionsGoOnWhereThirtyTwoBitsEnd) {
+  EXPECT_EQ(submit_many(60), 60U);
+  EXPECT_EQ(submit(counted(50)), kEdge) << "behind padding";
+  EXPECT_EQ(submit_many(500), 59U);
+  EXPECT_FALSE(queue().done(kEdge - 64));
+  EXPECT_FALSE(queue().done(kEdge));
+  EXPECT_TRUE(bench_.written(kEdge - 1));
+  EXPECT_TRUE(bench_.written(kEdge));
+  EXPECT_EQ(bench_.ring[64].quad[0].word[2], 0xFFFFFFC0U);
+  bench_.finish(kEdge, 3);
+  EXPECT_TRUE(queue().done(kEdge));
+  finish_all();
+  EXPECT_TRUE(queue().reap());
+  EXPECT_EQ(queue().tail(), kEdge + 64);
+  EXPECT_EQ(queue().result(kEdge).status, 3);
+  EXPECT_EQ(queue().submitted(), 120U);
+}
+
+// ---- Order ----
+
+TEST_F(SubmissionQueueTest, TheFirstTaskOfAllHasNothingToBeLinkedTo) {
+  submit({}, detail::kLink);
+  EXPECT_EQ(bench_.header(0).flags & (flag::link | flag::drain), 0U);
+}
+
+TEST_F(SubmissionQueueTest, TheFirstLinkBecomesADrain) {
+  submit();
+  submit({}, detail::kLink);
+  EXPECT_EQ(bench_.header(0).flags, 0U) << "it leaves no word to wait for";
+  EXPECT_EQ(bench_.header(1).flags, flag::drain | flag::tracked);
+  submit();
+  EXPECT_EQ(bench_.header(2).flags, flag::tracked);
+  EXPECT_EQ(bench_.header(2).drains, 1U);
+}
+
+TEST_F(SubmissionQueueTest, ALinkSaysHowFarBackItsTaskIs) {
+  submit();
+  submit({}, detail::kLink);
+  submit({}, detail::kLink);
+  EXPECT_EQ(bench_.header(2).flags, flag::link | flag::tracked);
+  EXPECT_EQ(bench_.header(2).back, 1U);
+  const auto longer = submit(counted(30));
+  const auto after = submit({}, detail::kLink);
+  EXPECT_EQ(bench_.header(*after).back, *after - *longer);
+  submit_many(3);
+  EXPECT_EQ(bench_.header(*submit({}, detail::kLink)).back, 1U) << "to the last of the batch";
+}
+
+TEST_F(SubmissionQueueTest, ALinkAcrossPaddingReachesTheTaskBefore) {
+  submit();
+  submit({}, detail::kLink);
+  submit_many(58);
+  const auto after = submit(counted(detail::kMaxWords), detail::kLink);
+  EXPECT_EQ(after, 64U);
+  EXPECT_EQ(bench_.header(64).back, 5U);
+}
+
+class SubmissionQueueOf512 : public SubmissionQueueTest {
+ protected:
+  SubmissionQueueOf512() : SubmissionQueueTest(9) {}
+};
+
+TEST_F(SubmissionQueueOf512, ALinkAcrossALongGapBecomesADrain) {
+  submit();
+  const auto before = submit({}, detail::kLink);
+  for (int i = 0; i < 126; ++i) ASSERT_TRUE(queue().try_close_lease(1));
+  const auto near = submit({}, detail::kLink);
+  EXPECT_EQ(*near - *before, 127U);
+  EXPECT_EQ(bench_.header(*near).flags, flag::link | flag::tracked);
+  EXPECT_EQ(bench_.header(*near).back, 127U);
+  for (int i = 0; i < 127; ++i) ASSERT_TRUE(queue().try_close_lease(1));
+  const auto far = submit({}, detail::kLink);
+  EXPECT_EQ(bench_.header(*far).flags, flag::drain | flag::tracked);
+}
+
+TEST_F(SubmissionQueueTest, DrainsAreCountedModulo4096) {
+  for (u32 drains = 0; drains < 4100; ++drains) {
+    const auto position = submit({}, detail::kDrain);
+    ASSERT_EQ(bench_.header(*position).drains, drains % 4096);
+    ASSERT_EQ(bench_.header(*position).flags, flag::drain);
+    ASSERT_EQ(bench_.header(*position).back, 0U) << "the count runs over into the next field";
+    finish_all();
+  }
+  EXPECT_EQ(bench_.header(*submit()).drains, 4100U % 4096);
+}
+
+TEST_F(SubmissionQueueTest, ADrainThatIsLinkedIsADrain) {
+  submit();
+  submit({}, detail::kDrain | detail::kLink);
+  EXPECT_EQ(bench_.header(1).flags, flag::drain);
+}
+
+// ---- Failures ----
+
+TEST_F(SubmissionQueueTest, AFailureIsRememberedWithWhatRan) {
+  submit_many(3);
+  alias_ = 6;
+  submit();
+  bench_.finish(1, 42);
+  EXPECT_EQ(queue().result(1).status, 42);
+  EXPECT_EQ(queue().result(1).ran, "operator 5");
+  bench_.finish(3, -4);
+  finish_all();
+  submit_many(128);
+  finish_all();
+  queue().reap();
+  EXPECT_EQ(queue().result(1).status, 42);
+  EXPECT_EQ(queue().result(1).ran, "operator 5");
+  EXPECT_EQ(queue().result(3).ran, "operator 6");
+  EXPECT_EQ(queue().result(2).status, status::ok);
+  EXPECT_THAT(queue().failed_positions(), ElementsAre(1U, 3U));
+}
+
+class SubmissionQueueOf65536 : public SubmissionQueueTest {
+ protected:
+  SubmissionQueueOf65536() : SubmissionQueueTest(16) {}
+};
+
+TEST_F(SubmissionQueueOf65536, OfVeryManyFailuresTheLatestAreRemembered) {
+  for (u32 turn = 0; turn < 5; ++turn) {
+    for (const std::uint64_t end = queue().tail() + submit_many(65536); queue().reaped() != end; queue().reap())
+      for (std::uint64_t at = queue().reaped(); at < end; ++at) bench_.finish(at, 1);
+  }
+  const std::vector<std::uint64_t> failed = queue().failed_positions();
+  ASSERT_EQ(failed.size(), 1U << 18U);
+  EXPECT_EQ(failed.front(), 65536U);
+  EXPECT_EQ(queue().result(65535).status, status::ok) << "forgotten";
+  EXPECT_EQ(queue().result(65536).status, 1);
+}
+
+TEST_F(SubmissionQueueTest, AllInFlightCanBeCompletedAtOnce) {
+  submit_many(2);
+  submit(counted(50));
+  bench_.finish(1, 9);
+  queue().complete_all(status::cancelled);
+  EXPECT_EQ(queue().reaped(), queue().tail());
+  EXPECT_EQ(queue().result(0).status, status::cancelled);
+  EXPECT_EQ(queue().result(1).status, 9) << "it was complete before";
+  EXPECT_EQ(queue().result(2).status, status::cancelled);
+  EXPECT_THAT(queue().failed_positions(), ElementsAre(0U, 1U, 2U)) << "further slots are no tasks";
+}
+
+// ---- Who names a buffer ----
+
+class SubmissionQueueNames : public SubmissionQueueTest {
+ protected:
+  static constexpr std::uint64_t kAddress = 0x7F12'3456'7800;
+  // The words of a span there, behind `before` other words.
+  static std::vector<u32> span_words(u32 before, std::uint64_t size = 0x123'4567'89AB) {
+    std::vector<u32> words(before, 0U);
+    words.push_back(static_cast<u32>(kAddress));
+    words.push_back(static_cast<u32>(kAddress >> 32U) | static_cast<u32>(size >> 32U) << 20U);
+    words.push_back(static_cast<u32>(size));
+    return words;
+  }
+};
+
+TEST_F(SubmissionQueueNames, AnArgumentAnywhereIsFound) {
+  for (u32 before = 0; before + 3 <= detail::kMaxWords; ++before) {
+    const auto position = submit(span_words(before), detail::kMemory);
+    ASSERT_TRUE(queue().names(*position, kAddress, kAddress + 1)) << before << " words before it";
+    EXPECT_TRUE(queue().names(*position, kAddress - 100, kAddress + 100));
+    EXPECT_FALSE(queue().names(*position, kAddress + 1, kAddress + 100));
+    EXPECT_FALSE(queue().names(*position, kAddress - 100, kAddress));
+    finish_all();
+  }
+}
+
+TEST_F(SubmissionQueueNames, NumbersThatLookLikeAnAddressDoNotCount) {
+  EXPECT_FALSE(queue().names(*submit(span_words(0)), kAddress, kAddress + 1)) << "no argument of this task leads to memory";
+}
+
+TEST_F(SubmissionQueueNames, ATaskThatIsNotWrittenYetNamesNothing) {
+  const auto position = submit(span_words(0), detail::kMemory);
+  bench_.ring[0].quad[0].lap = 0;
+  EXPECT_FALSE(queue().names(*position, kAddress, kAddress + 1));
+}
+
+// ---- Requests and versions ----
+
+TEST_F(SubmissionQueueTest, ARequestToEndALeaseIsNoTask) {
+  submit();
+  EXPECT_TRUE(queue().try_close_lease(0x185));
+  EXPECT_EQ(bench_.header(1).flags, flag::skip | flag::close);
+  EXPECT_EQ(bench_.header(1).slots, 1U);
+  EXPECT_EQ(bench_.header(1).back, 0x05U) << "seven bits of the lease number";
+  EXPECT_EQ(queue().submitted(), 1U);
+  submit_many(126);
+  EXPECT_FALSE(queue().try_close_lease(1)) << "the ring is full";
+  EXPECT_EQ(queue().submitted(), 127U);
+}
+
+TEST_F(SubmissionQueueTest, ARequestStandsBehindTheDrainsBeforeIt) {
+  submit({}, detail::kDrain);
+  queue().try_close_lease(1);
+  EXPECT_EQ(bench_.header(1).drains, 1U);
+}
+
+TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksByTheirTickets) {
+  submit_many(3);
+  submit(counted(20));
+  EXPECT_EQ(queue().switch_alias(alias_, 8), 5U);
+  submit();
+  submit(counted(20));
+  EXPECT_EQ(bench_.header(2).opcode, 5U);
+  EXPECT_EQ(bench_.header(3).opcode, 5U);
+  EXPECT_EQ(bench_.header(5).opcode, 8U);
+  EXPECT_EQ(bench_.header(6).opcode, 8U);
+  EXPECT_EQ(queue().opcode_at(2), 5U);
+}
+
+TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksOfOtherThreads) {
+  struct Run {
+    std::uint64_t position;
+    u32 opcode;
+  };
+  std::vector<Run> runs;
+  std::atomic<std::size_t> count{0};
+  std::atomic<bool> stop{false};
+  std::jthread submitter([&] {
+    while (!stop) {
+      const auto position = submit();
+      runs.push_back({*position, queue().opcode_at(*position)});
+      count = runs.size();
+      bench_.finish(*position);
+    }
+  });
+  std::vector<Run> switches = {{0, 5}};
+  for (u32 opcode = 100; opcode < 1100; ++opcode) {
+    switches.push_back({queue().switch_alias(alias_, opcode), opcode});
+    for (const std::size_t before = count; count == before;) std::this_thread::yield();
+  }
+  stop = true;
+  submitter.join();
+  std::size_t at = 0;
+  for (const Run& run : runs) {
+    while (at + 1 < switches.size() && switches[at + 1].position <= run.position) ++at;
+    ASSERT_EQ(run.opcode, switches[at].opcode) << "ticket " << run.position;
+  }
+  EXPECT_GE(at, 900U);
+}
+
+TEST_F(SubmissionQueueTest, SeveralThreadsGetPlacesOfTheirOwn) {
+  constexpr u32 kThreads = 3;
+  constexpr u32 kEach = 20'000;
+  std::vector<std::vector<std::uint64_t>> positions(kThreads);
+  std::vector<std::jthread> threads;
+  for (u32 me = 0; me < kThreads; ++me)
+    threads.emplace_back([&, me] {
+      for (u32 i = 0; i < kEach;) {
+        const auto position = submit({me, i}, i % 50 == 0 ? detail::kDrain : i % 7 == 0 ? detail::kLink : 0);
+        if (!position) {
+          std::this_thread::yield();
+          continue;
+        }
+        positions[me].push_back(*position);
+        EXPECT_EQ(bench_.argument(*position, 0), me);
+        EXPECT_EQ(bench_.argument(*position, 1), i);
+        bench_.finish(*position);
+        ++i;
+      }
+    });
+  threads.clear();
+  std::vector<std::uint64_t> all;
+  for (const auto& mine : positions) {
+    EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+  EXPECT_EQ(queue().submitted(), kThreads * kEach);
+  EXPECT_TRUE(queue().reap());
+}
+
+}  // namespace
+}  // namespace dwell::runtime
