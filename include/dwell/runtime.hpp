@@ -60,7 +60,7 @@ class Runtime {
  public:
   // Opens the device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument, errc::out_of_memory.
   explicit Runtime(Options options = {});
-  // close(), with errors dropped.
+  // close(), with errors dropped. Does nothing in a forked child, where the parent's runtimes, buffers and modules may only be destroyed.
   ~Runtime();
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;

@@ -1,5 +1,8 @@
 // How runtimes begin, end, move, and live beside each other.
+#include <memory>
+
 #include "tests/conformance/suite.hpp"
+#include "tests/unit/child.hpp"
 
 namespace dwell::test {
 namespace {
@@ -251,6 +254,23 @@ TEST_P(CloseTest, InfoTellsWhatRuns) {
     EXPECT_GT(info.registers, 0U);
     EXPECT_GT(info.shared_bytes, 0U);
   }
+}
+
+TEST_P(CloseTest, AForkedChildEndsWithoutWaitingForThreadsItDoesNotHave) {
+  if (GetParam() != "cpu") GTEST_SKIP() << "CUDA does not work in a forked child";
+  auto runtime = std::make_unique<Runtime>(options());
+  auto add = runtime->define<Add>("add", kAdd);
+  auto cells = std::make_unique<Buffer<u32>>(runtime->allocate<u32>(1, Memory::host));
+  runtime->submit(add, *cells, 0U, 1U).wait();  // the loop runs when the process forks
+  const pid_t child = start_child([&] {
+    alarm(20);
+    cells.reset();
+    runtime.reset();
+    return 0;
+  });
+  EXPECT_TRUE(ended_well(end_of(child)));
+  runtime->submit(add, *cells, 0U, 1U).wait();
+  EXPECT_EQ(cells->host()[0], 2U);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,22 @@
 #include <dwell/error.hpp>
 
 namespace dwell::backend {
+
+namespace {
+
+// A path by which the loader, and later a debugger, opens an open file: the debugger is told the loader's path, and would take "self" for
+// itself. Where /proc is that of another PID namespace, only "self" works.
+std::string path_of(int file) {
+  const std::string end = "/fd/" + std::to_string(file);
+  std::string path = "/proc/" + std::to_string(getpid()) + end;
+  struct stat meant {};
+  struct stat found {};
+  const bool same =
+      fstat(file, &meant) == 0 && stat(path.c_str(), &found) == 0 && meant.st_dev == found.st_dev && meant.st_ino == found.st_ino;
+  return same ? path : "/proc/self" + end;
+}
+
+}  // namespace
 
 LoadedObject::LoadedObject(std::span<const std::byte> bytes, const std::string& name) {
   // From memory, not from a file: nobody else can put their bytes in between. The descriptor stays open as long as the object is
@@ -24,8 +41,7 @@ LoadedObject::LoadedObject(std::span<const std::byte> bytes, const std::string& 
       if (n <= 0) throw Error(errc::link_failed, "cannot write operator " + name + " into memory: " + std::strerror(errno));
       written += static_cast<std::size_t>(n);
     }
-    const std::string path = "/proc/self/fd/" + std::to_string(file_);
-    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    handle_ = dlopen(path_of(file_).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) {
       const char* const problem = dlerror();
       throw Error(errc::link_failed, "operator " + name + " does not load: " + (problem != nullptr ? problem : "?"));

@@ -1,5 +1,6 @@
 #include "jit/base/temporary_directory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@
 
 namespace dwell::jit {
 
-TemporaryDirectory::TemporaryDirectory() {
+TemporaryDirectory::TemporaryDirectory() : owner_(getpid()) {
   std::string tried;
   for (const char* const name : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
     const char* const parent = *name == 0 ? "/tmp" : secure_getenv(name);
@@ -26,6 +27,7 @@ TemporaryDirectory::TemporaryDirectory() {
       rmdir(path.c_str());
       tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": does not keep owner and mode of a folder";
     } else {
+      folder_ = File(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       path_ = path;
       return;
     }
@@ -34,9 +36,16 @@ TemporaryDirectory::TemporaryDirectory() {
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-  if (path_.empty()) return;
+  if (!stands()) return;
   std::error_code error;
   std::filesystem::remove_all(path_, error);
+}
+
+bool TemporaryDirectory::stands() const {
+  struct stat made {};
+  struct stat found {};
+  return !path_.empty() && owner_ == getpid() && fstat(folder_.get(), &made) == 0 && lstat(path_.c_str(), &found) == 0 &&
+         made.st_dev == found.st_dev && made.st_ino == found.st_ino;
 }
 
 }  // namespace dwell::jit

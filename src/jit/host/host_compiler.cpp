@@ -11,8 +11,8 @@
 #include "image/bundle.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/process.hpp"
-#include "jit/base/temporary_directory.hpp"
 #include "jit/host/host_options.hpp"
+#include "jit/host/working_folder.hpp"
 #include "jit/object/elf.hpp"
 #include "jit/source/embedded.hpp"
 #include "jit/source/fingerprint.hpp"
@@ -33,18 +33,6 @@ namespace dwell::jit {
 namespace {
 
 namespace fs = std::filesystem;
-
-void write_file(const fs::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) throw Error(errc::io_failed, "cannot write " + path.string());
-}
-
-// Writes a file and the folders it lies in.
-void write_file_below(const fs::path& folder, std::string_view name, std::string_view text) {
-  fs::create_directories((folder / name).parent_path());
-  write_file(folder / name, text);
-}
 
 Bytes read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -91,13 +79,45 @@ struct HostCompiler::Toolchain {
   std::string version;  // the first line of --version
   std::string build;    // which file, of which size and time
   HostTarget target;
-  TemporaryDirectory folder;  // include/ with dwell's headers, and a folder for each compile that is under way
+
+  // Compiles the text in `source`, a file in the folder of `job`.
+  Object compile(const Unit& unit, const std::vector<std::string>& flags, const WorkingFolder::Job& job, const fs::path& source,
+                 std::chrono::milliseconds limit) const;
 };
 
+Object HostCompiler::Toolchain::compile(const Unit& unit, const std::vector<std::string>& flags, const WorkingFolder::Job& job,
+                                        const fs::path& source, std::chrono::milliseconds limit) const {
+  const fs::path object = job.path() / "operator.so";
+  const fs::path headers = job.path() / "headers";
+  std::vector<std::string> arguments = {compiler};
+  // The folders before the flags, because both hold headers that are found before those of any other folder.
+  arguments.insert(arguments.end(), {"-I", job.include()});
+  if (!unit.options.headers.empty()) arguments.insert(arguments.end(), {"-I", headers});
+  for (const auto& [name, header] : unit.options.headers) write_file(headers / name, header);
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {"-o", object, source});
+  const ProcessResult result = run_process(arguments, limit);
+
+  switch (result.end) {
+    case ProcessResult::End::timed_out:
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + compiler + " was ended after " +
+                                            std::to_string(limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
+    case ProcessResult::End::killed:
+      throw Error(errc::compile_failed, "operator " + unit.name + ": " + compiler + " was killed by signal " + std::to_string(result.code) +
+                                            "\n" + readable_log(unit, result.output));
+    case ProcessResult::End::exited: break;
+  }
+  if (result.code != 0) throw compile_error(unit, result.output);
+
+  Bytes bytes = read_file(object);
+  std::vector<Entry> entries = read_entries(unit, bytes);
+  return {std::move(entries), std::move(bytes), readable_log(unit, result.output)};
+}
+
 struct HostCompiler::State {
-  std::mutex mutex;  // guards the two below; held only while the toolchain is made and while a folder is numbered
+  std::mutex mutex;  // guards the one below; held only while it is made
   std::optional<Toolchain> toolchain;
-  unsigned compiles = 0;
+  WorkingFolder work;
   std::mutex folders_mutex;  // guards the one below, and is held while the compiler is asked
   std::optional<std::vector<std::string>> system_folders;
 };
@@ -121,11 +141,6 @@ const HostCompiler::Toolchain& HostCompiler::toolchain() const {
   std::istringstream built_with(DWELL_HOST_FLAGS);
   for (std::string flag; built_with >> flag;) made.target.flags.push_back(flag);
   made.target.flags.insert(made.target.flags.end(), options_.flags.begin(), options_.flags.end());
-
-  for (const EmbeddedFile& file : embedded_headers()) {
-    if (!file.name.starts_with("dwell/")) continue;
-    write_file_below(made.folder.path() / "include", file.name, file.text);
-  }
   return state_->toolchain.emplace(std::move(made));
 }
 
@@ -143,47 +158,17 @@ Object HostCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
   const Toolchain& tools = toolchain();
   const std::vector<std::string> flags = host_flags(unit.options, tools.target);
-  fs::path work;
-  {
-    const std::lock_guard lock(state_->mutex);
-    work = tools.folder.path() / std::to_string(state_->compiles++);
-  }
-  struct Folder {
-    fs::path path;
-    ~Folder() {
-      std::error_code error;
-      fs::remove_all(path, error);
+  for (int again = 3;; --again) {
+    const WorkingFolder::Job job = state_->work.start();
+    const fs::path source = job.path() / "operator.cpp";
+    try {
+      write_file(source, text);
+      return tools.compile(unit, flags, job, source, options_.limit);
+    } catch (const Error&) {
+      // The source is not to blame when somebody has removed it, or dwell's headers, from under the compiler.
+      if (again == 0 || job.stands(source)) throw;
     }
-  };
-  const Folder folder{work};
-  fs::create_directory(work);
-  const fs::path source = work / "operator.cpp";
-  const fs::path object = work / "operator.so";
-  write_file(source, text);
-
-  std::vector<std::string> arguments = {tools.compiler};
-  // The folders before the flags, because both hold headers that are found before those of any other folder.
-  arguments.insert(arguments.end(), {"-I", tools.folder.path() / "include"});
-  if (!unit.options.headers.empty()) arguments.insert(arguments.end(), {"-I", work / "headers"});
-  for (const auto& [name, header] : unit.options.headers) write_file_below(work / "headers", name, header);
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  arguments.insert(arguments.end(), {"-o", object, source});
-  const ProcessResult result = run_process(arguments, options_.limit);
-
-  switch (result.end) {
-    case ProcessResult::End::timed_out:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was ended after " +
-                                            std::to_string(options_.limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
-    case ProcessResult::End::killed:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + tools.compiler + " was killed by signal " +
-                                            std::to_string(result.code) + "\n" + readable_log(unit, result.output));
-    case ProcessResult::End::exited: break;
   }
-  if (result.code != 0) throw compile_error(unit, result.output);
-
-  Bytes bytes = read_file(object);
-  std::vector<Entry> entries = read_entries(unit, bytes);
-  return {std::move(entries), std::move(bytes), readable_log(unit, result.output)};
 }
 
 std::string HostCompiler::fingerprint(const Unit& unit) {

@@ -36,7 +36,7 @@ class HostCompiler final : public Compiler {
 
  private:
   struct Toolchain;
-  // The compiler and the folder it works in; made by the first call that needs them. Throws errc::compiler_unavailable.
+  // The compiler; found by the first call that needs it. Throws errc::compiler_unavailable.
   const Toolchain& toolchain() const;
 
   // Where the compiler itself looks for headers; asked once.

@@ -180,6 +180,17 @@ TEST(HostCompiler, LeavesNothingBehind) {
   before.empty() ? unsetenv("XDG_RUNTIME_DIR") : setenv("XDG_RUNTIME_DIR", before.c_str(), 1);
 }
 
+// The first call of the compiler loses its folder to a cleaner of /tmp, which is made up here by the compiler itself.
+TEST(HostCompiler, CompilesAgainWhenItsFolderIsRemovedMeanwhile) {
+  const TemporaryDirectory base;
+  const std::string once = base.path() / "once";
+  const FakeCompiler fake("[ -e " + once + R"( ] && exec c++ "$@"; : > )" + once +
+                          "\nfor last; do :; done\nrm -r \"${last%/*/*}\"\nexec c++ \"$@\"");
+  HostCompiler host({.compiler = fake.file(), .flags = {}});
+  EXPECT_EQ(host.compile(axpy_unit("axpy_1")).entries[0].symbol, "axpy_1");
+  EXPECT_TRUE(std::filesystem::exists(once));
+}
+
 TEST(HostCompiler, CompilesFromSeveralThreads) {
   HostCompiler host;
   std::vector<std::thread> threads;

@@ -168,12 +168,32 @@ void check_expression(const Unit& unit, const std::string& expression) {
   if (depth != 0) refuse("its parentheses do not match");
 }
 
-// Whether the text defines the operator as a template: the macro stands behind a closing angle bracket.
+// `text` without its comments and directives.
+std::string declarations_in(std::string_view text) {
+  std::string rest;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view two = text.substr(at, 2);
+    const std::size_t last = rest.find_last_not_of(" \t");
+    const bool line_start = last == std::string::npos || rest[last] == '\n';
+    if (two == "/*") {
+      at = std::min(text.find("*/", at + 2), text.size() - 2) + 2;
+    } else if (two == "//" || (text[at] == '#' && line_start)) {
+      at = std::min(text.find('\n', at), text.size());
+    } else {
+      rest += text[at++];
+    }
+  }
+  return rest;
+}
+
+// Whether the text defines the operator as a template: the declaration that the macro ends begins with that word.
 bool is_template(const Unit& unit) {
-  const std::size_t at = unit.text.find("DWELL_OPERATOR(" + unit.name + ")");
-  if (at == std::string::npos) return false;
-  const std::size_t before = unit.text.find_last_not_of(" \t\r\n", at - 1);
-  return at != 0 && before != std::string::npos && unit.text[before] == '>';
+  const std::string text = declarations_in(unit.text);
+  const std::size_t end = text.find("DWELL_OPERATOR(" + unit.name + ")");
+  if (end == std::string::npos || end == 0) return false;
+  const std::size_t before = text.find_last_of(";{}", end - 1);
+  const std::size_t start = text.find_first_not_of(" \t\r\n", before == std::string::npos ? 0 : before + 1);
+  return text.compare(start, 8, "template") == 0;
 }
 
 }  // namespace

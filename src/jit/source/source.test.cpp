@@ -120,6 +120,20 @@ TEST(CompileError, SaysWhatALateIncludeDoes) {
   EXPECT_THAT(compile_error(unit, "b(1): error: no").message(), HasSubstr("the #include on line 11 of a.cu must stand before"));
 }
 
+TEST(CompileError, OnlyTemplatesAreAdvisedToNameInstances) {
+  const auto note_on = [](const std::string& before) {
+    const Unit unit = unit_of("axpy", before + "DWELL_OPERATOR(axpy)(dwell::Group g) {}\n", "axpy_1");
+    return compile_error(unit, "axpy.cu(3): error: no").message().find("is a template") != std::string::npos;
+  };
+  EXPECT_TRUE(note_on("template <class T>\n"));
+  EXPECT_TRUE(note_on("#include <vector>\nint x;\ntemplate <class T>  // of what\n"));
+  EXPECT_TRUE(note_on("template <class T> requires(sizeof(T) == 4) "));
+  EXPECT_FALSE(note_on("#include <dwell/device.hpp>\n"));
+  EXPECT_FALSE(note_on("  # include <dwell/device.hpp>\n// as template <class T>\n/* template <class T> */ "));
+  EXPECT_FALSE(note_on("template <class T> T twice(T x) { return x + x; }\n"));
+  EXPECT_FALSE(note_on("template <class T> struct Pair;\n"));
+}
+
 TEST(ReadableLog, IsBounded) {
   const Unit unit = axpy_unit("axpy_1");
   EXPECT_LT(readable_log(unit, std::string(1'000'000, 'x')).size(), 1000U);

@@ -12,7 +12,7 @@ namespace dwell {
 namespace detail {
 
 BufferState::~BufferState() {
-  if (shell == nullptr) return;
+  if (shell == nullptr || shell->lineage->is_forked()) return;
   const std::shared_ptr<runtime::Core> core = shell->core();
   if (core) core->buffers().release(*this);
 }

@@ -112,7 +112,7 @@ void Runtime::park() { detail::Shell::require(shell_)->keeper().hold(); }
 void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
 
 void Runtime::close(Close how) {
-  if (shell_ == nullptr) return;
+  if (shell_ == nullptr || shell_->lineage->is_forked()) return;
   if (const auto core = shell_->core())
     core->close(how);
   else

@@ -1,6 +1,8 @@
 // What outlives a runtime and its generations: where handles point.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -28,9 +30,13 @@ namespace dwell::detail {
 struct Lineage {
   using Open = std::function<runtime::Device(const Options&)>;
   Lineage(std::uint64_t number, Open open_device) : runtime(number), open(std::move(open_device)) {}
+  // Whether this process is a fork of the one that opened the runtime. It has none of the runtime's threads, and its locks may be held by
+  // them for ever: destructors leave everything as it is.
+  bool is_forked() const { return process != getpid(); }
 
   const std::uint64_t runtime;  // which one of this process, from 1
   const Open open;              // how its device is opened
+  const pid_t process = getpid();
   // Whoever finds that a generation has no core learns here why: `closed` is set before the last one is let go; `generation` once the next
   // one has its own. In between Shell::failure says it.
   std::atomic<std::uint32_t> generation{1};  // the newest

@@ -193,7 +193,7 @@ Error gone(const ModuleState& state, const std::string& handle) { return state.s
 }  // namespace
 
 ModuleState::~ModuleState() {
-  if (shell == nullptr) return;
+  if (shell == nullptr || shell->lineage->is_forked()) return;
   if (const auto core = shell->core()) core->modules().release(*this);
 }
 

@@ -1,0 +1,70 @@
+#include "jit/host/working_folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include <dwell/error.hpp>
+
+#include "jit/source/embedded.hpp"
+
+namespace dwell::jit {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_for_operators(const EmbeddedFile& file) { return file.name.starts_with("dwell/"); }
+
+// Cleaners remove single files by their age, too, so each is looked at.
+bool is_whole(const TemporaryDirectory& folder) {
+  const auto headers = embedded_headers();
+  return folder.stands() && std::all_of(headers.begin(), headers.end(), [&](const EmbeddedFile& file) {
+           std::error_code error;
+           return !is_for_operators(file) || fs::file_size(folder.path() / "include" / file.name, error) == file.text.size();
+         });
+}
+
+}  // namespace
+
+void write_file(const fs::path& path, std::string_view text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  errno = error.value();
+  if (!error) {
+    std::ofstream file(path, std::ios::binary);
+    if (file << text && file.flush()) return;
+  }
+  throw Error(errc::io_failed, "cannot write " + path.string() + ": " + std::strerror(errno));
+}
+
+WorkingFolder::Job::Job(std::shared_ptr<const TemporaryDirectory> folder, unsigned number)
+    : folder_(std::move(folder)), path_(folder_->path() / std::to_string(number)) {}
+
+WorkingFolder::Job::~Job() {
+  if (!folder_->stands()) return;
+  std::error_code error;
+  fs::remove_all(path_, error);
+}
+
+bool WorkingFolder::Job::stands(const fs::path& file) const {
+  std::error_code error;
+  return is_whole(*folder_) && fs::exists(file, error);
+}
+
+WorkingFolder::Job WorkingFolder::start() {
+  const std::lock_guard lock(mutex_);
+  if (folder_ == nullptr || !is_whole(*folder_)) {
+    auto made = std::make_shared<TemporaryDirectory>();
+    for (const EmbeddedFile& file : embedded_headers()) {
+      if (is_for_operators(file)) write_file(made->path() / "include" / file.name, file.text);
+    }
+    folder_ = std::move(made);
+  }
+  return {folder_, jobs_++};
+}
+
+}  // namespace dwell::jit
