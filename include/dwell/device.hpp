@@ -8,3 +8,4 @@
 #include <dwell/device/signature.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
+#include <dwell/device/transform.hpp>

@@ -226,6 +226,10 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
     case status::out_of_scratch:
       return Error(errc::task_failed, what + " failed: Group::shared asked for more than Options::scratch_bytes (" +
                                           std::to_string(options_.scratch_bytes) + " bytes)");
+    case status::overlap:
+      return Error(errc::task_failed, what +
+                                          " failed: the result overlaps an input in part, and would have overwritten what was still to be "
+                                          "read; write to memory of its own, or copy the input first");
     default: return Error(errc::task_failed, what + " failed with code " + std::to_string(failure.status));
   }
 }

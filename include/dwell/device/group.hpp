@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dwell/device/atomic.hpp>
+#include <dwell/device/range.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
 
@@ -20,35 +21,6 @@ struct Context {
   u32 lease_ticks;        // workers may be inside operators and nobody left to look at the clock
   u8* scratch;            // 16-byte aligned
   u32 exchange[4 * 32];   // Group::reduce and Group::broadcast: one 16-byte value a warp
-};
-
-// The integers first, first + step, ... below `end`, for a range-based for.
-class StridedRange {
- public:
-  class Iterator {
-   public:
-    DWELL_DEVICE Iterator(u64 at, u64 step) : at_(at), step_(step) {}
-    DWELL_DEVICE u64 operator*() const { return at_; }
-    DWELL_DEVICE Iterator& operator++() {
-      at_ += step_;
-      return *this;
-    }
-    // A range ends when it has passed its end, whatever it started at.
-    DWELL_DEVICE bool operator!=(const Iterator& end) const { return at_ < end.at_; }
-
-   private:
-    u64 at_;
-    u64 step_;
-  };
-
-  DWELL_DEVICE StridedRange(u64 first, u64 end, u64 step) : first_(first), end_(end), step_(step) {}
-  DWELL_DEVICE Iterator begin() const { return Iterator(first_, step_); }
-  DWELL_DEVICE Iterator end() const { return Iterator(end_, step_); }
-
- private:
-  u64 first_;
-  u64 end_;
-  u64 step_;
 };
 
 }  // namespace device
@@ -74,12 +46,29 @@ class Group {
   // How many groups share the task: what dwell::groups(n) asked for, else 1.
   DWELL_DEVICE u32 count() const { return count_; }
 
-  // This thread's share of 0 .. n - 1 among all threads of all groups of the task.
-  DWELL_DEVICE device::StridedRange range(u64 n) const {
-    return device::StridedRange(static_cast<u64>(index_) * size() + rank(), n, static_cast<u64>(count_) * size());
-  }
+  // This group as if it had the task to itself: what the members of the result do is done by this group's threads alone.
+  DWELL_DEVICE Group alone() const { return Group(context_, 0, 1); }
+
+  // This thread's share of 0 .. n - 1 among all threads of all groups of the task: every (count() * size())-th index on CUDA, a block of
+  // indices on the CPU.
+  DWELL_DEVICE device::Range range(u64 n) const { return device::range_of(n, index_, count_, rank()); }
   // This thread's share of 0 .. n - 1 among the threads of this group.
-  DWELL_DEVICE device::StridedRange local_range(u64 n) const { return device::StridedRange(rank(), n, size()); }
+  DWELL_DEVICE device::Range local_range(u64 n) const { return alone().range(n); }
+  // The elements of `span` that fall to this group when all groups of the task divide it: a block, the `index`-th of `count`.
+  template <class T>
+  DWELL_DEVICE Span<T> part(Span<T> span) const {
+    const device::Block block = device::block_of(span.size(), index_, count_);
+    return span.subspan(block.first(), block.size());
+  }
+
+  // Together: out[i] = f(in[i]...) for each element of `out`, divided among all groups of the task; the result of f is converted to T. Each
+  // input has as many elements as `out` at least. Elements are of any trivially copyable types. `f` is called once for each element, by
+  // some thread, in any order, and must not read what is written. Threads see what the others have written after the next sync.
+  // `out` may be one of the inputs: each element is then replaced. When `out` overlaps inputs in part, the result is as if all of them had
+  // been read before anything is written. Where that cannot be done, the task fails with status::overlap and writes nothing: in wide tasks,
+  // and when some input begins before `out` and another one behind it.
+  template <class T, class F, class... In>
+  DWELL_DEVICE void transform(Span<T> out, F f, Span<In>... in) const;
 
   // Together: no thread goes on before all have come, and each sees what the others wrote before.
   DWELL_DEVICE void sync() const {

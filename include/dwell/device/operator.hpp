@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dwell/device/group.hpp>
+#include <dwell/device/indices.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/device/span.hpp>
 
@@ -57,17 +58,6 @@ template <class First, class... Rest>
 struct WordsBefore<First, Rest...> {
   static DWELL_HOST_DEVICE u32 of(u32 index) { return index == 0 ? 0 : Wire<First>::words + WordsBefore<Rest...>::of(index - 1); }
 };
-
-template <u32... Index>
-struct Indices {};
-template <u32 Count, u32... Index>
-struct CountUp : CountUp<Count - 1, Count - 1, Index...> {};
-template <u32... Index>
-struct CountUp<0, Index...> {
-  using type = Indices<Index...>;
-};
-template <u32 Count>
-using MakeIndices = typename CountUp<Count>::type;
 
 // Reads the arguments of an operator from a task and calls it.
 template <class Function>

@@ -28,6 +28,13 @@
 #define DWELL_CONSTANT constexpr
 #endif
 
+// Stands before a loop whose steps do not depend on each other through memory, whatever its pointers look like.
+#if defined(__GNUC__) && !defined(__clang__) && !DWELL_ON_CUDA
+#define DWELL_INDEPENDENT_STEPS _Pragma("GCC ivdep")
+#elif defined(__clang__) && !DWELL_ON_CUDA
+#define DWELL_INDEPENDENT_STEPS _Pragma("clang loop vectorize(assume_safety)")
+#endif
+
 namespace dwell {
 
 using i8 = signed char;
@@ -56,6 +63,17 @@ template <class A, class B>
 DWELL_CONSTANT bool kSame = false;
 template <class A>
 DWELL_CONSTANT bool kSame<A, A> = true;
+
+template <class T>
+struct RemoveConst {
+  using type = T;
+  static constexpr bool was_const = false;
+};
+template <class T>
+struct RemoveConst<const T> {
+  using type = T;
+  static constexpr bool was_const = true;
+};
 
 // Rank of the calling thread among the lanes of its control code.
 DWELL_DEVICE u32 lane() {

@@ -76,17 +76,6 @@ struct ElementKind {
   static constexpr Kind value = kind_of<T>();
 };
 
-template <class T>
-struct RemoveConst {
-  using type = T;
-  static constexpr bool was_const = false;
-};
-template <class T>
-struct RemoveConst<const T> {
-  using type = T;
-  static constexpr bool was_const = true;
-};
-
 // The description of a parameter of type T.
 template <class T>
 struct Describe {

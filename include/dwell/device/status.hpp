@@ -12,6 +12,7 @@ DWELL_CONSTANT i32 cancelled = -1;       // the runtime was closed before the ta
 DWELL_CONSTANT i32 lost = -2;            // the device failed
 DWELL_CONSTANT i32 timed_out = -3;       // a task overstayed Options::task_timeout
 DWELL_CONSTANT i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes
+DWELL_CONSTANT i32 overlap = -5;         // a group was to write what it had yet to read (Group::transform)
 }  // namespace status
 
 }  // namespace dwell

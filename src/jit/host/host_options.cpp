@@ -85,7 +85,7 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
 
   std::vector<std::string> flags = {
       "-std=c++" + std::to_string(options.standard),
-      options.debug ? "-O0" : "-O2",
+      options.debug ? "-O0" : "-O3",
       "-fPIC",
       "-shared",
       "-fvisibility=hidden",

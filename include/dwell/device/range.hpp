@@ -1,0 +1,92 @@
+// The indices that one thread of a group works on, for a range-based for.
+#pragma once
+
+#include <dwell/device/platform.hpp>
+
+namespace dwell {
+namespace device {
+
+// The integers first, first + step, ... below `end`.
+class StridedRange {
+ public:
+  class Iterator {
+   public:
+    DWELL_DEVICE Iterator(u64 at, u64 step) : at_(at), step_(step) {}
+    DWELL_DEVICE u64 operator*() const { return at_; }
+    DWELL_DEVICE Iterator& operator++() {
+      at_ += step_;
+      return *this;
+    }
+    // A range ends when it has passed its end, whatever it started at.
+    DWELL_DEVICE bool operator!=(const Iterator& end) const { return at_ < end.at_; }
+
+   private:
+    u64 at_;
+    u64 step_;
+  };
+
+  DWELL_DEVICE StridedRange(u64 first, u64 end, u64 step) : first_(first), end_(end), step_(step) {}
+  DWELL_DEVICE Iterator begin() const { return Iterator(first_, step_); }
+  DWELL_DEVICE Iterator end() const { return Iterator(end_, step_); }
+
+ private:
+  u64 first_;
+  u64 end_;
+  u64 step_;
+};
+
+// The integers first, first + 1, ... below `end`, which is not below `first`.
+class Block {
+ public:
+  class Iterator {
+   public:
+    DWELL_DEVICE explicit Iterator(u64 at) : at_(at) {}
+    DWELL_DEVICE u64 operator*() const { return at_; }
+    DWELL_DEVICE Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    DWELL_DEVICE bool operator!=(const Iterator& end) const { return at_ != end.at_; }
+
+   private:
+    u64 at_;
+  };
+
+  DWELL_DEVICE Block(u64 first, u64 end) : first_(first), end_(end) {}
+  DWELL_DEVICE Iterator begin() const { return Iterator(first_); }
+  DWELL_DEVICE Iterator end() const { return Iterator(end_); }
+  DWELL_DEVICE u64 first() const { return first_; }
+  DWELL_DEVICE u64 size() const { return end_ - first_; }
+
+ private:
+  u64 first_;
+  u64 end_;
+};
+
+// The `index`-th of `count` blocks that 0 .. n - 1 is cut into, whose sizes differ by at most one.
+DWELL_DEVICE Block block_of(u64 n, u32 index, u32 count) {
+  if (count == 1) return Block(0, n);
+  const u64 size = n / count;
+  const u64 larger = n % count;  // blocks of one more
+  const u64 first = index * size + (index < larger ? index : larger);
+  return Block(first, first + size + (index < larger ? 1 : 0));
+}
+
+// What Group::range gives each thread. A CPU's worker is one thread and fetches whole cache lines ahead: it takes a block. On CUDA
+// neighbouring threads take neighbouring indices, so that a warp's accesses fall into the same lines.
+#if DWELL_ON_CUDA
+using Range = StridedRange;
+#else
+using Range = Block;
+#endif
+DWELL_DEVICE Range range_of(u64 n, u32 index, u32 count, u32 rank) {
+#if DWELL_ON_CUDA
+  return StridedRange(static_cast<u64>(index) * kGroupThreads + rank, n, static_cast<u64>(count) * kGroupThreads);
+#else
+  (void)rank;
+  return block_of(n, index, count);
+#endif
+}
+
+}  // namespace device
+}  // namespace dwell
