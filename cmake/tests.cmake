@@ -9,6 +9,9 @@ file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp sr
 set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
   COMPILE_DEFINITIONS DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
+dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
+target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
+
 # One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
 function(dwell_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES")
@@ -20,6 +23,10 @@ function(dwell_test name)
   target_compile_definitions(${name} PRIVATE
     DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}" DWELL_HOST_FLAGS="${dwell_host_flags}"
   )
+  if(NOT name STREQUAL stress)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # compiling them costs more than running them
+  endif()
+  target_precompile_headers(${name} REUSE_FROM dwell_test_headers)
   target_link_libraries(${name} PRIVATE dwell::dwell ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   dwell_warnings(${name})
   dwell_use_cuda_headers(${name})

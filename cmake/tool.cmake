@@ -24,6 +24,7 @@ if(bench_sources)
   target_link_libraries(dwell_bench PUBLIC dwell::dwell nlohmann_json::nlohmann_json)
   dwell_warnings(dwell_bench)
   dwell_use_cuda_headers(dwell_bench)
+  target_precompile_headers(dwell_bench REUSE_FROM dwell_library_headers)
 endif()
 
 # oneTBB has no static library in Debian, so its peer is a module that the benchmarks open when it lies beside the tool.
@@ -55,6 +56,7 @@ if(tool_sources)
   target_include_directories(dwell_tool PUBLIC tools/dwell "${PROJECT_SOURCE_DIR}")
   target_include_directories(dwell_tool SYSTEM PUBLIC "${DWELL_TOMLPLUSPLUS_INCLUDE}" "${DWELL_PNG_INCLUDE}" "${DWELL_JPEG_INCLUDE}")
   target_compile_definitions(dwell_tool PUBLIC TOML_HEADER_ONLY=1 DWELL_VERSION="${PROJECT_VERSION}")
+  target_precompile_headers(dwell_tool REUSE_FROM dwell_library_headers)
   target_link_libraries(dwell_tool
     PUBLIC dwell::dwell nlohmann_json::nlohmann_json CLI11::CLI11 "${DWELL_PNG}" "${DWELL_ZLIB}" "${DWELL_JPEG}" m
   )
@@ -67,6 +69,7 @@ if(tool_sources)
   if(tool_main)
     add_executable(dwell_cli tools/dwell/main.cpp)
     set_target_properties(dwell_cli PROPERTIES OUTPUT_NAME dwell RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+    target_compile_options(dwell_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # the command line's options: instances of templates, run once
     target_link_libraries(dwell_cli PRIVATE dwell_tool)
     dwell_warnings(dwell_cli)
     if(DWELL_PORTABLE)
