@@ -91,6 +91,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
 dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/run_apart_test.py")
+dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
   dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Tests of script/tidy.py, on sources that are made here.
+
+    tests/script/tidy_test.py [ARGUMENT OF unittest...]
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TIDY = Path(__file__).resolve().parents[2] / "script" / "tidy.py"
+
+CLEAN = "int same(int value) { return value; }\n"
+ALSO_CLEAN = "int other(int value) { return value; }\n"
+MOVED = "#include <string>\nunsigned long moved(std::string text) { std::string other = std::move(text); return text.size(); }\n"
+UNUSED = "#include <vector>\nusing std::vector;\nint unused() { return 1; }\n"
+
+
+@unittest.skipUnless(shutil.which("clang-tidy"), "clang-tidy is not installed")
+class TidyTest(unittest.TestCase):
+    def tidy(self, sources):
+        """Runs a copy of the script in a tree of its own that holds `sources`."""
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name).resolve()
+            (root / "script").mkdir()
+            (root / "build").mkdir()
+            script = root / "script" / "tidy.py"
+            script.write_text(TIDY.read_text(encoding="utf-8"), encoding="utf-8")
+            (root / ".clang-tidy").write_text("Checks: '-*,bugprone-*,misc-unused-*'\nHeaderFilterRegex: '/tests/'\n", encoding="utf-8")
+            commands = []
+            for path, text in sources.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+                command = f"c++ -std=c++20 -o {path}.o -c {root / path}"
+                commands.append({"directory": str(root), "command": command, "file": str(root / path)})
+            (root / "build" / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
+            command = [sys.executable, script, "build", *sources, "not_compiled.cpp"]
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
+            return done.returncode, done.stdout + done.stderr
+
+    def test_good_sources_pass_without_output(self):
+        self.assertEqual(self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": ALSO_CLEAN, "src/c.cpp": CLEAN}), (0, ""))
+
+    def test_a_batch_names_the_source_and_the_check(self):
+        code, text = self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": MOVED})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"/tests/b\.cpp:2:.*bugprone-use-after-move")
+
+    def test_a_source_of_the_library_is_checked(self):
+        code, text = self.tidy({"src/a.cpp": MOVED})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"/src/a\.cpp:2:.*bugprone-use-after-move")
+
+    def test_sources_that_do_not_go_together_pass(self):
+        self.assertEqual(self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": CLEAN}), (0, ""))
+
+    def test_unused_names_are_found_in_a_batch(self):
+        code, text = self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": UNUSED})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"/tests/b\.cpp:2:.*misc-unused-using-decls")
+
+
+if __name__ == "__main__":
+    unittest.main()
