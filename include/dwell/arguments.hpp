@@ -1,10 +1,9 @@
 // A task's arguments as a list built at run time, for programs that learn them only then.
 #pragma once
 
-#include <memory>
 #include <vector>
 
-#include <dwell/task.hpp>
+#include <dwell/detail/task.hpp>
 
 namespace dwell {
 
@@ -17,29 +16,18 @@ namespace detail {
 // number of times, to the runtime that the buffers it names belong to; they must live until then.
 class Arguments {
  public:
-  Arguments() : task_(std::make_unique<detail::Task>()) { at_.finish(*task_); }
-  Arguments(const Arguments& other)
-      : task_(std::make_unique<detail::Task>(*other.task_)), at_(other.at_), parameters_(other.parameters_), shell_(other.shell_) {}
-  Arguments(Arguments&&) noexcept = default;
-  Arguments& operator=(const Arguments& other) { return *this = Arguments(other); }
-  Arguments& operator=(Arguments&&) noexcept = default;
-  ~Arguments() = default;
-
   // Throws errc::invalid_argument when all arguments together exceed 372 bytes, when buffers of several runtimes or empty ones are
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    if constexpr (requires { value.slice(); }) {
-      return add(value.slice());
-    } else {
-      if constexpr (requires { value.use(); }) {
-        if (shell_ == nullptr && value.use() != nullptr) shell_ = value.use()->shell;
-      }
-      detail::put(*task_, at_, shell_, value);
-      at_.finish(*task_);
-      if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
-      return *this;
+    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>) {
+      const detail::BufferUse* const use = detail::SliceParts(value).use;
+      if (use->shell == nullptr) detail::throw_unusable_buffer(use, shell_);
+      if (shell_ == nullptr) shell_ = use->shell;
     }
+    detail::put(list_, shell_, value);
+    if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
+    return *this;
   }
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
@@ -48,13 +36,31 @@ class Arguments {
   friend class Runtime;
   // Throws errc::invalid_argument when the buffers belong to another runtime, errc::stale_handle when that is closed, or they are of an
   // earlier generation.
-  const detail::Task& task_for(const detail::Shell* shell) const {
+  // The task points into this list.
+  detail::Task task_for(const detail::Shell* shell) const {
     if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
-    return *task_;
+    return detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups);
   }
 
-  std::unique_ptr<detail::Task> task_;
-  detail::Cursor at_;
+  // What detail::put fills.
+  struct List {
+    std::vector<std::uint32_t> word;
+    std::uint32_t words = 0;
+    std::uint32_t flags = 0;
+    std::uint32_t groups = 1;
+
+    void add(std::uint32_t value) {
+      word.push_back(value);
+      ++words;
+    }
+    void add(detail::SpanWords span) {
+      add(static_cast<std::uint32_t>(span.low >> 32U));
+      add(static_cast<std::uint32_t>(span.high));
+      add(static_cast<std::uint32_t>(span.high >> 32U));
+    }
+  };
+
+  List list_;
   std::vector<Parameter> parameters_;
   detail::Shell* shell_ = nullptr;  // the runtime of the buffers so far
 };

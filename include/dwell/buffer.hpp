@@ -16,15 +16,37 @@ namespace dwell {
 // Where a buffer lies. Results in host memory are readable by the host without a copy, at the price of a wider fence for each task.
 enum class Memory : std::uint8_t { device, host };
 
+template <class T>
+class Buffer;
+template <class T>
+class Slice;
+
 namespace detail {
 
 struct Shell;
+struct SliceParts;
 
 // What submitting a task has to know of a buffer. Which tasks name it is not noted here: the ring itself says so while they are in
 // flight.
 struct BufferUse {
   Shell* shell = nullptr;   // the runtime it belongs to
   std::uint32_t flags = 0;  // what a task that names it needs (task.hpp)
+};
+
+// Of a buffer without memory.
+inline constexpr BufferUse kNoUse{};
+
+// A span as it travels in a task: the three words behind the lap of a quad, in the two halves of that quad. 52 bits of address, 44 of
+// size. A buffer keeps itself so, because it is submitted far more often than anything else is asked of it.
+struct SpanWords {
+  std::uint64_t low = 0;   // the address' lower 32 bits, above the place of the lap
+  std::uint64_t high = 0;  // its upper 20, the size's upper 12 and lower 32
+
+  static constexpr SpanWords of(std::uint64_t address, std::uint64_t size) {
+    return {address << 32U, (address >> 32U) | (size >> 32U) << 20U | size << 32U};
+  }
+  constexpr std::uint64_t address() const { return (low >> 32U) | (high & 0xFFFFFU) << 32U; }
+  constexpr std::uint64_t size() const { return (high >> 32U) | (high >> 20U & 0xFFFU) << 32U; }
 };
 
 struct BufferState;
@@ -39,46 +61,53 @@ class BufferBase {
   BufferBase() = default;
   ~BufferBase() = default;
   BufferBase(BufferBase&& other) noexcept
-      : state_(std::move(other.state_)), use_(std::exchange(other.use_, nullptr)), address_(std::exchange(other.address_, 0)) {}
+      : state_(std::move(other.state_)), use_(std::exchange(other.use_, &kNoUse)), words_(std::exchange(other.words_, {})) {}
   BufferBase& operator=(BufferBase&& other) noexcept {
     state_ = std::move(other.state_);
-    use_ = std::exchange(other.use_, nullptr);
-    address_ = std::exchange(other.address_, 0);
+    use_ = std::exchange(other.use_, &kNoUse);
+    words_ = std::exchange(other.words_, {});
     return *this;
   }
-  explicit BufferBase(std::shared_ptr<BufferState> state);
+  BufferBase(std::shared_ptr<BufferState> state, std::size_t size);
   void write_bytes(std::size_t offset, const void* from, std::size_t bytes);
   void read_bytes(std::size_t offset, void* to, std::size_t bytes) const;
   void* host_bytes() const;
 
   std::shared_ptr<BufferState> state_;
-  BufferUse* use_ = nullptr;   // part of *state_
-  std::uint64_t address_ = 0;  // on the device
+  const BufferUse* use_ = &kNoUse;  // part of *state_
+  SpanWords words_;                 // of the whole buffer
+};
+
+// What a task or a launch takes of a slice.
+struct SliceParts {
+  template <class T>
+  explicit SliceParts(const Slice<T>& of) : use(of.use_), words(of.words_) {}
+  template <class T>
+  explicit SliceParts(const Buffer<T>& of) : SliceParts(of.slice()) {}
+
+  const BufferUse* use;
+  SpanWords words;
 };
 
 [[noreturn]] void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size);
 
 }  // namespace detail
 
-template <class T>
-class Buffer;
-
 // Part of a buffer, as an argument of a task. Refers to the buffer, which must live until the task is submitted; from then on the
 // runtime keeps the memory alive until the task has run.
 template <class T>
 class Slice {
  public:
-  std::size_t size() const noexcept { return size_; }
-  Span<T> span() const noexcept { return Span<T>(data_, size_); }
-  detail::BufferUse* use() const noexcept { return use_; }
+  std::size_t size() const noexcept { return words_.size(); }
+  Span<T> span() const noexcept { return Span<T>(reinterpret_cast<T*>(words_.address()), words_.size()); }
 
  private:
   friend class Buffer<std::remove_const_t<T>>;
-  Slice(detail::BufferUse* use, T* data, std::size_t size) : use_(use), data_(data), size_(size) {}
+  friend struct detail::SliceParts;
+  Slice(const detail::BufferUse* use, detail::SpanWords words) : use_(use), words_(words) {}
 
-  detail::BufferUse* use_;
-  T* data_;
-  std::size_t size_;
+  const detail::BufferUse* use_;
+  detail::SpanWords words_;
 };
 
 // `size()` elements of T in memory of a runtime, uninitialised at first. Owns the memory: moved, not copied. Dropping it while tasks
@@ -90,17 +119,13 @@ class Buffer : public detail::BufferBase {
 
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept : BufferBase(std::move(other)), size_(std::exchange(other.size_, 0)) {}
-  Buffer& operator=(Buffer&& other) noexcept {
-    size_ = std::exchange(other.size_, 0);
-    BufferBase::operator=(std::move(other));
-    return *this;
-  }
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(Buffer&&) noexcept = default;
   ~Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  std::size_t size() const noexcept { return size_; }
+  std::size_t size() const noexcept { return words_.size(); }
 
   // Copies `from` to elements [first, first + from.size()), after the tasks submitted so far that name this buffer have run
   // (as an argument: an address inside a struct is not seen). Throws errc::invalid_argument when it does not fit.
@@ -115,26 +140,24 @@ class Buffer : public detail::BufferBase {
   }
 
   // The address on the device; for Memory::host and on the CPU also the host's own. Valid as long as the buffer lives.
-  T* data() const noexcept { return reinterpret_cast<T*>(address_); }
+  T* data() const noexcept { return reinterpret_cast<T*>(words_.address()); }
   // The elements as the host sees them. Only for Memory::host, or on the CPU: else throws errc::unsupported. Does not wait for tasks.
-  std::span<T> host() const { return {static_cast<T*>(host_bytes()), size_}; }
+  std::span<T> host() const { return {static_cast<T*>(host_bytes()), size()}; }
 
   // Elements [first, first + count) as an argument of a task. Throws errc::invalid_argument when they do not exist.
   Slice<T> slice(std::size_t first, std::size_t count) const {
     check(first, count);
-    return Slice<T>(use_, data() + first, count);
+    return Slice<T>(use_, detail::SpanWords::of(words_.address() + first * sizeof(T), count));
   }
-  Slice<T> slice() const noexcept { return Slice<T>(use_, data(), size_); }
+  Slice<T> slice() const noexcept { return Slice<T>(use_, words_); }
 
  private:
   friend class Runtime;
-  Buffer(std::shared_ptr<detail::BufferState> state, std::size_t size) : BufferBase(std::move(state)), size_(size) {}
+  Buffer(std::shared_ptr<detail::BufferState> state, std::size_t size) : BufferBase(std::move(state), size) {}
 
   void check(std::size_t first, std::size_t count) const {
-    if (first > size_ || count > size_ - first) detail::throw_out_of_range(first, count, size_);
+    if (first > size() || count > size() - first) detail::throw_out_of_range(first, count, size());
   }
-
-  std::size_t size_ = 0;
 };
 
 }  // namespace dwell

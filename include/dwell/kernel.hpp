@@ -82,8 +82,7 @@ constexpr bool kernel_accepts(const Parameter& declared, const Parameter& given)
 struct LaunchArgument {
   Parameter type;
   const void* value;
-  const BufferUse* use;  // of a Buffer or a Slice; null for one that was never allocated
-  bool buffer;           // whether it is one of those
+  const BufferUse* use;  // of a Buffer or a Slice, else null
 };
 
 // Holds what the driver copies an argument from.
@@ -91,14 +90,14 @@ template <class T>
 struct Passed {
   explicit Passed(const T& from) : value(from) {}
   static constexpr Parameter type = kernel_parameter<T>();
-  LaunchArgument argument() const { return {type, &value, nullptr, false}; }
+  LaunchArgument argument() const { return {type, &value, nullptr}; }
   const T& value;
 };
 template <class T>
 struct Passed<Slice<T>> {
-  explicit Passed(const Slice<T>& from) : data(from.span().data()), use(from.use()) {}
+  explicit Passed(const Slice<T>& from) : data(from.span().data()), use(SliceParts(from).use) {}
   static constexpr Parameter type = kernel_parameter<T*>();
-  LaunchArgument argument() const { return {type, &data, use, true}; }
+  LaunchArgument argument() const { return {type, &data, use}; }
   T* data;
   const BufferUse* use;
 };

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/detail/task.hpp>
+#include <dwell/error.hpp>
 #include <dwell/signature.hpp>
-#include <dwell/task.hpp>
 
 namespace dwell {
 

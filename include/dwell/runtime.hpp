@@ -9,11 +9,13 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
+#include <dwell/detail/task.hpp>
 #include <dwell/image.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
@@ -103,16 +105,14 @@ class Runtime {
   // full. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
-    detail::Task task;
-    const std::uint32_t flags = pack(task, op, arguments...);
-    return Ticket(shell_, enqueue(op.state(), &task, 1, flags));
+    detail::Rest<Given...> rest;
+    return Ticket(shell_, enqueue(op.state(), pack(rest.word, op, arguments...)));
   }
   // The same, but empty at once when the ring is full.
   template <class Function, class... Given>
   std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
-    detail::Task task;
-    pack(task, op, arguments...);
-    const std::optional<std::uint64_t> position = try_enqueue(op.state(), task);
+    detail::Rest<Given...> rest;
+    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, op, arguments...));
     if (!position) return std::nullopt;
     return Ticket(shell_, *position);
   }
@@ -120,28 +120,43 @@ class Runtime {
   // Submits a task whose arguments were collected at run time. Throws as the others do.
   Ticket submit(const Operator<>& op, const Arguments& arguments) {
     check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
-    const detail::Task& task = arguments.task_for(shell_);
-    return Ticket(shell_, enqueue(op.state(), &task, 1, task.flags));
+    return Ticket(shell_, enqueue(op.state(), arguments.task_for(shell_)));
   }
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
   // the arguments of task i once. They stand in order, but other threads' tasks may come between. Returns the last one's ticket (an
-  // empty one for none).
+  // empty one for none). What has been put when `each` throws is submitted. Throws errc::invalid_argument when a call of `each` puts no
+  // task, or several.
   template <class Function, class Each>
   Ticket submit_many(const Operator<Function>& op, std::size_t count, Each&& each) {
-    constexpr std::size_t kBatch = 64;
-    detail::Task batch[kBatch];
+    detail::Batch batch;
     std::uint64_t last = 0;
-    for (std::size_t done = 0; done < count;) {
-      const std::size_t size = count - done < kBatch ? count - done : kBatch;
-      std::uint32_t flags = 0;
-      for (std::size_t i = 0; i < size; ++i) {
-        detail::Task& task = batch[i];  // what an earlier task of the batch left in words that this one does not set does no harm
-        each(done + i, [&](const auto&... list) { flags |= pack(task, op, list...); });
+    const auto flush = [&] {
+      if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t puts = 0;
+      try {
+        each(i, [&](const auto&... list) {
+          if (++puts > 1) return;
+          detail::Rest<std::remove_cvref_t<decltype(list)>...> rest;
+          const detail::Task task = pack(rest.word, op, list...);
+          if (task.plain()) {
+            batch.add(task.first);
+            return;
+          }
+          flush();
+          last = enqueue(op.state(), task);
+        });
+        if (puts != 1) [[unlikely]]
+          detail::throw_bad_puts(i, puts);
+      } catch (...) {
+        flush();
+        throw;
       }
-      last = enqueue(op.state(), batch, size, flags);
-      done += size;
+      if (batch.size == detail::Batch::kMost) flush();
     }
+    flush();
     return count == 0 ? Ticket() : Ticket(shell_, last);
   }
 
@@ -177,22 +192,28 @@ class Runtime {
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
 
   template <class Function, class... Given>
-  [[gnu::always_inline]] std::uint32_t pack(detail::Task& task, const Operator<Function>& op, const Given&... arguments) {
+  [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, const Operator<Function>& op, const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
       static constexpr detail::Given<Given...> given;
       check_arguments(op, given.list, given.count);
     } else {
       static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
     }
-    detail::Cursor at;
-    (detail::put(task, at, shell_, arguments), ...);
-    return at.finish(task);
+    detail::Packing packing(rest);
+    (detail::put(packing, shell_, arguments), ...);
+    return packing.task();
   }
 
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
-  // `flags` are those of all tasks together.
-  std::uint64_t enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
+  // These wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.
+  [[gnu::always_inline]] std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task) {
+    if (!task.plain()) return enqueue_any(op, task);
+    return enqueue_plain(op, task.first.head, task.first.quad[0], task.first.quad[1], task.first.quad[2]);
+  }
+  std::uint64_t enqueue_plain(detail::OperatorState* op, std::uint64_t head, detail::Quad first, detail::Quad second, detail::Quad third);
+  std::uint64_t enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count);
+  std::uint64_t enqueue_any(detail::OperatorState* op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
 
   detail::Shell* shell_ = nullptr;  // the newest generation

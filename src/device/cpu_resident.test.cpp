@@ -30,7 +30,7 @@ class CpuResidentTest : public testing::Test {
     arguments[0] = at;
     const detail::Task task = task_of(arguments, flags, groups);
     std::uint64_t last = 0;
-    ASSERT_EQ(bench_.queue.try_submit(alias_, &task, 1, task.flags, &last), 1U);
+    ASSERT_TRUE(bench_.queue.try_submit(alias_, task, &last));
   }
   void serve(u32 me = 0) {
     Worker worker{};
@@ -79,7 +79,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
     std::uint64_t last = 0;
     for (u32 i = 0; i < 60; ++i) {
       const detail::Task task = task_of({i}, i % 5 == 0 ? detail::kWide : 0, i % 5 == 0 ? 3 : 1);
-      ASSERT_EQ(bench.queue.try_submit(alias_, &task, 1, task.flags, &last), 1U);
+      ASSERT_TRUE(bench.queue.try_submit(alias_, task, &last));
     }
     bench.lease.idle_ticks = 100;
     // A worker that had no processor for a while may take the moment between two tasks for the end, so a lease may leave some.

@@ -122,43 +122,53 @@ std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool runn
   return text + kernels;
 }
 
-void Core::check_open() const {
-  if (keeper_->failed() || closing_.load(std::memory_order_relaxed)) [[unlikely]]
-    refuse();
-}
-
 void Core::refuse() const {
   if (keeper_->failed()) throw keeper_->failure();
   throw Error(errc::closed, "the runtime is closed");
 }
 
-std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
+template <class TrySubmit>
+void Core::retry(TrySubmit try_submit) {
+  Backoff backoff(device_.on_host);
+  for (;;) {
+    const bool done = try_submit();
+    keeper_->submitted();
+    if (done) return;
+    // The loop may have gone while the ring is full, or the runtime may have been closed.
+    if (backoff.wait()) check_open();
+  }
+}
+
+std::uint64_t Core::wait_for_room(detail::OperatorState& op, detail::FirstSlot slot) {
+  std::uint64_t position = 0;
+  retry([&] { return queue_->try_submit_plain(op.alias, slot, &position); });
+  return position;
+}
+
+std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
   check_open();
   std::uint64_t last = 0;
   std::size_t placed = 0;
-  if (count == 1 && (flags & detail::kNotPlain) == 0)
-    placed = queue_->try_submit_plain(op.alias, *tasks, &last) ? 1 : 0;
-  else
-    placed = queue_->try_submit(op.alias, tasks, count, flags, &last);
-  keeper_->submitted();
-  if (placed == count) [[likely]]
-    return last;
-  Backoff backoff(device_.on_host);
-  do {
-    // The loop may have gone while the ring is full, or the runtime may have been closed.
-    if (backoff.wait()) check_open();
-    placed += queue_->try_submit(op.alias, tasks + placed, count - placed, flags, &last);
-    keeper_->submitted();
-  } while (placed < count);
+  retry([&] {
+    placed += queue_->try_submit_plain(op.alias, slots + placed, count - placed, &last);
+    return placed == count;
+  });
   return last;
+}
+
+std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
+  check_open();
+  std::uint64_t position = 0;
+  retry([&] { return queue_->try_submit(op.alias, task, &position); });
+  return position;
 }
 
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
   std::uint64_t position = 0;
-  const std::size_t placed = queue_->try_submit(op.alias, &task, 1, task.flags, &position);
+  const bool placed = queue_->try_submit(op.alias, task, &position);
   keeper_->submitted();
-  if (placed == 0) return std::nullopt;
+  if (!placed) return std::nullopt;
   return position;
 }
 

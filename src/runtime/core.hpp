@@ -32,8 +32,16 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Submits all tasks, waiting while the ring is full; `flags` are those of all together. Returns the last one's position.
-  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task* tasks, std::size_t count, std::uint32_t flags);
+  // Submit tasks, waiting while the ring is full. Return the last one's position.
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
+    check_open();
+    std::uint64_t position = 0;
+    const bool placed = queue_->try_submit_plain(op.alias, slot, &position);
+    keeper_->submitted();
+    return placed ? position : wait_for_room(op, slot);
+  }
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
 
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
@@ -71,8 +79,16 @@ class Core {
   RuntimeInfo info() const;
 
  private:
-  void check_open() const;
+  void check_open() const {
+    if (keeper_->failed() || closing_.load(std::memory_order_relaxed)) [[unlikely]]
+      refuse();
+  }
   [[noreturn, gnu::noinline]] void refuse() const;
+  // Calls try_submit, which places tasks, until it returns true.
+  template <class TrySubmit>
+  void retry(TrySubmit try_submit);
+  // By value, so that a task on its short way stays in registers.
+  [[gnu::noinline]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and says
   // so.
   std::optional<Error> close_launches();

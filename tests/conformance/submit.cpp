@@ -159,6 +159,27 @@ TEST_P(SubmitTest, SubmitManyTakesModifiersAndUncheckedHandles) {
   EXPECT_EQ(read(number)[0], appended(700));
 }
 
+TEST_P(SubmitTest, SubmitManyWantsOneTaskOfEachCall) {
+  Runtime runtime(options());
+  auto add = runtime.define<Add>("add", kAdd);
+  auto cells = filled<u32>(runtime, 200, 0);
+  for (const std::uint32_t puts : {0U, 2U}) {
+    const auto each = [&](std::size_t i, auto&& put) {
+      for (std::uint32_t k = 0; k < (i == 100 ? puts : 1); ++k) put(cells, static_cast<u32>(i), 1U);
+    };
+    DWELL_EXPECT_ERROR(runtime.submit_many(add, 200, each), errc::invalid_argument,
+                       HasSubstr(puts == 0 ? "each(100, put) has called put not at all" : "each(100, put) has called put 2 times"));
+  }
+  const auto stops = [&](std::size_t i, auto&& put) {
+    if (i == 70) throw std::runtime_error("enough");
+    put(cells, static_cast<u32>(i), 1U);
+  };
+  EXPECT_THROW(runtime.submit_many(add, 200, stops), std::runtime_error);
+  runtime.wait_all();
+  const std::vector<u32> result = read(cells);
+  for (u32 i = 0; i < 200; ++i) EXPECT_EQ(result[i], i < 70 ? 3U : i < 100 ? 2U : i == 100 ? 1U : 0U) << "cell " << i;
+}
+
 TEST_P(SubmitTest, AFullRingRefusesAndThenTakesMore) {
   Options small = options();
   small.ring_slots = 128;

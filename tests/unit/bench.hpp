@@ -121,15 +121,9 @@ class Bench {
   }
 };
 
-// A task with these argument words. `flags` are those that submit's modifiers set.
+// A task with these argument words, which must live as long. `flags` are those that submit's modifiers set.
 inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1) {
-  detail::Task task;
-  detail::Cursor at;
-  at.flags = flags;
-  at.groups = groups;
-  for (const u32 word : words) at.add(task, word);
-  at.finish(task);
-  return task;
+  return detail::task_of(words.data(), static_cast<u32>(words.size()), flags, groups);
 }
 
 }  // namespace dwell::test

@@ -78,7 +78,7 @@ class RegistryTest : public testing::Test {
   std::uint64_t submit(const detail::DefinitionState& definition, std::size_t instance = 0) {
     const detail::Task task = test::task_of({});
     std::uint64_t position = 0;
-    EXPECT_EQ(bench_.queue.try_submit(definition.instances[instance].alias, &task, 1, 0, &position), 1U);
+    EXPECT_TRUE(bench_.queue.try_submit(definition.instances[instance].alias, task, &position));
     return position;
   }
   // Completes a task as a worker does, and what the crew passes over: the keeper's requests.

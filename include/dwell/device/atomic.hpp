@@ -259,17 +259,16 @@ inline void store_quad(Quad* to, const Quad& quad) {
 }
 #endif
 
-// Stores the quad that has the bits of `from` (four words, 16-byte aligned) and of `more`.
-template <Scope S>
-inline void store_merged(Quad* to, const u32* from, const Quad& more) {
+// Stores a quad that is in a register, as the two halves of a vector: lap and first word, the other two words.
+template <Scope S, class Halves>
+inline void store_halves(Quad* to, Halves quad) {
+  static_assert(sizeof(Halves) == sizeof(Quad) && sizeof(quad[0]) == 8, "two halves of 8 bytes");
 #if DWELL_PORTABLE_QUADS
-  store_quad<S>(to, Quad{from[0] | more.lap, {from[1] | more.word[0], from[2] | more.word[1], from[3] | more.word[2]}});
+  store_quad<S>(
+      to, Quad{static_cast<u32>(quad[0]), {static_cast<u32>(quad[0] >> 32U), static_cast<u32>(quad[1]), static_cast<u32>(quad[1] >> 32U)}});
 #else
-  const __m128i bits = _mm_set_epi32(static_cast<int>(more.word[2]), static_cast<int>(more.word[1]), static_cast<int>(more.word[0]),
-                                     static_cast<int>(more.lap));
-  const __m128i value = _mm_or_si128(_mm_load_si128(reinterpret_cast<const __m128i*>(from)), bits);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  *reinterpret_cast<volatile __m128i*>(to) = value;
+  *reinterpret_cast<volatile __m128i*>(to) = reinterpret_cast<__m128i>(quad);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 #endif
 }

@@ -17,8 +17,8 @@ BufferState::~BufferState() {
   if (core) core->buffers().release(*this);
 }
 
-BufferBase::BufferBase(std::shared_ptr<BufferState> state)
-    : state_(std::move(state)), use_(state_.get()), address_(state_->allocation->device()) {}
+BufferBase::BufferBase(std::shared_ptr<BufferState> state, std::size_t size)
+    : state_(std::move(state)), use_(state_.get()), words_(SpanWords::of(state_->allocation->device(), size)) {}
 
 std::size_t BufferBase::bytes() const noexcept { return state_ ? state_->bytes : 0; }
 Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Memory::device; }
@@ -54,7 +54,7 @@ void throw_too_many_words() {
 }
 
 void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {
-  if (use == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+  if (use->shell == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
   if (use->shell->core() == nullptr) throw static_cast<const BufferState*>(use)->gone();
   // Arguments that were begun with a buffer of an earlier generation.
   if (shell != nullptr && shell->core() == nullptr && !shell->lineage->closed.load()) throw_foreign_arguments(shell);
@@ -68,6 +68,11 @@ void throw_foreign_arguments(const Shell* theirs) {
 
 void throw_bad_groups(std::uint32_t count) {
   throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups");
+}
+
+void throw_bad_puts(std::size_t index, std::uint32_t puts) {
+  throw Error(errc::invalid_argument, "submit_many: each(" + std::to_string(index) + ", put) has called put " +
+                                          (puts == 0 ? "not at all" : std::to_string(puts) + " times") + ": once is needed");
 }
 
 void require_signature(const OperatorBase& base, const Signature& signature) {

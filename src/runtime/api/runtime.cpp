@@ -85,22 +85,33 @@ std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, 
 
 namespace {
 
-// The core of a runtime that its own caller keeps open.
-runtime::Core& core_of(detail::Shell* shell, const detail::OperatorState* op) {
+// Says why a task of `op` cannot be submitted to the newest generation of a runtime.
+[[noreturn, gnu::noinline]] void refuse(const detail::Shell* shell, const detail::OperatorState* op) {
   if (op == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
-  if (shell == nullptr || shell->open == nullptr) return *detail::Shell::require(shell);  // which says why there is none
-  if (op->shell != shell) {
-    if (op->shell->core() == nullptr) throw op->gone();
-    throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
-  }
+  static_cast<void>(detail::Shell::require(shell));
+  if (op->shell->core() == nullptr) throw op->gone();
+  throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime");
+}
+
+// The core of a runtime that its own caller keeps open.
+runtime::Core& core_of(const detail::Shell* shell, const detail::OperatorState* op) {
+  if (op == nullptr || op->shell != shell || shell->open == nullptr) [[unlikely]]
+    refuse(shell, op);
   return *shell->open;
 }
 
 }  // namespace
 
-std::uint64_t Runtime::enqueue(detail::OperatorState* op, const detail::Task* tasks, std::size_t count, std::uint32_t flags) {
-  return core_of(shell_, op).enqueue(*op, tasks, count, flags);
+std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, std::uint64_t head, detail::Quad first, detail::Quad second,
+                                     detail::Quad third) {
+  return core_of(shell_, op).enqueue_plain(*op, detail::FirstSlot{head, {first, second, third}});
 }
+
+std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count) {
+  return core_of(shell_, op).enqueue_plain(*op, slots, count);
+}
+
+std::uint64_t Runtime::enqueue_any(detail::OperatorState* op, const detail::Task& task) { return core_of(shell_, op).enqueue(*op, task); }
 
 std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
   return core_of(shell_, op).try_enqueue(*op, task);

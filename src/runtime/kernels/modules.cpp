@@ -211,7 +211,7 @@ Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument*
   if (core == nullptr) throw gone(*module_, "kernel '" + name() + "'");
   for (std::size_t i = 0; i < count; ++i) {
     const LaunchArgument& argument = arguments[i];
-    if (argument.buffer && (argument.use == nullptr || argument.use->shell != shell)) throw_unusable_buffer(argument.use, shell);
+    if (argument.use != nullptr && argument.use->shell != shell) throw_unusable_buffer(argument.use, shell);
   }
   try {
     return Ticket(shell, core->launch(module_, index_, config, arguments, count) | kLaunch);

@@ -55,7 +55,7 @@ class KeeperTest : public testing::Test {
   std::uint64_t submit() {
     const detail::Task task = test::task_of({});
     std::uint64_t position = 0;
-    EXPECT_EQ(bench_.queue.try_submit(alias_, &task, 1, 0, &position), 1U);
+    EXPECT_TRUE(bench_.queue.try_submit(alias_, task, &position));
     keeper_->submitted();
     return position;
   }

@@ -179,7 +179,7 @@ void SubmissionQueue::skip(std::uint64_t position, std::uint32_t slots, std::uin
 }
 
 Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task) {
-  Header header{opcode, task.groups, slots, task.flags & ~detail::kNotPlain, drains_, 0};
+  Header header{opcode, task.groups, slots, task.flags & ~(detail::kLink | detail::kDrain), drains_, 0};
   bool drains = (task.flags & flag::drain) != 0;
   if ((task.flags & flag::link) != 0 && !drains && last_head_ != position) {
     // The first link of all, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
@@ -216,38 +216,29 @@ void SubmissionQueue::write(std::uint64_t position, const Header& header, const 
       device::store_quad<Scope::system>(&ring_[index(at)].quad[quad], to);
     }
   }
-  detail::Task first = task;
-  first.slot[2] = 0;  // the header says it all
-  write_slot(ring_[index(position)], head_quad(position, header.opcode, header.word1()), first);
+  detail::FirstSlot first = task.first;
+  first.head = 0;  // the header says it all
+  write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), position);
 }
 
-// A task that takes several slots, or is ordered behind others.
-std::uint64_t SubmissionQueue::submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed) {
+bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
+  if (task.plain()) return try_submit_plain(alias, task.first, position);
   const std::uint32_t slots = slots_for(task.words);
-  std::optional<std::uint64_t> position;
+  std::optional<std::uint64_t> place;
   Header header;
   {
     const std::lock_guard guard(lock_);
-    position = reserve(slots);
-    *placed = position.has_value();
-    if (!position) return 0;
-    header = head(*position, slots, alias.load(std::memory_order_relaxed), task);
+    place = reserve(slots);
+    if (!place) return false;
+    header = head(*place, slots, alias.load(std::memory_order_relaxed), task);
   }
-  write(*position, header, task);
-  return *position;
+  write(*place, header, task);
+  *position = *place;
+  return true;
 }
 
-std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count,
-                                        std::uint32_t flags, std::uint64_t* last) {
-  if ((flags & detail::kNotPlain) != 0) {
-    std::size_t done = 0;
-    for (bool placed = true; done < count; ++done) {
-      const std::uint64_t position = submit_general(alias, tasks[done], &placed);
-      if (!placed) break;
-      *last = position;
-    }
-    return done;
-  }
+std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
+                                              std::uint64_t* last) {
   Places places;
   {
     const std::lock_guard guard(lock_);
@@ -256,13 +247,10 @@ std::size_t SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias,
   for (std::size_t placed = 0; placed < places.count;) {
     // Up to the end of the ring laps are equal and slots are neighbours.
     const std::uint64_t position = places.first + placed;
-    device::Slot* slot = ring_ + index(position);
     const std::size_t run = std::min<std::size_t>(places.count - placed, capacity() - index(position));
-    Quad head = head_quad(position, places.opcode, places.word1);
-    for (const detail::Task *task = tasks + placed, *const end = task + run; task != end; ++task, ++slot) {
-      write_slot(*slot, head, *task);
-      ++head.word[2];
-    }
+    device::Slot* const to = ring_ + index(position);
+    const std::uint32_t tag = lap(position);
+    for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, places.opcode, places.word1, position + i);
     placed += run;
   }
   if (places.count != 0) *last = places.first + places.count - 1;

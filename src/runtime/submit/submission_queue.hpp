@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <dwell/task.hpp>
+#include <dwell/detail/task.hpp>
 
 #include "device/ring.hpp"
 #include "runtime/submit/submit_lock.hpp"
@@ -35,13 +35,11 @@ class SubmissionQueue {
   using NameOf = std::function<std::string(std::uint32_t)>;
   SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of);
 
-  // Places the first tasks of `tasks`, as many as there is room for; they run the entry in `alias` as it is at the moment when they get
-  // their place. `flags` are those of all tasks together. Returns how many, and the position of the last.
-  std::size_t try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task* tasks, std::size_t count, std::uint32_t flags,
-                         std::uint64_t* last);
+  // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
+  bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position);
 
-  // The same for one task of one slot and no order. False when there is no room.
-  bool try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
+  // The same for a task of one slot and no order.
+  bool try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot& slot, std::uint64_t* position) {
     Places place;
     {
       const std::lock_guard guard(lock_);
@@ -49,10 +47,13 @@ class SubmissionQueue {
     }
     if (place.count == 0) [[unlikely]]
       return false;
-    write_slot(ring_[index(place.first)], head_quad(place.first, place.opcode, place.word1), task);
+    write_slot(ring_[index(place.first)], slot, lap(place.first), place.opcode, place.word1, place.first);
     *position = place.first;
     return true;
   }
+  // The same for several, as many as there is room for. Returns how many, and the position of the last.
+  std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
+                               std::uint64_t* last);
 
   // Asks the lease of this number to end as soon as the fetch crew comes to it. False when the ring is full.
   bool try_close_lease(std::uint32_t lease);
@@ -94,14 +95,16 @@ class SubmissionQueue {
   device::Completion completion(std::uint64_t position) const;
   void complete_here(std::uint64_t position, std::int32_t status);
 
-  // Fill a task's first slot, all slots. Outside the lock: the places are the caller's alone. `head` is merged with the task's own.
-  static void write_slot(device::Slot& to, const device::Quad& head, const detail::Task& task) {
+  // Fill a task's first slot, all slots. Outside the lock: the places are the caller's alone. Words 0 and 1 are merged with the slot's.
+  static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
+                         std::uint64_t position) {
     constexpr auto kSystem = device::Scope::system;
-    for (std::uint32_t i = 3; i > 0; --i) device::store_merged<kSystem>(&to.quad[i], task.slot + i * 4, device::Quad{head.lap, {0, 0, 0}});
-    device::store_merged<kSystem>(&to.quad[0], task.slot, head);
-  }
-  device::Quad head_quad(std::uint64_t position, std::uint32_t opcode, std::uint32_t word1) const {
-    return device::Quad{lap(position), {opcode, word1, static_cast<std::uint32_t>(position)}};
+    const detail::Quad tag = {lap, 0};
+    device::store_halves<kSystem>(&to.quad[3], slot.quad[2] | tag);
+    device::store_halves<kSystem>(&to.quad[2], slot.quad[1] | tag);
+    device::store_halves<kSystem>(&to.quad[1], slot.quad[0] | tag);
+    device::store_halves<kSystem>(&to.quad[0],
+                                  detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | position << 32U});
   }
   void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
   std::uint64_t submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed);

@@ -27,14 +27,14 @@ class SubmissionQueueTest : public testing::Test {
   std::optional<std::uint64_t> submit(const std::vector<u32>& words = {}, u32 flags = 0, u32 groups = 1) {
     const detail::Task task = task_of(words, flags, groups);
     std::uint64_t position = 0;
-    if (queue().try_submit(alias_, &task, 1, task.flags, &position) == 0) return std::nullopt;
+    if (!queue().try_submit(alias_, task, &position)) return std::nullopt;
     return position;
   }
   // Places `count` plain tasks at once; returns how many found room.
   std::size_t submit_many(std::size_t count) {
-    const std::vector<detail::Task> tasks(count, task_of({}));
+    const std::vector<detail::FirstSlot> slots(count, task_of({}).first);
     std::uint64_t last = 0;
-    return queue().try_submit(alias_, tasks.data(), count, 0, &last);
+    return queue().try_submit_plain(alias_, slots.data(), count, &last);
   }
   // Completes all in flight, as a device would that has run it.
   void finish_all() {
@@ -79,9 +79,9 @@ TEST_F(SubmissionQueueTest, GroupsTravelInTheHeader) {
 
 TEST_F(SubmissionQueueTest, ABatchTakesNeighbouringPlaces) {
   EXPECT_EQ(submit(), 0U);
-  const std::vector<detail::Task> tasks = {task_of({7}), task_of({8}), task_of({9})};
+  const std::vector<detail::FirstSlot> slots = {task_of({7}).first, task_of({8}).first, task_of({9}).first};
   std::uint64_t last = 0;
-  EXPECT_EQ(queue().try_submit(alias_, tasks.data(), 3, 0, &last), 3U);
+  EXPECT_EQ(queue().try_submit_plain(alias_, slots.data(), 3, &last), 3U);
   EXPECT_EQ(last, 3U);
   EXPECT_EQ(queue().tail(), 4U);
   for (u32 i = 0; i < 3; ++i) {

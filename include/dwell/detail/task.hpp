@@ -1,0 +1,221 @@
+// A task before it has a place in the ring: what a call's arguments are packed into. Internal: what stands here may change at any time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <dwell/buffer.hpp>
+#include <dwell/device/signature.hpp>
+#include <dwell/task.hpp>
+
+namespace dwell::detail {
+
+inline constexpr std::uint32_t kMaxWords = 93;
+inline constexpr std::uint32_t kFirstSlotWords = 9;
+
+// What a task asks for: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
+inline constexpr std::uint32_t kLink = 1;
+inline constexpr std::uint32_t kDrain = 2;
+inline constexpr std::uint32_t kWide = 4;
+inline constexpr std::uint32_t kSystem = 32;   // some result may lie in host memory
+inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
+
+// Sixteen bytes in a vector register: the halves of a quad.
+using Quad [[gnu::vector_size(16)]] = std::uint64_t;
+
+// A task's first slot before it has a place in the ring.
+struct FirstSlot {
+  // Words 0 and 1 of the header, of which opcode and what follows from the place are 0 here.
+  std::uint64_t head;
+  // The arguments: quads 1 to 3 as the ring has them, with a lap of 0.
+  Quad quad[3];
+};
+
+// Any task.
+struct Task {
+  FirstSlot first;
+  std::uint32_t words = 0;  // of arguments
+  std::uint32_t flags = 0;
+  std::uint32_t groups = 1;
+  const std::uint32_t* rest = nullptr;  // the argument words behind the first slot; the caller's
+
+  // Whether it takes one slot and asks for no order: then its first slot says it all.
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain)) == 0; }
+};
+
+// First slots that get their places together.
+struct Batch {
+  static constexpr std::size_t kMost = 64;
+  FirstSlot slot[kMost];  // uninitialised
+  std::size_t size = 0;
+
+  // Member by member: a copy of the whole would go through memory.
+  [[gnu::always_inline]] void add(const FirstSlot& first) {
+    FirstSlot& to = slot[size++];
+    to.head = first.head;
+    for (int i = 0; i < 3; ++i) to.quad[i] = first.quad[i];
+  }
+};
+
+template <class T>
+inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || std::is_same_v<T, Link> || std::is_same_v<T, Drain>;
+
+// What an argument of type T is to an operator.
+template <class T>
+struct Argument {
+  static_assert(std::is_trivially_copyable_v<T>,
+                "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, or a plain value");
+  using type = T;
+};
+template <class T>
+struct Argument<Buffer<T>> {
+  using type = Span<T>;
+};
+template <class T>
+struct Argument<Slice<T>> {
+  using type = Span<T>;
+};
+
+// Argument words that a T takes.
+template <class T>
+constexpr std::uint32_t words_of() {
+  if constexpr (kIsModifier<T>)
+    return 0;
+  else
+    return (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(T) + 3) / 4;
+}
+
+// Room for the words behind the first slot of a task with arguments of these types.
+template <class... Given>
+struct Rest {
+  static constexpr std::uint32_t words = (0U + ... + words_of<Given>());
+  std::uint32_t word[words > kFirstSlotWords && words <= kMaxWords ? words - kFirstSlotWords : 1];
+};
+
+// Whether an argument of kind `given` can be what the operator declared.
+constexpr bool accepts(const Parameter& declared, const Parameter& given) {
+  return declared == given || (declared.kind == Kind::const_span && given.kind == Kind::span && declared.element == given.element &&
+                               declared.bytes == given.bytes);
+}
+
+[[noreturn]] void throw_too_many_words();
+[[noreturn]] void throw_bad_groups(std::uint32_t count);
+// Call `index` of what submit_many was given has put `puts` tasks.
+[[noreturn]] void throw_bad_puts(std::size_t index, std::uint32_t puts);
+// Why a buffer is no argument for a task of the runtime `shell`: it is empty, stale, or another runtime's.
+[[noreturn]] void throw_unusable_buffer(const BufferUse* use, const Shell* shell);
+
+// A task that is being filled. A local of the caller, so that the first slot never leaves the registers: what is stored in pieces and
+// loaded whole right after stalls.
+struct Packing {
+  explicit Packing(std::uint32_t* rest_words) : rest(rest_words) {}
+
+  std::uint64_t half[6] = {};  // of the first slot's quads 1 to 3
+  std::uint32_t words = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t groups = 1;
+  std::uint32_t* rest;  // words behind the first slot go here
+
+  [[gnu::always_inline]] void add(std::uint32_t value) {
+    if (words < kFirstSlotWords) {
+      const std::uint32_t low = words % 3 == 0 ? 0 : 1;  // which half of the quad
+      half[words / 3 * 2 + low] |= words % 3 == 1 ? value : static_cast<std::uint64_t>(value) << 32U;
+    } else {
+      rest[words - kFirstSlotWords] = value;
+    }
+    ++words;
+  }
+
+  [[gnu::always_inline]] void add(SpanWords span) {
+    if (words % 3 == 0 && words < kFirstSlotWords) {
+      half[words / 3 * 2] = span.low;
+      half[words / 3 * 2 + 1] = span.high;
+      words += 3;
+    } else {
+      add(static_cast<std::uint32_t>(span.low >> 32U));
+      add(static_cast<std::uint32_t>(span.high));
+      add(static_cast<std::uint32_t>(span.high >> 32U));
+    }
+  }
+
+  [[gnu::always_inline]] Task task() const {
+    const std::uint64_t head = groups << 16U | static_cast<std::uint64_t>(1 | (flags & 0xFFU) << 4U) << 32U;
+    return Task{{head, {Quad{half[0], half[1]}, Quad{half[2], half[3]}, Quad{half[4], half[5]}}}, words, flags, groups, rest};
+  }
+};
+
+// A task with `words` argument words from `word` on, which must live as long.
+inline Task task_of(const std::uint32_t* word, std::uint32_t words, std::uint32_t flags, std::uint32_t groups) {
+  const std::uint32_t first = words < kFirstSlotWords ? words : kFirstSlotWords;
+  Packing packing(nullptr);
+  for (std::uint32_t i = 0; i < first; ++i) packing.add(word[i]);
+  packing.words = words;
+  packing.flags = flags;
+  packing.groups = groups;
+  Task task = packing.task();
+  task.rest = word + first;
+  return task;
+}
+
+// Adds one argument. `shell` is the runtime that buffers must belong to.
+template <class Sink, class T>
+[[gnu::always_inline]] inline void put(Sink& to, const Shell* shell, const T& value) {
+  if constexpr (std::is_same_v<T, Groups>) {
+    if (value.count == 0 || value.count > 0xFFFF) throw_bad_groups(value.count);
+    to.groups = value.count;
+    if (value.count > 1) to.flags |= kWide;
+  } else if constexpr (std::is_same_v<T, Link>) {
+    to.flags |= kLink;
+  } else if constexpr (std::is_same_v<T, Drain>) {
+    to.flags |= kDrain;
+  } else {
+    constexpr std::uint32_t words = words_of<T>();
+    if (to.words + words > kMaxWords) throw_too_many_words();
+    if constexpr (std::is_same_v<T, typename Argument<T>::type>) {
+      if constexpr (device::IsSpan<T>::value) {
+        // Where a bare span lies is not known here.
+        to.add(SpanWords::of(reinterpret_cast<std::uint64_t>(value.data()), value.size()));
+        to.flags |= kSystem | kMemory;
+      } else {
+        std::uint32_t word[words] = {};
+        std::memcpy(word, &value, sizeof(T));
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // the padding of a structure travels too
+#endif
+        for (const std::uint32_t part : word) to.add(part);
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+        if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) to.flags |= kSystem | kMemory;
+      }
+    } else {
+      const SliceParts slice(value);
+      if (slice.use->shell != shell) [[unlikely]]
+        throw_unusable_buffer(slice.use, shell);
+      to.add(slice.words);
+      to.flags |= kMemory | (slice.use->flags & kSystem);
+    }
+  }
+}
+
+// The parameters that a list of arguments amounts to, modifiers left out.
+template <class... Arguments>
+struct Given {
+  static constexpr std::uint32_t count = (0U + ... + (kIsModifier<Arguments> ? 0U : 1U));
+  Parameter list[count + 1] = {};
+  constexpr Given() {
+    [[maybe_unused]] std::uint32_t at = 0;
+    (add<Arguments>(at), ...);
+  }
+
+ private:
+  template <class T>
+  constexpr void add(std::uint32_t& at) {
+    if constexpr (!kIsModifier<T>) list[at++] = device::Describe<typename Argument<T>::type>::value;
+  }
+};
+
+}  // namespace dwell::detail
