@@ -91,7 +91,7 @@ constexpr std::uint32_t words_of() {
 template <class... Given>
 struct Rest {
   static constexpr std::uint32_t words = (0U + ... + words_of<Given>());
-  std::uint32_t word[words > kFirstSlotWords && words <= kMaxWords ? words - kFirstSlotWords : 1];
+  std::uint32_t word[words > kFirstSlotWords&& words <= kMaxWords ? words - kFirstSlotWords : 1];
 };
 
 // Whether an argument of kind `given` can be what the operator declared.
