@@ -41,7 +41,7 @@ struct alignas(pack_alignment<T>(Count)) Pack {
 template <class T, u32 Count, u32 Packs>
 union PackRoom {
   Pack<T, Count> pack[Packs];
-  DWELL_DEVICE PackRoom() {}
+  DWELL_DEVICE PackRoom() {}  // NOLINT(modernize-use-equals-default): defaulted, it would be deleted for such a T
 };
 
 DWELL_DEVICE u64 address_of(const volatile void* at) { return reinterpret_cast<u64>(at); }
