@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
 #include <dwell/error.hpp>
 
 #include "image/byte_stream.hpp"
@@ -41,6 +45,19 @@ TEST(Bundle, RefusesEveryTruncationAndSurvivesEveryFlip) {
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), errc::link_failed);
       }
+    }
+  }
+}
+
+TEST(Bundle, RefusesCountsAndSizesBeyondItsEnd) {
+  const auto bytes = pack(std::vector<BundleEntry>{{"a", as_bytes("first")}, {}, {"b", as_bytes("second")}});
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint64_t value : {most, most - 16, most / 2, std::uint64_t{1} << 32U}) {
+    // The number of objects, and the size of the first.
+    for (const std::size_t at : {std::size_t{8}, std::size_t{12}}) {
+      auto changed = bytes;
+      std::memcpy(changed.data() + at, &value, sizeof(value));
+      EXPECT_THROW(unpack(changed), Error) << value << " at " << at;
     }
   }
 }

@@ -64,6 +64,9 @@ class ByteReader {
   std::span<const std::byte> counted() { return raw(number<std::uint64_t>()); }
   std::string_view text() { return as_text(counted()); }
 
+  // As if a read had passed the end: for values that make no sense.
+  void fail() { ok_ = false; }
+
   bool ok() const { return ok_; }
   // Whether everything was read, and nothing beyond it.
   bool complete() const { return ok_ && left_.empty(); }

@@ -69,6 +69,11 @@ TEST_P(BuffersTest, ABufferOfNothingWorks) {
 TEST_P(BuffersTest, MoreThanThereIsIsRefused) {
   Runtime runtime(options());
   DWELL_EXPECT_ERROR(runtime.allocate<double>(SIZE_MAX / 4), errc::invalid_argument, HasSubstr("too large"));
+  struct Prime {
+    char bytes[2800529];
+  };
+  static_assert(6586878433935ULL * sizeof(Prime) == SIZE_MAX);
+  DWELL_EXPECT_ERROR(runtime.allocate<Prime>(6586878433935ULL), errc::invalid_argument, HasSubstr("too large"));
   if (kSanitized) GTEST_SKIP() << "the sanitizer's allocator ends the program instead";
   DWELL_EXPECT_ERROR(runtime.allocate<double>(1ULL << 43), errc::out_of_memory, HasSubstr("70368744177664 bytes"));
   DWELL_EXPECT_ERROR(runtime.allocate<double>(1ULL << 43, Memory::host), errc::out_of_memory, HasSubstr("70368744177664 bytes"));

@@ -1,65 +1,39 @@
 #include "jit/object/cubin.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <optional>
 
 #include <dwell/device/signature.hpp>
+
+#include "jit/object/nv_info.hpp"
 
 namespace dwell::jit {
 
 namespace {
 
-// The format is undocumented; names and numbers are those that cuobjdump -elf prints. What is read agrees with cuFuncGetAttribute on an
-// H200, and holds for images of NVRTC 12.4 (ABI version 7) and 13.0 (8).
-constexpr std::uint16_t kMachine = 190;          // EM_CUDA
+// What else than attributes is read; as undocumented as they are (nv_info.hpp). NVRTC 12.4 writes ABI version 7, 13.0 writes 8.
 constexpr std::uint8_t kWideArchitecture = 8;    // from this ABI version on, the architecture is bits 8 to 23 of e_flags, before 0 to 7
-constexpr std::uint8_t kEntryPoint = 0x10;       // bit of st_other: a kernel
 constexpr std::uint32_t kReserving = 90;         // from here on, the section of shared memory counts what CUDA keeps of every block's
 constexpr std::uint32_t kReservedShared = 1024;  // so much
 constexpr std::string_view kConstants = ".nv.constant3";     // __constant__ variables of the whole image; bank 0 holds parameters
 constexpr std::string_view kOwnShared = ".nv_debug.shared";  // __shared__ variables of an object that is not linked
 constexpr unsigned kDeepest = 256;  // calls within calls that are followed: more than any compiler emits for an operator
 
-// Attributes of .nv.info and .nv.info.FUNCTION: a head of format, number and 16 bits, in which the value lies unless the format is sized.
-constexpr std::uint8_t kFormatSized = 4;  // the 16 bits are the length of what follows
-constexpr std::uint8_t kMaxThreads = 0x05;
-constexpr std::uint8_t kFrameSize = 0x11;
-constexpr std::uint8_t kMinStackSize = 0x12;
-constexpr std::uint8_t kRegisterCount = 0x2f;
-constexpr std::uint8_t kBarriers = 0x4c;
+using nv_info::Attribute;
+using nv_info::Number;
 
-struct Attribute {
-  std::uint8_t number = 0;
-  std::uint16_t small = 0;           // the value, where none follows
-  std::span<const std::byte> value;  // what follows
-};
+std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t offset) { return nv_info::value_at<std::uint32_t>(bytes, offset); }
 
-std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t offset) {
-  std::uint32_t word = 0;
-  if (offset + sizeof(word) <= bytes.size()) std::memcpy(&word, bytes.data() + offset, sizeof(word));
-  return word;
+// Figures of an image are compared with limits: one that does not fit is the largest, never a small one.
+std::uint32_t saturated(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
 }
-
-// Calls `each` with every attribute, up to one that does not fit.
-template <class Each>
-void for_attributes(std::span<const std::byte> info, Each&& each) {
-  while (info.size() >= 4) {
-    const std::uint32_t head = word_at(info, 0);
-    Attribute attribute{static_cast<std::uint8_t>(head >> 8U), static_cast<std::uint16_t>(head >> 16U), {}};
-    info = info.subspan(4);
-    if ((head & 0xFFU) == kFormatSized) {
-      if (attribute.small > info.size()) return;
-      attribute.value = info.first(attribute.small);
-      info = info.subspan(attribute.small);
-    }
-    each(attribute);
-  }
-}
+std::uint32_t product(std::uint32_t a, std::uint32_t b) { return saturated(std::uint64_t{a} * b); }
 
 std::uint32_t size_of(const Elf& elf, std::string_view section) {
   const Elf::Section* const at = elf.section(section);
-  return at == nullptr ? 0 : static_cast<std::uint32_t>(at->size);
+  return at == nullptr ? 0 : saturated(at->size);
 }
 
 std::string joined(std::string_view prefix, std::string_view name) { return std::string(prefix).append(name); }
@@ -68,13 +42,13 @@ std::string joined(std::string_view prefix, std::string_view name) { return std:
 
 Statics read_statics(std::span<const std::byte> object) {
   const auto elf = Elf::open(object);
-  if (!elf || elf->machine() != kMachine) return {};
+  if (!elf || elf->machine() != nv_info::kMachine) return {};
   return {size_of(*elf, kOwnShared), size_of(*elf, kConstants)};
 }
 
 std::optional<Cubin> Cubin::open(std::span<const std::byte> bytes) {
   auto elf = Elf::open(bytes);
-  if (!elf || elf->machine() != kMachine) return std::nullopt;
+  if (!elf || elf->machine() != nv_info::kMachine) return std::nullopt;
   Cubin cubin(*std::move(elf));
   cubin.read_functions();
   cubin.read_calls();
@@ -84,13 +58,13 @@ std::optional<Cubin> Cubin::open(std::span<const std::byte> bytes) {
 void Cubin::read_functions() {
   const Elf::Section* const info = elf_.section(".nv.info");
   if (info == nullptr) return;
-  for_attributes(info->bytes, [&](const Attribute& attribute) {
+  nv_info::for_each(info->bytes, [&](const Attribute& attribute) {
     if (attribute.value.size() != 8) return;  // {symbol, value}
     const std::uint32_t symbol = word_at(attribute.value, 0);
     const std::uint32_t value = word_at(attribute.value, 4);
-    if (attribute.number == kRegisterCount) functions_[symbol].registers = value;
-    if (attribute.number == kFrameSize) functions_[symbol].frame_bytes = value;
-    if (attribute.number == kMinStackSize) functions_[symbol].min_stack_bytes = value;
+    if (attribute.number == Number::register_count) functions_[symbol].registers = value;
+    if (attribute.number == Number::frame_size) functions_[symbol].frame_bytes = value;
+    if (attribute.number == Number::min_stack_size) functions_[symbol].min_stack_bytes = value;
   });
 }
 
@@ -113,7 +87,7 @@ std::uint32_t Cubin::architecture() const {
 std::vector<std::string_view> Cubin::kernels() const {
   std::vector<std::string_view> names;
   for (const Elf::Symbol& symbol : elf_.symbols()) {
-    if ((symbol.other & kEntryPoint) != 0 && elf_.section(joined(".text.", symbol.name)) != nullptr) names.push_back(symbol.name);
+    if ((symbol.other & nv_info::kEntryPoint) != 0 && elf_.section(joined(".text.", symbol.name)) != nullptr) names.push_back(symbol.name);
   }
   return names;
 }
@@ -135,8 +109,8 @@ std::span<const std::byte> Cubin::info_of(std::string_view function) const {
 std::uint32_t Cubin::barriers_of(std::string_view function, const Elf::Section& code) const {
   // Older formats keep them in the flags of the code section.
   auto barriers = static_cast<std::uint32_t>(code.flags >> 20U) & 0x7FU;
-  for_attributes(info_of(function), [&](const Attribute& attribute) {
-    if (attribute.number == kBarriers) barriers = attribute.small & 0xFFU;
+  nv_info::for_each(info_of(function), [&](const Attribute& attribute) {
+    if (attribute.number == Number::barriers) barriers = attribute.small & 0xFFU;
   });
   return barriers;
 }
@@ -161,7 +135,7 @@ Resources Cubin::reach(std::uint32_t symbol, std::map<std::uint32_t, Resources>&
     all.barriers = std::max(all.barriers, callee.barriers);
     deepest = std::max(deepest, callee.stack_bytes);
   }
-  all.stack_bytes += deepest;
+  all.stack_bytes = saturated(std::uint64_t{all.stack_bytes} + deepest);
   return all;
 }
 
@@ -183,9 +157,9 @@ std::optional<Resources> Cubin::kernel(std::string_view name) const {
   const std::uint32_t shared = size_of(elf_, joined(".nv.shared.", name));
   resources->shared_bytes = architecture() >= kReserving && shared >= kReservedShared ? shared - kReservedShared : shared;
   resources->constant_bytes = size_of(elf_, kConstants);
-  for_attributes(info_of(name), [&](const Attribute& attribute) {
-    if (attribute.number == kMaxThreads && attribute.value.size() == 12)
-      resources->threads = word_at(attribute.value, 0) * word_at(attribute.value, 4) * word_at(attribute.value, 8);
+  nv_info::for_each(info_of(name), [&](const Attribute& attribute) {
+    if (attribute.number == Number::max_threads && attribute.value.size() == 12)
+      resources->threads = product(product(word_at(attribute.value, 0), word_at(attribute.value, 4)), word_at(attribute.value, 8));
   });
   return resources;
 }

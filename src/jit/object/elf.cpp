@@ -48,16 +48,21 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
   elf.machine_ = header->e_machine;
   elf.flags_ = header->e_flags;
   elf.abi_version_ = header->e_ident[EI_ABIVERSION];
-  std::vector<Elf64_Shdr> headers;
-  const auto table = part(bytes, header->e_shoff, std::uint64_t{header->e_shnum} * sizeof(Elf64_Shdr));
+  // Numbers that do not fit into the file's head stand in the first section's.
+  const auto first = header->e_shoff != 0 ? value_at<Elf64_Shdr>(bytes, header->e_shoff) : std::nullopt;
+  const std::uint64_t count = header->e_shnum == 0 && first ? first->sh_size : header->e_shnum;
+  const std::uint64_t name_table = header->e_shstrndx == SHN_XINDEX && first ? first->sh_link : header->e_shstrndx;
+  if (count > bytes.size() / sizeof(Elf64_Shdr)) return std::nullopt;
+  const auto table = part(bytes, header->e_shoff, count * sizeof(Elf64_Shdr));
   if (!table) return std::nullopt;
-  for (std::uint64_t i = 0; i < header->e_shnum; ++i) headers.push_back(*value_at<Elf64_Shdr>(*table, i * sizeof(Elf64_Shdr)));
+  std::vector<Elf64_Shdr> headers;
+  for (std::uint64_t i = 0; i < count; ++i) headers.push_back(*value_at<Elf64_Shdr>(*table, i * sizeof(Elf64_Shdr)));
 
   const auto bytes_of = [&](const Elf64_Shdr& from) -> std::span<const std::byte> {
     if (from.sh_type == SHT_NOBITS) return {};
     return part(bytes, from.sh_offset, from.sh_size).value_or(std::span<const std::byte>{});
   };
-  const auto names = header->e_shstrndx < headers.size() ? bytes_of(headers[header->e_shstrndx]) : std::span<const std::byte>{};
+  const auto names = name_table < headers.size() ? bytes_of(headers[name_table]) : std::span<const std::byte>{};
   for (const Elf64_Shdr& from : headers) {
     elf.sections_.push_back(
         {string_at(names, from.sh_name), from.sh_type, from.sh_info, from.sh_flags, from.sh_addr, from.sh_size, bytes_of(from)});
@@ -68,9 +73,19 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
     if (at == headers.end()) continue;
     const auto entries = bytes_of(*at);
     const auto strings = at->sh_link < headers.size() ? bytes_of(headers[at->sh_link]) : std::span<const std::byte>{};
+    const auto own_index = static_cast<std::uint64_t>(at - headers.begin());
+    const auto wide = std::find_if(headers.begin(), headers.end(),
+                                   [&](const Elf64_Shdr& from) { return from.sh_type == SHT_SYMTAB_SHNDX && from.sh_link == own_index; });
+    const auto wide_indexes = wide == headers.end() ? std::span<const std::byte>{} : bytes_of(*wide);
     for (std::uint32_t i = 0; i < entries.size() / sizeof(Elf64_Sym); ++i) {
       const auto from = *value_at<Elf64_Sym>(entries, std::uint64_t{i} * sizeof(Elf64_Sym));
-      elf.symbols_.push_back({string_at(strings, from.st_name), i, from.st_shndx, from.st_other, from.st_value, from.st_size});
+      constexpr std::uint32_t none = 0xFFFF'FFFF;
+      std::uint32_t home = from.st_shndx;
+      if (home == SHN_XINDEX)
+        home = value_at<std::uint32_t>(wide_indexes, std::uint64_t{i} * 4).value_or(none);
+      else if (home >= SHN_LORESERVE)
+        home = none;
+      elf.symbols_.push_back({string_at(strings, from.st_name), i, home, from.st_other, from.st_value, from.st_size});
     }
     break;
   }

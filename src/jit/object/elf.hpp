@@ -31,7 +31,7 @@ class Elf {
   struct Symbol {
     std::string_view name;
     std::uint32_t index = 0;    // in its table
-    std::uint16_t section = 0;  // 0: undefined; an index above the sections': special
+    std::uint32_t section = 0;  // 0: undefined; an index above the sections': special
     std::uint8_t other = 0;     // visibility, and what a machine adds to it
     std::uint64_t value = 0;    // an address in a linked file, an offset into its section otherwise
     std::uint64_t size = 0;

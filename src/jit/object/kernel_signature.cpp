@@ -5,49 +5,29 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 
 #include "jit/object/elf.hpp"
+#include "jit/object/nv_info.hpp"
 
 namespace dwell::jit {
 
 namespace {
 
-// What a cubin says of a kernel's parameters, in its section .nv.info.NAME. Undocumented; the names are those that cuobjdump -elf prints.
-// Both attributes have twelve bytes: a word, ordinal and offset of 16 bits, and then the size, in the upper 14 bits of a word
-// (EIATTR_KPARAM_INFO) or, where some parameter needs more, in 16 bits of its own (EIATTR_KPARAM_INFO_V2).
-constexpr std::uint8_t kParameter = 0x17;
-constexpr std::uint8_t kLargeParameter = 0x45;
-constexpr std::uint8_t kFormatSized = 4;  // two bytes of length and that many bytes follow the head
-constexpr std::size_t kParameterBytes = 12;
-constexpr std::uint8_t kEntryPoint = 0x10;  // in a symbol's `other`: the host may launch it
-
-template <class T>
-T number_at(std::span<const std::byte> bytes, std::size_t offset) {
-  T value{};
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
-
-// The sizes of a kernel's parameters by ordinal; empty optional when the section makes no sense.
+// The sizes of a kernel's parameters by ordinal; nothing when the section makes no sense.
 std::optional<std::vector<std::size_t>> parameter_sizes(std::span<const std::byte> info) {
+  using nv_info::Number;
   std::vector<std::size_t> sizes;
-  while (info.size() >= 4) {
-    const auto format = number_at<std::uint8_t>(info, 0);
-    const auto attribute = number_at<std::uint8_t>(info, 1);
-    const std::size_t size = format == kFormatSized ? number_at<std::uint16_t>(info, 2) : 0;
-    info = info.subspan(4);
-    if (size > info.size()) return std::nullopt;
-    if ((attribute == kParameter || attribute == kLargeParameter) && size == kParameterBytes) {
-      const auto ordinal = number_at<std::uint16_t>(info, 4);
-      if (sizes.size() <= ordinal) sizes.resize(ordinal + std::size_t{1});
-      sizes[ordinal] = attribute == kParameter ? number_at<std::uint32_t>(info, 8) >> 18U : number_at<std::uint16_t>(info, 8);
-    }
-    info = info.subspan(size);
-  }
-  if (std::ranges::find(sizes, std::size_t{0}) != sizes.end()) return std::nullopt;
+  const bool whole = nv_info::for_each(info, [&](const nv_info::Attribute& attribute) {
+    const bool large = attribute.number == Number::large_parameter;
+    if ((attribute.number != Number::parameter && !large) || attribute.value.size() != 12) return;
+    const auto ordinal = nv_info::value_at<std::uint16_t>(attribute.value, 4);
+    if (sizes.size() <= ordinal) sizes.resize(ordinal + std::size_t{1});
+    sizes[ordinal] =
+        large ? nv_info::value_at<std::uint16_t>(attribute.value, 8) : nv_info::value_at<std::uint32_t>(attribute.value, 8) >> 18U;
+  });
+  if (!whole || std::ranges::find(sizes, std::size_t{0}) != sizes.end()) return std::nullopt;
   return sizes;
 }
 
@@ -188,7 +168,7 @@ std::vector<ModuleKernel> read_kernels(std::span<const std::byte> cubin) {
   if (!elf) return kernels;
   for (const Elf::Symbol& symbol : elf->symbols()) {
     const std::string name(symbol.name);
-    if (symbol.section == 0 || (symbol.other & kEntryPoint) == 0 || elf->section(".text." + name) == nullptr) continue;
+    if (symbol.section == 0 || (symbol.other & nv_info::kEntryPoint) == 0 || elf->section(".text." + name) == nullptr) continue;
     const Elf::Section* const info = elf->section(".nv.info." + name);
     const auto sizes = parameter_sizes(info == nullptr ? std::span<const std::byte>() : info->bytes);
     if (!sizes) throw Error(errc::compile_failed, "the compiled image does not say what kernel " + name + " takes");

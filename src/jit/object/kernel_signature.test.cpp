@@ -12,7 +12,7 @@ using testing::IsEmpty;
 
 constexpr Kind kNone = Kind::structure;
 
-TEST(KernelSignature, SplitsAListAtItsOwnCommas) {
+TEST(KernelSignature, SplitsAtTopLevelCommas) {
   EXPECT_THAT(parameter_types("void f<int, 3>(int, float const*)"), ElementsAre("int", "float const*"));
   EXPECT_THAT(parameter_types("f(n::V<float, n::W<int, char> >, void (*)(int, float), P*)"),
               ElementsAre("n::V<float, n::W<int, char> >", "void (*)(int, float)", "P*"));
@@ -32,7 +32,7 @@ TEST(KernelSignature, NamesEveryArithmeticType) {
   EXPECT_EQ(kernel_parameter("double", 8), (Parameter{Kind::floating, kNone, 8}));
 }
 
-TEST(KernelSignature, PointersSayWhatTheyPointToAndWhetherItMayBeWritten) {
+TEST(KernelSignature, PointersCarryElementAndConstness) {
   EXPECT_EQ(kernel_parameter("float*", 8), (Parameter{Kind::pointer, Kind::floating, 4}));
   EXPECT_EQ(kernel_parameter("float const*", 8), (Parameter{Kind::const_pointer, Kind::floating, 4}));
   EXPECT_EQ(kernel_parameter("int const volatile*", 8), (Parameter{Kind::const_pointer, Kind::signed_integer, 4}));
@@ -45,14 +45,14 @@ TEST(KernelSignature, PointersSayWhatTheyPointToAndWhetherItMayBeWritten) {
   EXPECT_EQ(kernel_parameter("float const (*) [4]", 8), (Parameter{Kind::const_pointer, Kind::opaque, 0}));
 }
 
-TEST(KernelSignature, AllElseIsAStructureOfTheSizeInTheImage) {
+TEST(KernelSignature, OtherTypesAreStructuresOfTheirSize) {
   EXPECT_EQ(kernel_parameter("n::P", 24), (Parameter{Kind::structure, kNone, 24}));
   EXPECT_EQ(kernel_parameter("void (*)(int, float)", 8), (Parameter{Kind::structure, kNone, 8}));
   EXPECT_EQ(kernel_parameter("int n::P::*", 8), (Parameter{Kind::structure, kNone, 8}));
   EXPECT_EQ(kernel_parameter("int", 16), (Parameter{Kind::structure, kNone, 16})) << "the image is right";
 }
 
-TEST(KernelSignature, WhatIsNoImageHasNoKernels) {
+TEST(KernelSignature, OtherBytesHaveNoKernels) {
   EXPECT_THAT(read_kernels({}), IsEmpty());
   EXPECT_THAT(read_kernels(std::as_bytes(std::span("no image at all"))), IsEmpty());
 }

@@ -40,7 +40,7 @@ std::uint32_t by_registers(std::uint32_t registers, std::uint32_t warps) {
   const std::uint32_t a_warp = round_up(std::uint64_t{registers} * kLanes, kRegisterGranule);
   if (a_warp == 0) return kRegisters;
   // A launch is checked as if every part had to hold the same number of the block's warps.
-  if (a_warp * round_up(warps, kParts) > kRegisters) return 0;
+  if (std::uint64_t{a_warp} * round_up(warps, kParts) > kRegisters) return 0;
   return kRegisters / kParts / a_warp * kParts / warps;
 }
 

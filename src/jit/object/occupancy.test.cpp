@@ -15,7 +15,7 @@ Occupancy fit(std::uint32_t architecture, Resources resources, std::uint32_t scr
   return found.value_or(Occupancy{});
 }
 
-TEST(Occupancy, RegistersGoToWarpsOfFourParts) {
+TEST(Occupancy, RegistersAreAllocatedInFourParts) {
   // 16384 registers a part: eight warps of 64 x 32, five of 96 x 32, two of 255 x 32 rounded to 8192.
   EXPECT_EQ(fit(90, {.registers = 64}).workers, 6U) << "32 warps";
   EXPECT_EQ(fit(90, {.registers = 64}).bottleneck, Bottleneck::registers);
@@ -30,7 +30,7 @@ TEST(Occupancy, RegistersGoToWarpsOfFourParts) {
   EXPECT_EQ(fit(90, {.registers = 72, .threads = 1024}, 0).workers, 0U) << "28 of its 32 warps fit";
 }
 
-TEST(Occupancy, SharedMemoryIsRoundedAndSomeOfItKept) {
+TEST(Occupancy, SharedMemoryIsRoundedAndPartlyReserved) {
   // 228 KB: a block with 40 KB of its own, 8 KB of scratch memory and the 1 KB that CUDA keeps.
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 40960}).workers, 4U);
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 40960}).bottleneck, Bottleneck::shared_memory);
@@ -56,7 +56,7 @@ TEST(Occupancy, BarriersCountFromHopperOn) {
   EXPECT_EQ(fit(120, {.registers = 32, .barriers = 16}, 0).workers, 1U);
 }
 
-TEST(Occupancy, ThreadsAndBlocksAreLimitedToo) {
+TEST(Occupancy, ThreadsAndBlocksAreLimits) {
   EXPECT_EQ(fit(75, {.registers = 16}, 0).workers, 6U) << "32 warps";
   EXPECT_EQ(fit(75, {.registers = 16}, 0).bottleneck, Bottleneck::threads);
   EXPECT_EQ(fit(86, {.registers = 16}, 0).workers, 9U) << "48 warps";
@@ -65,13 +65,13 @@ TEST(Occupancy, ThreadsAndBlocksAreLimitedToo) {
   EXPECT_EQ(fit(90, {.registers = 16, .threads = 1025}, 0).workers, 0U);
 }
 
-TEST(Occupancy, WhatIsNotKnownIsSaidSo) {
+TEST(Occupancy, UnknownDevicesHaveNoOccupancy) {
   EXPECT_FALSE(occupancy(61, {.registers = 32, .threads = kThreads}, 0));
   EXPECT_FALSE(occupancy(0, {.registers = 32, .threads = kThreads}, 0));
   EXPECT_FALSE(occupancy(90, {.registers = 32}, 0));
 }
 
-TEST(Occupancy, TargetsAreReadAsCompilersWriteThem) {
+TEST(Occupancy, ParsesTargets) {
   EXPECT_EQ(architecture_of("sm_90"), 90U);
   EXPECT_EQ(architecture_of("sm_120a"), 120U);
   for (const char* const other : {"host", "", "sm_", "sm_x", "sm_90ab", "90"}) EXPECT_EQ(architecture_of(other), 0U) << other;

@@ -9,8 +9,12 @@
 namespace dwell::runtime {
 
 std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::size_t element, Memory memory) {
-  if (count > SIZE_MAX / element || count >= (1ULL << 44U))
-    throw Error(errc::invalid_argument, "a buffer of " + std::to_string(count) + " elements is too large");
+  // A span has 44 bits for its size, an address 47.
+  constexpr std::uint64_t kMostElements = 1ULL << 44U;
+  constexpr std::uint64_t kMostBytes = 1ULL << 47U;
+  if (count >= kMostElements || count > kMostBytes / element)
+    throw Error(errc::invalid_argument, "a buffer of " + std::to_string(count) + " elements of " + std::to_string(element) +
+                                            " bytes is too large: the limits are 2^44 elements and 2^47 bytes");
   collect();
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
