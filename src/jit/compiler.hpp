@@ -46,6 +46,8 @@ struct Unit {
   Form form = Form::native;      // of the object that is wanted; it comes out native where the options have to hold for it alone
   std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
   bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
+  // Files that a compiler was seen to read for this unit and that no #include names; a part of the fingerprint.
+  std::vector<std::string> unnamed_files = {};
 };
 
 // A function of an object that can be an opcode, with the signature read from the object.
@@ -61,6 +63,8 @@ struct Object {
   std::string log;
   Form form = Form::native;
   std::string assembly = {};  // the same in the target's assembly language (PTX); empty where the compiler gives none
+  // Files that were read for it and that Unit::fingerprint does not hold. Empty where the compiler does not tell.
+  std::vector<std::string> unnamed_files = {};
 };
 
 // What one opcode of an image is: an entry of an object, or nothing. Refers to the object.
@@ -112,9 +116,11 @@ struct ModuleObject {
   std::vector<ModuleKernel> kernels;
   std::vector<std::pair<std::string, std::string>> expressions;
   std::string log;
+  std::vector<std::string> unnamed_files = {};  // as in Object
 };
 
-// What a unit includes has changed since its fingerprint was taken: what was compiled is none of it, and is not kept.
+// What was compiled is not what the unit's fingerprint stands for, and is not kept: a file has changed since the fingerprint was taken, or
+// the compiler has read one that it does not hold. Another fingerprint of the unit, and another compilation, may do.
 class IncludesChanged final : public Error {
  public:
   explicit IncludesChanged(const Unit& unit)
@@ -129,7 +135,8 @@ struct CompileCounts {
   std::chrono::nanoseconds last_hit{0};  // the last of those: looked up, read, verified
 };
 
-// Compiles and links for one target. All members may be called from several threads at once.
+// Compiles and links for one target. All members may be called from several threads at once. A lack of memory is errc::out_of_memory or
+// std::bad_alloc, and leaves everything as it was before the call.
 class Compiler {
  public:
   virtual ~Compiler() = default;

@@ -256,7 +256,7 @@ TEST_P(CloseTest, InfoTellsWhatRuns) {
   }
 }
 
-TEST_P(CloseTest, AForkedChildEndsWithoutWaitingForThreadsItDoesNotHave) {
+TEST_P(CloseTest, AForkedChildDestroysItsRuntimeWithoutHanging) {
   if (GetParam() != "cpu") GTEST_SKIP() << "CUDA does not work in a forked child";
   auto runtime = std::make_unique<Runtime>(options());
   auto add = runtime->define<Add>("add", kAdd);

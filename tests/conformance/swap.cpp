@@ -261,7 +261,7 @@ TEST_P(SwapTest, NamesAreChecked) {
   auto nothing = runtime.define("nothing", kNothing);
   DWELL_EXPECT_ERROR(runtime.define("nothing", kNothing), errc::invalid_argument, AllOf(HasSubstr("'nothing'"), HasSubstr("redefine")));
   for (const char* name : {"", "1st", "a-b", "a b", "a::b", "\xC3\xA4", "a.b", "a\"b", "a;b"})
-    DWELL_EXPECT_ERROR(runtime.define(name, kNothing), errc::invalid_argument, HasSubstr("no name"));
+    DWELL_EXPECT_ERROR(runtime.define(name, kNothing), errc::invalid_argument, HasSubstr("not a valid operator name"));
   runtime.define("_under_Score9", "DWELL_OPERATOR(_under_Score9)(dwell::Group) {}");
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(LoadedObject, ADebuggerThatAttachesFindsItsSymbols) {
+TEST(LoadedObject, DebuggersFindItsSymbols) {
   const std::string gdb = jit::find_program("gdb");
   if (gdb.empty()) GTEST_SKIP() << "gdb is not installed";
   const jit::Object object = jit::HostCompiler().compile(jit::axpy_unit("axpy_under_gdb"));

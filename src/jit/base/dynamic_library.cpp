@@ -6,7 +6,7 @@
 namespace dwell::jit {
 
 DynamicLibrary::DynamicLibrary(const std::string& path, Scope scope, errc failure)
-    : handle_(dlopen(path.c_str(), RTLD_NOW | (scope == Scope::global ? RTLD_GLOBAL : RTLD_LOCAL))), name_(path) {
+    : name_(path), handle_(dlopen(path.c_str(), RTLD_NOW | (scope == Scope::global ? RTLD_GLOBAL : RTLD_LOCAL))) {
   if (handle_ != nullptr) return;
   const char* const reason = dlerror();
   throw Error(failure, reason != nullptr ? std::string(reason) : "cannot open " + path);

@@ -19,7 +19,7 @@ class DynamicLibrary {
   // which names the file.
   explicit DynamicLibrary(const std::string& path, Scope scope = Scope::local, errc failure = errc::io_failed);
   ~DynamicLibrary();
-  DynamicLibrary(DynamicLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), name_(std::move(other.name_)) {}
+  DynamicLibrary(DynamicLibrary&& other) noexcept : name_(std::move(other.name_)), handle_(std::exchange(other.handle_, nullptr)) {}
   DynamicLibrary& operator=(DynamicLibrary&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(name_, other.name_);
@@ -45,8 +45,8 @@ class DynamicLibrary {
  private:
   void* address(const char* name) const noexcept;
 
-  void* handle_ = nullptr;
   std::string name_;
+  void* handle_ = nullptr;  // last: nothing may fail once the library is open
 };
 
 }  // namespace dwell::jit

@@ -4,8 +4,11 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace dwell::jit {
 
@@ -34,5 +37,9 @@ class File {
  private:
   int descriptor_ = -1;
 };
+
+// The content of the regular file at `path`, through links. Nothing when there is none, when it cannot be read, or when it is longer than
+// `limit` bytes. Never waits for a file of another kind.
+std::optional<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::size_t limit);
 
 }  // namespace dwell::jit

@@ -17,6 +17,8 @@
 
 #include <dwell/error.hpp>
 
+#include "jit/base/file.hpp"
+
 namespace dwell::jit {
 
 namespace {
@@ -32,93 +34,125 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// The environment of this process, with messages in English: they are searched for phrases.
-std::vector<std::string> c_environment() {
-  std::vector<std::string> variables;
+// The environment of this process with `variables` in place of those of the same names.
+std::vector<std::string> environment_with(std::vector<std::string> variables) {
+  const std::size_t given = variables.size();
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view variable = *at;
-    if (!variable.starts_with("LC_ALL=") && !variable.starts_with("LANGUAGE=")) variables.emplace_back(variable);
+    const std::string_view name = variable.substr(0, variable.find('='));
+    const auto is_same = [&](std::string_view other) { return other.starts_with(name) && other.substr(name.size()).starts_with('='); };
+    const auto end = variables.begin() + static_cast<std::ptrdiff_t>(given);
+    if (std::none_of(variables.begin(), end, is_same)) variables.emplace_back(variable);
   }
-  variables.emplace_back("LC_ALL=C");
   return variables;
 }
 
-// Starts `arguments` as the leader of a process group of its own, its output going to `output`. Returns 0 and sets `child`, or an errno.
-int spawn(std::vector<std::string> arguments, int output, pid_t& child) {
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output, 1);
-  posix_spawn_file_actions_adddup2(&files, output, 2);
-  // The child must not inherit signals that this program ignores or blocks: a compiler that ignores SIGCHLD loses its own children.
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<std::string> variables = c_environment();
-  const int error = posix_spawn(&child, arguments[0].c_str(), &files, &attributes, pointers(arguments).data(), pointers(variables).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return error;
-}
+// What posix_spawn is told: no input, all output to `output`, a process group of its own.
+class SpawnSettings {
+ public:
+  explicit SpawnSettings(int output) {
+    posix_spawn_file_actions_init(&files_);
+    posix_spawnattr_init(&attributes_);
+    posix_spawn_file_actions_addopen(&files_, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files_, output, 1);
+    posix_spawn_file_actions_adddup2(&files_, output, 2);
+    // The child must not inherit signals that this program ignores or blocks: a compiler that ignores SIGCHLD loses its own children.
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnSettings() {
+    posix_spawnattr_destroy(&attributes_);
+    posix_spawn_file_actions_destroy(&files_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  // Returns 0 and sets `child`, or an errno.
+  int spawn(std::vector<std::string> arguments, std::vector<std::string> variables, pid_t& child) const {
+    const std::vector<char*> argument_list = pointers(arguments);
+    const std::vector<char*> variable_list = pointers(variables);
+    return posix_spawn(&child, argument_list[0], &files_, &attributes_, argument_list.data(), variable_list.data());
+  }
+
+ private:
+  posix_spawn_file_actions_t files_;
+  posix_spawnattr_t attributes_;
+};
+
+// A child that has been started. Killed with all that it started, and waited for, unless it was reaped.
+class Child {
+ public:
+  explicit Child(pid_t id) : id_(id) {}
+  ~Child() {
+    if (id_ == 0) return;
+    kill(-id_, SIGKILL);
+    kill(id_, SIGKILL);
+    int status = 0;
+    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {}
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Waits for its end; false when `deadline` comes first. A program that ignores SIGCHLD gets no status, which counts as success: the
+  // caller looks for the file it asked for anyway.
+  bool reap(int& status, Clock::time_point deadline) {
+    for (;;) {
+      status = 0;
+      const pid_t got = waitpid(id_, &status, WNOHANG);
+      if (got == id_ || (got < 0 && errno != EINTR)) {
+        id_ = 0;
+        return true;
+      }
+      if (Clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+ private:
+  pid_t id_;
+};
 
 // Reads until every writer is gone; false when `deadline` comes first.
-bool drain(int input, std::string& output, Clock::time_point deadline) {
+bool drain(const File& input, std::string& output, Clock::time_point deadline) {
   std::vector<char> buffer(65536);
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
-    pollfd ready{input, POLLIN, 0};
+    pollfd ready{input.get(), POLLIN, 0};
     const int count = poll(&ready, 1, static_cast<int>(std::min<long long>(left, 1000)));
     if (count <= 0) continue;
-    const ssize_t got = read(input, buffer.data(), buffer.size());
+    const ssize_t got = read(input.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
     output.append(buffer.data(), std::min(static_cast<std::size_t>(got), kLongestOutput - output.size()));
   }
 }
 
-// Waits for the child; false when `deadline` comes first. A program that ignores SIGCHLD gets no status, which counts as success: the
-// caller looks for the file it asked for anyway.
-bool reap(pid_t child, int& status, Clock::time_point deadline) {
-  status = 0;
-  for (;;) {
-    const pid_t got = waitpid(child, &status, WNOHANG);
-    if (got == child || (got < 0 && errno != EINTR)) return true;
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-}
-
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit) {
+ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit, std::vector<std::string> variables) {
+  // Messages in English, which are searched for phrases. LC_ALL does not overrule LANGUAGE where messages are translated.
+  variables.insert(variables.end(), {"LC_ALL=C", "LANGUAGE="});
+  variables = environment_with(std::move(variables));
   const auto deadline = Clock::now() + limit;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Error(errc::io_failed, std::string("cannot make a pipe: ") + std::strerror(errno));
-  pid_t child = 0;
-  const int error = spawn(arguments, ends[1], child);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
+  const File input(ends[0]);
+  File output(ends[1]);
+  pid_t id = 0;
+  if (const int error = SpawnSettings(output.get()).spawn(arguments, std::move(variables), id); error != 0)
     throw Error(errc::io_failed, "cannot start " + arguments[0] + ": " + std::strerror(error));
-  }
+  Child child(id);
+  output = File();  // the child's is the last one: the input ends with it
   ProcessResult result;
   int status = 0;
-  const bool in_time = drain(ends[0], result.output, deadline) && reap(child, status, deadline);
-  if (!in_time) {
-    kill(-child, SIGKILL);
-    kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  }
-  close(ends[0]);
-  if (!in_time) {
+  if (!drain(input, result.output, deadline) || !child.reap(status, deadline)) {
     result.end = ProcessResult::End::timed_out;
   } else if (WIFSIGNALED(status)) {
     result.end = ProcessResult::End::killed;

@@ -14,10 +14,12 @@ struct ProcessResult {
   std::string output;  // stdout and stderr together, at most the first megabyte
 };
 
-// Runs `arguments` (the first is the file of the program) without a shell, in the C locale, with no input, and waits for it. A program
-// that takes longer than `limit` is killed with all processes it started. Throws dwell::Error with errc::io_failed when it cannot be
-// started; the message names it.
-ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit);
+// Runs `arguments` (the first is the file of the program) without a shell, in the C locale, with no input, and waits for it. Its
+// environment is that of this process, with `variables` ("NAME=VALUE") in place of those of the same names. A program that takes longer
+// than `limit` is killed with all processes it started. Throws dwell::Error with errc::io_failed when it cannot be started; the message
+// names it.
+ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit,
+                          std::vector<std::string> variables = {});
 
 // The file that `name` stands for: itself when it holds a slash, else the first executable of that name on PATH. Empty when there is none.
 std::string find_program(const std::string& name);

@@ -17,9 +17,7 @@ TEST(Process, CollectsOutputAndStatus) {
   EXPECT_EQ(result.output, "out\nerr\n");
 }
 
-TEST(Process, ArgumentsReachTheProgramAsTheyAre) {
-  EXPECT_EQ(run_process({"/bin/echo", "a b", "$HOME", "'\""}, 10s).output, "a b $HOME '\"\n");
-}
+TEST(Process, PassesArgumentsVerbatim) { EXPECT_EQ(run_process({"/bin/echo", "a b", "$HOME", "'\""}, 10s).output, "a b $HOME '\"\n"); }
 
 TEST(Process, ReportsASignal) {
   const ProcessResult result = run_process({"/bin/sh", "-c", "kill -SEGV $$"}, 10s);
@@ -27,7 +25,7 @@ TEST(Process, ReportsASignal) {
   EXPECT_EQ(result.code, SIGSEGV);
 }
 
-TEST(Process, KillsWhatHangs) {
+TEST(Process, KillsHangingPrograms) {
   const auto start = std::chrono::steady_clock::now();
   // The shell's own child keeps the pipe open, so it has to go as well.
   EXPECT_EQ(run_process({"/bin/sh", "-c", "echo started; sleep 60; true"}, 200ms).end, ProcessResult::End::timed_out);
@@ -36,12 +34,12 @@ TEST(Process, KillsWhatHangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
-TEST(Process, KeepsOnlySoMuchOutput) {
+TEST(Process, BoundsTheOutput) {
   const ProcessResult result = run_process({"/bin/sh", "-c", "head -c 3000000 /dev/zero"}, 10s);
   EXPECT_EQ(result.output.size(), std::size_t{1} << 20U);
 }
 
-TEST(Process, AProgramThatIsNotThereIsNamed) {
+TEST(Process, MissingProgramsAreNamed) {
   try {
     run_process({"/nowhere/program"}, 1s);
     FAIL();

@@ -27,7 +27,7 @@ TEST(Sha256, PiecesOfAnySizeGiveTheSameDigest) {
   }
 }
 
-TEST(CacheKey, PartsDoNotRunIntoEachOther) {
+TEST(CacheKey, PartsAreDelimited) {
   const auto key = [](std::string_view a, std::string_view b) { return CacheKey().add("a", a).add("b", b).finish(); };
   EXPECT_EQ(key("one", "two"), key("one", "two"));
   EXPECT_NE(key("one", "two"), key("onet", "wo"));

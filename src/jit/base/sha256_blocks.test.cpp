@@ -8,7 +8,7 @@
 namespace dwell::jit {
 namespace {
 
-TEST(Sha256Blocks, TheProcessorsInstructionsDoTheSame) {
+TEST(Sha256Blocks, HardwareAndPortableAgree) {
   const Sha256Blocks x86 = sha256_blocks_x86();
   if (x86 == nullptr) GTEST_SKIP() << "this processor has no SHA instructions";
   std::mt19937 random(1);
@@ -26,7 +26,7 @@ TEST(Sha256Blocks, TheProcessorsInstructionsDoTheSame) {
   }
 }
 
-TEST(Sha256Blocks, TheFastestIsTaken) {
+TEST(Sha256Blocks, TakesTheFastest) {
   EXPECT_EQ(sha256_blocks(), sha256_blocks_x86() != nullptr ? sha256_blocks_x86() : &sha256_blocks_portable);
 }
 

@@ -7,11 +7,21 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include <dwell/error.hpp>
 
 namespace dwell::jit {
+
+void remove_folder(const std::filesystem::path& path) noexcept {
+  try {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+  } catch (const std::bad_alloc&) {
+    // It stays: whoever cleans up after others finds it.
+  }
+}
 
 TemporaryDirectory::TemporaryDirectory() : owner_(getpid()) {
   std::string tried;
@@ -19,26 +29,36 @@ TemporaryDirectory::TemporaryDirectory() : owner_(getpid()) {
     const char* const parent = *name == 0 ? "/tmp" : secure_getenv(name);
     if (parent == nullptr || *parent != '/') continue;
     std::string path = std::string(parent) + "/dwell-XXXXXX";
-    struct stat status {};
-    if (mkdtemp(path.data()) == nullptr) {
-      tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": " + std::strerror(errno);
-    } else if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 0777U) != 0700U) {
-      // Some network file systems do not keep owner and mode; what is compiled there could be replaced by someone else.
-      rmdir(path.c_str());
-      tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": does not keep owner and mode of a folder";
-    } else {
-      folder_ = File(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      path_ = path;
-      return;
-    }
+    const std::string problem = make(path);
+    if (problem.empty()) return;
+    tried += (tried.empty() ? "" : "; ") + std::string(parent) + ": " + problem;
   }
   throw Error(errc::io_failed, "cannot make a temporary folder (" + tried + "); set TMPDIR to a folder that you may write to");
 }
 
+// Makes the folder of this template. Returns why there is none; empty if there is.
+std::string TemporaryDirectory::make(std::string& path) {
+  if (mkdtemp(path.data()) == nullptr) return std::strerror(errno);
+  struct Removal {
+    const char* path;
+    ~Removal() {
+      if (path != nullptr) rmdir(path);
+    }
+  } removal{path.c_str()};
+  File folder(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return std::strerror(errno);
+  // Some network file systems do not keep owner and mode; what is compiled there could be replaced by someone else.
+  struct stat status {};
+  if (fstat(folder.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 0777U) != 0700U)
+    return "it does not keep owner and mode of a folder";
+  path_ = path;
+  folder_ = std::move(folder);
+  removal.path = nullptr;
+  return {};
+}
+
 TemporaryDirectory::~TemporaryDirectory() {
-  if (!stands()) return;
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
+  if (stands()) remove_folder(path_);
 }
 
 bool TemporaryDirectory::stands() const {

@@ -4,11 +4,15 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include "jit/base/file.hpp"
 
 namespace dwell::jit {
+
+// Removes a folder with all its content, as far as that is possible: for destructors.
+void remove_folder(const std::filesystem::path& path) noexcept;
 
 // A new, empty folder that only this user may enter, below the first of $XDG_RUNTIME_DIR, $TMPDIR and /tmp that works. The destructor
 // removes it with all its content, except in a forked child: there the folder still belongs to the parent. Move-only.
@@ -32,6 +36,8 @@ class TemporaryDirectory {
   bool stands() const;
 
  private:
+  std::string make(std::string& path);
+
   std::filesystem::path path_;
   File folder_;  // open, so that no other folder gets its inode number
   pid_t owner_;

@@ -24,7 +24,7 @@ TEST(TemporaryDirectory, IsRemovedWithItsContent) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(TemporaryDirectory, AForkedChildLeavesItToItsParent) {
+TEST(TemporaryDirectory, ForkedChildrenDoNotRemoveIt) {
   TemporaryDirectory folder;
   const int end = test::run_child([&] {
     const TemporaryDirectory inherited = std::move(folder);
@@ -35,7 +35,7 @@ TEST(TemporaryDirectory, AForkedChildLeavesItToItsParent) {
   EXPECT_TRUE(fs::exists(folder.path()));
 }
 
-TEST(TemporaryDirectory, KnowsThatItIsGoneAndSparesItsSuccessor) {
+TEST(TemporaryDirectory, DetectsItsRemovalAndSparesItsSuccessor) {
   fs::path path;
   {
     const TemporaryDirectory folder;

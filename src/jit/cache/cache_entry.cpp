@@ -21,7 +21,6 @@ constexpr std::uint32_t kSchema = 2;
 constexpr std::size_t kLongestHead = 512;
 
 constexpr const char* kDamaged = "its content is damaged";
-constexpr const char* kForeign = "it belongs to another user, or others may write to it";
 constexpr const char* kNoFile = "it is no regular file";
 constexpr const char* kSchemaFault = "it was written by another version of dwell";
 
@@ -120,7 +119,7 @@ FoundEntry read_entry(const File& folder, const std::string& key) {
   if (!S_ISREG(found.status.st_mode)) {
     found.fault = kNoFile;
   } else if (!is_ours(found.status)) {
-    found.fault = kForeign;
+    found.fault = kNotOurs;
   } else if (found.broken = false; found.file) {
     read_content(found.file, static_cast<std::uint64_t>(found.status.st_size), key, found);
   } else {

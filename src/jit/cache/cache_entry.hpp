@@ -28,6 +28,7 @@ std::vector<std::byte> entry_head(std::string_view key, std::string_view descrip
 
 // Whether the file or folder is this user's, and nobody else may write to it.
 bool is_ours(const struct stat& status);
+inline constexpr const char* kNotOurs = "it belongs to another user, or others may write to it";
 
 // What was found under the name of an entry.
 struct FoundEntry {

@@ -54,7 +54,7 @@ OpenedFolder open_folder(const std::filesystem::path& directory, bool make) {
   } else if (fstat(folder.file.get(), &status) != 0) {
     folder = {File(), std::strerror(errno)};
   } else if (!is_ours(status)) {
-    folder = {File(), "it belongs to another user, or others may write to it"};
+    folder = {File(), kNotOurs};
   }
   return folder;
 }

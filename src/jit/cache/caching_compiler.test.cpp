@@ -1,5 +1,6 @@
 #include "jit/cache/caching_compiler.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <new>
 #include <thread>
 
 #include <dwell/error.hpp>
@@ -17,6 +20,7 @@
 #include "jit/base/temporary_directory.hpp"
 #include "jit/source/fingerprint.hpp"
 #include "tests/unit/child.hpp"
+#include "tests/unit/expect_error.hpp"
 #include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
@@ -32,6 +36,7 @@ struct Calls {
   std::string identity = "stand-in 1";
   std::string fingerprint;          // of all units; "": what they say themselves
   std::function<void()> meanwhile;  // called while it compiles
+  std::vector<std::string> reads;   // files that it reads, and of which no fingerprint knows by itself
 };
 
 class StandIn final : public Compiler {
@@ -42,7 +47,10 @@ class StandIn final : public Compiler {
     if (calls_.meanwhile) calls_.meanwhile();
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
     const auto bytes = image::as_bytes(unit.text);
-    return {{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning", unit.form};
+    Object object{{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning", unit.form};
+    object.unnamed_files = calls_.reads;
+    for (const std::string& known : unit.unnamed_files) std::erase(object.unnamed_files, known);
+    return object;
   }
   Image link(std::span<const Opcode> entries, Tier) override {
     ++calls_.links;
@@ -52,7 +60,14 @@ class StandIn final : public Compiler {
     }
     return image;
   }
-  std::string fingerprint(const Unit& unit) override { return calls_.fingerprint.empty() ? unit.fingerprint : calls_.fingerprint; }
+  std::string fingerprint(const Unit& unit) override {
+    std::string print = calls_.fingerprint.empty() ? unit.fingerprint : calls_.fingerprint;
+    for (const std::string& file : unit.unnamed_files) {
+      std::ifstream content(file);
+      print.append(std::istreambuf_iterator<char>(content), {});
+    }
+    return print;
+  }
   ModuleObject compile_module(const Unit& unit) override {
     ++calls_.modules;
     ModuleObject object;
@@ -84,7 +99,7 @@ void expect_equal(const Object& a, const Object& b) {
   EXPECT_EQ(a.form, b.form);
 }
 
-TEST_F(CachingCompilerTest, GoingBackAndForthCompilesNothingTwice) {
+TEST_F(CachingCompilerTest, AlternatingSourcesCompileOnceEach) {
   CachingCompiler compiler = make(false);
   for (int i = 0; i < 3; ++i) {
     compiler.compile(axpy_unit("axpy_1", "1.0f"));
@@ -93,7 +108,7 @@ TEST_F(CachingCompilerTest, GoingBackAndForthCompilesNothingTwice) {
   EXPECT_EQ(calls_.compiles, 2);
 }
 
-TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
+TEST_F(CachingCompilerTest, TheNextProcessLoadsFromDisk) {
   const Object first = make().compile(unit_);
   const Object again = make().compile(unit_);
   expect_equal(first, again);
@@ -109,7 +124,7 @@ TEST_F(CachingCompilerTest, TheNextProcessStartsFromTheFiles) {
   EXPECT_EQ(relinked.resources.shared_bytes, 3U);
 }
 
-TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
+TEST_F(CachingCompilerTest, EveryInputIsPartOfTheKey) {
   make().compile(unit_);
   for (const auto change : {+[](Unit& unit) { unit.fingerprint += "x"; }, +[](Unit& unit) { unit.exports[0].symbol += "x"; }}) {
     Unit other = unit_;
@@ -120,7 +135,7 @@ TEST_F(CachingCompilerTest, AnythingThatMattersIsPartOfTheKey) {
   }
 }
 
-TEST_F(CachingCompilerTest, TheFormAndTheTierArePartOfTheKey) {
+TEST_F(CachingCompilerTest, FormAndTierArePartOfTheKey) {
   Unit inlined = unit_;
   inlined.form = Form::lto;
   const Object native = make().compile(unit_);
@@ -138,7 +153,7 @@ TEST_F(CachingCompilerTest, TheFormAndTheTierArePartOfTheKey) {
   EXPECT_EQ(calls_.links, 2);
 }
 
-TEST_F(CachingCompilerTest, WhatChangesWhileItIsCompiledIsNotKept) {
+TEST_F(CachingCompilerTest, ObjectsOfChangedIncludesAreNotCached) {
   Unit unit = unit_;
   calls_.meanwhile = [&] { calls_.fingerprint = "that of another text"; };
   EXPECT_THROW(make().compile(unit), IncludesChanged);
@@ -162,7 +177,7 @@ TEST_F(CachingCompilerTest, WhatChangesWhileItIsCompiledIsNotKept) {
   EXPECT_THROW(compile_by_fingerprint(compiler, unit, compile), IncludesChanged);
 }
 
-TEST_F(CachingCompilerTest, WhatCannotBeToldApartIsNotKept) {
+TEST_F(CachingCompilerTest, SourcesWithoutFingerprintAreNotCached) {
   Unit unknown = unit_;
   unknown.fingerprint.clear();
   make().compile(unknown);
@@ -170,7 +185,7 @@ TEST_F(CachingCompilerTest, WhatCannotBeToldApartIsNotKept) {
   EXPECT_EQ(calls_.compiles, 2);
 }
 
-TEST_F(CachingCompilerTest, TheOrderOfOpcodesIsPartOfTheKey) {
+TEST_F(CachingCompilerTest, OpcodeOrderIsPartOfTheKey) {
   CachingCompiler compiler = make();
   const Object a = compiler.compile(axpy_unit("axpy_1", "1.0f"));
   const Object b = compiler.compile(axpy_unit("axpy_2", "2.0f"));
@@ -180,7 +195,7 @@ TEST_F(CachingCompilerTest, TheOrderOfOpcodesIsPartOfTheKey) {
   EXPECT_EQ(calls_.links, static_cast<int>(lists.size()));
 }
 
-TEST_F(CachingCompilerTest, AFailureIsNotKept) {
+TEST_F(CachingCompilerTest, FailuresAreNotCached) {
   CachingCompiler compiler = make();
   Unit empty = unit_;
   empty.text.clear();
@@ -189,14 +204,24 @@ TEST_F(CachingCompilerTest, AFailureIsNotKept) {
   EXPECT_EQ(calls_.compiles, 2);
 }
 
-TEST_F(CachingCompilerTest, DamagedFilesAreMadeAgain) {
+TEST_F(CachingCompilerTest, AFailedAllocationIsAnErrorOfOneCall) {
+  CachingCompiler compiler = make();
+  calls_.meanwhile = [this] {
+    if (calls_.compiles == 1) throw std::bad_alloc();
+  };
+  DWELL_EXPECT_ERROR(compiler.compile(unit_), errc::out_of_memory, testing::HasSubstr(unit_.name));
+  EXPECT_FALSE(compiler.compile(unit_).bytes.empty());
+  EXPECT_EQ(calls_.compiles, 2);
+}
+
+TEST_F(CachingCompilerTest, DamagedEntriesAreCompiledAgain) {
   const Object first = make().compile(unit_);
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path() / "cache")) std::filesystem::resize_file(entry.path(), 100);
   expect_equal(make().compile(unit_), first);
   EXPECT_EQ(calls_.compiles, 2);
 }
 
-TEST_F(CachingCompilerTest, AFolderThatTakesNoFilesLeavesTheMemory) {
+TEST_F(CachingCompilerTest, AReadOnlyFolderLeavesTheMemoryCache) {
   // Owned by this process, and nobody can make a file in it, root neither.
   int warnings = 0;
   CachingCompiler compiler(std::make_unique<StandIn>(calls_), FileCache("/proc/self", [&](const std::string&) { ++warnings; }));
@@ -259,21 +284,21 @@ int race_of(int count, Race& race, const std::filesystem::path& folder, bool die
   return right;
 }
 
-TEST_F(CachingCompilerTest, OfSixteenProcessesOneCompilesAndAllHaveTheSame) {
+TEST_F(CachingCompilerTest, SixteenProcessesShareOneCompilation) {
   const test::SharedWithChildren<Race> race;
   EXPECT_EQ(race_of(16, *race, folder_.path() / "cache", false), 16);
   EXPECT_EQ(race->compiles, 1);
   EXPECT_EQ(race->links, 1);
 }
 
-TEST_F(CachingCompilerTest, OneThatDiesWhileItCompilesHoldsNobodyUp) {
+TEST_F(CachingCompilerTest, AKilledCompilerBlocksNobody) {
   const test::SharedWithChildren<Race> race;
   EXPECT_EQ(race_of(4, *race, folder_.path() / "cache", true), 3);
   EXPECT_EQ(race->compiles, 2);
   EXPECT_EQ(race->links, 1);
 }
 
-TEST_F(CachingCompilerTest, WithoutAFolderEveryProcessCompilesForItself) {
+TEST_F(CachingCompilerTest, WithoutAFolderEachProcessCompiles) {
   const test::SharedWithChildren<Race> race;
   EXPECT_EQ(race_of(4, *race, "/proc/version", false), 4);
   EXPECT_EQ(race->compiles, 4);
@@ -304,6 +329,52 @@ TEST_F(CachingCompilerTest, AModuleIsCompiledOncePerFingerprint) {
   compiler.compile_module(unit);
   EXPECT_EQ(calls_.modules, 3) << "what cannot be told is not kept";
   EXPECT_EQ(calls_.compiles, 0);
+}
+
+// As a header that includes what a macro of the user's names.
+TEST_F(CachingCompilerTest, UnnamedFilesJoinTheFingerprint) {
+  const std::string file = folder_.path() / "config.h";
+  std::ofstream(file) << "one";
+  calls_.reads = {file};
+  calls_.fingerprint = "text";
+  Unit unit = unit_;
+  const auto define = [&](CachingCompiler compiler) {
+    static_cast<void>(compile_by_fingerprint(compiler, unit, [&](const Unit& named) { return compiler.compile(named); }));
+    return unit.fingerprint;
+  };
+  EXPECT_EQ(define(make()), "textone");
+  EXPECT_EQ(calls_.compiles, 2) << "the first one shows what is read";
+  EXPECT_EQ(define(make()), "textone");
+  EXPECT_EQ(calls_.compiles, 2) << "the next process knows it";
+  std::ofstream(file) << "two";
+  EXPECT_EQ(define(make()), "texttwo");
+  EXPECT_EQ(calls_.compiles, 3);
+  std::ofstream(file) << "one";
+  define(make());
+  EXPECT_EQ(calls_.compiles, 3);
+  CachingCompiler compiler = make(false);
+  EXPECT_EQ(compiler.fingerprint(unit), "text");
+  EXPECT_THROW(compiler.compile(unit), IncludesChanged) << "without a cache on disk too";
+  EXPECT_EQ(compiler.fingerprint(unit), "textone");
+}
+
+TEST_F(CachingCompilerTest, LaterUnnamedFilesAreAdded) {
+  const std::string one = folder_.path() / "one.h";
+  const std::string two = folder_.path() / "two.h";
+  calls_.fingerprint = "text";
+  CachingCompiler compiler = make();
+  Unit unit = unit_;
+  const auto define = [&] {
+    static_cast<void>(compile_by_fingerprint(compiler, unit, [&](const Unit& named) { return compiler.compile(named); }));
+    return unit.fingerprint;
+  };
+  std::ofstream(one) << "1";
+  std::ofstream(two) << "2";
+  calls_.reads = {one};
+  EXPECT_EQ(define(), "text1");
+  calls_.reads = {two, one};
+  std::ofstream(one) << "3";
+  EXPECT_EQ(define(), "text32");
 }
 
 }  // namespace

@@ -11,10 +11,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <dwell/error.hpp>
 
+#include "jit/base/file_stamp.hpp"
 #include "jit/cache/cache_entry.hpp"
 #include "jit/cache/cache_folder.hpp"
 
@@ -147,13 +149,22 @@ std::optional<std::vector<std::byte>> FileCache::load(std::string_view key) cons
 
 void FileCache::store(std::string_view key, std::span<const std::byte> payload, std::string_view description) const {
   if (!state_ || !is_key(key) || payload.size() > kLargestPayload) return;
+  try {
+    write(key, payload, description);
+  } catch (const std::bad_alloc&) {
+    // It is a copy of what somebody has.
+  }
+}
+
+void FileCache::write(std::string_view key, std::span<const std::byte> payload, std::string_view description) const {
   const File folder = state_->open_or_say(true);
   if (!folder) return;
+  // All that takes memory comes before the file: nobody would remove that.
   const std::string name(key);
   const std::string temporary = temporary_name(key);
+  const std::vector<std::byte> head = entry_head(key, description, payload);
   const File file(openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return state_->say_unusable(std::strerror(errno));
-  const std::vector<std::byte> head = entry_head(key, description, payload);
   // A file system that renames before it writes would leave a torn entry after a power cut; the sync of the file keeps that from
   // happening, the sync of the folder keeps the entry.
   if (!file.write_all(head) || !file.write_all(payload) || fsync(file.get()) != 0) {
@@ -189,8 +200,7 @@ std::vector<FileCache::Entry> FileCache::entries() const {
   if (!folder) return entries;
   for (const OwnFile& file : own_files(folder)) {
     if (file.kind != OwnFile::Kind::entry) continue;
-    const auto since_epoch = std::chrono::seconds(file.status.st_mtim.tv_sec) + std::chrono::nanoseconds(file.status.st_mtim.tv_nsec);
-    const auto last_use = std::chrono::duration_cast<std::chrono::system_clock::duration>(since_epoch);
+    const auto last_use = std::chrono::duration_cast<std::chrono::system_clock::duration>(since_1970(file.status.st_mtim));
     entries.push_back({file.name, describe_entry(folder, file.name), file.bytes(), std::chrono::system_clock::time_point(last_use)});
   }
   std::ranges::sort(entries, {}, &Entry::last_use);

@@ -47,7 +47,7 @@ class FileCache {
   // The payload stored under `key` (64 hexadecimal digits, as CacheKey makes them), or nothing. A use of the entry.
   std::optional<std::vector<std::byte>> load(std::string_view key) const;
   // Keeps `payload` under `key`, replacing what was there, and says in `description` what it is. Whatever else has to go for it, this
-  // entry stays, however large.
+  // entry stays, however large. Without memory it is not kept.
   void store(std::string_view key, std::span<const std::byte> payload, std::string_view description = {}) const;
   // For the one who makes what belongs under `key`: look for the entry again under the lock, for another may have made it meanwhile.
   KeyLock lock(std::string_view key, std::chrono::milliseconds timeout = kLockTimeout) const;
@@ -64,6 +64,8 @@ class FileCache {
 
  private:
   struct State;
+  void write(std::string_view key, std::span<const std::byte> payload, std::string_view description) const;
+
   std::shared_ptr<State> state_;
 };
 

@@ -38,7 +38,7 @@ class FileCacheTest : public test::CacheTest {
   static constexpr std::uint64_t kPayload = 1000 - kHeader;
 };
 
-TEST_F(FileCacheTest, KeepsWhatWasStored) {
+TEST_F(FileCacheTest, LoadReturnsWhatWasStored) {
   EXPECT_FALSE(cache().load(key_));
   cache().store(key_, image::as_bytes("payload"));
   ASSERT_TRUE(cache().load(key_));
@@ -59,7 +59,7 @@ TEST_F(FileCacheTest, AKeyIsNeverAPath) {
   EXPECT_FALSE(cache().load("../outside"));
 }
 
-TEST_F(FileCacheTest, EveryDamagedByteIsAMissThatRemovesTheFile) {
+TEST_F(FileCacheTest, AnyDamagedByteIsAMissAndRemovesTheEntry) {
   cache().store(key_, image::as_bytes("a payload of some length"));
   std::string whole;
   {
@@ -87,14 +87,14 @@ TEST_F(FileCacheTest, EveryDamagedByteIsAMissThatRemovesTheFile) {
   EXPECT_TRUE(cache().load(key_));
 }
 
-TEST_F(FileCacheTest, AnEntryUnderAnotherKeyIsAMiss) {
+TEST_F(FileCacheTest, AnEntryUnderTheWrongKeyIsAMiss) {
   cache().store(key_, image::as_bytes("payload"));
   const std::string other = CacheKey().add("test", "other").finish();
   fs::copy_file(file(), folder() / other);
   EXPECT_FALSE(cache().load(other));
 }
 
-TEST_F(FileCacheTest, RefusesWhatOthersMayWrite) {
+TEST_F(FileCacheTest, RefusesFilesThatOthersMayWrite) {
   cache().store(key_, image::as_bytes("payload"));
   fs::permissions(file(), fs::perms::group_write, fs::perm_options::add);
   EXPECT_FALSE(cache().load(key_));
@@ -119,7 +119,7 @@ TEST_F(FileCacheTest, RefusesWhatOthersMayWrite) {
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
-TEST_F(FileCacheTest, AnEntryOfAnotherUserGoes) {
+TEST_F(FileCacheTest, EntriesOfOtherUsersAreRemoved) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   cache().store(key_, image::as_bytes("payload"));
   ASSERT_EQ(chown(file().c_str(), 12345, 12345), 0);
@@ -135,7 +135,7 @@ TEST_F(FileCacheTest, AnEntryOfAnotherUserGoes) {
   EXPECT_EQ(warnings_.size(), 2U);
 }
 
-TEST_F(FileCacheTest, AnEntryOfAnotherVersionGoes) {
+TEST_F(FileCacheTest, EntriesOfOtherVersionsAreRemoved) {
   cache().store(key_, image::as_bytes("payload"));
   {
     std::fstream entry(file(), std::ios::in | std::ios::out | std::ios::binary);
@@ -161,7 +161,7 @@ class NoRoot {
   int before_;
 };
 
-TEST_F(FileCacheTest, AnEntryThatCannotBeReadNowStays) {
+TEST_F(FileCacheTest, UnreadableEntriesStay) {
   cache().store(key_, image::as_bytes("payload"));
   const fs::perms others = fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
   for (fs::path at = folder(); at != root_.path().parent_path(); at = at.parent_path()) fs::permissions(at, others, fs::perm_options::add);
@@ -174,7 +174,7 @@ TEST_F(FileCacheTest, AnEntryThatCannotBeReadNowStays) {
   EXPECT_FALSE(verified.broken[0].removed);
 }
 
-TEST_F(FileCacheTest, TheLeastRecentlyUsedGoWhenAStoreExceedsTheLimit) {
+TEST_F(FileCacheTest, AStoreEvictsTheLeastRecentlyUsed) {
   for (int i = 0; i < 10; ++i) store_aged(i, 100 - i);
   fs::last_write_time(folder() / key_of(0), fs::file_time_type::clock::now() - std::chrono::seconds(5));
   const FileCache limited = cache(10'000);
@@ -184,7 +184,7 @@ TEST_F(FileCacheTest, TheLeastRecentlyUsedGoWhenAStoreExceedsTheLimit) {
   EXPECT_TRUE(warnings_.empty());
 }
 
-TEST_F(FileCacheTest, AHitIsAUse) {
+TEST_F(FileCacheTest, AHitUpdatesTheTimeOfUse) {
   for (int i = 0; i < 4; ++i) store_aged(i, 100 - i);
   const FileCache limited = cache(4'000);
   EXPECT_TRUE(limited.load(key_of(0)));
@@ -193,7 +193,7 @@ TEST_F(FileCacheTest, AHitIsAUse) {
   EXPECT_EQ(left(), (std::vector{0, 3, 4}));
 }
 
-TEST_F(FileCacheTest, NothingGoesBelowTheLimitOrWithoutOne) {
+TEST_F(FileCacheTest, NothingIsEvictedBelowTheLimit) {
   for (int i = 0; i < 9; ++i) store_aged(i, 100 - i);
   cache(10'000).store(key_of(9), image::as_bytes(std::string(kPayload, 'x')));
   EXPECT_EQ(left().size(), 10U);
@@ -201,7 +201,7 @@ TEST_F(FileCacheTest, NothingGoesBelowTheLimitOrWithoutOne) {
   EXPECT_EQ(left().size(), 11U);
 }
 
-TEST_F(FileCacheTest, TheEntryJustStoredStaysHoweverLarge) {
+TEST_F(FileCacheTest, TheNewestEntryIsNeverEvicted) {
   store_aged(0, 10);
   const FileCache tiny = cache(1);
   for (int i = 1; i < 4; ++i) {
@@ -211,7 +211,7 @@ TEST_F(FileCacheTest, TheEntryJustStoredStaysHoweverLarge) {
   }
 }
 
-TEST_F(FileCacheTest, OneProcessThatStoresALotStaysWithinTheLimit) {
+TEST_F(FileCacheTest, ManyStoresStayWithinTheLimit) {
   const FileCache limited = cache(10'000);
   for (int i = 0; i < 60; ++i) {
     limited.store(key_of(i), image::as_bytes(std::string(kPayload, 'x')));
@@ -220,7 +220,7 @@ TEST_F(FileCacheTest, OneProcessThatStoresALotStaysWithinTheLimit) {
   EXPECT_GE(files().size(), 9U);
 }
 
-TEST_F(FileCacheTest, AnEntryFromTheFutureAgesFromNowOn) {
+TEST_F(FileCacheTest, FutureTimesCountAsNow) {
   for (int i = 0; i < 3; ++i) store_aged(i, i == 1 ? -1'000'000 : 100 - i);
   const FileCache limited = cache(3'000);
   limited.store(key_of(3), image::as_bytes(std::string(kPayload, 'x')));
@@ -228,7 +228,7 @@ TEST_F(FileCacheTest, AnEntryFromTheFutureAgesFromNowOn) {
   EXPECT_LE(fs::last_write_time(folder() / key_of(1)), fs::file_time_type::clock::now());
 }
 
-TEST_F(FileCacheTest, AnyTimeOfLastUseIsAHit) {
+TEST_F(FileCacheTest, EntriesOfAnyAgeAreHits) {
   store_aged(0, 0);
   const auto now = fs::file_time_type::clock::now();
   const fs::file_time_type epoch = std::chrono::file_clock::from_sys(std::chrono::sys_seconds());
@@ -242,14 +242,14 @@ TEST_F(FileCacheTest, AnyTimeOfLastUseIsAHit) {
   EXPECT_TRUE(warnings_.empty());
 }
 
-TEST_F(FileCacheTest, AUseIsNotedOnceAMinute) {
+TEST_F(FileCacheTest, UseIsRecordedOnceAMinute) {
   store_aged(0, 30);
   const auto before = fs::last_write_time(folder() / key_of(0));
   EXPECT_TRUE(cache().load(key_of(0)));
   EXPECT_EQ(fs::last_write_time(folder() / key_of(0)), before);
 }
 
-TEST_F(FileCacheTest, EntriesSayWhatTheyAre) {
+TEST_F(FileCacheTest, EntriesCarryADescription) {
   cache().store(key_of(0), image::as_bytes("payload"), "operator axpy");
   cache().store(key_of(1), image::as_bytes("payload"), std::string(1000, 'x'));
   store_aged(2, 1000);
@@ -262,7 +262,7 @@ TEST_F(FileCacheTest, EntriesSayWhatTheyAre) {
   }
 }
 
-TEST_F(FileCacheTest, ALockIsNoEntryAndGoesWhenItIsFree) {
+TEST_F(FileCacheTest, LockFilesAreNotEntriesAndAreRemovedWhenFree) {
   const FileCache shared = cache();
   {
     const KeyLock lock = shared.lock(key_);
@@ -280,7 +280,7 @@ TEST_F(FileCacheTest, ALockIsNoEntryAndGoesWhenItIsFree) {
   EXPECT_FALSE(shared.lock("../outside").held());
 }
 
-TEST_F(FileCacheTest, WhatAKilledProcessWasWritingGoesAfterAnHour) {
+TEST_F(FileCacheTest, AbandonedTemporaryFilesAreRemovedAfterAnHour) {
   store_aged(0, 0);
   const auto put = [&](const std::string& name, int minutes) {
     std::ofstream(folder() / name) << "half";
@@ -298,7 +298,7 @@ TEST_F(FileCacheTest, WhatAKilledProcessWasWritingGoesAfterAnHour) {
   EXPECT_TRUE(fs::exists(other));
 }
 
-TEST_F(FileCacheTest, FilesOfOthersInTheFolderAreLeftAlone) {
+TEST_F(FileCacheTest, ForeignFilesAreLeftAlone) {
   store_aged(0, 10);
   for (const std::string name : {"Makefile", "notes", "deadbeef"}) std::ofstream(folder() / name) << std::string(10'000, 'x');
   cache(1).store(key_of(1), image::as_bytes("payload"));
@@ -307,7 +307,7 @@ TEST_F(FileCacheTest, FilesOfOthersInTheFolderAreLeftAlone) {
   EXPECT_EQ(files().size(), 3U);
 }
 
-TEST_F(FileCacheTest, VerifyFindsAndRemovesWhatIsBroken) {
+TEST_F(FileCacheTest, VerifyRemovesBrokenEntries) {
   for (int i = 0; i < 5; ++i) store_aged(i, 1000 - i);
   EXPECT_TRUE(cache().verify().broken.empty());
   const std::vector<FileCache::Entry> before = cache().entries();
@@ -337,7 +337,7 @@ TEST_F(FileCacheTest, VerifyFindsAndRemovesWhatIsBroken) {
   EXPECT_EQ(after[0].bytes, 1000U);
 }
 
-TEST_F(FileCacheTest, ABrokenEntryIsOneLineThatNamesIt) {
+TEST_F(FileCacheTest, ABrokenEntryIsReportedOnce) {
   store_aged(0, 10);
   fs::resize_file(folder() / key_of(0), 100);
   const FileCache shared = cache();
@@ -348,7 +348,7 @@ TEST_F(FileCacheTest, ABrokenEntryIsOneLineThatNamesIt) {
   EXPECT_NE(warnings_[0].find("its content is damaged"), std::string::npos);
 }
 
-TEST_F(FileCacheTest, AFolderThatTakesNoFilesIsOneWarning) {
+TEST_F(FileCacheTest, AReadOnlyFolderWarnsOnce) {
   // Where the tests run as root no permission stops them, and the folder of the process in /proc stands in.
   const fs::path closed = geteuid() == 0 ? fs::path("/proc/self") : root_.path() / "closed";
   if (geteuid() != 0) {
@@ -363,7 +363,7 @@ TEST_F(FileCacheTest, AFolderThatTakesNoFilesIsOneWarning) {
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
-TEST_F(FileCacheTest, LookingAfterNoFolderFindsNothingAndAFolderOfOthersIsAnError) {
+TEST_F(FileCacheTest, MaintenanceOfAForeignFolderFails) {
   EXPECT_TRUE(cache().entries().empty());
   EXPECT_EQ(cache().verify().entries, 0U);
   EXPECT_EQ(cache().clear(), 0U);
@@ -377,7 +377,7 @@ TEST_F(FileCacheTest, LookingAfterNoFolderFindsNothingAndAFolderOfOthersIsAnErro
   EXPECT_TRUE(fs::exists(folder() / key_of(0)));
 }
 
-TEST_F(FileCacheTest, AFolderThatCannotBeMadeIsOneWarning) {
+TEST_F(FileCacheTest, AnImpossibleFolderWarnsOnce) {
   std::ofstream(root_.path() / "a") << "a file where the folder should be";
   FileCache blocked = cache();
   blocked.store(key_, image::as_bytes("payload"));
@@ -387,14 +387,14 @@ TEST_F(FileCacheTest, AFolderThatCannotBeMadeIsOneWarning) {
   EXPECT_NE(warnings_[0].find(folder().string()), std::string::npos);
 }
 
-TEST_F(FileCacheTest, OffKeepsNothing) {
+TEST_F(FileCacheTest, ADisabledCacheKeepsNothing) {
   const FileCache off;
   off.store(key_, image::as_bytes("payload"));
   EXPECT_FALSE(off.load(key_));
   EXPECT_TRUE(off.directory().empty());
 }
 
-TEST(FileCacheEnvironment, TheLimitIsANumberOfBytesOrOneWarning) {
+TEST(FileCacheEnvironment, ABadLimitWarnsOnce) {
   const TemporaryDirectory root;
   const std::string before = getenv("DWELL_CACHE_DIR") != nullptr ? getenv("DWELL_CACHE_DIR") : "";
   setenv("DWELL_CACHE_DIR", root.path().c_str(), 1);
@@ -419,7 +419,7 @@ TEST(FileCacheEnvironment, TheLimitIsANumberOfBytesOrOneWarning) {
   before.empty() ? unsetenv("DWELL_CACHE_DIR") : setenv("DWELL_CACHE_DIR", before.c_str(), 1);
 }
 
-TEST(FileCacheEnvironment, IsFoundInOrder) {
+TEST(FileCacheEnvironment, FoldersAreTriedInOrder) {
   const auto with = [](const char* name, const char* value) {
     value != nullptr ? setenv(name, value, 1) : unsetenv(name);
     return FileCache::from_environment().directory();

@@ -60,7 +60,7 @@ class FileCacheCrashTest : public test::CacheTest {
   }
 };
 
-TEST_F(FileCacheCrashTest, KilledAtEveryStepOfAStore) {
+TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
   constexpr std::uint32_t kAny = ~std::uint32_t{0};
   struct Step {
     const char* name;
@@ -103,7 +103,7 @@ TEST_F(FileCacheCrashTest, KilledAtEveryStepOfAStore) {
   }
 }
 
-TEST_F(FileCacheCrashTest, KilledAfterEveryCountOfBytes) {
+TEST_F(FileCacheCrashTest, SurvivesAKillAfterEveryByteCount) {
   cache().store(key_, image::as_bytes("old"));
   const std::string text(1000, 'x');
   for (rlim_t bytes = 0; bytes < 1132; bytes += 101) {
@@ -123,7 +123,7 @@ TEST_F(FileCacheCrashTest, KilledAfterEveryCountOfBytes) {
   expect_tidied();
 }
 
-TEST_F(FileCacheCrashTest, KilledAtAnyTime) {
+TEST_F(FileCacheCrashTest, SurvivesAKillAtAnyTime) {
   std::mt19937 random(1);
   int found = 0;
   for (int round = 0; round < 100; ++round) {
@@ -173,7 +173,7 @@ int fill(const fs::path& folder, const char* reason) {
   return cache.verify().broken.empty() ? 0 : 5;
 }
 
-TEST_F(FileCacheCrashTest, ADiskThatIsFullIsOneWarning) {
+TEST_F(FileCacheCrashTest, AFullDiskWarnsOnce) {
   fs::create_directories(folder());
   const uid_t user = geteuid();
   const gid_t group = getegid();
@@ -193,7 +193,7 @@ TEST_F(FileCacheCrashTest, ADiskThatIsFullIsOneWarning) {
   EXPECT_TRUE(test::ended_well(status)) << WEXITSTATUS(status);
 }
 
-TEST_F(FileCacheCrashTest, AFileThatMayGrowNoFurtherIsOneWarning) {
+TEST_F(FileCacheCrashTest, AFileSizeLimitWarnsOnce) {
   const int status = test::run_child([&] {
     const rlimit limit{5'000, 5'000};
     setrlimit(RLIMIT_FSIZE, &limit);

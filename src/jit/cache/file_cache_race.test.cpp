@@ -42,7 +42,7 @@ int race(const FileCache& cache, const std::vector<std::string>& keys, char mine
   return 0;
 }
 
-TEST_F(FileCacheRaceTest, ProcessesThatRaceSeeOnlyWholeEntries) {
+TEST_F(FileCacheRaceTest, RacingProcessesSeeOnlyWholeEntries) {
   std::vector<std::string> keys;
   for (int i = 0; i < 3; ++i) keys.push_back(key_of(i));
   std::vector<pid_t> children;
@@ -62,7 +62,7 @@ TEST_F(FileCacheRaceTest, ProcessesThatRaceSeeOnlyWholeEntries) {
   EXPECT_TRUE(cache().verify().broken.empty());
 }
 
-TEST_F(FileCacheRaceTest, ThreadsThatRaceSeeOnlyWholeEntries) {
+TEST_F(FileCacheRaceTest, RacingThreadsSeeOnlyWholeEntries) {
   const std::vector<std::string> keys = {key_of(0), key_of(1), key_of(2)};
   const FileCache shared(
       folder(), [](const std::string& text) { ADD_FAILURE() << text; }, 2000);

@@ -26,7 +26,7 @@ class KeyLockTest : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-TEST_F(KeyLockTest, ExcludesOthersUntilItGoes) {
+TEST_F(KeyLockTest, ExcludesOthersUntilDestroyed) {
   {
     const KeyLock held = lock();
     EXPECT_TRUE(held.held());
@@ -41,7 +41,7 @@ TEST_F(KeyLockTest, ExcludesOthersUntilItGoes) {
   EXPECT_FALSE(KeyLock().held());
 }
 
-TEST_F(KeyLockTest, MovesWithItsValue) {
+TEST_F(KeyLockTest, IsMovable) {
   KeyLock first = lock();
   KeyLock second = std::move(first);
   EXPECT_TRUE(second.held());
@@ -50,7 +50,7 @@ TEST_F(KeyLockTest, MovesWithItsValue) {
   EXPECT_TRUE(lock(0ms).held());
 }
 
-TEST_F(KeyLockTest, OneHolderAtATimeAmongProcesses) {
+TEST_F(KeyLockTest, ExcludesOtherProcesses) {
   struct Seen {
     std::atomic<int> inside = 0;
     std::atomic<int> most = 0;
@@ -78,7 +78,7 @@ TEST_F(KeyLockTest, OneHolderAtATimeAmongProcesses) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_F(KeyLockTest, AKilledHolderFreesIt) {
+TEST_F(KeyLockTest, IsFreedWhenItsHolderIsKilled) {
   const int status = test::run_child([&] {
     const KeyLock mine = lock();
     return raise(SIGKILL);
@@ -89,14 +89,14 @@ TEST_F(KeyLockTest, AKilledHolderFreesIt) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
-TEST_F(KeyLockTest, NothingIsHeldWhereNoFileCanBeMade) {
+TEST_F(KeyLockTest, HoldsNothingWithoutAFile) {
   fs::create_directory(folder_.path() / ".lock-a");
   EXPECT_FALSE(lock().held());
   EXPECT_FALSE(KeyLock(File(), ".lock-a", 1s).held());
 }
 
 // Its file was taken away while it was held, by somebody who clears the folder: the lock of the next holder is not.
-TEST_F(KeyLockTest, AHolderWhoseFileWasRemovedLeavesTheNextOneAlone) {
+TEST_F(KeyLockTest, SparesTheNextHoldersFile) {
   auto first = std::make_unique<KeyLock>(lock());
   fs::remove(folder_.path() / ".lock-a");
   const KeyLock second = lock(0ms);

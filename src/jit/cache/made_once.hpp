@@ -1,6 +1,7 @@
 // From the cache on disk, else made: once among all processes that want it.
 #pragma once
 
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,11 @@ auto made_once(const FileCache& cache, const std::string& key, std::string_view 
   const KeyLock lock = cache.lock(key);
   if (std::optional<Value> value = load()) return *std::move(value);
   Value value = make();
-  cache.store(key, encode(value), description);
+  try {
+    cache.store(key, encode(value), description);
+  } catch (const std::bad_alloc&) {
+    // As in FileCache::store.
+  }
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -80,7 +81,11 @@ class MemoryCache {
     flights_.erase(key);
     landing_.notify_all();
     if (error != nullptr) flight.error.emplace(error->kind(), error->message());
-    if (value) keep(key, value);
+    try {
+      if (value) keep(key, value);
+    } catch (const std::bad_alloc&) {
+      // Who asked for it has it; the next one makes it again.
+    }
   }
 
   std::shared_ptr<const Value> find(const std::string& key) {
@@ -92,8 +97,10 @@ class MemoryCache {
 
   // No value of `key` is there: only its flight keeps one.
   void keep(const std::string& key, const std::shared_ptr<const Value>& value) {
-    order_.emplace_front(key, value);
-    index_.emplace(key, order_.begin());
+    std::list<Item> item;
+    item.emplace_front(key, value);
+    index_.emplace(key, item.begin());
+    order_.splice(order_.begin(), item);  // cannot fail, and the iterator stays
     if (order_.size() <= capacity_) return;
     index_.erase(order_.back().first);
     order_.pop_back();

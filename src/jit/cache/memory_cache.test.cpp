@@ -28,7 +28,7 @@ void on_threads(int count, Work work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(MemoryCache, KeepsTheLastUsed) {
+TEST(MemoryCache, EvictsTheLeastRecentlyUsed) {
   MemoryCache<int> cache(2);
   int made = 0;
   const auto get = [&](const char* key) { return cache.get(key, [&] { return ++made; }); };
@@ -40,7 +40,7 @@ TEST(MemoryCache, KeepsTheLastUsed) {
   EXPECT_EQ(get("b"), 4);
 }
 
-TEST(MemoryCache, ManyThreadsThatAskAtOnceAreOneMaking) {
+TEST(MemoryCache, ConcurrentRequestsMakeOnce) {
   MemoryCache<std::string> cache(10);
   std::atomic<int> made = 0;
   on_threads(8, [&] {
@@ -54,7 +54,7 @@ TEST(MemoryCache, ManyThreadsThatAskAtOnceAreOneMaking) {
   EXPECT_EQ(made, 1);
 }
 
-TEST(MemoryCache, OneThatIsNotKeptAnyMoreStillReachesThoseThatWait) {
+TEST(MemoryCache, EvictedValuesReachTheirWaiters) {
   MemoryCache<std::string> cache(0);
   std::atomic<int> made = 0;
   on_threads(8, [&] {
@@ -84,7 +84,7 @@ TEST(MemoryCache, DifferentKeysDoNotWaitForEachOther) {
   first.join();
 }
 
-TEST(MemoryCache, AnErrorGoesToAllThatWaitAndIsNotKept) {
+TEST(MemoryCache, ErrorsReachAllWaitersAndAreNotKept) {
   MemoryCache<int> cache(10);
   std::atomic<int> made = 0;
   std::atomic<int> refused = 0;
@@ -106,7 +106,7 @@ TEST(MemoryCache, AnErrorGoesToAllThatWaitAndIsNotKept) {
   EXPECT_EQ(cache.get("key", [] { return 5; }), 5);
 }
 
-TEST(MemoryCache, ALackOfMemoryIsTheMakersOwn) {
+TEST(MemoryCache, BadAllocReachesOnlyTheMaker) {
   MemoryCache<int> cache(10);
   std::atomic<int> made = 0;
   std::atomic<int> failed = 0;

@@ -9,23 +9,59 @@ namespace dwell::jit {
 
 namespace {
 
+// A list: its length, then what `write_one` writes of each.
+template <class List, class Write>
+void write_list(image::ByteWriter& writer, const List& list, Write write_one) {
+  writer.number(static_cast<std::uint32_t>(list.size()));
+  for (const auto& one : list) write_one(one);
+}
+
+// Adds what `read_one` returns to `list`, as often as the length says. That is not believed before the bytes it stands for are there.
+template <class List, class Read>
+void read_list(image::ByteReader& reader, List& list, Read read_one) {
+  const auto count = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) list.push_back(read_one());
+}
+
+// A value of an enumeration from 0 to `last`; any other ends the reading.
+template <class Enum, Enum last>
+Enum read_enum(image::ByteReader& reader) {
+  const auto value = reader.number<std::uint8_t>();
+  if (value <= static_cast<std::uint8_t>(last)) return static_cast<Enum>(value);
+  reader.fail();
+  return Enum{};
+}
+
+std::string read_string(image::ByteReader& reader) { return std::string(reader.text()); }
+
+Bytes read_bytes(image::ByteReader& reader) {
+  const auto bytes = reader.counted();
+  return {bytes.begin(), bytes.end()};
+}
+
+// `value`, unless the bytes did not make one.
+template <class Value>
+std::optional<Value> complete(const image::ByteReader& reader, Value value) {
+  return reader.complete() ? std::optional(std::move(value)) : std::nullopt;
+}
+
 void write(image::ByteWriter& writer, const Signature& signature) {
-  writer.number(static_cast<std::uint32_t>(signature.parameters().size()));
-  for (const Parameter& parameter : signature.parameters()) {
+  write_list(writer, signature.parameters(), [&](const Parameter& parameter) {
     writer.number(static_cast<std::uint8_t>(parameter.kind));
     writer.number(static_cast<std::uint8_t>(parameter.element));
     writer.number(parameter.bytes);
-  }
+  });
 }
 
 Signature read_signature(image::ByteReader& reader) {
-  const auto count = reader.number<std::uint32_t>();
   std::vector<Parameter> parameters;
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    const auto kind = static_cast<Kind>(reader.number<std::uint8_t>());
-    const auto element = static_cast<Kind>(reader.number<std::uint8_t>());
-    parameters.push_back({kind, element, reader.number<u16>()});
-  }
+  read_list(reader, parameters, [&] {
+    Parameter one;
+    one.kind = read_enum<Kind, Kind::opaque>(reader);
+    one.element = read_enum<Kind, Kind::opaque>(reader);
+    one.bytes = reader.number<u16>();
+    return one;
+  });
   return Signature(std::move(parameters));
 }
 
@@ -47,11 +83,10 @@ Resources read_resources(image::ByteReader& reader) {
 
 Bytes encode(const Object& object) {
   image::ByteWriter writer;
-  writer.number(static_cast<std::uint32_t>(object.entries.size()));
-  for (const Entry& entry : object.entries) {
+  write_list(writer, object.entries, [&](const Entry& entry) {
     writer.counted(entry.symbol);
     write(writer, entry.signature);
-  }
+  });
   writer.counted(object.log);
   writer.number(static_cast<std::uint8_t>(object.form));
   writer.counted(object.assembly);
@@ -62,29 +97,26 @@ Bytes encode(const Object& object) {
 std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   image::ByteReader reader(bytes);
   Object object;
-  const auto entries = reader.number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < entries && reader.ok(); ++i) {
-    Entry& entry = object.entries.emplace_back();
-    entry.symbol = reader.text();
+  read_list(reader, object.entries, [&] {
+    Entry entry;
+    entry.symbol = read_string(reader);
     entry.signature = read_signature(reader);
-  }
-  object.log = reader.text();
-  object.form = static_cast<Form>(reader.number<std::uint8_t>());
-  object.assembly = reader.text();
-  const auto code = reader.counted();
-  object.bytes.assign(code.begin(), code.end());
-  if (!reader.complete()) return std::nullopt;
-  return object;
+    return entry;
+  });
+  object.log = read_string(reader);
+  object.form = read_enum<Form, Form::lto>(reader);
+  object.assembly = read_string(reader);
+  object.bytes = read_bytes(reader);
+  return complete(reader, std::move(object));
 }
 
 Bytes encode(const Image& image) {
   image::ByteWriter writer;
   write(writer, image.resources);
-  writer.number(static_cast<std::uint32_t>(image.entries.size()));
-  for (const EntryResources& entry : image.entries) {
+  write_list(writer, image.entries, [&](const EntryResources& entry) {
     writer.counted(entry.symbol);
     write(writer, entry.resources);
-  }
+  });
   writer.counted(image.bytes);
   return std::move(writer).take();
 }
@@ -93,31 +125,27 @@ std::optional<Image> decode_image(std::span<const std::byte> bytes) {
   image::ByteReader reader(bytes);
   Image image;
   image.resources = read_resources(reader);
-  // The count is not believed before the bytes it stands for are there.
-  const auto count = reader.number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    std::string symbol(reader.text());
-    image.entries.push_back({std::move(symbol), read_resources(reader)});
-  }
-  const auto code = reader.counted();
-  image.bytes.assign(code.begin(), code.end());
-  if (!reader.complete()) return std::nullopt;
-  return image;
+  read_list(reader, image.entries, [&] {
+    EntryResources entry;
+    entry.symbol = read_string(reader);
+    entry.resources = read_resources(reader);
+    return entry;
+  });
+  image.bytes = read_bytes(reader);
+  return complete(reader, std::move(image));
 }
 
 Bytes encode(const ModuleObject& object) {
   image::ByteWriter writer;
-  writer.number(static_cast<std::uint32_t>(object.kernels.size()));
-  for (const ModuleKernel& kernel : object.kernels) {
+  write_list(writer, object.kernels, [&](const ModuleKernel& kernel) {
     writer.counted(kernel.symbol);
     writer.counted(kernel.name);
     write(writer, kernel.signature);
-  }
-  writer.number(static_cast<std::uint32_t>(object.expressions.size()));
-  for (const auto& [expression, symbol] : object.expressions) {
-    writer.counted(expression);
-    writer.counted(symbol);
-  }
+  });
+  write_list(writer, object.expressions, [&](const auto& pair) {
+    writer.counted(pair.first);
+    writer.counted(pair.second);
+  });
   writer.counted(object.log);
   writer.counted(object.assembly);
   writer.counted(object.bytes);
@@ -127,25 +155,36 @@ Bytes encode(const ModuleObject& object) {
 std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes) {
   image::ByteReader reader(bytes);
   ModuleObject object;
-  const auto kernels = reader.number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < kernels && reader.ok(); ++i) {
-    ModuleKernel& kernel = object.kernels.emplace_back();
-    kernel.symbol = reader.text();
-    kernel.name = reader.text();
+  read_list(reader, object.kernels, [&] {
+    ModuleKernel kernel;
+    kernel.symbol = read_string(reader);
+    kernel.name = read_string(reader);
     kernel.signature = read_signature(reader);
-  }
-  const auto expressions = reader.number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < expressions && reader.ok(); ++i) {
-    auto& [expression, symbol] = object.expressions.emplace_back();
-    expression = reader.text();
-    symbol = reader.text();
-  }
-  object.log = reader.text();
-  object.assembly = reader.text();
-  const auto code = reader.counted();
-  object.bytes.assign(code.begin(), code.end());
-  if (!reader.complete()) return std::nullopt;
-  return object;
+    return kernel;
+  });
+  read_list(reader, object.expressions, [&] {
+    std::pair<std::string, std::string> pair;
+    pair.first = read_string(reader);
+    pair.second = read_string(reader);
+    return pair;
+  });
+  object.log = read_string(reader);
+  object.assembly = read_string(reader);
+  object.bytes = read_bytes(reader);
+  return complete(reader, std::move(object));
+}
+
+Bytes encode(std::span<const std::string> names) {
+  image::ByteWriter writer;
+  write_list(writer, names, [&](const std::string& name) { writer.counted(name); });
+  return std::move(writer).take();
+}
+
+std::optional<std::vector<std::string>> decode_names(std::span<const std::byte> bytes) {
+  image::ByteReader reader(bytes);
+  std::vector<std::string> names;
+  read_list(reader, names, [&] { return read_string(reader); });
+  return complete(reader, std::move(names));
 }
 
 }  // namespace dwell::jit

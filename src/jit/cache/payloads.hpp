@@ -1,8 +1,10 @@
-// What the cache keeps of objects, images and programs of kernels: values to bytes and back.
+// What the cache keeps of objects, images, programs of kernels and lists of files: values to bytes and back.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "jit/compiler.hpp"
 
@@ -11,10 +13,12 @@ namespace dwell::jit {
 Bytes encode(const Object& object);
 Bytes encode(const Image& image);
 Bytes encode(const ModuleObject& object);
+Bytes encode(std::span<const std::string> names);
 
 // Nothing when the bytes, which are not trusted, are no such value.
 std::optional<Object> decode_object(std::span<const std::byte> bytes);
 std::optional<Image> decode_image(std::span<const std::byte> bytes);
 std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes);
+std::optional<std::vector<std::string>> decode_names(std::span<const std::byte> bytes);
 
 }  // namespace dwell::jit

@@ -182,17 +182,19 @@ std::string CudaCompiler::fingerprint(const Unit& unit) {
   const Tools& found = tools();
   const std::vector<std::string> flags = unit.program ? program_flags_for(unit.options) : flags_for(unit.options, unit.form);
   const std::vector<std::string> folders = checked_include_paths(unit.options);
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
   const auto includes = digest_of_includes(
       unit.text, {.headers = unit.options.headers,
                   .folders = folders,
                   .system_folders = [&] { return std::vector<std::string>(found.cuda_includes.empty() ? 0 : 1, found.cuda_includes); },
-                  .current_folder = unit.options.headers.empty() ? std::string() : std::filesystem::current_path().string(),
+                  .current_folder = unit.options.headers.empty() ? std::string() : here.string(),
                   .is_known = is_operator_header});
   return includes ? fingerprint_of(unit, found.nvrtc, flags, *includes) : std::string();
 }
 
 ModuleObject CudaCompiler::compile_module(const Unit& unit) {
-  if (unit.text.find('\0') != std::string::npos) throw Error(errc::invalid_argument, unit.file + " holds a null character");
+  check_text(unit);
   std::vector<std::string> expressions;
   for (const Export& one : unit.exports) expressions.push_back(one.expression);
   NvrtcResult result = Nvrtc::get().compile(line_directive(unit.line, unit.file) + unit.text, program_name("kernels"),

@@ -72,7 +72,7 @@ TEST_F(CudaCompilerTest, AnImageWithoutOperatorsLinks) {
   EXPECT_FALSE(link({nullptr, nullptr}).bytes.empty());
 }
 
-TEST_F(CudaCompilerTest, ResourcesAreThoseOfTheHungriestOperator) {
+TEST_F(CudaCompilerTest, ResourcesAreTheMaximumOverOperators) {
   const Object axpy = compiler().compile(axpy_unit("axpy_1"));
   const Object hungry = compiler().compile(hungry_unit("hungry_1"));
   const Resources slim = link({&axpy}).resources;
@@ -95,7 +95,7 @@ TEST_F(CudaCompilerTest, ErrorsCarryTheUsersFileAndLine) {
                      testing::AllOf(HasSubstr("some where/axpy.cu(106)"), HasSubstr("nonsense"), Not(HasSubstr("dwell_operator"))));
 }
 
-TEST_F(CudaCompilerTest, AMistakeInTheParametersIsOneError) {
+TEST_F(CudaCompilerTest, AParameterMistakeIsReportedOnce) {
   const Unit unit = unit_of("a", "DWELL_OPERATOR(a)(dwell::Group g, dwell::Spn<float> y) {}\n", "a_1");
   try {
     compiler().compile(unit);
@@ -107,13 +107,13 @@ TEST_F(CudaCompilerTest, AMistakeInTheParametersIsOneError) {
   }
 }
 
-TEST_F(CudaCompilerTest, SaysWhatIsNotDefined) {
+TEST_F(CudaCompilerTest, UndefinedFunctionsAreNamed) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";
   DWELL_EXPECT_ERROR(compiler().compile(unit), errc::operator_not_found, testing::_);
 }
 
-TEST_F(CudaCompilerTest, ATemplateHasAnEntryForEachInstance) {
+TEST_F(CudaCompilerTest, EachTemplateInstanceIsExported) {
   Unit unit = unit_of("scaled",
                       "template <class T, int N> DWELL_OPERATOR(scaled)(dwell::Group g, T a, dwell::Span<T> x) {\n"
                       "  for (auto i : g.range(x.size())) x[i] *= N * a;\n"
@@ -174,7 +174,7 @@ TEST_F(CudaCompilerTest, LinkErrorsNameTheOperator) {
 }
 
 // A loop that calls its table by another prototype than the entries have links all the same, with too few registers.
-TEST_F(CudaCompilerTest, ALoopThatWouldRunShortOfRegistersDoesNotLink) {
+TEST_F(CudaCompilerTest, ALoopWithTooFewRegistersDoesNotLink) {
   CudaCompiler other({.arch = "sm_90",
                       .loop = "extern \"C\" { extern __constant__ void (*dwell_operators[])(int); }\n"
                               "extern \"C\" __global__ void dwell_resident(int n) { dwell_operators[n](n); }\n",
@@ -203,7 +203,7 @@ TEST_F(CudaCompilerTest, AnUnknownArchitectureIsNamed) {
   DWELL_EXPECT_ERROR(old.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, HasSubstr("sm_20"));
 }
 
-TEST_F(CudaCompilerTest, CudasOwnHeadersAreFound) {
+TEST_F(CudaCompilerTest, CudaHeadersAreFound) {
   if (Nvrtc::get().include_folder().empty()) GTEST_SKIP() << "no CUDA headers beside " << Nvrtc::get().file();
   const Object object = compiler().compile(unit_of(
       "a", "#include <cuda_fp16.h>\nDWELL_OPERATOR(a)(dwell::Group g, dwell::Span<__half> y) { y[g.rank()] = __hadd(y[0], y[1]); }\n",
@@ -211,7 +211,7 @@ TEST_F(CudaCompilerTest, CudasOwnHeadersAreFound) {
   EXPECT_EQ(object.entries[0].signature.parameters().at(0).bytes, 2);
 }
 
-TEST_F(CudaCompilerTest, TheLoopIsKeptInTheCache) {
+TEST_F(CudaCompilerTest, TheLoopIsCached) {
   const TemporaryDirectory folder;
   const FileCache cache(folder.path() / "cache");
   const std::string log = CudaCompiler({.arch = "sm_90", .loop = stand_in_loop(), .cache = cache}).loop_report().log;
@@ -223,7 +223,7 @@ TEST_F(CudaCompilerTest, TheLoopIsKeptInTheCache) {
   EXPECT_FALSE(again.link({}).bytes.empty());
 }
 
-TEST_F(CudaCompilerTest, ThroughTheCacheTheImageIsTheSame) {
+TEST_F(CudaCompilerTest, CachedImagesAreIdentical) {
   const TemporaryDirectory folder;
   const auto make = [&] {
     return CachingCompiler(std::make_unique<CudaCompiler>(CudaCompiler::Options{.arch = "sm_90", .loop = stand_in_loop(), .cache = {}}),
@@ -255,7 +255,7 @@ TEST_F(CudaCompilerTest, SpillsOfTheLoopAreReported) {
   EXPECT_GT(spilling.loop_report().spill_bytes, 0U) << spilling.loop_report().log;
 }
 
-TEST(CudaLibrary, SaysWhatItLookedForAndHowToGetIt) {
+TEST(CudaLibrary, ErrorsNameCandidatesAndPackage) {
   try {
     const Nvrtc missing({"/nowhere/libnvrtc.so.13"});
     FAIL();
@@ -274,7 +274,7 @@ TEST(CudaLibrary, SaysWhatItLookedForAndHowToGetIt) {
   }
 }
 
-TEST(CudaLibrary, TooOldIsSaidSo) {
+TEST(CudaLibrary, OldVersionsAreRefused) {
   try {
     open_cuda_library("thing", "package", {"libm.so.6"}, {12, 4}, [](const DynamicLibrary&) { return CudaVersion{12, 1}; });
     FAIL();
@@ -283,7 +283,7 @@ TEST(CudaLibrary, TooOldIsSaidSo) {
   }
 }
 
-TEST(CudaLibrary, TheUsersFolderComesFirst) {
+TEST(CudaLibrary, TheUserFolderComesFirst) {
   setenv("DWELL_CUDA_PATH", "/my/cuda", 1);
   EXPECT_EQ(cuda_library_candidates("nvrtc").front(), "/my/cuda/libnvrtc.so.13");
   unsetenv("DWELL_CUDA_PATH");

@@ -81,7 +81,7 @@ class CudaCubinTest : public CudaTest, public testing::WithParamInterface<const 
 INSTANTIATE_TEST_SUITE_P(For, CudaCubinTest, testing::Values("sm_75", "sm_90", "sm_120"),
                          [](const testing::TestParamInfo<const char*>& at) { return std::string(at.param); });
 
-TEST_P(CudaCubinTest, SharedMemoryAddsUpAndIsKnownForEachOperator) {
+TEST_P(CudaCubinTest, SharedMemorySumsAndIsKnownPerOperator) {
   const Image alone = image_of({nothing_unit()});
   const Image image = image_of({nothing_unit(), tile_unit(), hungry_unit("hungry_1")});
   ASSERT_EQ(image.entries.size(), 3U);
@@ -92,7 +92,7 @@ TEST_P(CudaCubinTest, SharedMemoryAddsUpAndIsKnownForEachOperator) {
   EXPECT_EQ(image.resources.shared_bytes, alone.resources.shared_bytes + 4096 + 800 + 4096);
 }
 
-TEST_P(CudaCubinTest, ConstantsAddUpAndAreKnownForEachOperator) {
+TEST_P(CudaCubinTest, ConstantsSumAndAreKnownPerOperator) {
   const Image image = image_of({nothing_unit(), table_unit()});
   EXPECT_EQ(image.entries[0].resources.constant_bytes, 0U);
   EXPECT_EQ(image.entries[1].resources.constant_bytes, 2000U + 400U);
@@ -101,7 +101,7 @@ TEST_P(CudaCubinTest, ConstantsAddUpAndAreKnownForEachOperator) {
   EXPECT_LE(image.resources.constant_bytes, table_of_operators + 2400 + 8) << "parameters of the kernel are not counted";
 }
 
-TEST_P(CudaCubinTest, BarriersAreThoseOfTheHighestThatIsNamed) {
+TEST_P(CudaCubinTest, BarriersCountUpToTheHighestUsed) {
   const Image alone = image_of({nothing_unit()});
   EXPECT_EQ(alone.entries[0].resources.barriers, 0U);
   EXPECT_EQ(alone.resources.barriers, 3U) << "one wakes the group, one holds it together";
@@ -110,7 +110,7 @@ TEST_P(CudaCubinTest, BarriersAreThoseOfTheHighestThatIsNamed) {
   EXPECT_EQ(image.resources.barriers, 13U);
 }
 
-TEST_P(CudaCubinTest, RegistersAndStackAreThoseOfTheEntry) {
+TEST_P(CudaCubinTest, RegistersAndStackAreKnownPerOperator) {
   const Image image = image_of({nothing_unit(), hungry_unit("hungry_1")});
   const Resources& small = image.entries[0].resources;
   const Resources& large = image.entries[1].resources;
@@ -122,13 +122,13 @@ TEST_P(CudaCubinTest, RegistersAndStackAreThoseOfTheEntry) {
   EXPECT_GT(image.resources.stack_bytes, large.stack_bytes) << "the loop's own and the entry's";
 }
 
-TEST_P(CudaCubinTest, WhatAnEntryCallsIsCountedWithIt) {
+TEST_P(CudaCubinTest, CalleesAreCounted) {
   const Image image = image_of({caller_unit()});
   EXPECT_EQ(image.entries[0].resources.barriers, 8U);
   EXPECT_GE(image.entries[0].resources.stack_bytes, 400U);
 }
 
-TEST_P(CudaCubinTest, SaysWhatItIsAndWhatItHolds) {
+TEST_P(CudaCubinTest, ListsArchitectureKernelsAndOperators) {
   const Image image = image_of({nothing_unit(), tile_unit()});
   const auto cubin = Cubin::open(image.bytes);
   ASSERT_TRUE(cubin);
@@ -141,7 +141,7 @@ TEST_P(CudaCubinTest, SaysWhatItIsAndWhatItHolds) {
   EXPECT_FALSE(cubin->entry("other"));
 }
 
-TEST_P(CudaCubinTest, TheReportSaysTheSame) {
+TEST_P(CudaCubinTest, AgreesWithTheAssemblersReport) {
   Unit named = tile_unit();
   named.exports[0].symbol = "dwell_tile_0123456789abcdef0123456789abcdef";
   const Image image = image_of({nothing_unit(), named});
@@ -166,7 +166,7 @@ TEST_P(CudaCubinTest, TheReportSaysTheSame) {
   DWELL_EXPECT_ERROR(examine_image(object.bytes), errc::invalid_argument, testing::HasSubstr("no kernel, or is not linked"));
 }
 
-TEST_P(CudaCubinTest, DamagedImagesAreReadWithCare) {
+TEST_P(CudaCubinTest, SurvivesDamagedImages) {
   Bytes image = image_of({hungry_unit("hungry_1"), caller_unit()}).bytes;
   const auto use = [&] {
     const auto cubin = Cubin::open(image);

@@ -30,7 +30,7 @@ std::map<std::string, int> types_in(std::span<const std::byte> cubin) {
 
 class HiddenVariables : public CudaTest {};
 
-TEST_F(HiddenVariables, AreThoseThatNoCodeNames) {
+TEST_F(HiddenVariables, OnlyUnreferencedVariablesAreHidden) {
   const NvrtcResult compiled = Nvrtc::get().compile(
       "extern \"C\" __device__ int unused = 3;\n"
       "extern \"C\" __device__ int used[2] = {4, 5};\n"

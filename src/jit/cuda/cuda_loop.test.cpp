@@ -42,7 +42,7 @@ class CudaLoopTest : public CudaTest, public testing::WithParamInterface<Budget>
 INSTANTIATE_TEST_SUITE_P(For, CudaLoopTest, testing::ValuesIn(kBudgets),
                          [](const testing::TestParamInfo<Budget>& at) { return std::string(at.param.arch); });
 
-TEST_P(CudaLoopTest, StaysWithinItsBudget) {
+TEST_P(CudaLoopTest, StaysWithinTheRegisterBudget) {
   const Object small = nothing();
   const Object axpy = compiler().compile(axpy_unit("axpy_1"));
   for (const auto& entries : {std::vector<Opcode>{}, {&small}, {&small, &axpy}}) {
@@ -55,7 +55,7 @@ TEST_P(CudaLoopTest, StaysWithinItsBudget) {
   }
 }
 
-TEST_P(CudaLoopTest, KeepsItsValuesInRegisters) {
+TEST_P(CudaLoopTest, DoesNotSpill) {
   const CudaCompiler::LoopReport report = compiler().loop_report();
   EXPECT_THAT(report.log, testing::HasSubstr("Function properties for dwell_resident\n")) << "the report says nothing of the loop";
   EXPECT_EQ(report.spill_bytes, 0U) << report.log;

@@ -54,7 +54,7 @@ class CudaModuleTest : public CudaTest {
   }
 };
 
-TEST_F(CudaModuleTest, SignaturesAreThoseOfTheSource) {
+TEST_F(CudaModuleTest, SignaturesMatchTheSource) {
   for (const char* const arch : {"sm_80", "sm_90", "sm_100"}) {
     SCOPED_TRACE(arch);
     const ModuleObject object = compile(kSource, {"axpy<float>", "reduce<double, 256>", "&axpy<unsigned char>"}, arch);
@@ -81,7 +81,7 @@ TEST_F(CudaModuleTest, NameExpressionsHaveTheirSymbols) {
   EXPECT_EQ(object.expressions[1].second, "_ZN2ns4overEPi");
 }
 
-TEST_F(CudaModuleTest, AnErrorHasTheUsersFileAndLine) {
+TEST_F(CudaModuleTest, ErrorsCarryTheUsersFileAndLine) {
   CudaCompiler compiler({.arch = "sm_90", .cache = {}});
   for (const int line : {1, 40}) {
     try {
@@ -113,7 +113,7 @@ TEST_F(CudaModuleTest, ABadNameExpressionIsNamed) {
   }
 }
 
-TEST_F(CudaModuleTest, DwellsAndCudasHeadersAreThere) {
+TEST_F(CudaModuleTest, DwellAndCudaHeadersAreFound) {
   const ModuleObject object = compile(
       "#include <cuda_fp16.h>\n#include <dwell/device.hpp>\n"
       "__global__ void fill(dwell::Span<float> to, __half value) { to[threadIdx.x] = __half2float(value); }\n");
@@ -139,7 +139,7 @@ TEST_F(CudaModuleTest, OptionsAreHonoured) {
 
 TEST_F(CudaModuleTest, ATextWithANullCharacterIsRefused) { EXPECT_THROW(compile(std::string("__global__ void f() {}\0", 23)), Error); }
 
-TEST_F(CudaModuleTest, ComesOutOfTheCacheAsItWentIn) {
+TEST_F(CudaModuleTest, CachedModulesAreIdentical) {
   const TemporaryDirectory folder;
   ModuleObject objects[2];
   for (ModuleObject& object : objects) {

@@ -66,7 +66,7 @@ class CudaTiersTest : public CudaTest {
   static Image link(const std::vector<Opcode>& table, Tier tier) { return compiler().link(table, tier); }
 };
 
-TEST_F(CudaTiersTest, AnObjectSaysWhatItIs) {
+TEST_F(CudaTiersTest, ObjectsCarryTheirForm) {
   const Object native = compiler().compile(axpy_unit("axpy_1"));
   EXPECT_EQ(native.form, Form::native);
   const Object ir = compiler().compile(inlined(axpy_unit("axpy_1")));
@@ -76,14 +76,14 @@ TEST_F(CudaTiersTest, AnObjectSaysWhatItIs) {
   EXPECT_EQ(ir.entries.at(0).signature, expected_axpy_signature());
 }
 
-TEST_F(CudaTiersTest, ErrorsAreThoseOfTheNativeForm) {
+TEST_F(CudaTiersTest, ErrorsMatchTheNativeForm) {
   Unit unit = inlined(axpy_unit("axpy_1"));
   unit.text.replace(unit.text.find("y[i] +="), 7, "y[i] = nonsense +");
   DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("axpy.cu(7)"));
 }
 
 // nvJitLink decides these for a whole image, and would change what the operator computes.
-TEST_F(CudaTiersTest, WhatTheLinkerWouldChangeStaysNative) {
+TEST_F(CudaTiersTest, OptionsLostByTheLinkerKeepSourcesNative) {
   const CompileOptions all[] = {{.fast_math = true},   {.flush_denormals = true}, {.contract = false}, {.precise_division = false},
                                 {.max_registers = 32}, {.line_info = true},       {.debug = true},     {.flags = {"--restrict"}}};
   for (const CompileOptions& options : all) {
@@ -96,7 +96,7 @@ TEST_F(CudaTiersTest, WhatTheLinkerWouldChangeStaysNative) {
   EXPECT_EQ(compiler().compile(inlined(same)).form, Form::lto);
 }
 
-TEST_F(CudaTiersTest, WhoAsksForLtoGetsItOrIsTold) {
+TEST_F(CudaTiersTest, ExplicitLtoIsHonouredOrRefused) {
   Unit unit = axpy_unit("axpy_1");
   unit.options.lto = true;
   EXPECT_EQ(compiler().compile(unit).form, Form::lto);
@@ -105,7 +105,7 @@ TEST_F(CudaTiersTest, WhoAsksForLtoGetsItOrIsTold) {
   EXPECT_THROW(compiler().fingerprint(unit), Error);
 }
 
-TEST_F(CudaTiersTest, OperatorsVanishIntoTheLoopAndCostNoWorkers) {
+TEST_F(CudaTiersTest, InlinedOperatorsCostNoWorkers) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   const std::vector<int> counts = {1, 8};  // the compilers run many times slower there
 #else
@@ -127,7 +127,7 @@ TEST_F(CudaTiersTest, OperatorsVanishIntoTheLoopAndCostNoWorkers) {
   }
 }
 
-TEST_F(CudaTiersTest, AHungryOperatorTakesNoMoreThanByTheTable) {
+TEST_F(CudaTiersTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Object small = compiler().compile(inlined(axpy_unit("axpy_1")));
   const Object hungry = compiler().compile(inlined(hungry_unit("hungry_1")));
   const Object native = compiler().compile(hungry_unit("hungry_1"));
@@ -166,7 +166,7 @@ TEST_F(CudaTiersTest, AnImageWithoutOperatorsLinks) {
   EXPECT_FALSE(link({nullptr}, Tier::lto).bytes.empty());
 }
 
-TEST_F(CudaTiersTest, TheSameImageComesOutAgain) {
+TEST_F(CudaTiersTest, LinkingIsDeterministic) {
   const auto make = [] {
     CudaCompiler fresh({.arch = "sm_90", .cache = {}});
     const Object ir = fresh.compile(inlined(many_unit(8)));
@@ -197,7 +197,7 @@ TEST_F(CudaTiersTest, LinkErrorsNameTheOperator) {
   EXPECT_THROW(link({&damaged}, Tier::lto), Error);
 }
 
-TEST_F(CudaTiersTest, BothLoopsAreKeptInTheCache) {
+TEST_F(CudaTiersTest, BothLoopsAreCached) {
   const TemporaryDirectory folder;
   const FileCache cache(folder.path() / "cache");
   CudaCompiler first({.arch = "sm_90", .cache = cache});

@@ -41,7 +41,7 @@ std::string refusal(Check check) {
   return "accepted";
 }
 
-TEST(NvrtcOptions, WhatDwellNeedsIsAmongThem) {
+TEST(NvrtcOptions, RequiredFlagsArePresent) {
   EXPECT_THAT(flags_of({}), ElementsAre("--gpu-architecture=sm_90a", "--relocatable-device-code=true", "--std=c++20",
                                         "--device-as-default-execution-space", "--minimal", "--diag-suppress=177", "--include-path=/cuda"));
   EXPECT_THAT(nvrtc_flags({}, {.arch = "sm_80", .relocatable = false, .cuda_includes = {}}),
@@ -66,7 +66,7 @@ TEST(NvrtcOptions, EachOptionHasItsFlag) {
   EXPECT_EQ(flags_of({.flags = {"--restrict"}}).back(), "--restrict");
 }
 
-TEST(NvrtcOptions, WhatCannotBeHonouredIsNamed) {
+TEST(NvrtcOptions, UnsupportedOptionsAreNamed) {
   EXPECT_THAT(refusal([] { flags_of({.standard = 11}); }), HasSubstr("C++11"));
   for (const unsigned count : {1U, 23U, 256U}) {
     EXPECT_THAT(refusal([&] { flags_of({.max_registers = count}); }),
@@ -92,7 +92,7 @@ TEST(NvrtcOptions, ArchitecturesByForm) {
   EXPECT_THAT(known_architectures(kKnown, {12, 8}), Not(testing::Contains("sm_100f")));
 }
 
-TEST(NvrtcOptions, TheImageHasTheDevicesOwnInstructions) {
+TEST(NvrtcOptions, ImagesUseTheDevicesOwnInstructions) {
   EXPECT_EQ(image_architecture("sm_90", kKnown), "sm_90a");
   EXPECT_EQ(image_architecture("sm_120", kKnown), "sm_120a");
   EXPECT_EQ(image_architecture("sm_89", kKnown), "sm_89") << "has no variant";
@@ -100,7 +100,7 @@ TEST(NvrtcOptions, TheImageHasTheDevicesOwnInstructions) {
   EXPECT_EQ(image_architecture("sm_121", kKnown), "sm_121") << "which this NVRTC does not know";
 }
 
-TEST(NvrtcOptions, AnOperatorsArchitectureIsTheImages) {
+TEST(NvrtcOptions, OperatorArchitecturesMatchTheImage) {
   const auto chosen = [](const std::string& asked) { return operator_architecture(asked, "sm_90a", kKnown, kVersion); };
   EXPECT_EQ(chosen(""), "sm_90a");
   EXPECT_EQ(chosen("sm_90"), "sm_90");
@@ -111,7 +111,7 @@ TEST(NvrtcOptions, AnOperatorsArchitectureIsTheImages) {
   }
 }
 
-TEST(NvrtcOptions, AModulesArchitectureIsOneThatTheDeviceRuns) {
+TEST(NvrtcOptions, ModuleArchitecturesRunOnTheDevice) {
   const auto chosen = [](const std::string& asked, const std::string& image = "sm_103a") {
     return module_architecture(asked, image, kKnown, kVersion);
   };

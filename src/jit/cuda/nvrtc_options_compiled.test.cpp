@@ -42,7 +42,7 @@ class NvrtcOptionsCompiled : public CudaTest {
   }
 };
 
-TEST_F(NvrtcOptionsCompiled, ChangeWhatIsCompiled) {
+TEST_F(NvrtcOptionsCompiled, OptionsChangeTheObject) {
   EXPECT_NO_THROW(compile_if({.standard = 14}, "__cplusplus == 201402L"));
   EXPECT_NO_THROW(compile_if({.standard = 17}, "__cplusplus == 201703L"));
   EXPECT_THROW(compile_if({}, "__cplusplus == 201703L"), Error);
@@ -53,7 +53,7 @@ TEST_F(NvrtcOptionsCompiled, ChangeWhatIsCompiled) {
   EXPECT_LE(registers_of({.max_registers = 64}), 64U);
 }
 
-TEST_F(NvrtcOptionsCompiled, ChangeTheArithmetic) {
+TEST_F(NvrtcOptionsCompiled, OptionsChangeTheArithmetic) {
   const Bytes plain = arithmetic({});
   EXPECT_NE(arithmetic({.fast_math = true}), plain);
   EXPECT_NE(arithmetic({.flush_denormals = true}), plain);
@@ -72,7 +72,7 @@ TEST_F(NvrtcOptionsCompiled, VariantsOfOneArchitectureLinkTogether) {
   EXPECT_FALSE(compiler().link(table).bytes.empty());
 }
 
-TEST_F(NvrtcOptionsCompiled, HeadersInMemoryWin) {
+TEST_F(NvrtcOptionsCompiled, HeadersInMemoryTakePrecedence) {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "size.h") << "constexpr int kSize = 1;\n";
   CompileOptions options{.include_paths = {folder.path()}};
@@ -81,7 +81,7 @@ TEST_F(NvrtcOptionsCompiled, HeadersInMemoryWin) {
   EXPECT_NO_THROW(compile_if(options, "kSize == 2", "#include <size.h>\n"));
 }
 
-TEST_F(NvrtcOptionsCompiled, DebugInformationIsThereAndLinks) {
+TEST_F(NvrtcOptionsCompiled, DebugInformationLinks) {
   const auto has_lines = [](const CompileOptions& options) {
     const Object object = compiler().compile(unit_with(options, "DWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = 1; }\n"));
     EXPECT_EQ(object.log, "");
@@ -93,7 +93,7 @@ TEST_F(NvrtcOptionsCompiled, DebugInformationIsThereAndLinks) {
   EXPECT_TRUE(has_lines({.line_info = true, .debug = true}));
 }
 
-TEST_F(NvrtcOptionsCompiled, WhatNvrtcRefusesIsSaid) {
+TEST_F(NvrtcOptionsCompiled, NvrtcRefusalsAreReported) {
   try {
     arithmetic({.flags = {"--no-such-option"}});
     FAIL();
@@ -103,7 +103,9 @@ TEST_F(NvrtcOptionsCompiled, WhatNvrtcRefusesIsSaid) {
   }
 }
 
-TEST_F(NvrtcOptionsCompiled, AreInTheFingerprint) { expect_fingerprints_follow(compiler(), "", "--restrict", {.arch = "sm_80"}); }
+TEST_F(NvrtcOptionsCompiled, OptionsArePartOfTheFingerprint) {
+  expect_fingerprints_follow(compiler(), "", "--restrict", {.arch = "sm_80"});
+}
 
 }  // namespace
 }  // namespace dwell::jit

@@ -1,7 +1,6 @@
 #include "jit/host/host_compiler.hpp"
 
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <sstream>
@@ -9,13 +8,17 @@
 #include <dwell/error.hpp>
 
 #include "image/bundle.hpp"
+#include "image/byte_stream.hpp"
+#include "jit/base/file.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/process.hpp"
+#include "jit/host/dependencies.hpp"
 #include "jit/host/host_options.hpp"
 #include "jit/host/working_folder.hpp"
 #include "jit/object/elf.hpp"
 #include "jit/source/embedded.hpp"
 #include "jit/source/fingerprint.hpp"
+#include "jit/source/include_lexer.hpp"
 #include "jit/source/includes.hpp"
 #include "jit/source/option_checks.hpp"
 #include "jit/source/source.hpp"
@@ -34,13 +37,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Bytes read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  Bytes bytes(file ? static_cast<std::size_t>(file.tellg()) : 0);
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file || bytes.empty()) throw Error(errc::io_failed, "cannot read " + path.string());
-  return bytes;
+constexpr std::size_t kLargestObject = std::size_t{1} << 30U;
+
+Bytes read_object(const fs::path& path) {
+  auto bytes = read_file(path, kLargestObject);
+  if (!bytes || bytes->empty()) throw Error(errc::io_failed, "cannot read " + path.string());
+  return *std::move(bytes);
+}
+
+// The files that a compiler or an assembler has listed in `path`. None where it has listed nothing.
+std::vector<std::string> listed_in(const fs::path& path) {
+  const auto bytes = read_file(path, kLargestObject);
+  return bytes ? prerequisites_of(image::as_text(*bytes)) : std::vector<std::string>();
+}
+
+// The files in a job's folder in which compiler and assembler say what they have read.
+constexpr const char* kReadByCompiler = "read.d";
+constexpr const char* kReadByAssembler = "assembled.d";
+
+// Names what every operator includes and its author did not ask for: the system's headers in dwell's own, and the one with which g++
+// begins each source.
+std::string implied_includes() {
+  std::string text = "#include <stdc-predef.h>\n";
+  for (const EmbeddedFile& file : embedded_headers()) {
+    if (!is_operator_header(file.name)) continue;
+    for (const Inclusion& one : inclusions_of(file.text).list) text += "#include <" + one.name + ">\n";
+  }
+  return text;
 }
 
 // The folders that a compiler names under -v: a line each, indented, between two lines that never change (in the C locale).
@@ -74,19 +97,55 @@ std::string find_compiler(const std::string& wanted) {
 
 }  // namespace
 
+// A compiler as it was found, and what is known of it. May be used from several threads at once.
 struct HostCompiler::Toolchain {
   std::string compiler;
-  std::string version;  // the first line of --version
-  std::string build;    // which file, of which size and time
+  std::optional<FileStamp> stamp;  // of the compiler's file
+  std::string version;             // the first line of --version
+  std::string build;               // which file, of which size and time
   HostTarget target;
+  std::chrono::milliseconds limit;
+  mutable std::mutex mutex;  // guards the one below, and is held while the compiler is asked
+  mutable std::optional<std::vector<std::string>> folders;
 
+  // Where the compiler itself looks for headers; asked once.
+  const std::vector<std::string>& system_folders() const;
+  // Calls `use` with all that names files in the unit, and how it is searched.
+  template <class Use>
+  auto search(const Unit& unit, Use use) const;
   // Compiles the text in `source`, a file in the folder of `job`.
-  Object compile(const Unit& unit, const std::vector<std::string>& flags, const WorkingFolder::Job& job, const fs::path& source,
-                 std::chrono::milliseconds limit) const;
+  Object compile(const Unit& unit, const WorkingFolder::Job& job, const fs::path& source) const;
+  // The files that the compilation in `job` has read and the unit's fingerprint does not hold.
+  std::vector<std::string> unnamed_files(const Unit& unit, const WorkingFolder::Job& job) const;
 };
 
-Object HostCompiler::Toolchain::compile(const Unit& unit, const std::vector<std::string>& flags, const WorkingFolder::Job& job,
-                                        const fs::path& source, std::chrono::milliseconds limit) const {
+const std::vector<std::string>& HostCompiler::Toolchain::system_folders() const {
+  const std::lock_guard lock(mutex);
+  if (folders) return *folders;
+  std::vector<std::string> arguments = {compiler};
+  arguments.insert(arguments.end(), target.flags.begin(), target.flags.end());
+  arguments.insert(arguments.end(), {"-x", "c++", "-E", "-v", "/dev/null"});
+  return folders.emplace(listed_folders(run_process(arguments, limit).output));
+}
+
+template <class Use>
+auto HostCompiler::Toolchain::search(const Unit& unit, Use use) const {
+  std::string defines;
+  for (const auto& [name, value] : unit.options.defines) defines += "\n#define " + name + ' ' + value;
+  const std::string longer = defines.empty() ? std::string() : unit.text + defines;
+  const std::vector<std::string> user_folders = checked_include_paths(unit.options);
+  const IncludeSearch how{.headers = unit.options.headers,
+                          .folders = user_folders,
+                          .system_folders = [this] { return system_folders(); },
+                          .is_known = is_operator_header,
+                          .unnamed_files = unit.unnamed_files,
+                          .compiler_tells = true,
+                          .assembler_reads = true};
+  return use(defines.empty() ? std::string_view(unit.text) : std::string_view(longer), how);
+}
+
+Object HostCompiler::Toolchain::compile(const Unit& unit, const WorkingFolder::Job& job, const fs::path& source) const {
+  const std::vector<std::string> flags = host_flags(unit.options, target);
   const fs::path object = job.path() / "operator.so";
   const fs::path headers = job.path() / "headers";
   std::vector<std::string> arguments = {compiler};
@@ -95,8 +154,11 @@ Object HostCompiler::Toolchain::compile(const Unit& unit, const std::vector<std:
   if (!unit.options.headers.empty()) arguments.insert(arguments.end(), {"-I", headers});
   for (const auto& [name, header] : unit.options.headers) write_file(headers / name, header);
   arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {"-MD", "-MT", "read", "-MF", job.path() / kReadByCompiler});
+  // Clang's own assembler does not tell what it reads.
+  if (!target.clang) arguments.insert(arguments.end(), {"-Xassembler", "--MD", "-Xassembler", job.path() / kReadByAssembler});
   arguments.insert(arguments.end(), {"-o", object, source});
-  const ProcessResult result = run_process(arguments, limit);
+  const ProcessResult result = run_process(arguments, limit, {"TMPDIR=" + job.path().string()});
 
   switch (result.end) {
     case ProcessResult::End::timed_out:
@@ -109,61 +171,81 @@ Object HostCompiler::Toolchain::compile(const Unit& unit, const std::vector<std:
   }
   if (result.code != 0) throw compile_error(unit, result.output);
 
-  Bytes bytes = read_file(object);
+  Bytes bytes = read_object(object);
   std::vector<Entry> entries = read_entries(unit, bytes);
-  return {std::move(entries), std::move(bytes), readable_log(unit, result.output)};
+  return {.entries = std::move(entries),
+          .bytes = std::move(bytes),
+          .log = readable_log(unit, result.output),
+          .unnamed_files = unit.fingerprint.empty() ? std::vector<std::string>() : unnamed_files(unit, job)};
+}
+
+std::vector<std::string> HostCompiler::Toolchain::unnamed_files(const Unit& unit, const WorkingFolder::Job& job) const {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  std::vector<std::string> files;
+  // dwell's own headers, those in memory, and what the compiler itself puts there.
+  const std::string own = job.include().parent_path().string() + '/';
+  for (const std::string& file : listed_in(job.path() / kReadByCompiler)) {
+    if (!file.starts_with(own)) files.push_back((here / file).string());
+  }
+  // The assembler also names the source, which it has not read, as its author and as the compiler call it.
+  for (const std::string& file : listed_in(job.path() / kReadByAssembler)) {
+    if (!file.starts_with(own) && file != unit.file && fs::exists(file, error)) files.push_back((here / file).string());
+  }
+  files = search(unit, [&](std::string_view text, const IncludeSearch& how) { return unnamed_among(files, text, how); });
+  // Those of the system that every operator reads go by the compiler's build. Looked for in any case they would cost each look into the
+  // cache more than all else.
+  static const std::string implied = implied_includes();
+  const CompileOptions none;
+  const std::vector<std::string> no_folders;
+  return unnamed_among(files, implied,
+                       {.headers = none.headers,
+                        .folders = no_folders,
+                        .system_folders = [this] { return system_folders(); },
+                        .is_known = is_operator_header,
+                        .compiler_tells = true});
 }
 
 struct HostCompiler::State {
-  std::mutex mutex;  // guards the one below; held only while it is made
-  std::optional<Toolchain> toolchain;
+  std::mutex mutex;  // guards the one below; held while it is made
+  std::shared_ptr<const Toolchain> toolchain;
   WorkingFolder work;
-  std::mutex folders_mutex;  // guards the one below, and is held while the compiler is asked
-  std::optional<std::vector<std::string>> system_folders;
 };
 
 HostCompiler::HostCompiler() : HostCompiler(Options{}) {}
 HostCompiler::HostCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {}
 HostCompiler::~HostCompiler() = default;
 
-const HostCompiler::Toolchain& HostCompiler::toolchain() const {
+std::shared_ptr<const HostCompiler::Toolchain> HostCompiler::toolchain() const {
   const std::lock_guard lock(state_->mutex);
-  if (state_->toolchain) return *state_->toolchain;
-  Toolchain made;
-  made.compiler = find_compiler(options_.compiler);
-  const ProcessResult version = run_process({made.compiler, "--version"}, options_.limit);
-  made.version = version.output.substr(0, version.output.find('\n'));
+  if (state_->toolchain != nullptr && stamp_of(state_->toolchain->compiler) == state_->toolchain->stamp) return state_->toolchain;
+  auto made = std::make_shared<Toolchain>();
+  made->limit = options_.limit;
+  made->compiler = find_compiler(options_.compiler);
+  made->stamp = stamp_of(made->compiler);
+  made->build = build_of(made->compiler);
+  const ProcessResult version = run_process({made->compiler, "--version"}, options_.limit);
+  made->version = version.output.substr(0, version.output.find('\n'));
   if (version.end != ProcessResult::End::exited || version.code != 0) {
-    throw Error(errc::compiler_unavailable, made.compiler + " --version failed: " + version.output);
+    throw Error(errc::compiler_unavailable, made->compiler + " --version failed: " + version.output);
   }
-  made.build = build_of(made.compiler);
-  made.target.clang = made.version.find("clang") != std::string::npos;
+  made->target.clang = made->version.find("clang") != std::string::npos;
   std::istringstream built_with(DWELL_HOST_FLAGS);
-  for (std::string flag; built_with >> flag;) made.target.flags.push_back(flag);
-  made.target.flags.insert(made.target.flags.end(), options_.flags.begin(), options_.flags.end());
-  return state_->toolchain.emplace(std::move(made));
-}
-
-const std::vector<std::string>& HostCompiler::system_folders() const {
-  const Toolchain& tools = toolchain();
-  const std::lock_guard lock(state_->folders_mutex);
-  if (state_->system_folders) return *state_->system_folders;
-  std::vector<std::string> arguments = {tools.compiler};
-  arguments.insert(arguments.end(), tools.target.flags.begin(), tools.target.flags.end());
-  arguments.insert(arguments.end(), {"-x", "c++", "-E", "-v", "/dev/null"});
-  return state_->system_folders.emplace(listed_folders(run_process(arguments, options_.limit).output));
+  for (std::string flag; built_with >> flag;) made->target.flags.push_back(flag);
+  made->target.flags.insert(made->target.flags.end(), options_.flags.begin(), options_.flags.end());
+  state_->toolchain = std::move(made);
+  return state_->toolchain;
 }
 
 Object HostCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
-  const Toolchain& tools = toolchain();
-  const std::vector<std::string> flags = host_flags(unit.options, tools.target);
+  const auto tools = toolchain();
   for (int again = 3;; --again) {
     const WorkingFolder::Job job = state_->work.start();
     const fs::path source = job.path() / "operator.cpp";
     try {
       write_file(source, text);
-      return tools.compile(unit, flags, job, source, options_.limit);
+      return tools->compile(unit, job, source);
     } catch (const Error&) {
       // The source is not to blame when somebody has removed it, or dwell's headers, from under the compiler.
       if (again == 0 || job.stands(source)) throw;
@@ -173,14 +255,10 @@ Object HostCompiler::compile(const Unit& unit) {
 
 std::string HostCompiler::fingerprint(const Unit& unit) {
   if (!flags_can_be_told(unit.options)) return {};
-  const Toolchain& tools = toolchain();
-  const std::vector<std::string> flags = host_flags(unit.options, tools.target);
-  const std::vector<std::string> folders = checked_include_paths(unit.options);
-  const auto includes = digest_of_includes(unit.text, {.headers = unit.options.headers,
-                                                       .folders = folders,
-                                                       .system_folders = [this] { return system_folders(); },
-                                                       .is_known = is_operator_header});
-  return includes ? fingerprint_of(unit, tools.build + " " + tools.version, flags, *includes) : std::string();
+  const auto tools = toolchain();
+  const std::vector<std::string> flags = host_flags(unit.options, tools->target);
+  const auto includes = tools->search(unit, [](std::string_view text, const IncludeSearch& how) { return digest_of_includes(text, how); });
+  return includes ? fingerprint_of(unit, tools->build + " " + tools->version, flags, *includes) : std::string();
 }
 
 Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
@@ -198,9 +276,9 @@ Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
 
 std::string HostCompiler::identity() const {
   try {
-    const Toolchain& tools = toolchain();
-    std::string text = "host compiler: " + tools.version + ", " + tools.build;
-    for (const std::string& flag : host_flags({}, tools.target)) text += " " + flag;
+    const auto tools = toolchain();
+    std::string text = "host compiler: " + tools->version + ", " + tools->build;
+    for (const std::string& flag : host_flags({}, tools->target)) text += " " + flag;
     return text;
   } catch (const Error& error) {
     if (error.kind() == errc::compiler_unavailable) return "host compiler: none";

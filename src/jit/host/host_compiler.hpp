@@ -36,11 +36,8 @@ class HostCompiler final : public Compiler {
 
  private:
   struct Toolchain;
-  // The compiler; found by the first call that needs it. Throws errc::compiler_unavailable.
-  const Toolchain& toolchain() const;
-
-  // Where the compiler itself looks for headers; asked once.
-  const std::vector<std::string>& system_folders() const;
+  // The compiler; looked for by the first call that needs it, and again when its file has changed. Throws errc::compiler_unavailable.
+  std::shared_ptr<const Toolchain> toolchain() const;
 
   struct State;
   Options options_;

@@ -80,7 +80,7 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   EXPECT_EQ(image.resources.registers, 0U);
 }
 
-TEST(HostCompiler, HasNoOtherTier) {
+TEST(HostCompiler, RefusesTierLto) {
   try {
     compiler().link({}, Tier::lto);
     FAIL();
@@ -106,13 +106,13 @@ TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
                      testing::AllOf(HasSubstr("some where/axpy.cu:106:"), HasSubstr("nonsense"), Not(HasSubstr("dwell_operator"))));
 }
 
-TEST(HostCompiler, SaysThatTheOperatorIsNotDefined) {
+TEST(HostCompiler, MissingOperatorsAreNamed) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";
   DWELL_EXPECT_ERROR(compiler().compile(unit), errc::operator_not_found, testing::_);
 }
 
-TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
+TEST(HostCompiler, UndefinedFunctionsAreNamed) {
   if (compiler().identity().find("-fsanitize") != std::string::npos)
     GTEST_SKIP() << "with sanitizers, objects may have undefined functions";
   const Unit unit =
@@ -120,7 +120,7 @@ TEST(HostCompiler, SaysThatAFunctionIsNotDefined) {
   DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("elsewhere"));
 }
 
-TEST(HostCompiler, TheSourceIsNoShellText) {
+TEST(HostCompiler, SourcesAreNeverPassedToAShell) {
   Unit unit = axpy_unit("axpy_1");
   unit.file = "$(touch /tmp/dwell_pwned); `x` \"'.cu";
   EXPECT_EQ(compiler().compile(unit).entries[0].symbol, "axpy_1");
@@ -147,7 +147,7 @@ class FakeCompiler {
   TemporaryDirectory folder_;
 };
 
-TEST(HostCompiler, SurvivesWhatACompilerMayDo) {
+TEST(HostCompiler, SurvivesMisbehavingCompilers) {
   const auto message_of = [](const std::string& body) -> std::string {
     const FakeCompiler fake(body);
     HostCompiler host({.compiler = fake.file(), .flags = {}, .limit = std::chrono::milliseconds(1500)});
@@ -165,7 +165,7 @@ TEST(HostCompiler, SurvivesWhatACompilerMayDo) {
   EXPECT_THAT(message_of("while [ $# -gt 1 ]; do [ \"$1\" = -o ] && echo garbage > \"$2\"; shift; done"), HasSubstr("no signature"));
 }
 
-TEST(HostCompiler, LeavesNothingBehind) {
+TEST(HostCompiler, RemovesItsFiles) {
   const TemporaryDirectory base;
   const char* const set = getenv("XDG_RUNTIME_DIR");
   const std::string before = set == nullptr ? "" : set;
@@ -181,7 +181,7 @@ TEST(HostCompiler, LeavesNothingBehind) {
 }
 
 // The first call of the compiler loses its folder to a cleaner of /tmp, which is made up here by the compiler itself.
-TEST(HostCompiler, CompilesAgainWhenItsFolderIsRemovedMeanwhile) {
+TEST(HostCompiler, RetriesWhenItsFolderIsRemoved) {
   const TemporaryDirectory base;
   const std::string once = base.path() / "once";
   const FakeCompiler fake("[ -e " + once + R"( ] && exec c++ "$@"; : > )" + once +

@@ -119,11 +119,15 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
 }
 
 bool flags_can_be_told(const CompileOptions& options) {
-  constexpr std::string_view unseen[] = {"-l",        "-L",       "-Wl,",           "-Wp,",    "-Wa,",    "-X",
-                                         "-fprofile", "-fmodule", "-fauto-profile", "-stdlib", "--stdlib"};
-  return std::none_of(options.flags.begin(), options.flags.end(), [&](const std::string& flag) {
-    return flag.ends_with("=native") ||
-           std::any_of(std::begin(unseen), std::end(unseen), [&](std::string_view start) { return flag.starts_with(start); });
+  constexpr std::string_view known[] = {"-O", "-W", "-w", "-f", "-m", "-U", "-pedantic", "-pthread", "-pipe", "--param"};
+  constexpr std::string_view but[] = {
+      "-Wl,",     "-Wp,",       "-Wa,",        "-fprofile",  "-fmodule", "-fauto-profile",      "-fcs-profile",
+      "-fmemory", "-fprebuilt", "-fbuild",     "-fuse-ld",   "-fplugin", "-fpass-plugin",       "-fload",
+      "-fthin",   "-fxray",     "-fsanitize-", "-fopt-info", "-fdump",   "-fsave-optimization", "-mllvm"};
+  return std::all_of(options.flags.begin(), options.flags.end(), [&](const std::string& flag) {
+    const auto begins = [&](std::string_view start) { return flag.starts_with(start); };
+    return std::any_of(std::begin(known), std::end(known), begins) && std::none_of(std::begin(but), std::end(but), begins) &&
+           flag.find('/') == std::string::npos && !flag.ends_with("=native");
   });
 }
 

@@ -19,8 +19,8 @@ struct HostTarget {
 // errc::unsupported for an option that g++ and clang++ cannot honour.
 std::vector<std::string> host_flags(const CompileOptions& options, const HostTarget& target);
 
-// Whether all that an object depends on can be told. Not when a flag lets the compiler read files that no #include names (libraries,
-// profiles, what is passed to other programs), or look at the processor.
+// Whether all that an object depends on can be told from its flags: each is known to name no file (libraries, linker scripts, profiles,
+// what is passed to other programs) and not to ask for the machine's own processor. Flags that dwell does not know count as those that do.
 bool flags_can_be_told(const CompileOptions& options);
 
 }  // namespace dwell::jit

@@ -42,7 +42,7 @@ i64 value_of(const CompileOptions& options, const std::string& expression, const
   return value;
 }
 
-TEST(HostOptionsCompiled, ChangeWhatIsCompiled) {
+TEST(HostOptionsCompiled, OptionsChangeTheObject) {
   EXPECT_EQ(value_of({.standard = 14, .debug = true}, "__cplusplus"), 201402);
   EXPECT_EQ(value_of({.standard = 17}, "__cplusplus"), 201703);
   EXPECT_EQ(value_of({.debug = true, .defines = {{"TWICE(x)", "((x) * 2)"}, {"N", "20 + 1"}}}, "TWICE(N)"), 42);
@@ -52,7 +52,7 @@ TEST(HostOptionsCompiled, ChangeWhatIsCompiled) {
 }
 
 #if defined(__x86_64__)
-TEST(HostOptionsCompiled, FastMathLeavesTheThreadsModeAlone) {
+TEST(HostOptionsCompiled, FastMathKeepsTheThreadsMode) {
   constexpr unsigned kFlags = 0x3F;  // what has happened since they were cleared: no part of the mode
   const unsigned before = _mm_getcsr() & ~kFlags;
   value_of({.fast_math = true}, "1");
@@ -60,7 +60,7 @@ TEST(HostOptionsCompiled, FastMathLeavesTheThreadsModeAlone) {
 }
 #endif
 
-TEST(HostOptionsCompiled, HeadersInMemoryWin) {
+TEST(HostOptionsCompiled, HeadersInMemoryTakePrecedence) {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "size.h") << "#define SIZE 1\n";
   CompileOptions options{.include_paths = {folder.path()}};
@@ -69,7 +69,7 @@ TEST(HostOptionsCompiled, HeadersInMemoryWin) {
   EXPECT_EQ(value_of(options, "SIZE", "#include <size.h>\n"), 2);
 }
 
-TEST(HostOptionsCompiled, DebugInformationIsThere) {
+TEST(HostOptionsCompiled, DebugInformationIsPresent) {
   const auto has_lines = [](const CompileOptions& options) {
     const Object object = compiler().compile(unit_with(options, "DWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = 1; }\n"));
     return Elf::open(object.bytes)->section(".debug_line") != nullptr;
@@ -80,7 +80,7 @@ TEST(HostOptionsCompiled, DebugInformationIsThere) {
   EXPECT_EQ(has_lines({}), built_with);
 }
 
-TEST(HostOptionsCompiled, AreInTheFingerprint) {
+TEST(HostOptionsCompiled, OptionsArePartOfTheFingerprint) {
   expect_fingerprints_follow(compiler(), "#include <cstdint>\n", "-funsigned-char", {.arch = "sm_90"});
   const Unit unit = unit_with(CompileOptions().with_flag("-lm"), "DWELL_OPERATOR(a)(dwell::Group) {}\n");
   EXPECT_EQ(compiler().fingerprint(unit), "") << "nobody knows what that reads";

@@ -45,9 +45,7 @@ WorkingFolder::Job::Job(std::shared_ptr<const TemporaryDirectory> folder, unsign
     : folder_(std::move(folder)), path_(folder_->path() / std::to_string(number)) {}
 
 WorkingFolder::Job::~Job() {
-  if (!folder_->stands()) return;
-  std::error_code error;
-  fs::remove_all(path_, error);
+  if (folder_->stands()) remove_folder(path_);
 }
 
 bool WorkingFolder::Job::stands(const fs::path& file) const {

@@ -41,7 +41,7 @@ TEST(WorkingFolder, IsMadeAgainWhenOneHeaderIsGone) {
   EXPECT_TRUE(fs::exists(header_in(two)));
 }
 
-TEST(WorkingFolder, AForkedChildMakesItsOwn) {
+TEST(WorkingFolder, ForkedChildrenMakeTheirOwn) {
   WorkingFolder folder;
   const WorkingFolder::Job one = folder.start();
   const int end = test::run_child([&] {

@@ -17,7 +17,7 @@ std::string_view text_of(std::string_view name) {
   return {};
 }
 
-TEST(Embedded, HoldsTheDeviceHeaders) {
+TEST(Embedded, ContainsTheDeviceHeaders) {
   EXPECT_NE(text_of("dwell/device.hpp").find("#include <dwell/device/group.hpp>"), std::string_view::npos);
   EXPECT_NE(text_of("dwell/device/operator.hpp").find("DWELL_EXPORT"), std::string_view::npos);
   EXPECT_FALSE(text_of("device/ring.hpp").empty());
@@ -29,7 +29,7 @@ TEST(Embedded, HoldsTheDeviceHeaders) {
 }
 
 #ifdef DWELL_SOURCE_DIR
-TEST(Embedded, EveryByteIsThere) {
+TEST(Embedded, ContainsEveryByte) {
   for (const EmbeddedFile& file : embedded_headers()) {
     const std::filesystem::path root(DWELL_SOURCE_DIR);
     std::filesystem::path path = root / "include" / file.name;

@@ -9,7 +9,7 @@
 namespace dwell::jit {
 namespace {
 
-TEST(Fingerprint, IsOfAllThatMattersAndOfNothingElse) {
+TEST(Fingerprint, CoversEveryInputAndNothingElse) {
   const Unit unit = axpy_unit("axpy_1");
   const std::vector<std::string> flags = {"-a", "-b"};
   std::set<std::string> seen = {fingerprint_of(unit, "compiler 1", flags, "1"), fingerprint_of(unit, "compiler 2", flags, "1"),

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
+#include <optional>
 #include <string>
 
 namespace dwell::jit {
@@ -20,7 +22,13 @@ constexpr auto kWord = [] {
   return table;
 }();
 bool is_word(char c) { return kWord[static_cast<unsigned char>(c)]; }
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c == '\r'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f'; }
+// Compilers end a line at LF, at CR LF, and at CR alone. CR LF counts as two ends here, which makes no difference.
+bool is_line_end(char c) { return c == '\n' || c == '\r'; }
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 // A text in which lines that end in a backslash go on.
 class Lexer {
@@ -31,7 +39,7 @@ class Lexer {
     bool line_start = true;  // nothing but blanks and comments since the line began
     while (!at_end()) {
       const char c = peek();
-      if (c == '\n') {
+      if (is_line_end(c)) {
         advance();
         line_start = true;
       } else if (is_blank(c)) {
@@ -61,16 +69,13 @@ class Lexer {
   }
   // Steps over backslashes that end a line.
   void splice() {
-    while (at_ + 1 < text_.size() && text_[at_] == '\\') {
-      const std::size_t end = text_[at_ + 1] == '\r' ? at_ + 2 : at_ + 1;
-      if (end >= text_.size() || text_[end] != '\n') return;
-      at_ = end + 1;
-    }
+    while (at_ + 1 < text_.size() && text_[at_] == '\\' && is_line_end(text_[at_ + 1]))
+      at_ += text_.substr(at_ + 1).starts_with("\r\n") ? 3 : 2;
   }
 
   void skip_comment() {
     if (starts("//")) {
-      while (!at_end() && peek() != '\n') advance();
+      while (!at_end() && !is_line_end(peek())) advance();
       return;
     }
     const std::size_t end = text_.find("*/", at_ + 2);
@@ -78,12 +83,17 @@ class Lexer {
     splice();
   }
   void skip_blanks() {
-    while (is_blank(peek()) || starts("/*")) {
-      if (peek() == '/')
-        skip_comment();
-      else
-        advance();
-    }
+    while (is_blank(peek()) || starts("/*")) skip_blank();
+  }
+  // The same across lines.
+  void skip_space() {
+    while (is_blank(peek()) || is_line_end(peek()) || starts("/*") || starts("//")) skip_blank();
+  }
+  void skip_blank() {
+    if (peek() == '/')
+      skip_comment();
+    else
+      advance();
   }
   // Valid until the next call.
   std::string_view word() {
@@ -99,40 +109,111 @@ class Lexer {
   // A token that is no directive: what matters is where literals and comments begin and end.
   void skip_token() {
     const char c = peek();
-    if (c == '"' || c == '\'') {
-      skip_literal();
+    if (c == '"') {
+      strings({});
+    } else if (c == '\'') {
+      literal();
     } else if (is_digit(c)) {
       // A number may hold apostrophes: 1'000.
       while (is_word(peek()) || peek() == '.' || (peek() == '\'' && at_ + 1 < text_.size() && is_word(text_[at_ + 1]))) advance();
     } else if (is_word(c)) {
       const std::string_view name = word();
-      if (peek() == '"' && (name == "R" || name == "LR" || name == "uR" || name == "UR" || name == "u8R"))
-        skip_raw_string();
+      if (peek() == '"' && is_prefix(name))
+        strings(name);
       else if (name.starts_with("__has_include") || name == "__has_embed")
         has_include();
+      else if (is_one_of(name, {"asm", "__asm", "__asm__"}))
+        assembly();
     } else {
       advance();
     }
   }
-  // A literal ends with its line, if nothing ends it before: text that a conditional leaves out may hold an apostrophe.
-  void skip_literal() {
+  static bool is_prefix(std::string_view name) { return is_one_of(name, {"R", "LR", "uR", "UR", "u8R", "L", "u", "U", "u8"}); }
+
+  // Skips a character or string literal; its text as it is written, without the quotes. It ends with its line, if nothing ends it before:
+  // text that a conditional leaves out may hold an apostrophe.
+  std::string_view literal() {
     const char quote = peek();
-    const std::size_t start = at_;
     advance();
-    while (!at_end() && peek() != quote && peek() != '\n') advance(peek() == '\\' ? 2 : 1);
-    if (text_.substr(start, at_ - start).find(".incbin") != std::string_view::npos) found_.can_be_told = false;
+    const std::size_t start = at_;
+    while (!at_end() && peek() != quote && !is_line_end(peek())) advance(peek() == '\\' ? 2 : 1);
+    const std::string_view content = text_.substr(start, at_ - start);
     if (peek() == quote) advance();
+    return content;
   }
-  // Lines are not spliced in a raw string.
-  void skip_raw_string() {
+  // The same for a raw string, in which lines are not spliced.
+  std::string_view raw_literal() {
     const std::size_t open = text_.find('(', at_);
-    if (open == std::string_view::npos || open - at_ > 17) return skip_literal();
+    if (open == std::string_view::npos || open - at_ > 17) return literal();
     const std::string closing = ")" + std::string(text_.substr(at_ + 1, open - at_ - 1)) + "\"";
-    const std::size_t end = text_.find(closing, open);
-    const std::size_t stop = std::min(end, text_.size());
-    if (text_.substr(at_, stop - at_).find(".incbin") != std::string_view::npos) found_.can_be_told = false;
-    at_ = end == std::string_view::npos ? text_.size() : end + closing.size();
+    const std::size_t end = std::min(text_.find(closing, open), text_.size());
+    at_ = std::min(end + closing.size(), text_.size());
     splice();
+    return text_.substr(open + 1, end - open - 1);
+  }
+
+  // String literals that stand one behind the other and so make one.
+  struct Strings {
+    std::string text;       // in lower case, as the assembler reads it; with escape sequences as they are written
+    bool are_plain = true;  // no escape sequence but those for characters that are common in assembly
+    void add(std::string_view one, bool raw) {
+      for (std::size_t i = 0; i < one.size(); ++i) {
+        if (one[i] == '\\' && !raw) {
+          const std::string_view rest = one.substr(i + 1);
+          if (!rest.empty() && is_line_end(rest[0])) {  // a spliced line
+            i += rest.starts_with("\r\n") ? 2 : 1;
+            continue;
+          }
+          if (rest.empty() || std::string_view("nt\\\"'").find(rest[0]) == std::string_view::npos) are_plain = false;
+        }
+        text += one[i] >= 'A' && one[i] <= 'Z' ? static_cast<char>(one[i] - 'A' + 'a') : one[i];
+      }
+    }
+    bool has(std::string_view what) const { return text.find(what) != std::string::npos; }
+  };
+  // Skips the string at this place, and those behind it; `prefix` is already taken.
+  Strings strings(std::string_view prefix) {
+    Strings all;
+    std::size_t end = at_;
+    for (std::optional<std::string_view> next = prefix; next; next = take_prefix()) {
+      const bool raw = next->ends_with('R');
+      all.add(raw ? raw_literal() : literal(), raw);
+      end = at_;
+      skip_space();
+    }
+    at_ = end;
+    // Also for whoever hides the word asm in a macro.
+    if (all.has(".incbin") || all.has(".include")) found_.by_assembler = true;
+    return all;
+  }
+  // Takes the prefix of a string, which may be empty; nothing where no string follows.
+  std::optional<std::string_view> take_prefix() {
+    const std::string_view prefix = word();
+    return peek() == '"' && (prefix.empty() || is_prefix(prefix)) ? std::optional(prefix) : std::nullopt;
+  }
+  // Looks at what follows the word asm: volatile ("text" "text" : ...). The text must be plain: one that a macro or an escape sequence adds
+  // to may say anything, as may one that defines a macro of the assembler's or prints an operand into a directive.
+  void assembly() {
+    const std::size_t start = at_;
+    if (!is_plain_assembly()) found_.by_assembler = true;
+    at_ = start;
+  }
+  bool is_plain_assembly() {
+    std::size_t before = at_;
+    do {
+      skip_space();
+      before = at_;
+    } while (is_one_of(word(), {"volatile", "__volatile", "__volatile__", "goto", "inline", "__inline", "__inline__"}));
+    at_ = before;
+    if (peek() != '(') return false;
+    advance();
+    skip_space();
+    const auto prefix = take_prefix();
+    if (!prefix) return false;
+    const Strings all = strings(*prefix);
+    skip_space();
+    return all.are_plain && (peek() == ':' || peek() == ')') && !all.has(".inc") && !all.has(".macro") && !all.has(".irp") &&
+           !all.has(".%");
   }
 
   void directive() {
@@ -147,14 +228,14 @@ class Lexer {
   }
   void include(bool next) {
     skip_blanks();
-    if (!take_name(next)) found_.can_be_told = false;
+    if (!take_name(next)) found_.by_macro = true;
   }
   void has_include() {
     skip_blanks();
     if (peek() != '(') return;  // #ifdef __has_include
     advance();
     skip_blanks();
-    if (!take_name(false)) found_.can_be_told = false;
+    if (!take_name(false)) found_.by_macro = true;
   }
   // Takes <name> or "name"; false, and nothing taken, when there is none.
   bool take_name(bool next) {
@@ -164,7 +245,7 @@ class Lexer {
     const std::size_t start = at_;
     advance();
     std::string name;
-    while (!at_end() && peek() != close && peek() != '\n') {
+    while (!at_end() && peek() != close && !is_line_end(peek())) {
       name += peek();
       advance();
     }

@@ -1,4 +1,4 @@
-// Reads #include lines as a preprocessor does, up to the evaluation of conditionals.
+// Finds the files that a text names, as a preprocessor does, up to the evaluation of conditionals and macros.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ struct Inclusion {
 };
 
 // What `text` asks for in #include, #include_next, #import, #embed and __has_include, in order. Comments, strings and spliced lines are
-// read as the compiler reads them; conditionals are not.
+// read as the compiler reads them; conditionals are not evaluated.
 struct Inclusions {
   std::vector<Inclusion> list;
-  bool can_be_told = true;  // no name comes from a macro, and no .incbin reads a file
+  bool by_macro = false;      // a name comes from a macro
+  bool by_assembler = false;  // inline assembly may read a file: .include, .incbin, or a text that is more than plain string literals
 };
 Inclusions inclusions_of(std::string_view text);
 

@@ -1,13 +1,15 @@
 #include "jit/source/includes.hpp"
 
-#include <fcntl.h>
-
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
+
+#include <dwell/compile_options.hpp>
 
 #include "jit/base/file.hpp"
 #include "jit/base/file_stamp.hpp"
@@ -19,28 +21,25 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::size_t kFilesRemembered = 8192;
+constexpr std::size_t kLongestFile = std::size_t{1} << 28U;
 constexpr std::chrono::seconds kSystemStays{1};
-
-// What stands in a file, of about `size` bytes; nothing when it cannot be read.
-std::optional<std::string> contents_of(const std::string& path, std::size_t size) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  // One byte more than was said: whoever fills it has grown meanwhile.
-  for (std::string text(size + 1, '\0');; text.resize(text.size() * 2)) {
-    const ssize_t got = file.read_at(std::as_writable_bytes(std::span(text)), 0);
-    if (got < 0) return std::nullopt;
-    if (static_cast<std::size_t>(got) == text.size()) continue;
-    text.resize(static_cast<std::size_t>(got));
-    return text;
-  }
-}
 
 // A file as it was read.
 struct ReadFile {
   FileStamp stamp;
-  bool settled = false;  // whether a later write would surely have another time
+  bool settled = false;   // whether a later write would surely have another time
+  bool too_long = false;  // and not read
   Digest contents{};
   Inclusions inclusions;
+};
+
+using Names = std::unordered_set<std::string>;
+
+// What all headers behind one of the system's come to.
+struct SystemHeader {
+  std::string digest;
+  Names names;  // that they ask for, up to the first slash: a file or folder of such a name in the user's folders may hide one of them
+  std::chrono::steady_clock::time_point made;
 };
 
 // What the process has read and found so far. May be used from several threads at once.
@@ -63,10 +62,13 @@ class Memory {
     auto made = std::make_shared<ReadFile>();
     made->stamp = *stamp;
     made->settled = is_settled(*stamp);
-    const auto text = contents_of(path, stamp->size);
-    if (!text) return nullptr;
-    made->contents = sha256(std::as_bytes(std::span(*text)));
-    made->inclusions = inclusions_of(*text);
+    made->too_long = stamp->size > kLongestFile;
+    if (!made->too_long) {
+      const auto bytes = read_file(path, kLongestFile);
+      if (!bytes) return nullptr;
+      made->contents = sha256(*bytes);
+      made->inclusions = inclusions_of({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    }
     const std::lock_guard lock(mutex_);
     if (files_.size() >= kFilesRemembered) files_.clear();
     files_.insert_or_assign(path, made);
@@ -85,35 +87,56 @@ class Memory {
     found_.insert_or_assign(folders + '\n' + name, path);
   }
 
-  // What was digested of system header `name` a moment ago; nothing when that was too long ago.
-  std::optional<std::string> system_digest(const std::string& folders, const std::string& name) {
+  // What was found behind system header `name` a moment ago; null when that was too long ago.
+  std::shared_ptr<const SystemHeader> system_header(const std::string& folders, const std::string& name) {
     const std::lock_guard lock(mutex_);
     const auto known = system_.find(folders + '\n' + name);
-    if (known == system_.end() || std::chrono::steady_clock::now() - known->second.made > kSystemStays) return std::nullopt;
-    return known->second.digest;
+    if (known == system_.end() || std::chrono::steady_clock::now() - known->second->made > kSystemStays) return nullptr;
+    return known->second;
   }
-  void note_system(const std::string& folders, const std::string& name, const std::string& digest) {
+  void note_system(const std::string& folders, const std::string& name, std::shared_ptr<const SystemHeader> header) {
     const std::lock_guard lock(mutex_);
     if (system_.size() >= kFilesRemembered) system_.clear();
-    system_.insert_or_assign(folders + '\n' + name, SystemDigest{digest, std::chrono::steady_clock::now()});
+    system_.insert_or_assign(folders + '\n' + name, std::move(header));
+  }
+
+  // The names in the folder at `path`, which may have none; null when that cannot be told.
+  std::shared_ptr<const Names> listing(const std::string& path) {
+    const auto stamp = folder_stamp_of(path);
+    if (!stamp) return nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = listings_.find(path); known != listings_.end() && known->second.settled && known->second.stamp == *stamp)
+        return known->second.names;
+    }
+    auto names = std::make_shared<Names>();
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+      names->insert(at->path().filename().string());
+    if (error) return nullptr;
+    const std::lock_guard lock(mutex_);
+    if (listings_.size() >= kFilesRemembered) listings_.clear();
+    listings_.insert_or_assign(path, Listing{*stamp, is_settled(*stamp), names});
+    return names;
   }
 
  private:
-  struct SystemDigest {
-    std::string digest;
-    std::chrono::steady_clock::time_point made;
+  struct Listing {
+    FileStamp stamp;
+    bool settled = false;  // as in ReadFile
+    std::shared_ptr<const Names> names;
   };
 
   // The clock of files advances in steps of a few milliseconds: what was written just now may be written again at the same time.
   static bool is_settled(const FileStamp& stamp) {
-    const auto modified = std::chrono::seconds(stamp.modified_seconds) + std::chrono::nanoseconds(stamp.modified_ns);
-    return std::chrono::system_clock::now().time_since_epoch() - modified > std::chrono::milliseconds(100);
+    return std::chrono::system_clock::now().time_since_epoch() - stamp.changed > std::chrono::milliseconds(100);
   }
 
-  std::mutex mutex_;  // guards the three below; never held while a file is read
+  std::mutex mutex_;  // guards what is below; never held while a file is read
   std::unordered_map<std::string, std::shared_ptr<const ReadFile>> files_;
   std::unordered_map<std::string, std::string> found_;
-  std::unordered_map<std::string, SystemDigest> system_;
+  std::unordered_map<std::string, std::shared_ptr<const SystemHeader>> system_;
+  std::unordered_map<std::string, Listing> listings_;
 };
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
@@ -128,7 +151,8 @@ std::string shorter(const std::string& path) {
 // Follows inclusions, each file once.
 class Walk {
  public:
-  explicit Walk(const IncludeSearch& search) : search_(search) {}
+  // `seen`, if there is one, receives all files, also those whose digest is known.
+  explicit Walk(const IncludeSearch& search, std::set<FileId>* seen = nullptr) : search_(search), seen_files_(seen) {}
 
   std::optional<std::string> run(std::string_view text) {
     if (!follow(inclusions_of(text), {}, false)) return std::nullopt;
@@ -136,10 +160,14 @@ class Walk {
       const std::string folder = search_.current_folder.empty() ? std::string() : folder_of(search_.current_folder + '/' + name);
       if (!follow(inclusions_of(header), folder, false)) return std::nullopt;
     }
+    if (!inside_system_) {
+      for (const std::string& file : search_.unnamed_files) take_unnamed(file);
+    }
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       const Found at = queue_[i];
       if (!follow(at.file->inclusions, folder_of(at.path), at.system)) return std::nullopt;
     }
+    if (!can_be_told_) return std::nullopt;
     return empty_ ? std::string() : key_.finish();
   }
 
@@ -152,7 +180,8 @@ class Walk {
 
   // `folder` is that of the file that asks; empty for what has none. False when it cannot be told.
   bool follow(const Inclusions& inclusions, const std::string& folder, bool system) {
-    if (!inclusions.can_be_told && !system) return false;
+    if (inclusions.by_macro && !(system && search_.compiler_tells)) return false;
+    if (inclusions.by_assembler && !system && search_.assembler_reads) return false;
     for (const Inclusion& one : inclusions.list) {
       if (!search_.is_known(one.name)) look_for(one, folder, system);
     }
@@ -174,34 +203,79 @@ class Walk {
       found = true;
       if (!one.next) return;
     }
-    // Without headers of the user's, which might hide some of the system's, what follows is the same for every source.
-    const bool alone = search_.folders.empty() && search_.headers.empty();
-    if (alone && !system && !one.next && !inside_system_) {
-      add_system(one.name);
-    } else if (!take_from_system(one) && !found) {
-      missing(one);
-    }
+    if (inside_system_) names_.insert(first_part(one.name));
+    const bool whole = !system && !one.next && !inside_system_;
+    if (!(whole && add_system(one.name)) && !take_from_system(one) && !found) missing(one);
   }
+
+  static std::string first_part(const std::string& name) { return name.substr(0, name.find('/')); }
 
   void ask_system() {
     if (asked_system_) return;
     system_ = search_.system_folders();
+    system_key_ = search_.compiler_tells ? "told\n" : "\n";
     for (const std::string& place : system_) system_key_ += place + '\n';
     asked_system_ = true;
   }
 
-  // Adds the digest of everything that a header of the system leads to.
-  void add_system(const std::string& name) {
+  // Adds the digest of everything that a header of the system leads to, which is the same for every source. False, and nothing is added, if
+  // a header of the user's may hide one of those.
+  bool add_system(const std::string& name) {
     ask_system();
-    auto digest = Memory::get().system_digest(system_key_, name);
-    if (!digest) {
-      Walk walk(search_);
-      walk.inside_system_ = true;
-      digest = walk.run("#include <" + name + ">\n").value_or("");
-      Memory::get().note_system(system_key_, name, *digest);
+    auto header = seen_files_ == nullptr ? Memory::get().system_header(system_key_, name) : nullptr;
+    if (header == nullptr) {
+      header = follow_system(name);
+      Memory::get().note_system(system_key_, name, header);
     }
-    key_.add("system", name).add("contents", *digest);
+    if (is_hidden(header->names)) return false;
+    if (header->digest == kCannotBeTold) can_be_told_ = false;
+    key_.add("system", name).add("contents", header->digest);
     empty_ = false;
+    return true;
+  }
+  std::shared_ptr<const SystemHeader> follow_system(const std::string& name) {
+    const CompileOptions none;
+    const std::vector<std::string> no_folders;
+    const IncludeSearch only_system{.headers = none.headers,
+                                    .folders = no_folders,
+                                    .system_folders = [this] { return system_; },
+                                    .is_known = search_.is_known,
+                                    .compiler_tells = search_.compiler_tells,
+                                    .assembler_reads = search_.assembler_reads};
+    Walk walk(only_system, seen_files_);
+    walk.inside_system_ = true;
+    auto header = std::make_shared<SystemHeader>();
+    header->digest = walk.run("#include <" + name + ">\n").value_or(kCannotBeTold);
+    header->names = std::move(walk.names_);
+    header->made = std::chrono::steady_clock::now();
+    return header;
+  }
+  bool is_hidden(const Names& names) const {
+    const auto is_asked = [&](const std::string& name) { return names.contains(name); };
+    if (std::ranges::any_of(search_.headers, [&](const auto& header) { return is_asked(first_part(header.first)); })) return true;
+    return std::ranges::any_of(search_.folders, [&](const std::string& folder) {
+      const auto there = Memory::get().listing(folder);
+      if (there == nullptr || is_asked("..") || is_asked(".")) return true;
+      if (there->size() < names.size()) return std::ranges::any_of(*there, is_asked);
+      return std::ranges::any_of(names, [&](const std::string& name) { return there->contains(name); });
+    });
+  }
+
+  // A file that no #include names. Where it lies in one of the folders, a macro may name it from there, so that a file of the same name in
+  // a folder before would hide it.
+  void take_unnamed(const std::string& path) {
+    ask_system();
+    const auto look_from = [&](const std::string& place, bool system) {
+      if (path.size() > place.size() + 1 && path.starts_with(place) && path[place.size()] == '/')
+        look_for({path.substr(place.size() + 1)}, {}, system);
+    };
+    bool system = false;
+    for (const std::string& place : search_.folders) look_from(place, false);
+    for (const std::string& place : system_) {
+      look_from(place, true);
+      system = system || path.starts_with(place + '/');
+    }
+    if (!take(path, system)) missing({path});
   }
 
   bool take_from_system(const Inclusion& one) {
@@ -228,6 +302,8 @@ class Walk {
     auto file = Memory::get().read(path);
     if (file == nullptr) return false;
     seen_.insert(path);
+    if (file->too_long) can_be_told_ = false;
+    if (seen_files_ != nullptr) seen_files_->insert(file->stamp.id);
     key_.add("file", path).add("contents", file->contents);
     empty_ = false;
     queue_.push_back({path, system, std::move(file)});
@@ -239,8 +315,14 @@ class Walk {
     empty_ = false;
   }
 
+  // In place of the digest of a system header that leads to what cannot be told.
+  static constexpr const char* kCannotBeTold = "cannot be told";
+
   const IncludeSearch& search_;
+  std::set<FileId>* seen_files_;
+  bool can_be_told_ = true;
   bool inside_system_ = false;  // follows one header of the system, for add_system
+  Names names_;                 // and what it asks for
   CacheKey key_;
   bool empty_ = true;
   std::vector<Found> queue_;
@@ -253,5 +335,16 @@ class Walk {
 }  // namespace
 
 std::optional<std::string> digest_of_includes(std::string_view text, const IncludeSearch& search) { return Walk(search).run(text); }
+
+std::vector<std::string> unnamed_among(std::span<const std::string> files, std::string_view text, const IncludeSearch& search) {
+  std::set<FileId> seen;
+  Walk(search, &seen).run(text);
+  std::vector<std::string> unnamed;
+  for (const std::string& file : files) {
+    const auto stamp = stamp_of(file);
+    if (!stamp || !seen.contains(stamp->id)) unnamed.push_back(file);
+  }
+  return unnamed;
+}
 
 }  // namespace dwell::jit

@@ -1,22 +1,17 @@
 #include "jit/source/option_checks.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 
 #include "jit/source/embedded.hpp"
+#include "jit/source/identifier.hpp"
 
 namespace dwell::jit {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_identifier(std::string_view text) {
-  const auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 && std::all_of(text.begin(), text.end(), part);
-}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -89,7 +84,7 @@ void check_headers(const CompileOptions& options) {
     if (name.empty() || path.is_absolute() || !path.has_filename() || path.lexically_normal().string() != name || !is_one_line(name) ||
         std::any_of(path.begin(), path.end(), leaves)) {
       throw option_error(errc::invalid_argument, "headers",
-                         "'" + name + "' is no name for a header; use a relative path such as tile/sizes.h");
+                         "'" + name + "' is not a valid header name: use a relative path such as tile/sizes.h");
     }
     if (is_operator_header(name)) {
       throw option_error(errc::invalid_argument, "headers", name + " is a header of dwell itself; choose another name");

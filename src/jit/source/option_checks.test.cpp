@@ -33,7 +33,7 @@ TEST(OptionChecks, Standards) {
   }
 }
 
-TEST(OptionChecks, DefinesAreNamesAndLines) {
+TEST(OptionChecks, DefinesAreIdentifiersAndLines) {
   const CompileOptions options{.defines = {{"TILE", "32"}, {"EMPTY", ""}, {"SUM(a, b)", "((a) + (b))"}, {"LOG(...)", ""}, {"NOW()", "0"}}};
   EXPECT_THAT(checked_defines(options), ElementsAre("EMPTY=", "LOG(...)=", "NOW()=0", "SUM(a, b)=((a) + (b))", "TILE=32"));
   for (const char* const name : {"", "2X", "A B", "A=1", "F(", "F(x", "F(1)", "F(a,)", "F(..., a)", "A\n#include \"x\"", "-D"}) {
@@ -55,7 +55,7 @@ TEST(OptionChecks, IncludePathsAreFolders) {
   }
 }
 
-TEST(OptionChecks, HeadersStayBelow) {
+TEST(OptionChecks, HeaderNamesStayInTheirFolder) {
   EXPECT_NO_THROW(check_headers({.headers = {{"a.h", "x"}, {"my/own/sizes", ""}, {"cmath", ""}}}));
   for (const char* const name : {"", "/etc/passwd", "../a.h", "a/../../b.h", "./a.h", "a//b.h", "a/", "a\nb.h", "dwell/device.hpp"}) {
     EXPECT_THAT(refusal([&] { check_headers({.headers = {{name, ""}}}); }), HasSubstr("headers")) << name;
@@ -63,7 +63,7 @@ TEST(OptionChecks, HeadersStayBelow) {
   EXPECT_THAT(refusal([] { check_headers({.headers = {{"a.h", std::string("x\0y", 3)}}}); }), HasSubstr("a.h"));
 }
 
-TEST(OptionChecks, FlagsThatAreRefused) {
+TEST(OptionChecks, RefusesFlags) {
   const RefusedFlag refused[] = {{"rdc", "never"}, {"I", "other", true}};
   const auto said = [&](const std::string& flag) { return refusal([&] { check_flags({.flags = {flag}}, refused); }); };
   for (const char* const flag : {"-rdc", "--rdc", "-rdc=true", "--rdc=false"}) EXPECT_THAT(said(flag), HasSubstr("never")) << flag;

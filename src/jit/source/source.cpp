@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include "jit/source/identifier.hpp"
+
 namespace dwell::jit {
 
 namespace {
@@ -11,11 +13,6 @@ namespace {
 constexpr std::string_view kExport = "<dwell export of ";
 constexpr std::size_t kLongestLine = 400;
 constexpr std::size_t kLongestLog = 16384;
-
-bool is_identifier(std::string_view text) {
-  const auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 && std::all_of(text.begin(), text.end(), part);
-}
 
 std::string file_of(const Unit& unit) { return unit.file.empty() ? "<" + unit.name + ">" : unit.file; }
 
@@ -198,6 +195,16 @@ bool is_template(const Unit& unit) {
 
 }  // namespace
 
+void check_operator_name(std::string_view name) {
+  if (!is_identifier(name))
+    throw Error(errc::invalid_argument, "'" + std::string(name) + "' is not a valid operator name: use letters, digits and _");
+}
+
+void check_text(const Unit& unit) {
+  if (unit.text.find('\0') != std::string::npos)
+    throw Error(errc::invalid_argument, "the source " + file_of(unit) + " contains a null character");
+}
+
 std::string line_directive(int line, std::string_view file) {
   std::string text = "#line " + std::to_string(std::max(line, 1)) + " \"";
   for (const char c : file) {
@@ -221,14 +228,12 @@ std::size_t leading_part(std::string_view text) {
 }
 
 std::string wrapped_source(const Unit& unit) {
-  if (!is_identifier(unit.name)) throw Error(errc::invalid_argument, "'" + unit.name + "' is no name for an operator: use a C identifier");
+  check_operator_name(unit.name);
   for (const Export& one : unit.exports) {
-    if (!is_identifier(one.symbol)) throw Error(errc::invalid_argument, "'" + one.symbol + "' is no symbol: use a C identifier");
+    if (!is_identifier(one.symbol)) throw Error(errc::invalid_argument, "'" + one.symbol + "' is not a valid symbol: use a C identifier");
     check_expression(unit, one.expression);
   }
-  if (unit.text.find('\0') != std::string::npos) {
-    throw Error(errc::invalid_argument, "the source of operator " + unit.name + " holds a null character");
-  }
+  check_text(unit);
   const std::size_t start = leading_part(unit.text);
   const std::string_view lead = std::string_view(unit.text).substr(0, start);
   const int lines = static_cast<int>(std::count(lead.begin(), lead.end(), '\n'));

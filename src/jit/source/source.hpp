@@ -10,6 +10,11 @@
 
 namespace dwell::jit {
 
+// Throws dwell::Error with errc::invalid_argument unless `name` is an identifier.
+void check_operator_name(std::string_view name);
+// Throws dwell::Error with errc::invalid_argument when the text of `unit` contains a null character.
+void check_text(const Unit& unit);
+
 // The text to compile for `unit`. It includes dwell/device.hpp, gives everything the user defines internal linkage (two versions of an
 // operator with the same helper functions must link into one image), keeps the user's file and lines in diagnostics, and exports
 // the operator's instances under their symbols. #include lines must stand before the first declaration of the user's text.

@@ -41,7 +41,7 @@ TEST(LeadingPart, FollowsContinuationsAndComments) {
   expect_lead("/* # */ #include <a>\n|int x;\n");
 }
 
-TEST(LeadingPart, TakesConditionsWholeOrNotAtAll) {
+TEST(LeadingPart, TakesWholeConditionalsOnly) {
   expect_lead("#ifdef A\n#include <a>\n#else\n#if B\n#include <b>\n#endif\n#endif\n|int x;\n");
   expect_lead("#include <a>\n|#ifdef A\n#include <b>\nint x;\n#endif\n");
   expect_lead("#include <a>\n|#if A\n#if B\n#endif\nint x;\n#endif\n");
@@ -64,7 +64,7 @@ TEST(WrappedSource, KeepsTheUsersLines) {
             "DWELL_EXPORT(axpy_1, axpy)\n");
 }
 
-TEST(WrappedSource, AFileNameCannotLeaveItsString) {
+TEST(WrappedSource, FileNamesAreEscaped) {
   Unit unit = axpy_unit("axpy_1");
   unit.file = "a\n#error \"\\";
   EXPECT_THAT(wrapped_source(unit), HasSubstr("#line 1 \"a?#error \\\"\\\\\"\n"));
@@ -84,7 +84,7 @@ TEST(WrappedSource, RefusesNamesThatAreNotIdentifiers) {
 }
 
 // The shapes of the three compilers' messages.
-TEST(CompileError, AMissingOperatorIsSaidSo) {
+TEST(CompileError, AMissingOperatorIsNamed) {
   Unit unit = unit_of("axpy", "DWELL_OPERATOR(axpi)(dwell::Group g) {}", "axpy_1");
   for (const char* const log :
        {"<dwell export of axpy>(1): error: identifier \"dwell_operator_axpy\" is undefined\n"
@@ -97,7 +97,7 @@ TEST(CompileError, AMissingOperatorIsSaidSo) {
   }
 }
 
-TEST(CompileError, TheUsersOwnErrorComesFirst) {
+TEST(CompileError, UserErrorsComeFirst) {
   const Unit unit = axpy_unit("axpy_1");
   const Error error = compile_error(unit,
                                     "axpy.cu(3): error: identifier \"nonsense\" is undefined\n\n"
@@ -107,7 +107,7 @@ TEST(CompileError, TheUsersOwnErrorComesFirst) {
   EXPECT_THAT(error.message(), Not(HasSubstr("export")));
 }
 
-TEST(CompileError, AFileOfTheUsersIsHisWhereverItLies) {
+TEST(CompileError, UserFilesAreRecognisedByName) {
   Unit unit = axpy_unit("axpy_1");
   unit.file = "/home/me/dwell/device/axpy.cu";
   EXPECT_EQ(
@@ -115,12 +115,12 @@ TEST(CompileError, AFileOfTheUsersIsHisWhereverItLies) {
       errc::compile_failed);
 }
 
-TEST(CompileError, SaysWhatALateIncludeDoes) {
+TEST(CompileError, ALateIncludeIsExplained) {
   const Unit unit{"a", "int x;\n#include <b>\n", "a.cu", 10, {{"a", "a_1"}}};
   EXPECT_THAT(compile_error(unit, "b(1): error: no").message(), HasSubstr("the #include on line 11 of a.cu must stand before"));
 }
 
-TEST(CompileError, OnlyTemplatesAreAdvisedToNameInstances) {
+TEST(CompileError, OnlyTemplatesGetTheInstancesNote) {
   const auto note_on = [](const std::string& before) {
     const Unit unit = unit_of("axpy", before + "DWELL_OPERATOR(axpy)(dwell::Group g) {}\n", "axpy_1");
     return compile_error(unit, "axpy.cu(3): error: no").message().find("is a template") != std::string::npos;

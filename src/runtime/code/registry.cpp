@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <future>
 #include <utility>
 
 #include "jit/source/fingerprint.hpp"
+#include "jit/source/source.hpp"
 
 namespace dwell::runtime {
 
@@ -17,11 +17,6 @@ namespace {
 // How long what is compiled waits for others that are being compiled, to share a hand-over with them. About ten hand-overs long, and
 // short beside a compilation.
 constexpr std::chrono::milliseconds kGather{10};
-
-bool is_identifier(const std::string& name) {
-  if (name.empty() || (std::isdigit(static_cast<unsigned char>(name[0])) != 0)) return false;
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
 
 // Symbols name their content: equal sources give equal symbols, so that caches and loaded code can be shared.
 void name_symbols(jit::Unit& unit) {
@@ -84,7 +79,7 @@ void Registry::check_open() const {
 // ---- Requests ------------------------------------------------------------------------------------------------------------------
 
 Registry::JobPointer Registry::first_job(const std::string& name, const Source& source, const Definition& how) {
-  if (!is_identifier(name)) throw Error(errc::invalid_argument, "'" + name + "' is no name for an operator: use letters, digits and _");
+  jit::check_operator_name(name);
   auto job = std::make_shared<Job>();
   job->defines = true;
   job->definition = std::make_shared<detail::DefinitionState>();

@@ -1,0 +1,46 @@
+#include "jit/base/file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "jit/base/temporary_directory.hpp"
+
+namespace dwell::jit {
+namespace {
+
+class ReadFileTest : public testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& text) const {
+    std::ofstream(folder_.path() / "file", std::ios::binary) << text;
+    return folder_.path() / "file";
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(ReadFileTest, ReturnsTheWholeContent) {
+  EXPECT_EQ(read_file(file(""), 10)->size(), 0U);
+  EXPECT_EQ(read_file(file("text"), 10)->size(), 4U);
+  EXPECT_EQ(read_file(file("text"), 4)->size(), 4U);
+  EXPECT_GT(read_file("/proc/self/status", 1U << 20U)->size(), 100U) << "a file that says that it is empty";
+}
+
+TEST_F(ReadFileTest, RefusesLongFiles) {
+  EXPECT_FALSE(read_file(file("text"), 3));
+  EXPECT_FALSE(read_file("/proc/self/status", 100));
+  const std::filesystem::path huge = file("");
+  ASSERT_EQ(truncate(huge.c_str(), off_t{1} << 42), 0);
+  EXPECT_FALSE(read_file(huge, 1U << 30U));
+}
+
+TEST_F(ReadFileTest, ReadsRegularFilesOnly) {
+  ASSERT_EQ(mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(read_file(folder_.path() / "pipe", 10));
+  EXPECT_FALSE(read_file(folder_.path(), 10));
+  EXPECT_FALSE(read_file(folder_.path() / "missing", 10));
+}
+
+}  // namespace
+}  // namespace dwell::jit
