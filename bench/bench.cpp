@@ -4,13 +4,13 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
+#include <stdexcept>
 
 #include "bench/benchmarks.hpp"
 #include "bench/machine.hpp"
 #include "bench/operators.hpp"
+#include "bench/staged_files.hpp"
 #include "bench/timing.hpp"
 
 namespace dwell::bench {
@@ -38,18 +38,14 @@ constexpr std::array<Benchmark, 10> kBenchmarks{{
     {"startup", "process started to first result", startup},
 }};
 
-// Writes under another name first: the file is whole, or as it was.
-void write_file(const std::string& file, const Json& content) {
-  const std::string draft = file + ".new";
-  {
-    std::ofstream out(draft);
-    out << content.dump(2) << '\n';
-    out.close();
-    if (!out) throw Error(errc::io_failed, "cannot write " + draft);
+void write(const std::string& file, const Json& content) {
+  try {
+    StagedFiles files;
+    files.add(file, [&](std::ostream& out) { out << content.dump(2) << '\n'; });
+    files.commit();
+  } catch (const std::runtime_error& problem) {
+    throw Error(errc::io_failed, problem.what());
   }
-  std::error_code error;
-  std::filesystem::rename(draft, file, error);
-  if (error) throw Error(errc::io_failed, "cannot write " + file + ": " + error.message());
 }
 
 bool is_brief() {
@@ -92,7 +88,7 @@ int run(const Options& options) {
     context = open_context(options.device);
     results = describe_run(context);
     results["benchmarks"] = Json::array();
-    if (!options.json.empty()) write_file(options.json, results);
+    if (!options.json.empty()) write(options.json, results);
   } catch (const Error& error) {
     std::cerr << "dwell: error: " << error.message() << '\n';
     return 2;
@@ -116,7 +112,7 @@ int run(const Options& options) {
     right = right && report.right();
     results["benchmarks"].push_back(report.json());
     try {
-      if (!options.json.empty()) write_file(options.json, results);
+      if (!options.json.empty()) write(options.json, results);
     } catch (const Error& error) {
       std::cerr << "dwell: error: " << error.message() << '\n';
       return 2;

@@ -9,13 +9,13 @@
 #include <dwell/dwell.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bench/staged_files.hpp"
 #include "demo_operators.hpp"
 #include "demo_reference.hpp"
 #include "demo_stream.hpp"
 #include "device.hpp"
 #include "image.hpp"
 #include "latencies.hpp"
-#include "staged_files.hpp"
 #include "table.hpp"
 
 namespace dwell::tool {
@@ -90,7 +90,7 @@ void print_json(std::ostream& out, const DemoOptions& options, const Image& imag
 
 void write_picture(const std::filesystem::path& file, const Image& image) {
   try {
-    StagedFiles files;
+    bench::StagedFiles files;
     files.add(file, [&](std::ostream& to) { write_png(to, image); });
     files.commit();
   } catch (const std::runtime_error& problem) {
@@ -108,7 +108,7 @@ Exit demo_command(const DemoOptions& options, std::ostream& out) {
   Image source;
   try {
     source = read_image(options.image);
-    StagedFiles::check(options.output);
+    bench::StagedFiles::check(options.output);
   } catch (const std::runtime_error& problem) {
     throw Failure(Exit::mistake, std::string("dwell: error: ") + problem.what());
   }

@@ -11,6 +11,8 @@
 
 #include <toml++/toml.h>
 
+#include "toml_text.hpp"
+
 namespace dwell::tool {
 
 namespace {
@@ -291,6 +293,7 @@ std::uint64_t Job::total_tasks() const {
 }
 
 Job parse_job(std::string_view text, const fs::path& file) {
+  if (const std::optional<TomlFault> fault = fault_in_toml(text)) throw failure_at({file, fault->line}, fault->what);
   toml::table document;
   try {
     document = toml::parse(text, file.string());

@@ -55,6 +55,14 @@ std::string with(const std::string& line, const std::string& other) {
   return text.replace(at, line.size(), other);
 }
 
+// toml++ 3.3 crashes on the first of these, and reaches undefined behaviour on the second.
+TEST(Job, TextsThatTheParserCannotTakeAreMistakes) {
+  std::string key = "a";
+  for (int i = 0; i < 1'000'000; ++i) key += ".a";
+  EXPECT_THAT(error(key + " = 1"), StartsWith("a/job.toml:1: error: a key has more than"));
+  EXPECT_THAT(error("[operators.axpy]\no\xEF\xB9\xBFperators = 1"), StartsWith("a/job.toml:2: error: a character that is not ASCII"));
+}
+
 TEST(Job, IsRead) {
   const Job job = parse_job(kGood, "a/job.toml");
   ASSERT_EQ(job.operators.size(), 1U);

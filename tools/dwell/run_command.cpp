@@ -9,13 +9,13 @@
 #include <dwell/dwell.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bench/staged_files.hpp"
 #include "device.hpp"
 #include "job.hpp"
 #include "job_arrays.hpp"
 #include "job_stream.hpp"
 #include "latencies.hpp"
 #include "progress.hpp"
-#include "staged_files.hpp"
 #include "table.hpp"
 
 namespace dwell::tool {
@@ -58,7 +58,7 @@ void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source&
 }
 
 void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const std::vector<Array>& arrays) {
-  StagedFiles files;
+  bench::StagedFiles files;
   for (const JobOutput& output : job.outputs) {
     const ArrayPlan& plan = plans[output.array_index];
     try {
@@ -135,7 +135,7 @@ void run_command(const RunOptions& options, std::ostream& out) {
   const std::vector<ArrayPlan> plans = plan_arrays(job);
   for (const JobOutput& output : job.outputs) {
     try {
-      StagedFiles::check(output.file);
+      bench::StagedFiles::check(output.file);
     } catch (const std::runtime_error& problem) {
       throw failure_at(output.place, problem.what());
     }

@@ -1,13 +1,15 @@
-#include "staged_files.hpp"
+#include "bench/staged_files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
-namespace dwell::tool {
+namespace dwell::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,6 +56,40 @@ TEST_F(StagedFilesTest, LeaveNothingBehindWhenNotCommitted) {
   EXPECT_EQ(count(), 0);
 }
 
+TEST_F(StagedFilesTest, LargeAndSmallWritesKeepTheirOrder) {
+  const std::string large(300'000, 'x');
+  StagedFiles files;
+  files.add(folder_ / "a", [&](std::ostream& to) { to << 1 << large << 2 << 'y' << large; });
+  files.commit();
+  EXPECT_EQ(content("a"), "1" + large + "2y" + large);
+}
+
+TEST_F(StagedFilesTest, AFileThatCannotBeWrittenWholeIsAnError) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{.rlim_cur = 100'000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  StagedFiles files;
+  EXPECT_THROW(files.add(folder_ / "a", [](std::ostream& to) { to << std::string(200'000, 'x'); }), std::runtime_error);
+  EXPECT_THROW(files.add(folder_ / "b", [](std::ostream& to) { to << std::string(100'000, 'x') << 1; }), std::runtime_error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  static_cast<void>(std::signal(SIGXFSZ, handler));
+}
+
+// Others may write to the folder, and have planted links at the names that the process id or the target's name gives away.
+TEST_F(StagedFilesTest, PlantedLinksAreNotFollowed) {
+  std::ofstream(folder_ / "precious") << "precious";
+  for (const std::string& name : {std::string("a"), std::string("a.new"), ".a." + std::to_string(getpid()) + ".part"})
+    fs::create_symlink("precious", folder_ / name);
+  StagedFiles files;
+  files.add(folder_ / "a", [](std::ostream& to) { to << "new"; });
+  files.commit();
+  EXPECT_EQ(content("precious"), "precious");
+  EXPECT_EQ(content("a"), "new");
+  EXPECT_FALSE(fs::is_symlink(folder_ / "a"));
+}
+
 TEST_F(StagedFilesTest, AreRefusedEarly) {
   EXPECT_THROW(StagedFiles::check(folder_), std::runtime_error);
   EXPECT_THROW(StagedFiles::check(folder_ / "none" / "a"), std::runtime_error);
@@ -62,4 +98,4 @@ TEST_F(StagedFilesTest, AreRefusedEarly) {
 }
 
 }  // namespace
-}  // namespace dwell::tool
+}  // namespace dwell::bench

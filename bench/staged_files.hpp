@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace dwell::tool {
+namespace dwell::bench {
 
-// Each file is written beside its target under another name; commit() renames them all. What is not committed is removed.
+// Each file is written beside its target, as a new file whose name nobody can foresee: a link that lies there is not followed. commit()
+// renames them all. What is not committed is removed.
 class StagedFiles {
  public:
   StagedFiles() = default;
@@ -35,4 +36,4 @@ class StagedFiles {
   std::vector<File> files_;
 };
 
-}  // namespace dwell::tool
+}  // namespace dwell::bench

@@ -1,0 +1,22 @@
+// What a text must not hold before toml++ reads it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dwell::tool {
+
+struct TomlFault {
+  unsigned line;  // from 1 on
+  std::string what;
+};
+
+// The first place at which toml++ 3.3 would misbehave, or nothing:
+// - It asks whether a character is white space by a function that reaches __builtin_unreachable for U+00A1 to U+0499, U+2C5E to U+3057 and
+//   U+FB26 to U+FEFE. It asks outside of strings and comments, where TOML 1.0 has only ASCII, and behind a backslash in a string.
+// - A key of n parts makes n nested tables, which are destroyed by recursion.
+// All else that is wrong with a text is left to toml++.
+std::optional<TomlFault> fault_in_toml(std::string_view text);
+
+}  // namespace dwell::tool
