@@ -4,6 +4,7 @@
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
+#include <dwell/element_type.hpp>
 #include <dwell/error.hpp>
 #include <dwell/image.hpp>
 #include <dwell/kernel.hpp>

@@ -16,9 +16,10 @@ from pathlib import Path
 
 TOOL = ""
 
-# name: NumPy's type code, struct's format, the type in an operator's source
+# name: NumPy's type code, struct's format (of a complex number: that of a part), the type in an operator's source
 TYPES = {
-    "f16": ("<f2", "e", "dwell::u16"),
+    "f16": ("<f2", "e", "dwell::half"),
+    "bf16": ("<V2", "H", "dwell::bfloat16"),
     "f32": ("<f4", "f", "float"),
     "f64": ("<f8", "d", "double"),
     "i8": ("|i1", "b", "dwell::i8"),
@@ -29,6 +30,9 @@ TYPES = {
     "u16": ("<u2", "H", "dwell::u16"),
     "u32": ("<u4", "I", "dwell::u32"),
     "u64": ("<u8", "Q", "dwell::u64"),
+    "bool": ("|b1", "?", "bool"),
+    "complex64": ("<c8", "f", "dwell::complex<float>"),
+    "complex128": ("<c16", "d", "dwell::complex<double>"),
 }
 CODES = {name: code for name, (code, _, _) in TYPES.items()}
 FORMATS = {name: letter for name, (_, letter, _) in TYPES.items()}
@@ -60,7 +64,8 @@ def npy(dtype: str, values: list, shape: tuple | None = None, *, version: int = 
     """A .npy file, put together by hand from the format's description."""
     header = repr({"descr": CODES[dtype], "fortran_order": fortran, "shape": shape or (len(values),)}) + " "
     length = struct.pack("<H" if version == 1 else "<I", len(header) + 1)
-    data = struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+    parts = [part for value in values for part in (value.real, value.imag)] if dtype.startswith("complex") else values
+    data = struct.pack(f"<{len(parts)}{FORMATS[dtype]}", *parts)
     return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + b"\n" + data
 
 
@@ -74,7 +79,10 @@ def read_npy(path: Path) -> tuple[str, tuple, list]:
     assert not header["fortran_order"]
     dtype = next(name for name, code in CODES.items() if code == header["descr"])
     data = content[10 + length :]
-    return dtype, header["shape"], list(struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", data))
+    parts = list(struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", data))
+    if dtype.startswith("complex"):
+        parts = [complex(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return dtype, header["shape"], parts
 
 
 class Case(unittest.TestCase):
@@ -145,6 +153,8 @@ class Jobs(Case):
 
     def test_knows_every_dtype(self):
         values = {name: [1.5, -2.0, 0.25] if name[0] == "f" else [1, 2, 100] for name in CODES}
+        values["bool"] = [True, False, True]
+        values["complex64"] = values["complex128"] = [1.5 - 2j, 0.25j, -3 + 0j]
         operators, arrays, tasks, outputs = "", "", "", ""
         for index, (name, list_of) in enumerate(values.items()):
             of = TYPES[name][2]
@@ -172,6 +182,51 @@ DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const Half> x, dwell::
 }""")
         self.succeed()
         self.assertEqual(read_npy(self.folder / "y.npy"), ("f16", (2,), [-1.0, 2.0]))
+
+    def test_computes_in_the_types_that_cpp_lacks(self):
+        self.put("x.npy", npy("f16", [1.5, -2.0, 65504.0]))
+        self.put("z.npy", npy("complex64", [1 + 2j, -1j]))
+        self.put("b.npy", npy("bf16", [0x3FC0, 0xC000]))  # 1.5 and -2 without the lower half of their float
+        self.put("axpy.hpp", """
+DWELL_OPERATOR(axpy)(dwell::Group g, dwell::half a, dwell::Span<const dwell::half> x, dwell::Span<dwell::half> y) {
+  g.transform(y, [=](float value) { return a * value; }, x);
+}
+DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::bfloat16> b) { for (auto i : g.range(b.size())) b[i] *= 2; }
+DWELL_OPERATOR(turn)(dwell::Group g, dwell::complex<float> by, dwell::Span<dwell::complex<float>> z) {
+  g.transform(z, [=](dwell::complex<float> value) { return value * by; }, z);
+}""")
+        self.put("job.toml", """[operators]
+axpy = { source = "axpy.hpp" }
+twice = { source = "axpy.hpp" }
+turn = { source = "axpy.hpp" }
+[arrays]
+x = { file = "x.npy" }
+y = { like = "x" }
+b = { file = "b.npy" }
+z = { file = "z.npy" }
+[[tasks]]
+operator = "axpy"
+args = [2, "x", "y"]
+[[tasks]]
+operator = "twice"
+args = ["b"]
+[[tasks]]
+operator = "turn"
+args = [[0, 1], "z"]
+[outputs]
+y = "y.npy"
+b = "b2.npy"
+z = "z2.npy"
+""")
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "y.npy"), ("f16", (3,), [3.0, -4.0, float("inf")]))
+        self.assertEqual(read_npy(self.folder / "b2.npy"), ("bf16", (2,), [0x4040, 0xC080]))
+        self.assertEqual(read_npy(self.folder / "z2.npy"), ("complex64", (2,), [-2 + 1j, 1 + 0j]))
+
+    def test_tells_half_from_bfloat16(self):
+        self.put("x.npy", npy("bf16", [0x3FC0]))
+        self.put("axpy.hpp", "DWELL_OPERATOR(axpy)(dwell::Group, float, dwell::Span<const dwell::half>, dwell::Span<dwell::half>) {}")
+        self.fail_with("argument 2 of operator axpy is Span<const half>, and cannot be array x (bf16, shape (1,))", 10)
 
     def test_passes_scalars_of_every_kind(self):
         kinds = ("bool", "dwell::i8", "dwell::u16", "dwell::i32", "dwell::i64", "float", "double")
@@ -330,7 +385,7 @@ class Mistakes(Case):
             (good + b"\0", "takes 8 bytes, and 9 follow the header"),
             (good[:40], "ends within its header"),
             (good.replace(b"<f4", b">f4"), "is big-endian"),
-            (good.replace(b"<f4", b"<c8"), "elements of type '<c8'"),
+            (good.replace(b"<f4", b"<m8"), "elements of type '<m8'"),
             (npy("f32", [1.0, 2.0], (2, 1), fortran=True), "Fortran order"),
         ):
             with self.subTest(message):

@@ -6,9 +6,10 @@ namespace dwell::tool {
 
 namespace {
 
-// Two bytes of which a signature knows no more than their number.
-struct TwoBytes {
-  std::uint16_t bits;
+// Of which a signature knows no more than the size.
+template <std::size_t Bytes>
+struct Opaque {
+  std::byte bytes[Bytes];
 };
 
 template <class T>
@@ -20,7 +21,8 @@ std::span<const T> elements_of(std::span<const std::byte> bytes) {
 
 Array::Array(Runtime& runtime, ElementType type, std::uint64_t count) : type_(type) {
   switch (type) {
-    case ElementType::f16: buffer_ = runtime.allocate<Half>(count); return;
+    case ElementType::f16: buffer_ = runtime.allocate<half>(count); return;
+    case ElementType::bf16: buffer_ = runtime.allocate<bfloat16>(count); return;
     case ElementType::f32: buffer_ = runtime.allocate<float>(count); return;
     case ElementType::f64: buffer_ = runtime.allocate<double>(count); return;
     case ElementType::i8: buffer_ = runtime.allocate<std::int8_t>(count); return;
@@ -31,6 +33,9 @@ Array::Array(Runtime& runtime, ElementType type, std::uint64_t count) : type_(ty
     case ElementType::u16: buffer_ = runtime.allocate<std::uint16_t>(count); return;
     case ElementType::u32: buffer_ = runtime.allocate<std::uint32_t>(count); return;
     case ElementType::u64: buffer_ = runtime.allocate<std::uint64_t>(count); return;
+    case ElementType::boolean: buffer_ = runtime.allocate<bool>(count); return;
+    case ElementType::complex64: buffer_ = runtime.allocate<complex<float>>(count); return;
+    case ElementType::complex128: buffer_ = runtime.allocate<complex<double>>(count); return;
   }
 }
 
@@ -49,16 +54,18 @@ std::vector<std::byte> Array::read() const {
 }
 
 void Array::add_to(Arguments& arguments, const Parameter& declared) const {
-  if (const auto* const halves = std::get_if<Buffer<Half>>(&buffer_); halves != nullptr && declared.element != Kind::floating) {
-    // A slice is an address and a size, whatever its elements are called.
-    if (declared.element == Kind::unsigned_integer) {
-      arguments.add(std::bit_cast<Slice<std::uint16_t>>(halves->slice()));
-    } else {
-      arguments.add(std::bit_cast<Slice<TwoBytes>>(halves->slice()));
-    }
-    return;
-  }
-  std::visit([&](const auto& buffer) { arguments.add(buffer.slice()); }, buffer_);
+  std::visit(
+      [&]<class T>(const Buffer<T>& buffer) {
+        // A slice is an address and a size, whatever its elements are called.
+        if (declared.element == kind_of(type_)) {
+          arguments.add(buffer.slice());
+        } else if (declared.element == Kind::unsigned_integer) {
+          arguments.add(std::bit_cast<Slice<std::uint16_t>>(buffer.slice()));
+        } else {
+          arguments.add(std::bit_cast<Slice<Opaque<sizeof(T)>>>(buffer.slice()));
+        }
+      },
+      buffer_);
 }
 
 }  // namespace dwell::tool

@@ -10,7 +10,6 @@
 #include <dwell/dwell.hpp>
 
 #include "element_type.hpp"
-#include "half.hpp"
 
 namespace dwell::tool {
 
@@ -32,8 +31,9 @@ class Array {
 
  private:
   ElementType type_;
-  std::variant<Buffer<Half>, Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>, Buffer<std::int32_t>,
-               Buffer<std::int64_t>, Buffer<std::uint8_t>, Buffer<std::uint16_t>, Buffer<std::uint32_t>, Buffer<std::uint64_t>>
+  std::variant<Buffer<half>, Buffer<bfloat16>, Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>,
+               Buffer<std::int32_t>, Buffer<std::int64_t>, Buffer<std::uint8_t>, Buffer<std::uint16_t>, Buffer<std::uint32_t>,
+               Buffer<std::uint64_t>, Buffer<bool>, Buffer<complex<float>>, Buffer<complex<double>>>
       buffer_;
 };
 

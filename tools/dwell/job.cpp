@@ -221,7 +221,13 @@ JobArgument parse_argument(const TomlTable& table, const toml::node& node, const
   if (const auto* const flag = node.as_boolean()) return {Number(flag->get()), place};
   if (const auto* const integer = node.as_integer()) return {Number(integer->get()), place};
   if (const auto* const number = node.as_floating_point()) return {Number(number->get()), place};
-  throw failure_at(place, "'args' in " + table.name() + " may hold numbers, true, false, and names of arrays");
+  if (const auto* const parts = node.as_array(); parts != nullptr && parts->size() == 2) {
+    const std::optional<double> real = parts->get(0)->value<double>();
+    const std::optional<double> imaginary = parts->get(1)->value<double>();
+    if (real && imaginary) return {Number(std::complex<double>(*real, *imaginary)), place};
+  }
+  throw failure_at(
+      place, "'args' in " + table.name() + " may hold numbers, true, false, complex numbers as [real, imaginary], and names of arrays");
 }
 
 std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {

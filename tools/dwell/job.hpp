@@ -11,7 +11,7 @@
 //
 //   [[tasks]]
 //   operator = "axpy"
-//   args = [2.0, "x", "y"]       # numbers, booleans, and arrays by name
+//   args = [2.0, "x", "y"]       # numbers, booleans, [real, imaginary], and arrays by name
 //   groups = 4                   # share it among so many groups
 //   repeat = 1000                # submit it so many times
 //   link = true                  # each starts after the one before
@@ -26,6 +26,7 @@
 //   y = "y.npy"
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -56,8 +57,8 @@ struct JobArray {
   Place place;
 };
 
-// A value that a job states, as TOML knows them.
-using Number = std::variant<bool, std::int64_t, double>;
+// A value that a job states, as TOML knows them; a complex number is a list of two.
+using Number = std::variant<bool, std::int64_t, double, std::complex<double>>;
 
 // One of the job's arrays.
 struct ArrayIndex {

@@ -63,6 +63,11 @@ TEST(Job, TextsThatTheParserCannotTakeAreMistakes) {
   EXPECT_THAT(error("[operators.axpy]\no\xEF\xB9\xBFperators = 1"), StartsWith("a/job.toml:2: error: a character that is not ASCII"));
 }
 
+TEST(Job, ComplexNumbersAreListsOfTwo) {
+  const Job job = parse_job(with("args = [2.5,", "args = [[2, -1.5],"), "job.toml");
+  EXPECT_EQ(std::get<Number>(job.tasks[0].arguments[0].value), Number(std::complex<double>(2, -1.5)));
+}
+
 TEST(Job, IsRead) {
   const Job job = parse_job(kGood, "a/job.toml");
   ASSERT_EQ(job.operators.size(), 1U);
@@ -114,7 +119,7 @@ TEST(Job, NamesTheLineOfAMistake) {
       {"x = { file = \"x.npy\" }", "x = { shape = [3] }", 5, "array x needs 'file', or 'like', or 'shape' and 'dtype'"},
       {"like = \"x\"", "like = \"w\"", 6, "there is no array 'w'; the job has x, y and z"},
       {"like = \"x\"", "like = \"x\", shape = [1]", 6, "'like' beside"},
-      {"dtype = \"f64\"", "dtype = \"f65\"", 6, "dtype 'f65' is not known; known are f16, f32"},
+      {"dtype = \"f64\"", "dtype = \"f65\"", 6, "dtype 'f65' is not known; known are f16, bf16, f32"},
       {"shape = [2, 3]", "shape = [2, -3]", 7, "integers from 0 on"},
       {"shape = [2, 3]", "shape = [9223372036854775807, 9]", 7, "too large"},
       {"shape = [2, 3]", "shape = 6", 7, "must be an array"},

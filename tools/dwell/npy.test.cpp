@@ -92,8 +92,8 @@ TEST_F(Npy, SaysWhatIsWrong) {
   EXPECT_THAT(error(), HasSubstr("takes 12 bytes, and 13 follow"));
   put(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }", 12);
   EXPECT_THAT(error(), HasSubstr("x.astype('<f4')"));
-  put(1, "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", 24);
-  EXPECT_THAT(error(), HasSubstr("elements of type '<c8'"));
+  put(1, "{'descr': '<m8', 'fortran_order': False, 'shape': (3,), }", 24);
+  EXPECT_THAT(error(), HasSubstr("elements of type '<m8'"));
   put(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12);
   EXPECT_THAT(error(), HasSubstr("holds records"));
   put(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 1), }", 12);

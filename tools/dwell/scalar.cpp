@@ -1,6 +1,8 @@
 #include "scalar.hpp"
 
+#include <bit>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -52,13 +54,37 @@ double to_floating(const Number& number, const Parameter& parameter, double larg
   return value;
 }
 
+// The nearest `Short`, ties to even. Its own conversion starts at a float; one whose last digit tells that digits are missing does not let
+// the two roundings add up.
+template <class Short>
+Short nearest(double value) {
+  auto rounded = static_cast<float>(value);
+  auto bits = std::bit_cast<std::uint32_t>(rounded);
+  if (std::isfinite(rounded) && rounded != value && (bits & 1U) == 0) {
+    bits += std::fabs(rounded) < std::fabs(value) ? 1U : ~0U;
+    rounded = std::bit_cast<float>(bits);
+  }
+  return Short(rounded);
+}
+
+template <class T>
+complex<T> to_complex(const Number& number, const Parameter& parameter) {
+  const auto* const both = std::get_if<std::complex<double>>(&number);
+  const auto part = [&](const Number& value) { return static_cast<T>(to_floating(value, parameter, std::numeric_limits<T>::max())); };
+  return both != nullptr ? complex<T>(part(both->real()), part(both->imag())) : complex<T>(part(number));
+}
+
 }  // namespace
 
 std::string text_of(const Number& number) {
   std::ostringstream text;
   text.precision(17);
   text << std::boolalpha;
-  std::visit([&](auto value) { text << value; }, number);
+  if (const auto* const both = std::get_if<std::complex<double>>(&number)) {
+    text << '[' << both->real() << ", " << both->imag() << ']';
+  } else {
+    std::visit([&](auto value) { text << value; }, number);
+  }
   return text.str();
 }
 
@@ -87,12 +113,16 @@ Scalar to_scalar(const Number& number, const Parameter& parameter) {
       break;
     case Kind::floating:
       switch (parameter.bytes) {
-        case 2: return to_half(to_floating(number, parameter, 65504.0));
+        case 2: return nearest<half>(to_floating(number, parameter, half::max()));
         case 4: return static_cast<float>(to_floating(number, parameter, std::numeric_limits<float>::max()));
         case 8: return to_floating(number, parameter, std::numeric_limits<double>::max());
         default: break;
       }
       break;
+    case Kind::bfloat: return nearest<bfloat16>(to_floating(number, parameter, bfloat16::max()));
+    case Kind::complex:
+      if (parameter.bytes == sizeof(complex<float>)) return to_complex<float>(number, parameter);
+      return to_complex<double>(number, parameter);
     case Kind::span:
     case Kind::const_span: refuse(number, parameter, "is no array, as is needed for");
     case Kind::structure:

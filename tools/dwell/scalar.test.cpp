@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <stdexcept>
 
@@ -40,7 +41,10 @@ TEST(Scalar, TakesTheKindThatTheOperatorDeclares) {
   EXPECT_EQ(as<float>(integer(3)), Scalar(3.0F));
   EXPECT_EQ(as<double>(0.1), Scalar(0.1));
   EXPECT_EQ(as<float>(std::numeric_limits<double>::infinity()), Scalar(std::numeric_limits<float>::infinity()));
-  EXPECT_EQ(as<Half>(1.0), Scalar(Half{0x3C00}));
+  EXPECT_EQ(as<half>(1.0), Scalar(half::from_bits(0x3C00)));
+  EXPECT_EQ(as<bfloat16>(integer(3)), Scalar(bfloat16(3.0F)));
+  EXPECT_EQ(as<complex<float>>(2.5), Scalar(complex<float>(2.5F, 0)));
+  EXPECT_EQ(as<complex<double>>(std::complex<double>(1, -0.1)), Scalar(complex<double>(1, -0.1)));
 }
 
 TEST(Scalar, RefusesWhatDoesNotFit) {
@@ -53,7 +57,10 @@ TEST(Scalar, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal<int>(true), HasSubstr("true is no number"));
   EXPECT_THAT(refusal<float>(true), HasSubstr("true is no number"));
   EXPECT_THAT(refusal<float>(1e39), HasSubstr("out of the range of float"));
-  EXPECT_THAT(refusal<Half>(65505.0), HasSubstr("out of the range"));
+  EXPECT_THAT(refusal<half>(65505.0), HasSubstr("out of the range of half"));
+  EXPECT_THAT(refusal<bfloat16>(3.4e38), HasSubstr("out of the range of bfloat16"));
+  EXPECT_THAT(refusal<complex<float>>(std::complex<double>(0, 1e39)), HasSubstr("out of the range of complex<float>"));
+  EXPECT_THAT(refusal<float>(std::complex<double>(2, 1)), HasSubstr("[2, 1] is no number"));
   EXPECT_THAT(refusal<bool>(integer(1)), HasSubstr("neither true nor false"));
   EXPECT_THAT(refusal<Span<float>>(1.0), HasSubstr("is no array"));
   struct Pair {
@@ -62,27 +69,16 @@ TEST(Scalar, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal<Pair>(1.0), HasSubstr("cannot be given"));
 }
 
-TEST(Half, RoundsToTheNearest) {
-  EXPECT_EQ(to_half(0.0).bits, 0x0000);
-  EXPECT_EQ(to_half(-0.0).bits, 0x8000);
-  EXPECT_EQ(to_half(-2.0).bits, 0xC000);
-  EXPECT_EQ(to_half(65504.0).bits, 0x7BFF);
-  EXPECT_EQ(to_half(65519.9).bits, 0x7BFF);
-  EXPECT_EQ(to_half(65520.0).bits, 0x7C00);
-  EXPECT_EQ(to_half(1.0 + 0x1p-11).bits, 0x3C00);  // a tie, to even
-  EXPECT_EQ(to_half(1.0 + 3 * 0x1p-11).bits, 0x3C02);
-  EXPECT_EQ(to_half(2.0 - 0x1p-12).bits, 0x4000);  // carries into the exponent
-  EXPECT_EQ(to_half(0x1p-14).bits, 0x0400);        // the smallest normal
-  EXPECT_EQ(to_half(0x1p-24).bits, 0x0001);        // the smallest of all
-  EXPECT_EQ(to_half(0x1p-25).bits, 0x0000);
-  EXPECT_EQ(to_half(std::nan("")).bits, 0x7E00);
-#if defined(__FLT16_MANT_DIG__)
-  for (std::uint32_t bits = 0; bits < 0x7C00; ++bits) {
-    const auto value = static_cast<double>(std::bit_cast<_Float16>(static_cast<std::uint16_t>(bits)));
-    EXPECT_EQ(to_half(value).bits, bits);
-    EXPECT_EQ(to_half(-value).bits, bits | 0x8000U);
-  }
-#endif
+TEST(Scalar, ShortFloatsAreTheNearestToTheNumberAsItWasWritten) {
+  const auto bits = [](double value) { return std::get<half>(as<half>(value)).bits(); };
+  EXPECT_EQ(bits(65504.0), 0x7BFF);
+  EXPECT_EQ(bits(1.0 + 0x1p-11), 0x3C00);  // a tie, to even
+  EXPECT_EQ(bits(1.0 + 3 * 0x1p-11), 0x3C02);
+  // No ties, though the nearest float is one.
+  EXPECT_EQ(bits(1.0 + 0x1p-11 + 0x1p-40), 0x3C01);
+  EXPECT_EQ(bits(1.0 + 3 * 0x1p-11 - 0x1p-40), 0x3C01);
+  EXPECT_EQ(bits(-(1.0 + 0x1p-11 + 0x1p-40)), 0xBC01);
+  EXPECT_EQ(std::get<bfloat16>(as<bfloat16>(1.0 + 0x1p-8 + 0x1p-40)).bits(), 0x3F81);
 }
 
 }  // namespace

@@ -20,6 +20,13 @@
 #define DWELL_HOST_DEVICE inline constexpr
 #endif
 
+// Whether the target rounds a float to a bfloat16 by itself.
+#if DWELL_ON_CUDA && defined(__CUDA_ARCH__)
+#define DWELL_CONVERTS_BFLOAT16 (__CUDA_ARCH__ >= 800)
+#else
+#define DWELL_CONVERTS_BFLOAT16 0
+#endif
+
 // A constant of these headers. In an image it is a variable too: one for all operators where the language can say so, and in C++14 one for
 // each, which loading the image has to pay for.
 #if __cplusplus >= 201703L
@@ -74,6 +81,19 @@ struct RemoveConst<const T> {
   using type = T;
   static constexpr bool was_const = true;
 };
+
+// The same bits as another type: std::bit_cast.
+template <class To, class From>
+DWELL_DEVICE To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From) && __is_trivially_copyable(To) && __is_trivially_copyable(From), "bits are kept");
+  To to;
+#if DWELL_ON_CUDA
+  memcpy(&to, &from, sizeof(To));
+#else
+  __builtin_memcpy(&to, &from, sizeof(To));
+#endif
+  return to;
+}
 
 // Rank of the calling thread among the lanes of its control code.
 DWELL_DEVICE u32 lane() {

@@ -2,23 +2,29 @@
 // The layout is shared by host and device.
 #pragma once
 
+#include <dwell/device/bfloat16.hpp>
+#include <dwell/device/complex.hpp>
+#include <dwell/device/half.hpp>
 #include <dwell/device/span.hpp>
 
 namespace dwell {
 
-// What sort of value a parameter is. Spans are two kinds, because one may be written and the other may not; so are pointers. Those, and
-// `opaque` (some value of a known size), occur only with ordinary kernels, never in a SignatureRecord.
+// What sort of value a parameter is. Floating point is IEEE 754's; `bfloat` is a kind of its own because a half has as many bytes. Spans
+// are two kinds, because one may be written and the other may not; so are pointers. Those, and `opaque` (some value of a known size), occur
+// only with ordinary kernels, never in a SignatureRecord.
 enum class Kind : u8 {
-  structure = 0,
-  boolean = 1,
-  signed_integer = 2,
-  unsigned_integer = 3,
-  floating = 4,
-  span = 5,
-  const_span = 6,
-  pointer = 7,
-  const_pointer = 8,
-  opaque = 9
+  structure,
+  boolean,
+  signed_integer,
+  unsigned_integer,
+  floating,
+  bfloat,
+  complex,
+  span,
+  const_span,
+  pointer,
+  const_pointer,
+  opaque
 };
 
 // One parameter. For a span or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known, and
@@ -66,11 +72,13 @@ DWELL_HOST_DEVICE Kind kind_of() {
   if (kAnyOf<T, bool>) return Kind::boolean;
   if (kAnyOf<T, char, signed char, short, int, long, long long>) return Kind::signed_integer;
   if (kAnyOf<T, unsigned char, unsigned short, unsigned, unsigned long, unsigned long long>) return Kind::unsigned_integer;
-  if (kAnyOf<T, float, double>) return Kind::floating;
+  if (kAnyOf<T, half, float, double>) return Kind::floating;
+  if (kAnyOf<T, bfloat16>) return Kind::bfloat;
+  if (kAnyOf<T, dwell::complex<float>, dwell::complex<double>>) return Kind::complex;
   return Kind::structure;
 }
 
-// Types that are floating point beyond the language (half precision) say so by specialising this.
+// A type that is one of these by another name (CUDA's __half) may say so by specialising this.
 template <class T>
 struct ElementKind {
   static constexpr Kind value = kind_of<T>();

@@ -10,7 +10,9 @@ std::string scalar_text(Kind kind, unsigned bytes) {
     case Kind::boolean: return "bool";
     case Kind::signed_integer: return "i" + bits;
     case Kind::unsigned_integer: return "u" + bits;
-    case Kind::floating: return bytes == 4 ? "float" : bytes == 8 ? "double" : "f" + bits;
+    case Kind::floating: return bytes == 2 ? "half" : bytes == 4 ? "float" : bytes == 8 ? "double" : "f" + bits;
+    case Kind::bfloat: return "bfloat16";
+    case Kind::complex: return bytes == 8 ? "complex<float>" : "complex<double>";
     case Kind::opaque: return std::to_string(bytes) + " bytes of any kind";
     default: return "struct of " + std::to_string(bytes) + " bytes";
   }

@@ -24,6 +24,14 @@ TEST(Signature, TypesOfOneKindAndSizeAreTheSame) {
   EXPECT_NE((Signature::of<int, int>()), Signature::of<int>());
 }
 
+TEST(Signature, NamesTheTypesThatCppLacks) {
+  EXPECT_EQ((Signature::of<half, Span<const bfloat16>, complex<float>, Span<complex<double>>>().text()),
+            "(half, Span<const bfloat16>, complex<float>, Span<complex<double>>)");
+  EXPECT_NE(Signature::of<Span<half>>(), Signature::of<Span<bfloat16>>());
+  EXPECT_NE(Signature::of<Span<half>>(), Signature::of<Span<u16>>());
+  EXPECT_NE(Signature::of<complex<float>>(), Signature::of<double>());
+}
+
 TEST(Signature, ComesFromTheRecordInAnObject) {
   constexpr SignatureRecord record = device::signature_of<float, Span<u8>>();
   EXPECT_EQ(record.magic, kSignatureMagic);

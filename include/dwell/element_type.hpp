@@ -1,0 +1,51 @@
+// The types that elements of arrays have, as data: for programs that learn them only when they run.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <dwell/device/signature.hpp>
+
+namespace dwell {
+
+// g++ finds that the enumerators shadow the types of these names.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+// half, bfloat16, float, double, the integers, bool, complex<float>, complex<double>.
+enum class ElementType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, complex64, complex128 };
+#pragma GCC diagnostic pop
+
+inline constexpr std::array kElementTypes = {ElementType::f16,     ElementType::bf16,      ElementType::f32,       ElementType::f64,
+                                             ElementType::i8,      ElementType::i16,       ElementType::i32,       ElementType::i64,
+                                             ElementType::u8,      ElementType::u16,       ElementType::u32,       ElementType::u64,
+                                             ElementType::boolean, ElementType::complex64, ElementType::complex128};
+
+// "f16", "bf16", "f32", ..., "bool", "complex64", "complex128".
+std::string_view name_of(ElementType type);
+// Empty for names that mean none of them.
+std::optional<ElementType> element_type_named(std::string_view name);
+// "f16, bf16, f32, ..."
+std::string element_type_names();
+
+// Of one element.
+std::size_t bytes_of(ElementType type);
+Kind kind_of(ElementType type);
+
+// What `parameter` is, or, of a span or a pointer, what its elements are; nothing for structs and what is opaque.
+std::optional<ElementType> element_type_of(const Parameter& parameter);
+// That of T; nothing when it is none of them.
+template <class T>
+std::optional<ElementType> element_type_of() {
+  return element_type_of(device::Describe<T>::value);
+}
+
+// What an operator declares: a value of `type`, a span for writing, and one for reading alone.
+Parameter value_of(ElementType type);
+Parameter span_of(ElementType type);
+Parameter const_span_of(ElementType type);
+
+}  // namespace dwell
