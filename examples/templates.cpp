@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kAxpy = R"(
 template <class T>
 DWELL_OPERATOR(axpy)(dwell::Group g, T a, dwell::Span<const T> x, dwell::Span<T> y) {
-  for (auto i : g.range(y.size())) y[i] += a * x[i];
+  g.transform(y, [=](T b, T c) { return a * b + c; }, x, y);
 })";
 
 // How many sums are wrong.

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <dwell/device/atomic.hpp>
+#include <dwell/device/copy.hpp>
 #include <dwell/device/group.hpp>
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
+#include <dwell/device/reduce.hpp>
+#include <dwell/device/scan.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/device/span.hpp>
+#include <dwell/device/span_atomic.hpp>
 #include <dwell/device/status.hpp>
 #include <dwell/device/transform.hpp>

@@ -1,6 +1,10 @@
 // The operator author's kit: what a group does with spans.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
+#include <tuple>
+#include <type_traits>
 
 #include "tests/conformance/suite.hpp"
 
@@ -33,8 +37,9 @@ TEST_P(KitTest, RangeGivesAGroupOneBlockOnTheCpuAndNeighbouringThreadsNeighbouri
     auto strides = filled<u64>(runtime, threads, 77);
     runtime.submit(note, kCount, first, strides, groups(n)).wait();
     std::vector<u64> expected(threads);
-    // Blocks differ by one in size at most; the larger ones come first.
-    for (u32 i = 0; i < threads; ++i) expected[i] = on_cpu() ? i * (kCount / n) + std::min<u64>(i, kCount % n) : i;
+    // Blocks of 16, 32, ... elements; the larger ones come first.
+    constexpr u64 kUnits = kCount / 16;
+    for (u32 i = 0; i < threads; ++i) expected[i] = on_cpu() ? 16 * (i * (kUnits / n) + std::min<u64>(i, kUnits % n)) : i;
     EXPECT_EQ(read(first), expected) << n;
     EXPECT_THAT(read(strides), testing::Each(on_cpu() ? 1U : threads)) << n;
   }
@@ -48,8 +53,8 @@ TEST_P(KitTest, PartsAreBlocksThatCoverTheSpanOnce) {
       for (auto i : g.alone().range(part.size())) part[i] += g.index() + 1;
       if (g.rank() == 0) sizes[g.index()] = part.size();
     })");
-  for (const u32 size : {0U, 1U, 5U, 127U, 10'000U})
-    for (const u32 n : {1U, 2U, 7U, 300U}) {
+  for (const u32 size : {0U, 1U, 5U, 127U, 1792U, 10'000U})
+    for (const u32 n : {1U, 2U, 7U, 39U, 300U}) {
       auto x = filled<u32>(runtime, size, 0);
       auto sizes = filled<u64>(runtime, n, 77);
       runtime.submit(touch, x, sizes, groups(n)).wait();
@@ -58,7 +63,12 @@ TEST_P(KitTest, PartsAreBlocksThatCoverTheSpanOnce) {
       EXPECT_EQ(std::count(owners.begin(), owners.end(), 0U), 0) << size << " by " << n;
       const std::vector<u64> each = read(sizes);
       EXPECT_EQ(std::accumulate(each.begin(), each.end(), u64{0}), size);
-      EXPECT_LE(*std::max_element(each.begin(), each.end()) - *std::min_element(each.begin(), each.end()), 1U) << size << " by " << n;
+      const bool in_units = size % n != 0 && size / n >= 256;
+      EXPECT_LE(*std::max_element(each.begin(), each.end()) - *std::min_element(each.begin(), each.end()), in_units ? 16U : 1U)
+          << size << " by " << n;
+      if (in_units) {
+        EXPECT_TRUE(std::all_of(each.begin(), each.end() - 1, [](u64 block) { return block % 16 == 0; })) << size << " by " << n;
+      }
     }
 }
 
@@ -277,6 +287,409 @@ TEST_P(KitTest, TransformThatWouldReadWhatItHasWrittenFailsTheTask) {
   EXPECT_EQ(runtime.submit(shift, x, u64{1000}, groups(2)).status(), status::overlap) << "groups run in any order";
   EXPECT_EQ(read(x), before);
   EXPECT_EQ(runtime.submit(blur, x, u64{1}).status(), status::ok) << "a single element overwrites none but its own";
+}
+
+// ---- reduce and scan -----------------------------------------------------------------------------------------------------------
+
+TEST_P(KitTest, ReduceCombinesAllElementsOfASpanInEachGroup) {
+  Runtime runtime(options());
+  auto reduce = runtime.define<void(Span<const u32>, Span<const u8>, Span<u64>)>("reduce", R"(
+    DWELL_OPERATOR(reduce)(dwell::Group g, dwell::Span<const dwell::u32> x, dwell::Span<const dwell::u8> bytes,
+                           dwell::Span<dwell::u64> out) {
+      using namespace dwell;
+      const u64 sum = g.reduce(x, u64(7), [](u64 a, u64 b) { return a + b; });
+      const u32 most = g.reduce(x, 5u, [](u32 a, u32 b) { return a < b ? b : a; });
+      const u32 all = g.reduce(bytes, 3u, [](u32 a, u32 b) { return a + b; });
+      // What each thread has must be what all have.
+      const u32 agree = g.sum(sum == out[3] && most == out[4] && all == out[5] ? 1u : 0u);
+      if (g.rank() == g.size() - 1) {
+        out[8 * g.index() + 8] = sum;
+        out[8 * g.index() + 9] = most;
+        out[8 * g.index() + 10] = all;
+        out[8 * g.index() + 11] = agree == g.size();
+      }
+    })");
+  constexpr u32 kGroups = 3;
+  Random random(2);
+  std::vector<u32> numbers(100'010);
+  for (u32& number : numbers) number = random();
+  std::vector<u8> small(numbers.size());
+  for (std::size_t i = 0; i < small.size(); ++i) small[i] = static_cast<u8>(numbers[i]);
+  auto x = runtime.allocate<u32>(numbers.size());
+  x.write(numbers);
+  auto bytes = runtime.allocate<u8>(small.size());
+  bytes.write(small);
+  for (const std::size_t size : kSizes)
+    for (const std::size_t first : {0U, 1U, 3U}) {
+      u64 sum = 7;
+      u64 most = 5;
+      u64 all = 3;
+      for (std::size_t i = first; i < first + size; ++i) {
+        sum += numbers[i];
+        most = std::max<u64>(most, numbers[i]);
+        all += small[i];
+      }
+      std::vector<u64> start(8 + 8 * kGroups);
+      start[3] = sum;
+      start[4] = most;
+      start[5] = all;
+      auto out = runtime.allocate<u64>(start.size());
+      out.write(start);
+      runtime.submit(reduce, x.slice(first, size), bytes.slice(first, size), out, groups(kGroups)).wait();
+      const std::vector<u64> result = read(out);
+      for (u32 group = 0; group < kGroups; ++group) {
+        const u64* const at = &result[8 + 8 * group];
+        ASSERT_EQ(std::vector<u64>(at, at + 4), (std::vector<u64>{sum, most, all, 1})) << size << " from " << first;
+      }
+    }
+}
+
+TEST_P(KitTest, ReduceCombinesInAnOrderThatDependsOnNothingButTheNumberOfElements) {
+  Runtime runtime(options());
+  auto rounding = runtime.define<void(Span<const float>, Span<float>)>("rounding", R"(
+    DWELL_OPERATOR(rounding)(dwell::Group g, dwell::Span<const float> x, dwell::Span<float> out) {
+      const float sum = g.reduce(x, 0.0f, [](float a, float b) { return a + b; });
+      if (g.rank() == 0) out[g.index()] = sum;
+    })");
+  // So different in size that another order gives another sum.
+  std::vector<float> numbers(5001);
+  Random random(1);
+  for (float& number : numbers) number = static_cast<float>(random() % 1000 + 1) * (random() % 2 == 0 ? 1.0e-3F : 1.0e6F);
+  float expected = 0;
+  for (const std::size_t first : {0U, 1U, 2U, 3U, 4U}) {
+    auto x = runtime.allocate<float>(numbers.size() + first);
+    x.write(numbers, first);
+    auto out = filled<float>(runtime, 20, 0);
+    runtime.submit(rounding, x.slice(first, numbers.size()), out, groups(20)).wait();
+    const std::vector<float> sums = read(out);
+    if (first == 0) expected = sums[0];
+    ASSERT_THAT(sums, testing::Each(expected)) << first;
+    ASSERT_GT(expected, 0.0F);
+  }
+}
+
+// Maps x to a * x + b, and one after the other: which comes first matters.
+struct Affine {
+  u32 a;
+  u32 b;
+  bool operator==(const Affine&) const = default;
+};
+Affine then(const Affine& first, const Affine& second) { return {first.a * second.a, first.b * second.a + second.b}; }
+
+constexpr const char* kScan = R"(
+struct Affine { dwell::u32 a; dwell::u32 b; };
+DWELL_OPERATOR(scan)(dwell::Group g, bool inclusive, dwell::Span<const Affine> in, dwell::Span<Affine> out, dwell::Span<Affine> total) {
+  const auto then = [](Affine f, Affine s) { return Affine{f.a * s.a, f.b * s.a + s.b}; };
+  const Affine all = inclusive ? g.inclusive_scan(out, in, Affine{3, 4}, then) : g.exclusive_scan(out, in, Affine{3, 4}, then);
+  if (g.rank() == g.size() - 1) total[g.index()] = all;
+})";
+using Scan = void(bool, Span<const Affine>, Span<Affine>, Span<Affine>);
+
+TEST_P(KitTest, ScansCombineInOrder) {
+  Runtime runtime(options());
+  auto scan = runtime.define<Scan>("scan", kScan);
+  std::vector<Affine> maps(100'020);
+  for (u32 i = 0; i < maps.size(); ++i) maps[i] = {2 * i + 1, 77 * i + 3};
+  for (const std::size_t size : kSizes)
+    for (const bool inclusive : {true, false})
+      // Another span, the same, and one that begins before its input.
+      for (const auto& [first, to, in_place] :
+           {std::tuple<std::size_t, std::size_t, bool>{0, 0, false}, {1, 2, false}, {0, 0, true}, {1, 0, true}, {9, 2, true}}) {
+        auto in = runtime.allocate<Affine>(maps.size());
+        in.write(maps);
+        auto out = runtime.allocate<Affine>(size + 10);
+        auto total = runtime.allocate<Affine>(1);
+        std::vector<Affine> expected(size);
+        Affine all{3, 4};
+        for (std::size_t i = 0; i < size; ++i) {
+          const Affine before = all;
+          all = then(all, maps[first + i]);
+          expected[i] = inclusive ? all : before;
+        }
+        const auto target = in_place ? in.slice(to, size) : out.slice(to, size);
+        runtime.submit(scan, inclusive, in.slice(first, size), target, total).wait();
+        std::vector<Affine> result(size);
+        (in_place ? in : out).read(result, to);
+        ASSERT_EQ(result, expected) << size << " from " << first << " to " << to << (in_place ? " in place" : "");
+        ASSERT_EQ(read(total)[0], all) << size;
+      }
+}
+
+TEST_P(KitTest, ScansConvertAndKeepToTheirGroup) {
+  Runtime runtime(options());
+  auto scan = runtime.define<void(Span<const u8>, Span<u64>)>("scan", R"(
+    DWELL_OPERATOR(scan)(dwell::Group g, dwell::Span<const dwell::u8> in, dwell::Span<dwell::u64> out) {
+      const auto row = g.part(out);
+      const auto from = g.part(in);
+      g.exclusive_scan(row, from, 10u, [](dwell::u32 a, dwell::u32 b) { return a + b; });
+    })");
+  constexpr std::size_t kRow = 777;
+  constexpr u32 kRows = 13;
+  auto in = filled<u8>(runtime, kRow * kRows, 200);
+  auto out = runtime.allocate<u64>(kRow * kRows);
+  runtime.submit(scan, in, out, groups(kRows)).wait();
+  const std::vector<u64> result = read(out);
+  for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 10 + 200 * (i % kRow)) << i;
+}
+
+TEST_P(KitTest, AScanThatWouldReadWhatItHasWrittenFailsTheTask) {
+  Runtime runtime(options());
+  auto scan = runtime.define<Scan>("scan", kScan);
+  auto in = runtime.allocate<Affine>(1000);
+  const std::vector<Affine> before(1000, Affine{1, 2});
+  in.write(before);
+  auto total = runtime.allocate<Affine>(1);
+  EXPECT_EQ(runtime.submit(scan, true, in.slice(0, 900), in.slice(1, 900), total).status(), status::overlap);
+  EXPECT_EQ(read(in), before);
+}
+
+// ---- copy ----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(KitTest, CopyMovesElementsOfAnyType) {
+  Runtime runtime(options());
+  auto copy = runtime.define<void(Span<const u32>, Span<u32>, u64)>("copy", R"(
+    struct Twelve { dwell::u32 word[3]; };
+    struct Three { dwell::u8 byte[3]; };
+    template <class T>
+    dwell::Span<T> as(dwell::Span<dwell::u32> x, dwell::u64 from, dwell::u64 count) {
+      return dwell::Span<T>(reinterpret_cast<T*>(x.data()) + from, count);
+    }
+    DWELL_OPERATOR(copy)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out, dwell::u64 count) {
+      const dwell::Span<dwell::u32> from(const_cast<dwell::u32*>(in.data()), in.size());
+      g.copy(as<dwell::u32>(out, 0, count), in);
+      g.copy(as<dwell::u8>(out, 12'005, count), as<dwell::u8>(from, 2, count));
+      g.copy(as<Twelve>(out, 2000, count), as<Twelve>(from, 1, count));
+      g.copy(as<Three>(out, 16'000, count), as<Three>(from, 5, count));
+    })");
+  std::vector<u32> numbers(4000);
+  for (u32 i = 0; i < numbers.size(); ++i) numbers[i] = i * 2654435761U;
+  auto in = runtime.allocate<u32>(numbers.size());
+  in.write(numbers);
+  for (const u64 count : {0U, 1U, 5U, 100U, 1000U, 1024U})
+    for (const u32 n : {1U, 4U}) {
+      auto out = filled<u32>(runtime, 13'000, 1);
+      std::vector<u32> expected(13'000, 1);
+      auto* const to = reinterpret_cast<u8*>(expected.data());
+      const auto* const from = reinterpret_cast<const u8*>(numbers.data());
+      std::copy_n(from, 4 * count, to);
+      std::copy_n(from + 2, count, to + 12'005);
+      std::copy_n(from + 12, 12 * count, to + 24'000);
+      std::copy_n(from + 15, 3 * count, to + 48'000);
+      runtime.submit(copy, in, out, count, groups(n)).wait();
+      ASSERT_EQ(read(out), expected) << count << " by " << n;
+    }
+}
+
+TEST_P(KitTest, CopyWithinASpanMovesItAsMemmoveDoes) {
+  Runtime runtime(options());
+  auto move = runtime.define<void(Span<u8>, u64, u64, u64)>("move", R"(
+    DWELL_OPERATOR(move)(dwell::Group g, dwell::Span<dwell::u8> x, dwell::u64 to, dwell::u64 from, dwell::u64 count) {
+      g.copy(x.subspan(to, count), x.subspan(from, count));
+    })");
+  std::vector<u8> before(5000);
+  for (std::size_t i = 0; i < before.size(); ++i) before[i] = static_cast<u8>(i * 31 >> 2U);
+  auto x = runtime.allocate<u8>(before.size());
+  for (const u64 count : {1U, 5U, 100U, 1000U, 4000U})
+    for (const u64 to : {0U, 1U, 16U, 100U})
+      for (const u64 from : {0U, 1U, 17U, 100U}) {
+        std::vector<u8> expected = before;
+        std::copy_n(before.begin() + static_cast<long>(from), count, expected.begin() + static_cast<long>(to));
+        x.write(before);
+        runtime.submit(move, x, to, from, count).wait();
+        ASSERT_EQ(read(x), expected) << count << " from " << from << " to " << to;
+      }
+  EXPECT_EQ(runtime.submit(move, x, u64{1}, u64{0}, u64{4000}, groups(2)).status(), status::overlap);
+}
+
+// ---- Atomics -------------------------------------------------------------------------------------------------------------------
+
+constexpr const char* kAtomics = R"(
+template <class T>
+void count(dwell::Group g, dwell::Span<T> x, dwell::order o, dwell::scope s) {
+  for (auto i : g.range(5000)) {
+    const T value = static_cast<T>(i);
+    x.atomic_add(0, T(1), o, s);
+    x.atomic_min(1, static_cast<T>(1000) - value, o, s);
+    x.atomic_max(2, value, o, s);
+    T seen = x.atomic_load(3, o, s);
+    while (!x.atomic_compare_exchange(3, seen, seen + T(2), o, s)) {}
+    if (i == 4999) x.atomic_store(4, x.atomic_load(4, o, s) + value, o, s);
+    x.atomic_exchange(5, value, o, s);
+    if (x.atomic_add(6, T(1)) == T(0)) x[7] = T(1);  // one is the first
+  }
+}
+template <class T>
+DWELL_OPERATOR(atomics)(dwell::Group g, dwell::u32 how, dwell::Span<T> x) {
+  using dwell::order;
+  using dwell::scope;
+  if (how == 0) count(g, x, order::relaxed, scope::device);
+  if (how == 1) count(g, x, order::acquire, scope::device);
+  if (how == 2) count(g, x, order::release, scope::device);
+  if (how == 3) count(g, x, order::acq_rel, scope::device);
+  if (how == 4) count(g, x, order::relaxed, scope::system);
+  if (how == 5) count(g, x, order::acquire, scope::system);
+  if (how == 6) count(g, x, order::release, scope::system);
+  if (how == 7) count(g, x, order::acq_rel, scope::system);
+})";
+
+template <class T>
+void expect_all_counted(Runtime& runtime, const Operator<>& atomics) {
+  for (u32 how = 0; how < 8; ++how) {
+    auto x = runtime.allocate<T>(8);
+    x.write(std::vector<T>{0, 1000, 0, 0, 3, 0, 0, 0});
+    runtime.submit(atomics, how, x, groups(40)).wait();
+    std::vector<T> result = read(x);
+    EXPECT_LT(result[5], T(5000));
+    result[5] = 0;
+    const T least = std::is_unsigned_v<T> ? T(0) : static_cast<T>(-3999);  // of 1000 - i: what is below 0 is huge without a sign
+    EXPECT_EQ(result, (std::vector<T>{5000, least, 4999, 10000, 5002, 0, 5000, 1})) << atomics.name() << " " << how;
+  }
+}
+
+TEST_P(KitTest, AtomicsOnSpansLoseNothing) {
+  Runtime runtime(options());
+  const Definition types = {.instances = {"atomics<dwell::i32>", "atomics<dwell::u32>", "atomics<dwell::i64>", "atomics<dwell::u64>",
+                                          "atomics<float>", "atomics<double>"}};
+  const Operator<> atomics = runtime.define("atomics", kAtomics, types);
+  expect_all_counted<i32>(runtime, atomics.instance("atomics<dwell::i32>"));
+  expect_all_counted<u32>(runtime, atomics.instance("atomics<dwell::u32>"));
+  expect_all_counted<i64>(runtime, atomics.instance("atomics<dwell::i64>"));
+  expect_all_counted<u64>(runtime, atomics.instance("atomics<dwell::u64>"));
+  expect_all_counted<float>(runtime, atomics.instance("atomics<float>"));
+  expect_all_counted<double>(runtime, atomics.instance("atomics<double>"));
+}
+
+TEST_P(KitTest, CompareExchangeStoresOverWhatWasExpectedAloneAndTellsWhatWasThere) {
+  Runtime runtime(options());
+  auto exchange = runtime.define<void(Span<float>, Span<u32>)>("exchange", R"(
+    DWELL_OPERATOR(exchange)(dwell::Group g, dwell::Span<float> x, dwell::Span<dwell::u32> stored) {
+      if (g.rank() != 0) return;
+      float seen = 4;
+      stored[0] = x.atomic_compare_exchange(0, seen, 5.0f);
+      x[1] = seen;
+      stored[1] = x.atomic_compare_exchange(0, seen, 6.0f);
+      x[2] = seen;
+    })");
+  auto x = filled<float>(runtime, 3, 3);
+  auto stored = filled<u32>(runtime, 2, 7);
+  runtime.submit(exchange, x, stored).wait();
+  EXPECT_EQ(read(x), (std::vector<float>{6, 3, 3}));
+  EXPECT_EQ(read(stored), (std::vector<u32>{0, 1}));
+}
+
+TEST_P(KitTest, AtomicsWorkOnMemoryOfTheGroup) {
+  Runtime runtime(options());
+  auto histogram = runtime.define<void(Span<const u8>, Span<u32>)>("histogram", R"(
+    DWELL_OPERATOR(histogram)(dwell::Group g, dwell::Span<const dwell::u8> bytes, dwell::Span<dwell::u32> counts) {
+      const dwell::Span<dwell::u32> mine = g.shared<dwell::u32>(256);
+      g.alone().transform(mine, [] { return 0; });
+      g.sync();
+      for (auto i : g.range(bytes.size())) mine.atomic_add(bytes[i], 1);
+      g.sync();
+      for (auto i : g.local_range(256)) counts.atomic_add(i, mine[i]);
+    })");
+  std::vector<u8> bytes(100'000);
+  std::vector<u32> expected(256);
+  Random random(3);
+  for (u8& byte : bytes) ++expected[byte = static_cast<u8>(random() % 251)];
+  auto x = runtime.allocate<u8>(bytes.size());
+  x.write(bytes);
+  auto counts = filled<u32>(runtime, 256, 0);
+  runtime.submit(histogram, x, counts, groups(9)).wait();
+  EXPECT_EQ(read(counts), expected);
+}
+
+// ---- Types that C++ lacks ------------------------------------------------------------------------------------------------------
+
+template <class T>
+void expect_same_as_on_the_host(Runtime& runtime, const Operator<>& convert) {
+  std::vector<T> shorts(65536);
+  for (u32 bits = 0; bits < 65536; ++bits) shorts[bits] = T::from_bits(static_cast<u16>(bits));
+  std::vector<float> floats(100'000);
+  Random random(4);
+  for (float& number : floats) number = std::bit_cast<float>(random());
+  // What lies halfway between neighbours.
+  for (u32 i = 0; i + 1 < 20'000; ++i) floats[i] = (static_cast<float>(shorts[i]) + static_cast<float>(shorts[i + 1])) / 2;
+  auto from_shorts = runtime.allocate<T>(shorts.size());
+  auto from_floats = runtime.allocate<float>(floats.size());
+  from_shorts.write(shorts);
+  from_floats.write(floats);
+  auto to_floats = runtime.allocate<float>(shorts.size());
+  auto to_shorts = runtime.allocate<T>(floats.size());
+  runtime.submit(convert, from_shorts, to_floats, from_floats, to_shorts).wait();
+  const std::vector<float> widened = read(to_floats);
+  const std::vector<T> rounded = read(to_shorts);
+  for (std::size_t i = 0; i < shorts.size(); ++i) {
+    const auto expected = static_cast<float>(shorts[i]);
+    ASSERT_TRUE(std::isnan(expected) ? std::isnan(widened[i]) : widened[i] == expected) << i;
+  }
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    const T expected(floats[i]);
+    ASSERT_TRUE(std::isnan(floats[i]) ? std::isnan(static_cast<float>(rounded[i])) : rounded[i].bits() == expected.bits()) << floats[i];
+  }
+}
+
+TEST_P(KitTest, ShortFloatsAreTheSameOnEveryDevice) {
+  Runtime runtime(options());
+  const Operator<> convert = runtime.define("convert", R"(
+    template <class T>
+    DWELL_OPERATOR(convert)(dwell::Group g, dwell::Span<const T> shorts, dwell::Span<float> floats, dwell::Span<const float> in,
+                            dwell::Span<T> out) {
+      g.transform(floats, [](T a) { return a; }, shorts);
+      for (auto i : g.range(out.size())) out[i] = in[i];
+    })",
+                                            {.instances = {"convert<dwell::half>", "convert<dwell::bfloat16>"}});
+  expect_same_as_on_the_host<half>(runtime, convert.instance("convert<dwell::half>"));
+  expect_same_as_on_the_host<bfloat16>(runtime, convert.instance("convert<dwell::bfloat16>"));
+  auto x = runtime.allocate<bfloat16>(65536);
+  auto y = runtime.allocate<float>(100'000);
+  DWELL_EXPECT_ERROR(runtime.submit(convert, x, y, y, x), errc::signature_mismatch,
+                     AllOf(HasSubstr("Span<const half>"), HasSubstr("Span<bfloat16>")));
+}
+
+TEST_P(KitTest, OperatorsComputeInTypesThatCppLacks) {
+  Runtime runtime(options());
+  auto mix = runtime.define<void(half, Span<half>, Span<const bfloat16>, Span<complex<float>>, Span<complex<double>>)>("mix", R"(
+    DWELL_OPERATOR(mix)(dwell::Group g, dwell::half a, dwell::Span<dwell::half> x, dwell::Span<const dwell::bfloat16> y,
+                        dwell::Span<dwell::complex<float>> z, dwell::Span<dwell::complex<double>> w) {
+      g.transform(x, [=](float b, float c) { return a * b + c; }, x, y);
+      g.transform(z, [](dwell::complex<float> b) { return b * b + dwell::complex<float>(1, 2); }, z);
+      g.transform(w, [](dwell::complex<double> b) { return dwell::complex<double>(1) / b - dwell::conj(b); }, w);
+      const float sum = g.reduce(y, 0.0f, [](float b, float c) { return b + c; });
+      g.sync();
+      if (g.rank() == 0) x[0] = sum;
+    })");
+  constexpr std::size_t kSize = 1000;
+  auto x = runtime.allocate<half>(kSize);
+  auto y = runtime.allocate<bfloat16>(kSize);
+  auto z = runtime.allocate<complex<float>>(kSize);
+  auto w = runtime.allocate<complex<double>>(kSize);
+  std::vector<half> halves(kSize);
+  std::vector<bfloat16> bfloats(kSize);
+  std::vector<complex<float>> pairs(kSize);
+  std::vector<complex<double>> wide(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) {
+    halves[i] = static_cast<float>(i % 100);
+    bfloats[i] = static_cast<float>(i % 8);
+    pairs[i] = {static_cast<float>(i), -2};
+    wide[i] = {1, static_cast<double>(i)};
+  }
+  x.write(halves);
+  y.write(bfloats);
+  z.write(pairs);
+  w.write(wide);
+  runtime.submit(mix, half(0.5F), x, y, z, w).wait();
+  const std::vector<half> made = read(x);
+  const std::vector<complex<float>> squares = read(z);
+  const std::vector<complex<double>> quotients = read(w);
+  EXPECT_EQ(made[0], 3500.0F);
+  for (std::size_t i = 1; i < kSize; ++i) ASSERT_EQ(made[i], static_cast<float>(i % 100) / 2 + static_cast<float>(i % 8)) << i;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const auto number = static_cast<double>(i);
+    ASSERT_EQ(squares[i], complex<float>(static_cast<float>(number * number - 3), static_cast<float>(2 - 4 * number))) << i;
+    ASSERT_NEAR(quotients[i].real, 1 / (1 + number * number) - 1, 1e-12) << i;
+    ASSERT_NEAR(quotients[i].imag, number - number / (1 + number * number), 1e-12 * (1 + number)) << i;
+  }
 }
 
 }  // namespace

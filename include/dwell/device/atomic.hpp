@@ -1,9 +1,11 @@
-// The only place that knows how atomics are spelled. Every access names its order and its scope; the caller says what it pairs with.
+// The atomics of the loop; operators have those of Span (span_atomic.hpp). Every access names its order and its scope; the caller says what
+// it pairs with.
 //
-// `Order` and `Scope` are those of the C++ and PTX memory models. On the CPU every scope is the system. Sixteen-byte accesses are
+// On the CPU every scope is the system. Sixteen-byte accesses are
 // single-copy atomic: a reader sees all of a quad or none of it.
 #pragma once
 
+#include <dwell/device/order.hpp>
 #include <dwell/device/platform.hpp>
 
 #if !DWELL_ON_CUDA && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -22,9 +24,6 @@
 
 namespace dwell {
 namespace device {
-
-enum class Order : u8 { relaxed, acquire, release, acq_rel };
-enum class Scope : u8 { device, system };
 
 // Four words that are loaded and stored as one. The first is the lap by which a reader knows that the quad is the one it waits for.
 struct alignas(16) Quad {

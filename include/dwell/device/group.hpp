@@ -20,8 +20,12 @@ struct Context {
   u32 started;            // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
   u32 lease_ticks;        // workers may be inside operators and nobody left to look at the clock
   u8* scratch;            // 16-byte aligned
-  u32 exchange[4 * 32];   // Group::reduce and Group::broadcast: one 16-byte value a warp
+  u32 exchange[4 * 32];   // device::Exchange: 16-byte values of warps
 };
+
+// How the threads of a group combine what each of them has (exchange.hpp).
+template <class T>
+class Exchange;
 
 }  // namespace device
 
@@ -54,7 +58,9 @@ class Group {
   DWELL_DEVICE device::Range range(u64 n) const { return device::range_of(n, index_, count_, rank()); }
   // This thread's share of 0 .. n - 1 among the threads of this group.
   DWELL_DEVICE device::Range local_range(u64 n) const { return alone().range(n); }
-  // The elements of `span` that fall to this group when all groups of the task divide it: a block, the `index`-th of `count`.
+  // The elements of `span` that fall to this group when all groups of the task divide it: a block, the `index`-th of `count`. Blocks are
+  // equal where that is possible; else those of 256 elements or more begin at multiples of 16, and are aligned to 16 bytes where the span
+  // is.
   template <class T>
   DWELL_DEVICE Span<T> part(Span<T> span) const {
     const device::Block block = device::block_of(span.size(), index_, count_);
@@ -70,6 +76,11 @@ class Group {
   template <class T, class F, class... In>
   DWELL_DEVICE void transform(Span<T> out, F f, Span<In>... in) const;
 
+  // Together: out[i] = in[i] for each element of `out`, divided among all groups of the task. `in` has as many elements at least. Overlap
+  // is as for transform: in a task of one group, the result is as if all had been read before anything is written.
+  template <class T, class In>
+  DWELL_DEVICE void copy(Span<T> out, Span<In> in) const;
+
   // Together: no thread goes on before all have come, and each sees what the others wrote before.
   DWELL_DEVICE void sync() const {
 #if DWELL_ON_CUDA
@@ -78,29 +89,31 @@ class Group {
 #endif
   }
 
-  // Together: `combine` over the values of all threads, the same result in each. T is trivially copyable and at most 16 bytes; the
-  // order of combination is the same in every run.
+  // Together: `combine` over the values of all threads of this group, the same result in each. T is trivially copyable and at most 16
+  // bytes; the order of combination is the same in every run.
   template <class T, class Combine>
-  DWELL_DEVICE T reduce(T value, Combine combine) const {
-    static_assert(sizeof(T) <= 16 && __is_trivially_copyable(T), "Group::reduce takes trivially copyable values of at most 16 bytes");
-#if DWELL_ON_CUDA
-    for (u32 distance = 16; distance > 0; distance /= 2) value = combine(value, shuffle_down(value, distance));
-    T* const slots = reinterpret_cast<T*>(context_->exchange);
-    sync();
-    if (device::lane() == 0) slots[rank() / 32] = value;
-    sync();
-    value = slots[0];
-    for (u32 warp = 1; warp < kGroupThreads / 32; ++warp) value = combine(value, slots[warp]);
-#else
-    (void)combine;
-#endif
-    return value;
-  }
-  // Together: the sum over all threads.
+  DWELL_DEVICE T reduce(T value, Combine combine) const;
+  // Together: the sum over all threads of this group.
   template <class T>
   DWELL_DEVICE T sum(T value) const {
     return reduce(value, [](T a, T b) { return a + b; });
   }
+
+  // Together: `combine` over `init` and all elements of `in`, each converted to T first, by this group alone; the same result in all its
+  // threads. `combine` is associative and commutative, and the order in which it is applied depends on nothing but the number of elements.
+  // T is trivially copyable and at most 16 bytes.
+  template <class In, class T, class Combine>
+  DWELL_DEVICE T reduce(Span<In> in, T init, Combine combine) const;
+
+  // Together, by this group alone: out[i] = `combine` over `init` and in[0] to in[i] (inclusive) or in[i - 1] (exclusive), in this order,
+  // for each element of `out`; elements are converted to T first and results to what `out` holds. Returns `combine` over `init` and all
+  // of them in each thread. `combine` is associative; the order in which it is applied depends on nothing but the number of elements.
+  // `in` has as many elements as `out` at least, and may be the same span. Where elements would be
+  // overwritten before they have been read (`out` begins within `in`), the task fails with status::overlap and nothing is written.
+  template <class Out, class In, class T, class Combine>
+  DWELL_DEVICE T inclusive_scan(Span<Out> out, Span<In> in, T init, Combine combine) const;
+  template <class Out, class In, class T, class Combine>
+  DWELL_DEVICE T exclusive_scan(Span<Out> out, Span<In> in, T init, Combine combine) const;
 
   // Together: `n` elements that all threads of this group share until the task ends, uninitialised, 16-byte aligned. Empty when
   // Options::scratch_bytes does not hold them; the task then also fails with status::out_of_scratch.
@@ -142,19 +155,8 @@ class Group {
   }
 
  private:
-#if DWELL_ON_CUDA
   template <class T>
-  static DWELL_DEVICE T shuffle_down(T value, u32 distance) {
-    union Words {
-      T value;
-      u32 word[(sizeof(T) + 3) / 4];
-      DWELL_DEVICE Words() {}
-    } both;
-    both.value = value;
-    for (u32 i = 0; i < (sizeof(T) + 3) / 4; ++i) both.word[i] = __shfl_down_sync(~0U, both.word[i], distance);
-    return both.value;
-  }
-#endif
+  friend class device::Exchange;
 
   device::Context* context_;
   u32 index_;

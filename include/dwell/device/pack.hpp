@@ -11,16 +11,29 @@ DWELL_CONSTANT u32 kWidestAccess = 16;
 
 DWELL_HOST_DEVICE bool is_power_of_two(u64 value) { return value != 0 && (value & (value - 1)) == 0; }
 
-// How many elements of each of these types a thread loads at once: one access for the widest of them.
+// How many elements of each of these types a thread loads at once: one access for the widest of them, and not more than `most`, since each
+// takes a register once it is computed with.
 template <class... T>
-DWELL_HOST_DEVICE u32 elements_at_once() {
+DWELL_HOST_DEVICE u32 elements_at_once(u32 most = 8) {
   const u32 widths[] = {1, sizeof(T)...};
   u32 widest = 1;
   for (const u32 width : widths) {
     if (!is_power_of_two(width) || width > kWidestAccess) return 1;
     if (width > widest) widest = width;
   }
-  return kWidestAccess / widest;
+  return kWidestAccess / widest < most ? kWidestAccess / widest : most;
+}
+
+// How many packs of `count` elements of each input a thread loads before it stores: as many as `room` registers hold, 1 to `most`. More
+// would raise what an image takes above the loop's own registers. Elements of less than a register are unpacked into one.
+template <class... In>
+DWELL_HOST_DEVICE u32 packs_ahead(u32 count, u32 most = 4, u32 room = 16) {
+  const u32 widths[] = {0, sizeof(In)...};
+  u32 registers = 0;
+  for (const u32 width : widths) registers += width == 0 || width >= 4 ? (width + 3) / 4 : 2;
+  u32 packs = most;
+  while (packs > 1 && packs * count * registers > room) packs /= 2;
+  return packs;
 }
 
 // What `Count` elements must be aligned to, so that the widest accesses that divide them can be used. One element needs what its type does.

@@ -63,13 +63,20 @@ class Block {
   u64 end_;
 };
 
-// The `index`-th of `count` blocks that 0 .. n - 1 is cut into, whose sizes differ by at most one.
+// Blocks that cannot all be equal begin at multiples of this many elements: then blocks of a span are aligned to 16 bytes where the span
+// is.
+DWELL_CONSTANT u64 kBlockUnit = 16;
+
+// The `index`-th of `count` blocks that 0 .. n - 1 is cut into: equal ones where `count` divides n, else their sizes differ by kBlockUnit
+// at most, and by one where kBlockUnit is more than a sixteenth of a block.
 DWELL_DEVICE Block block_of(u64 n, u32 index, u32 count) {
   if (count == 1) return Block(0, n);
-  const u64 size = n / count;
-  const u64 larger = n % count;  // blocks of one more
-  const u64 first = index * size + (index < larger ? index : larger);
-  return Block(first, first + size + (index < larger ? 1 : 0));
+  const u64 unit = n % count != 0 && n / count >= 16 * kBlockUnit ? kBlockUnit : 1;
+  const u64 units = n / unit;
+  const u64 size = units / count;
+  const u64 larger = units % count;  // blocks of one unit more
+  const u64 first = (index * size + (index < larger ? index : larger)) * unit;
+  return Block(first, index + 1 == count ? n : first + (size + (index < larger ? 1 : 0)) * unit);
 }
 
 // What Group::range gives each thread. A CPU's worker is one thread and fetches whole cache lines ahead: it takes a block. On CUDA

@@ -1,6 +1,7 @@
 // A view of elements in memory that the device can reach.
 #pragma once
 
+#include <dwell/device/order.hpp>
 #include <dwell/device/platform.hpp>
 
 namespace dwell {
@@ -37,6 +38,20 @@ class Span {
 
   // Elements [first, first + count); the caller sees to it that they exist.
   DWELL_HOST_DEVICE Span subspan(u64 first, u64 count) const { return Span(data_ + first, count); }
+
+  // Atomic operations on element `index`, in memory of buffers or of Group::shared. T has 4 or 8 bytes; add, min and max take integers,
+  // float and double. Those that change the element return what it was before. An order means what it does in C++; a load acquires at
+  // most, and a store releases. scope::system orders against the host and other devices too, which only memory that they reach needs.
+  // Defined in span_atomic.hpp, which operators have.
+  DWELL_DEVICE T atomic_load(u64 index, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE void atomic_store(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_exchange(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_add(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_min(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_max(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  // Stores `value` if the element has the bits of `expected`, and says whether it has; if not, `expected` becomes what was there, and
+  // nothing is released.
+  DWELL_DEVICE bool atomic_compare_exchange(u64 index, T& expected, T value, order o = order::relaxed, scope s = scope::device) const;
 
  private:
   T* data_;

@@ -11,6 +11,9 @@ namespace device {
 
 #if DWELL_ON_CUDA
 
+// Elements become what they are.
+struct Same {};
+
 // One input, and what a thread has loaded of it.
 template <u32 Index, class T, u32 Count, u32 Packs>
 struct Input {
@@ -41,21 +44,25 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
     for (u32 k = 0; k < Count; ++k) made.pack[0].at[k] = static_cast<T>(f(Input<Index, In, Count, Packs>::room.pack[i].at[k]...));
     to[at] = made.pack[0];
   }
+  template <class T>
+  DWELL_DEVICE void store(u32 i, Pack<T, Count>* to, i64 at, Same&) {
+    to[at] = Input<0, T, Count, Packs>::room.pack[i];
+  }
 
-  // The threads of all groups of the task together: packs 0 .. packs - 1.
-  template <class T, class F>
-  DWELL_DEVICE void each(const Group& g, T* result, u64 packs, F& f) {
+  // The threads of all groups of the task together: packs 0 .. packs - 1. Numbers of 32 bits (up to 2^31) take fewer instructions and
+  // registers.
+  template <class Number, class T, class F>
+  DWELL_DEVICE void each(const Group& g, T* result, Number packs, F& f) {
     Pack<T, Count>* const to = reinterpret_cast<Pack<T, Count>*>(result);
     constexpr u32 kTile = Packs * kGroupThreads;
 #pragma unroll 1
-    for (u64 at = static_cast<u64>(g.index()) * kTile + g.rank(); at < packs; at += static_cast<u64>(g.count()) * kTile) {
-      const u32 left = packs - at < kTile ? static_cast<u32>(packs - at) : kTile;
+    for (Number at = static_cast<Number>(g.index()) * kTile + g.rank(); at < packs; at += static_cast<Number>(g.count()) * kTile) {
 #pragma unroll
       for (u32 i = 0; i < Packs; ++i)
-        if (i * kGroupThreads < left) load(i, static_cast<i64>(at + i * kGroupThreads));
+        if (at + i * kGroupThreads < packs) load(i, static_cast<i64>(at) + i * kGroupThreads);
 #pragma unroll
       for (u32 i = 0; i < Packs; ++i)
-        if (i * kGroupThreads < left) store(i, to, static_cast<i64>(at + i * kGroupThreads), f);
+        if (at + i * kGroupThreads < packs) store(i, to, static_cast<i64>(at) + i * kGroupThreads, f);
     }
   }
 
@@ -63,7 +70,8 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
   using Ignored = int[sizeof...(In) + 1];
 };
 
-template <class T, class... In>
+// `kCount` is the number of elements a pack.
+template <u32 kCount, class T, class... In>
 class Transform {
  public:
   template <class F>
@@ -78,31 +86,31 @@ class Transform {
     const u32 before = (0U - static_cast<u32>(address_of(to))) % pack_alignment<T>(kCount) / sizeof(T);
     u32 unaligned = pack_misalignment<kCount>(to + before);
     (void)Ignored{0, (unaligned |= pack_misalignment<kCount>(from + before), 0)...};
-    if (kCount > 1 && unaligned == 0 && count >= before)
-      by_packs(g, to + before, before, count - before, f, (from + before)...);
+    if (kCount > 1 && unaligned == 0 && count >= before && count <= 1U << 31U)
+      by_packs(g, to + before, before, static_cast<u32>(count) - before, f, (from + before)...);
     else
-      Loads<1, 2 * kPacks>(from...).each(g, to, count, f);
+      Loads<1, kSingles>(from...).template each<u64>(g, to, count, f);
   }
 
  private:
   using Ignored = int[sizeof...(In) + 1];
-  // Elements a pack, and packs that a thread loads before it stores: 1024 floats are two packs a thread. Each takes four registers an
-  // input.
-  static constexpr u32 kCount = elements_at_once<T, In...>();
-  static constexpr u32 kPacks = sizeof...(In) <= 1 ? 4 : sizeof...(In) <= 4 ? 2 : 1;
+  // Packs that a thread loads before it stores: of 1024 floats each has two packs an input.
+  static constexpr u32 kPacks = packs_ahead<In...>(kCount);
+  // The same for elements that are loaded one by one, each from an address of its own.
+  static constexpr u32 kSingles = packs_ahead<In...>(1, 8, 8);
   template <u32 Count, u32 Packs>
   using Loads = Inputs<Count, Packs, MakeIndices<sizeof...(In)>, In...>;
 
   // `to` and `from` lie `before` elements behind where the spans begin; `count` elements follow. Those before and behind the packs are few.
   // They are stored last, so that their loads are on the way together with those of the packs.
   template <class F>
-  static DWELL_DEVICE void by_packs(const Group& g, T* to, u32 before, u64 count, F& f, const In*... from) {
-    const u64 packs = count / kCount;
+  static DWELL_DEVICE void by_packs(const Group& g, T* to, u32 before, u32 count, F& f, const In*... from) {
+    const u32 packs = count / kCount;
     Loads<1, 1> ends(from...);
-    const bool has_end = g.index() == 0 && g.rank() < before + static_cast<u32>(count % kCount);
-    const i64 end = static_cast<i64>(g.rank()) - before + static_cast<i64>(g.rank() < before ? 0 : packs * kCount);
+    const bool has_end = g.index() == 0 && g.rank() < before + count % kCount;
+    const i32 end = static_cast<i32>(g.rank() - before + (g.rank() < before ? 0 : packs * kCount));
     if (has_end) ends.load(0, end);
-    Loads<kCount, kPacks>(from...).each(g, to, packs, f);
+    Loads<kCount, kPacks>(from...).template each<u32>(g, to, packs, f);
     if (has_end) ends.store(0, reinterpret_cast<Pack<T, 1>*>(to), end, f);
   }
 
@@ -130,7 +138,7 @@ class Transform {
 
 #else
 
-template <class T, class... In>
+template <u32 kCount, class T, class... In>
 class Transform {
  public:
   template <class F>
@@ -162,7 +170,8 @@ class Transform {
 
 template <class T, class F, class... In>
 DWELL_DEVICE void Group::transform(Span<T> out, F f, Span<In>... in) const {
-  device::Transform<T, typename device::RemoveConst<In>::type...>::run(*this, out.data(), out.size(), f, in.data()...);
+  constexpr u32 kCount = device::elements_at_once<T, In...>();
+  device::Transform<kCount, T, typename device::RemoveConst<In>::type...>::run(*this, out.data(), out.size(), f, in.data()...);
 }
 
 }  // namespace dwell
