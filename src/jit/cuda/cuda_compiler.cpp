@@ -44,14 +44,26 @@ void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
 // not exist, rather than the folder in which the process happens to be.
 std::string program_name(const std::string& what) { return "/<dwell>/" + what; }
 
-// How the resident loop of a tier is compiled.
+// The registers of a thread in the relocatable tier. On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more,
+// and the linked loop has its budget in cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count.
+constexpr int kRegisters = 64;
+// Lets the assembler report what each function spills.
+constexpr const char* kReport = "--ptxas-options=-v";
+
+// How the resident loop of a tier is compiled. The loop that inlines takes less by itself, and a limit would be one for its operators too.
 CompileOptions loop_options(Tier tier) {
   if (tier == Tier::lto) return CompileOptions{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
-  // On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more, and the linked loop has its budget in
-  // cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count. The loop that inlines takes less by
-  // itself, and a limit would be one for its operators too.
-  return CompileOptions{.max_registers = 64, .flags = {"--ptxas-options=-v"}};
+  return CompileOptions{.max_registers = kRegisters, .flags = {kReport}};
 }
+
+// Whether an operator is compiled for kRegisters first: without a limit the compiler spreads even few values over many registers, since a
+// function that is called may use only every other one above the 32nd without saving it, and then fewer workers fit.
+bool is_limited(const CompileOptions& options, Form form) {
+  return form == Form::native && options.max_registers == 0 && !options.debug && options.flags.empty();
+}
+// Bytes that a limited operator may spill: all 32 registers among its 64 that a callee has to save. One that spills more would pay for the
+// limit in its own loops, and gets none.
+constexpr std::uint32_t kSavedBytes = 128;
 
 // The embedded headers whose names start with `prefix`.
 std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
@@ -84,6 +96,18 @@ Error module_error(const Unit& unit, const std::string& log) {
   return Error(errc::operator_not_found, unit.file + " has no single kernel by the name of " + expressions + ":\n" + log);
 }
 
+// The largest number in `log` that stands before `phrase`: "36 bytes spill stores".
+std::uint32_t most_before(std::string_view log, std::string_view phrase) {
+  std::uint32_t most = 0;
+  for (std::size_t at = 0; (at = log.find(phrase, at)) != std::string_view::npos; at += phrase.size()) {
+    std::size_t start = at;
+    while (start > 0 && std::isdigit(static_cast<unsigned char>(log[start - 1])) != 0) --start;
+    if (start < at) most = std::max(most, static_cast<std::uint32_t>(std::stoul(std::string(log.substr(start, at - start)))));
+  }
+  return most;
+}
+constexpr std::string_view kSpillStores = " bytes spill stores";
+
 // The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
 // functions includes the registers that a callee saves for its caller, which no budget avoids.
 std::uint32_t spills_in(std::string_view log, const std::string& kernel) {
@@ -91,15 +115,18 @@ std::uint32_t spills_in(std::string_view log, const std::string& kernel) {
   if (at_kernel == std::string_view::npos) return 0;
   log.remove_prefix(log.find('\n', at_kernel) + 1);
   log = log.substr(0, log.find('\n'));
-  std::uint32_t total = 0;
-  for (const std::string_view phrase : {" bytes spill stores", " bytes spill loads"}) {
-    for (std::size_t at = 0; (at = log.find(phrase, at)) != std::string_view::npos; at += phrase.size()) {
-      std::size_t start = at;
-      while (start > 0 && std::isdigit(static_cast<unsigned char>(log[start - 1])) != 0) --start;
-      if (start < at) total += static_cast<std::uint32_t>(std::stoul(std::string(log.substr(start, at - start))));
-    }
+  return most_before(log, kSpillStores) + most_before(log, " bytes spill loads");
+}
+
+// `log` without the assembler's report.
+std::string without_report(std::string_view log) {
+  std::string text;
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, std::min(log.find('\n'), log.size() - 1) + 1);
+    if (!line.starts_with("ptxas info ") && !line.starts_with("ptxas   ")) text += line;
+    log.remove_prefix(line.size());
   }
-  return total;
+  return text;
 }
 
 }  // namespace
@@ -160,6 +187,13 @@ std::vector<std::string> CudaCompiler::flags_for(const CompileOptions& options, 
   return nvrtc_flags(options, {.arch = arch, .form = operator_form(options, wanted), .cuda_includes = found.cuda_includes});
 }
 
+std::vector<std::string> CudaCompiler::operator_flags_for(const Unit& unit) const {
+  std::vector<std::string> flags = flags_for(unit.options, unit.form);
+  if (is_limited(unit.options, operator_form(unit.options, unit.form)))
+    flags.insert(flags.end(), {"--maxrregcount=" + std::to_string(kRegisters), kReport});
+  return flags;
+}
+
 std::vector<std::string> CudaCompiler::program_flags_for(const CompileOptions& options) const {
   const Tools& found = tools();
   const std::string arch = module_architecture(options.arch, found.arch, found.architectures, Nvrtc::get().version());
@@ -168,10 +202,17 @@ std::vector<std::string> CudaCompiler::program_flags_for(const CompileOptions& o
 
 Object CudaCompiler::compile(const Unit& unit) {
   const std::string text = wrapped_source(unit);
-  const std::vector<std::string> flags = flags_for(unit.options, unit.form);
   const Form form = operator_form(unit.options, unit.form);
-  const NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
-  if (!result.ok) throw compile_error(unit, result.log);
+  const auto compile_with = [&](const std::vector<std::string>& flags) {
+    NvrtcResult result = Nvrtc::get().compile(text, program_name("operator " + unit.name), headers_for(unit.options), flags, form);
+    if (!result.ok) throw compile_error(unit, without_report(result.log));
+    return result;
+  };
+  NvrtcResult result = compile_with(operator_flags_for(unit));
+  if (is_limited(unit.options, form)) {
+    if (most_before(result.log, kSpillStores) > kSavedBytes) result = compile_with(flags_for(unit.options, unit.form));
+    result.log = without_report(result.log);
+  }
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
   std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : result.bytes);
@@ -180,7 +221,7 @@ Object CudaCompiler::compile(const Unit& unit) {
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {
   const Tools& found = tools();
-  const std::vector<std::string> flags = unit.program ? program_flags_for(unit.options) : flags_for(unit.options, unit.form);
+  const std::vector<std::string> flags = unit.program ? program_flags_for(unit.options) : operator_flags_for(unit);
   const std::vector<std::string> folders = checked_include_paths(unit.options);
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);

@@ -56,6 +56,8 @@ class CudaCompiler final : public Compiler {
   // What a source with `options` is compiled with.
   // `program`: of ordinary kernels, not an operator.
   std::vector<std::string> flags_for(const CompileOptions& options, Form wanted = Form::native) const;
+  // What an operator is compiled with at first: perhaps for few registers.
+  std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
   const Loop& loop(Tier tier);
 
