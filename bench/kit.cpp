@@ -41,8 +41,8 @@ float first_input(std::size_t index) { return static_cast<float>(index % 3); }
 float second_input(std::size_t index) { return static_cast<float>(index % 5); }
 // first_input(0) + ... + first_input(count - 1)
 double sum_of_first(std::size_t count) {
-  const double rest = count % 3 == 2 ? 1 : 0;
-  return static_cast<double>(count / 3) * 3 + rest;
+  const std::size_t sum = count / 3 * 3 + (count % 3 == 2 ? 1U : 0U);
+  return static_cast<double>(sum);
 }
 
 std::vector<Work> all_work() {
