@@ -4,13 +4,26 @@ find_package(GTest REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
+# Compiled one by one in unity builds too: they share the names of their helpers.
+file(GLOB device_tests CONFIGURE_DEPENDS src/device/*.test.cpp)
+set_source_files_properties(${device_tests} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 # As in cmake/cuda.cmake: paths go to the sources that read them alone.
 file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp src/*driver.test.cpp src/*cuda_backend.test.cpp)
 set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
   COMPILE_DEFINITIONS DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
+# Compiling tests costs more than running them, most of all with the checks for undefined behaviour. Precompiled headers serve only those
+# targets that are optimised, or not, as they are.
+if(DWELL_SANITIZE MATCHES "undefined")
+  set(dwell_test_optimisation -O0)
+else()
+  set(dwell_test_optimisation $<$<CONFIG:Release>:-O1>)
+endif()
+
 dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
 target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
+target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
 
 # One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
 function(dwell_test name)
@@ -23,8 +36,8 @@ function(dwell_test name)
   target_compile_definitions(${name} PRIVATE
     DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}" DWELL_HOST_FLAGS="${dwell_host_flags}"
   )
-  if(NOT name STREQUAL stress)
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # compiling them costs more than running them
+  if(NOT name STREQUAL stress OR DWELL_SANITIZE MATCHES "undefined")
+    target_compile_options(${name} PRIVATE ${dwell_test_optimisation})
   endif()
   target_precompile_headers(${name} REUSE_FROM dwell_test_headers)
   target_link_libraries(${name} PRIVATE dwell::dwell ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
@@ -74,6 +87,7 @@ function(dwell_command_test name label)
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 foreach(example IN LISTS dwell_examples)
   dwell_command_test(examples.${example} examples example_${example})
 endforeach()
@@ -87,10 +101,16 @@ if(TARGET dwell_cli)
   endif()
 endif()
 
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# The suite of conformance under compute-sanitizer: minutes on a GPU, skipped where there is none, or no compute-sanitizer.
+if(DWELL_CUDA_INCLUDE)
+  dwell_command_test(gpu.sanitizer gpu "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/script/sanitize.py" "$<TARGET_FILE:conformance>")
+  set_tests_properties(gpu.sanitizer PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+endif()
+
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
 dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/run_apart_test.py")
+dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")
 dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")

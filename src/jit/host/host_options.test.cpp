@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::vector<std::string> difference(const CompileOptions& options) {
+std::vector<std::string> added_flags(const CompileOptions& options) {
   std::vector<std::string> result;
   const auto before = host_flags({}, {});
   const auto after = host_flags(options, {});
@@ -43,15 +43,15 @@ TEST(HostOptions, RequiredFlagsArePresent) {
 }
 
 TEST(HostOptions, EachOptionHasItsFlag) {
-  EXPECT_THAT(difference({.standard = 17}), ElementsAre("-std=c++17"));
-  EXPECT_THAT(difference({.fast_math = true}), testing::AllOf(Contains("-ffinite-math-only"), Contains("-ffp-contract=fast")));
-  EXPECT_THAT(difference({.fast_math = true, .contract = false}), Contains("-ffp-contract=off"));
-  EXPECT_THAT(difference({.contract = true}), ElementsAre("-ffp-contract=fast"));
-  EXPECT_THAT(difference({.contract = false}), ElementsAre("-ffp-contract=off"));
-  EXPECT_THAT(difference({.flush_denormals = false, .precise_division = true, .precise_sqrt = true}), ElementsAre());
-  EXPECT_THAT(difference({.line_info = true}), ElementsAre("-g1"));
-  EXPECT_THAT(difference({.line_info = true, .debug = true}), ElementsAre("-O0", "-g"));
-  EXPECT_THAT(difference({.defines = {{"TILE", "32"}}, .include_paths = {"/usr"}, .flags = {"-funroll-loops"}}),
+  EXPECT_THAT(added_flags({.standard = 17}), ElementsAre("-std=c++17"));
+  EXPECT_THAT(added_flags({.fast_math = true}), testing::AllOf(Contains("-ffinite-math-only"), Contains("-ffp-contract=fast")));
+  EXPECT_THAT(added_flags({.fast_math = true, .contract = false}), Contains("-ffp-contract=off"));
+  EXPECT_THAT(added_flags({.contract = true}), ElementsAre("-ffp-contract=fast"));
+  EXPECT_THAT(added_flags({.contract = false}), ElementsAre("-ffp-contract=off"));
+  EXPECT_THAT(added_flags({.flush_denormals = false, .precise_division = true, .precise_sqrt = true}), ElementsAre());
+  EXPECT_THAT(added_flags({.line_info = true}), ElementsAre("-g1"));
+  EXPECT_THAT(added_flags({.line_info = true, .debug = true}), ElementsAre("-O0", "-g"));
+  EXPECT_THAT(added_flags({.defines = {{"TILE", "32"}}, .include_paths = {"/usr"}, .flags = {"-funroll-loops"}}),
               ElementsAre("-DTILE=32", "-I/usr", "-funroll-loops"));
 }
 

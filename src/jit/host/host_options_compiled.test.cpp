@@ -20,7 +20,7 @@
 namespace dwell::jit {
 namespace {
 
-HostCompiler& compiler() {
+HostCompiler& host_compiler() {
   static HostCompiler shared;
   return shared;
 }
@@ -28,7 +28,7 @@ HostCompiler& compiler() {
 // The value of `expression`, an integer, in an operator that is compiled with `options`.
 i64 value_of(const CompileOptions& options, const std::string& expression, const std::string& lead = {}) {
   const std::string body = "DWELL_OPERATOR(a)(dwell::Group, dwell::i64* to) { *to = static_cast<dwell::i64>(" + expression + "); }\n";
-  const Object object = compiler().compile(unit_with(options, lead + body));
+  const Object object = host_compiler().compile(unit_with(options, lead + body));
   const TemporaryDirectory folder;
   const std::string file = folder.path() / "a.so";
   std::ofstream(file, std::ios::binary)
@@ -71,19 +71,20 @@ TEST(HostOptionsCompiled, HeadersInMemoryTakePrecedence) {
 
 TEST(HostOptionsCompiled, DebugInformationIsPresent) {
   const auto has_lines = [](const CompileOptions& options) {
-    const Object object = compiler().compile(unit_with(options, "DWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = 1; }\n"));
+    const Object object =
+        host_compiler().compile(unit_with(options, "DWELL_OPERATOR(a)(dwell::Group, dwell::Span<float> y) { y[0] = 1; }\n"));
     return Elf::open(object.bytes)->section(".debug_line") != nullptr;
   };
   EXPECT_TRUE(has_lines({.line_info = true}));
   EXPECT_TRUE(has_lines({.debug = true}));
-  const bool built_with = compiler().identity().find(" -g") != std::string::npos;  // sanitizers bring it
+  const bool built_with = host_compiler().identity().find(" -g") != std::string::npos;  // sanitizers bring it
   EXPECT_EQ(has_lines({}), built_with);
 }
 
 TEST(HostOptionsCompiled, OptionsArePartOfTheFingerprint) {
-  expect_fingerprints_follow(compiler(), "#include <cstdint>\n", "-funsigned-char", {.arch = "sm_90"});
+  expect_fingerprints_follow(host_compiler(), "#include <cstdint>\n", "-funsigned-char", {.arch = "sm_90"});
   const Unit unit = unit_with(CompileOptions().with_flag("-lm"), "DWELL_OPERATOR(a)(dwell::Group) {}\n");
-  EXPECT_EQ(compiler().fingerprint(unit), "") << "nobody knows what that reads";
+  EXPECT_EQ(host_compiler().fingerprint(unit), "") << "nobody knows what that reads";
 }
 
 }  // namespace
