@@ -22,7 +22,7 @@ class Layer(NamedTuple):
 
 
 DEVICE_API = ("dwell/device.hpp", "dwell/device/")
-JIT_GROUND = ("jit/base/", "jit/compiler.hpp")
+JIT_GROUND = ("base/", "jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
     # The two headers that hold all portability ask the host compiler for a clock and for vector types.
@@ -30,10 +30,11 @@ LAYERS = (
     Layer(DEVICE_API, DEVICE_API, "none"),
     Layer(("device/",), (*DEVICE_API, "device/"), "none"),
     Layer(("dwell/",), ("dwell/",), "standard"),
+    Layer(("base/",), ("base/",), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
     Layer(("image/",), ("image/", "dwell/"), "standard"),
     # jit's rooms, from the ground up. The host's compiler and CUDA's do not meet.
-    Layer(("jit/base/",), ("jit/base/", "dwell/error.hpp"), "standard"),
+    Layer(("jit/base/",), ("base/", "jit/base/", "dwell/error.hpp"), "standard"),
     Layer(("jit/compiler.hpp",), ("dwell/",), "standard"),
     Layer(("jit/source/",), (*JIT_GROUND, "jit/source/", "dwell/"), "standard"),
     Layer(("jit/object/",), (*JIT_GROUND, "jit/object/", "dwell/"), "standard"),
@@ -41,19 +42,19 @@ LAYERS = (
     Layer(("jit/host/",), (*JIT_GROUND, "jit/host/", "jit/source/", "jit/object/", "image/", "dwell/"), "standard"),
     Layer(("jit/cuda/",), (*JIT_GROUND, "jit/cuda/", "jit/source/", "jit/object/", "jit/cache/", "image/", "dwell/"), "standard"),
     Layer(("backend/backend.hpp",), ("device/", "dwell/"), "standard"),
-    Layer(("backend/cpu/",), ("backend/backend.hpp", "backend/cpu/", "image/", "device/", "dwell/"), "standard"),
-    Layer(("backend/cuda/",), ("backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
+    Layer(("backend/cpu/",), ("base/", "backend/backend.hpp", "backend/cpu/", "image/", "device/", "dwell/"), "standard"),
+    Layer(("backend/cuda/",), ("base/", "backend/backend.hpp", "backend/cuda/", "device/", "dwell/"), "standard"),
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
-    Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
-    Layer(("runtime/",), ("runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
-    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
-    Layer(("tests/",), ("tests/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
+    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
+    Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
@@ -67,7 +68,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-OURS = ("dwell/", "device/", "image/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
+OURS = ("dwell/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:

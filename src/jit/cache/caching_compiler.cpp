@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <iterator>
-#include <mutex>
 #include <new>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "jit/base/sha256.hpp"
 #include "jit/cache/made_once.hpp"
 #include "jit/cache/memory_cache.hpp"
@@ -43,11 +43,12 @@ struct CachingCompiler::Memory {
   std::atomic<std::uint64_t> linked{0};
   std::atomic<std::uint64_t> hits{0};
   std::atomic<Clock::rep> last_hit{0};
-  std::mutex unnamed_mutex;
-  std::unordered_map<std::string, std::vector<std::string>> unnamed;  // by the fingerprint that does not hold them
+  Mutex unnamed_mutex;
+  // By the fingerprint that does not hold them.
+  std::unordered_map<std::string, std::vector<std::string>> unnamed DWELL_GUARDED_BY(unnamed_mutex);
 
   void note_unnamed(const std::string& fingerprint, const std::vector<std::string>& files) {
-    const std::lock_guard lock(unnamed_mutex);
+    const Lock lock(unnamed_mutex);
     if (unnamed.size() >= kUnnamedInMemory) unnamed.clear();
     unnamed.insert_or_assign(fingerprint, files);
   }
@@ -96,7 +97,7 @@ auto with_memory(const char* what, const std::string& name, Call call) {
 
 std::vector<std::string> CachingCompiler::unnamed_files(const std::string& fingerprint) const {
   {
-    const std::lock_guard lock(memory_->unnamed_mutex);
+    const Lock lock(memory_->unnamed_mutex);
     if (const auto known = memory_->unnamed.find(fingerprint); known != memory_->unnamed.end()) return known->second;
   }
   std::vector<std::string> files;

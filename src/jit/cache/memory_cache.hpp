@@ -1,11 +1,9 @@
 // Values made lately, and those that a thread is making while others wait for it.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -13,6 +11,8 @@
 #include <utility>
 
 #include <dwell/error.hpp>
+
+#include "base/mutex.hpp"
 
 namespace dwell::jit {
 
@@ -54,7 +54,7 @@ class MemoryCache {
 
   // Sets `value` to one that is there or was waited for; else returns a flight that the caller has to land.
   std::shared_ptr<Flight> join(const std::string& key, std::shared_ptr<const Value>& value) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (;;) {
       value = find(key);
       if (value) return nullptr;
@@ -65,7 +65,7 @@ class MemoryCache {
         return flight;
       }
       const std::shared_ptr<Flight> flight = at->second;
-      landing_.wait(lock, [&] { return flight->landed; });
+      while (!flight->landed) landing_.wait(lock);
       value = flight->value;
       if (value) return nullptr;
       // An exception of its own for each: what() of a shared one may be read while the last owner destroys it.
@@ -74,7 +74,7 @@ class MemoryCache {
   }
 
   void land(const std::string& key, Flight& flight, const std::shared_ptr<const Value>& value, const Error* error) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     // First what cannot fail: nobody waits for a flight that is lost.
     flight.landed = true;
     flight.value = value;
@@ -88,7 +88,7 @@ class MemoryCache {
     }
   }
 
-  std::shared_ptr<const Value> find(const std::string& key) {
+  std::shared_ptr<const Value> find(const std::string& key) DWELL_REQUIRES(mutex_) {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;
     order_.splice(order_.begin(), order_, at->second);
@@ -96,7 +96,7 @@ class MemoryCache {
   }
 
   // No value of `key` is there: only its flight keeps one.
-  void keep(const std::string& key, const std::shared_ptr<const Value>& value) {
+  void keep(const std::string& key, const std::shared_ptr<const Value>& value) DWELL_REQUIRES(mutex_) {
     std::list<Item> item;
     item.emplace_front(key, value);
     index_.emplace(key, item.begin());
@@ -107,11 +107,11 @@ class MemoryCache {
   }
 
   const std::size_t capacity_;
-  std::mutex mutex_;  // guards all below; never held while a value is made or copied
-  std::condition_variable landing_;
-  std::unordered_map<std::string, std::shared_ptr<Flight>> flights_;
-  std::list<Item> order_;  // most recently used first
-  std::unordered_map<std::string, typename std::list<Item>::iterator> index_;
+  Mutex mutex_;  // guards every flight too; never held while a value is made or copied
+  Condition landing_;
+  std::unordered_map<std::string, std::shared_ptr<Flight>> flights_ DWELL_GUARDED_BY(mutex_);
+  std::list<Item> order_ DWELL_GUARDED_BY(mutex_);  // most recently used first
+  std::unordered_map<std::string, typename std::list<Item>::iterator> index_ DWELL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dwell::jit

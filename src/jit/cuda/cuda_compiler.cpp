@@ -4,11 +4,11 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include <dwell/error.hpp>
 
+#include "base/mutex.hpp"
 #include "image/byte_stream.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/sha256.hpp"
@@ -146,10 +146,10 @@ struct CudaCompiler::Tools {
 };
 
 struct CudaCompiler::State {
-  std::mutex tools_mutex;  // guards `tools`, which do not change once they are there
-  std::optional<Tools> tools;
-  std::mutex mutex;                          // guards `loops`, and is held while one is compiled: whoever needs it then waits for it
-  std::array<std::optional<Loop>, 2> loops;  // by tier
+  Mutex tools_mutex;
+  std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);          // they do not change once they are there
+  Mutex mutex;                                                       // held while a loop is compiled: other threads that need it wait
+  std::array<std::optional<Loop>, 2> loops DWELL_GUARDED_BY(mutex);  // by tier
 };
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
@@ -161,7 +161,7 @@ CudaCompiler::~CudaCompiler() = default;
 std::string CudaCompiler::default_loop() { return "#include \"device/cuda_resident.hpp\"\n"; }
 
 const CudaCompiler::Tools& CudaCompiler::tools() const {
-  const std::lock_guard lock(state_->tools_mutex);
+  const Lock lock(state_->tools_mutex);
   if (state_->tools) return *state_->tools;
   const Nvrtc& compiler = Nvrtc::get();
   const NvJitLink& linker = NvJitLink::get();
@@ -256,7 +256,7 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
 }
 
 const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(tier));
   if (loop) return *loop;
   const bool inlines = tier == Tier::lto;

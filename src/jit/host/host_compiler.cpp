@@ -1,12 +1,12 @@
 #include "jit/host/host_compiler.hpp"
 
 #include <cstdlib>
-#include <mutex>
 #include <optional>
 #include <sstream>
 
 #include <dwell/error.hpp>
 
+#include "base/mutex.hpp"
 #include "image/bundle.hpp"
 #include "image/byte_stream.hpp"
 #include "jit/base/file.hpp"
@@ -105,8 +105,8 @@ struct HostCompiler::Toolchain {
   std::string build;               // which file, of which size and time
   HostTarget target;
   std::chrono::milliseconds limit;
-  mutable std::mutex mutex;  // guards the one below, and is held while the compiler is asked
-  mutable std::optional<std::vector<std::string>> folders;
+  mutable Mutex mutex;  // held while the compiler is asked
+  mutable std::optional<std::vector<std::string>> folders DWELL_GUARDED_BY(mutex);
 
   // Where the compiler itself looks for headers; asked once.
   const std::vector<std::string>& system_folders() const;
@@ -120,7 +120,7 @@ struct HostCompiler::Toolchain {
 };
 
 const std::vector<std::string>& HostCompiler::Toolchain::system_folders() const {
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   if (folders) return *folders;
   std::vector<std::string> arguments = {compiler};
   arguments.insert(arguments.end(), target.flags.begin(), target.flags.end());
@@ -207,8 +207,8 @@ std::vector<std::string> HostCompiler::Toolchain::unnamed_files(const Unit& unit
 }
 
 struct HostCompiler::State {
-  std::mutex mutex;  // guards the one below; held while it is made
-  std::shared_ptr<const Toolchain> toolchain;
+  Mutex mutex;  // held while the toolchain is made
+  std::shared_ptr<const Toolchain> toolchain DWELL_GUARDED_BY(mutex);
   WorkingFolder work;
 };
 
@@ -217,7 +217,7 @@ HostCompiler::HostCompiler(Options options) : options_(std::move(options)), stat
 HostCompiler::~HostCompiler() = default;
 
 std::shared_ptr<const HostCompiler::Toolchain> HostCompiler::toolchain() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   if (state_->toolchain != nullptr && stamp_of(state_->toolchain->compiler) == state_->toolchain->stamp) return state_->toolchain;
   auto made = std::make_shared<Toolchain>();
   made->limit = options_.limit;

@@ -54,7 +54,7 @@ bool WorkingFolder::Job::stands(const fs::path& file) const {
 }
 
 WorkingFolder::Job WorkingFolder::start() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (folder_ == nullptr || !is_whole(*folder_)) {
     auto made = std::make_shared<TemporaryDirectory>();
     for (const EmbeddedFile& file : embedded_headers()) {

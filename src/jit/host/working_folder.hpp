@@ -3,9 +3,9 @@
 
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
+#include "base/mutex.hpp"
 #include "jit/base/temporary_directory.hpp"
 
 namespace dwell::jit {
@@ -39,9 +39,9 @@ class WorkingFolder {
   Job start();
 
  private:
-  std::mutex mutex_;  // guards the two below
-  std::shared_ptr<const TemporaryDirectory> folder_;
-  unsigned jobs_ = 0;
+  Mutex mutex_;
+  std::shared_ptr<const TemporaryDirectory> folder_ DWELL_GUARDED_BY(mutex_);
+  unsigned jobs_ DWELL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dwell::jit

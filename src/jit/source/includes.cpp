@@ -4,13 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <dwell/compile_options.hpp>
 
+#include "base/mutex.hpp"
 #include "jit/base/file.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/sha256.hpp"
@@ -55,7 +55,7 @@ class Memory {
     const auto stamp = stamp_of(path);
     if (!stamp) return nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (const auto known = files_.find(path); known != files_.end() && known->second->settled && known->second->stamp == *stamp)
         return known->second;
     }
@@ -69,7 +69,7 @@ class Memory {
       made->contents = sha256(*bytes);
       made->inclusions = inclusions_of({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     }
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (files_.size() >= kFilesRemembered) files_.clear();
     files_.insert_or_assign(path, made);
     return made;
@@ -77,25 +77,25 @@ class Memory {
 
   // Where `name` was last found in the system's folders; empty when it was not. What stands there is asked of `read`.
   std::string found(const std::string& folders, const std::string& name) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto known = found_.find(folders + '\n' + name);
     return known == found_.end() ? std::string() : known->second;
   }
   void note(const std::string& folders, const std::string& name, const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (found_.size() >= kFilesRemembered) found_.clear();
     found_.insert_or_assign(folders + '\n' + name, path);
   }
 
   // What was found behind system header `name` a moment ago; null when that was too long ago.
   std::shared_ptr<const SystemHeader> system_header(const std::string& folders, const std::string& name) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto known = system_.find(folders + '\n' + name);
     if (known == system_.end() || std::chrono::steady_clock::now() - known->second->made > kSystemStays) return nullptr;
     return known->second;
   }
   void note_system(const std::string& folders, const std::string& name, std::shared_ptr<const SystemHeader> header) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (system_.size() >= kFilesRemembered) system_.clear();
     system_.insert_or_assign(folders + '\n' + name, std::move(header));
   }
@@ -105,7 +105,7 @@ class Memory {
     const auto stamp = folder_stamp_of(path);
     if (!stamp) return nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (const auto known = listings_.find(path); known != listings_.end() && known->second.settled && known->second.stamp == *stamp)
         return known->second.names;
     }
@@ -114,7 +114,7 @@ class Memory {
     for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
       names->insert(at->path().filename().string());
     if (error) return nullptr;
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (listings_.size() >= kFilesRemembered) listings_.clear();
     listings_.insert_or_assign(path, Listing{*stamp, is_settled(*stamp), names});
     return names;
@@ -132,11 +132,11 @@ class Memory {
     return std::chrono::system_clock::now().time_since_epoch() - stamp.changed > std::chrono::milliseconds(100);
   }
 
-  std::mutex mutex_;  // guards what is below; never held while a file is read
-  std::unordered_map<std::string, std::shared_ptr<const ReadFile>> files_;
-  std::unordered_map<std::string, std::string> found_;
-  std::unordered_map<std::string, std::shared_ptr<const SystemHeader>> system_;
-  std::unordered_map<std::string, Listing> listings_;
+  Mutex mutex_;  // never held while a file is read
+  std::unordered_map<std::string, std::shared_ptr<const ReadFile>> files_ DWELL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::string> found_ DWELL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::shared_ptr<const SystemHeader>> system_ DWELL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Listing> listings_ DWELL_GUARDED_BY(mutex_);
 };
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }

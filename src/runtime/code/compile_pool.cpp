@@ -19,7 +19,7 @@ void lower_priority() { static_cast<void>(setpriority(PRIO_PROCESS, static_cast<
 CompilePool::CompilePool(unsigned threads) : most_(threads != 0 ? threads : usual_threads()) {}
 
 void CompilePool::add(Job job, bool next) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (stopped_) return;
   if (next)
     jobs_.push_front(std::move(job));
@@ -29,7 +29,7 @@ void CompilePool::add(Job job, bool next) {
 }
 
 void CompilePool::run_at(Clock::time_point when, Job job) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (stopped_) return;
   timed_.emplace(when, std::move(job));
   start_thread();
@@ -45,7 +45,7 @@ void CompilePool::start_thread() {
 
 void CompilePool::work() {
   lower_priority();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!stopped_) {
     Job job;
     if (!timed_.empty() && timed_.begin()->first <= Clock::now()) {
@@ -76,7 +76,7 @@ void CompilePool::stop() {
   std::multimap<Clock::time_point, Job> dropped_timed;
   std::vector<std::jthread> threads;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
     dropped.swap(jobs_);
     dropped_timed.swap(timed_);

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace dwell::runtime {
 
@@ -36,17 +36,16 @@ class CompilePool {
  private:
   void add(Job job, bool next);
   void work();
-  // Needs mutex_.
-  void start_thread();
+  void start_thread() DWELL_REQUIRES(mutex_);
 
   const std::size_t most_;
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  std::multimap<Clock::time_point, Job> timed_;
-  std::vector<std::jthread> threads_;
-  std::size_t idle_ = 0;
-  bool stopped_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<Job> jobs_ DWELL_GUARDED_BY(mutex_);
+  std::multimap<Clock::time_point, Job> timed_ DWELL_GUARDED_BY(mutex_);
+  std::vector<std::jthread> threads_ DWELL_GUARDED_BY(mutex_);
+  std::size_t idle_ DWELL_GUARDED_BY(mutex_) = 0;
+  bool stopped_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dwell::runtime

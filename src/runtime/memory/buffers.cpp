@@ -21,14 +21,14 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   state->memory = memory;
   state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state->shell = shell_;
   alive_.insert(state.get());
   return state;
 }
 
 std::shared_ptr<backend::Allocation> Buffers::memory_of(const detail::BufferState& buffer) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!buffer.allocation) throw buffer.gone();
   return buffer.allocation;
 }
@@ -63,7 +63,7 @@ void* Buffers::host_address(const detail::BufferState& buffer) {
 
 void Buffers::release(detail::BufferState& buffer) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     alive_.erase(&buffer);
     if (buffer.allocation) retired_.push_back(Retired{queue_.tail(), launches_.next(), std::move(buffer.allocation)});
   }
@@ -75,7 +75,7 @@ void Buffers::collect() {
   const std::uint64_t settled = launches_.settled();
   std::vector<std::shared_ptr<backend::Allocation>> unused;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (retired_.empty()) return;
     queue_.reap();
     const std::uint64_t reaped = queue_.reaped();
@@ -97,7 +97,7 @@ void Buffers::collect() {
 }
 
 void Buffers::close() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (detail::BufferState* buffer : alive_) retired_.push_back(Retired{0, 0, std::move(buffer->allocation)});
   alive_.clear();
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include <dwell/buffer.hpp>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -86,9 +86,9 @@ class Buffers {
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;
-  std::mutex mutex_;  // guards all below, and BufferState::allocation
-  std::vector<Retired> retired_;
-  std::set<detail::BufferState*> alive_;
+  Mutex mutex_;  // guards BufferState::allocation too
+  std::vector<Retired> retired_ DWELL_GUARDED_BY(mutex_);
+  std::set<detail::BufferState*> alive_ DWELL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dwell::runtime
