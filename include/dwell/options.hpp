@@ -37,8 +37,8 @@ struct Options {
   // Workers: thread blocks on CUDA (0: four a multiprocessor, or as many as fit), threads on the CPU (0: one less than the processors).
   unsigned workers = 0;
 
-  // The longest time the loop stays on the device while busy. Calls that wait for a CUDA device (cudaFree, module loading,
-  // cudaDeviceSynchronize) get through within one lease. 0: 1 ms on CUDA, 100 ms on the CPU.
+  // What other CUDA calls wait at most, in total, for the loop to leave a busy device (cudaFree, module loading, cudaDeviceSynchronize), as
+  // long as no operator runs longer. Leases roll meanwhile: each is half of this. 0: 1 ms on CUDA, 100 ms on the CPU.
   std::chrono::nanoseconds lease{0};
 
   // How long the loop waits for work before it parks. A task that arrives later pays for a launch. 0: 500 us on CUDA, 100 us on the CPU.

@@ -49,7 +49,8 @@ struct RuntimeInfo {
   std::uint64_t linked = 0;      // among them
   std::uint64_t cache_hits = 0;  // sources and images out of the cache on disk
   std::chrono::nanoseconds last_cache_hit{0};  // the last of those: looked up, read, verified
-  std::chrono::nanoseconds last_pause{0};      // the last hand-over: old loop gone to new loop started
+  std::chrono::nanoseconds last_hand_over{
+      0};  // the last change of image: loaded, until no lease of another was on the device; leases rolled meanwhile
 };
 
 enum class Close : std::uint8_t { when_done, now };

@@ -1,7 +1,7 @@
 // The whole contract of a backend: memory, images, leases, and kernels beside them. What it takes to bring dwell to another device.
 //
 // A backend moves bytes and runs leases; it knows nothing of tasks, operators or tickets. The runtime calls it from several threads,
-// but never two of load, start and finish at once.
+// but never two of start and finish at once, nor two loads of images.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class Allocation {
   std::size_t bytes_ = 0;
 };
 
-// A loaded image. Unloads itself; must not outlive its backend, nor be destroyed while a lease of it runs.
+// A loaded image. Unloads itself, which may wait for leases that run; must not outlive its backend, nor be destroyed before the leases of
+// it have reported their end.
 class LoadedImage {
  public:
   virtual ~LoadedImage() = default;
@@ -90,16 +91,17 @@ class Backend {
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
 
-  // Loads a linked image. No lease runs. Throws errc::device_lost, errc::link_failed (the image is not one of this backend's).
+  // Loads a linked image. Leases may run, and be started meanwhile; it may wait for those that were started before. Throws
+  // errc::device_lost, errc::link_failed (the image is not one of this backend's).
   virtual std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) = 0;
 
-  // Begins a lease and returns; lease.report->left shows its end. The lease before has at least reported its end.
-  // Throws errc::device_lost.
-  virtual void start(LoadedImage& program, const device::Lease& lease) = 0;
-  // Returns once the device is rid of the last lease, which has reported its end. Throws errc::device_lost.
+  // Begins a lease and returns; lease.report->left[lease.slot] shows its end. Others may be on the device, none with the same slot. At most
+  // device::kMostLeases. Throws errc::device_lost.
+  virtual void start(LoadedImage& image, const device::Lease& lease) = 0;
+  // Returns once the device is rid of all leases, which have reported their end. Throws errc::device_lost.
   virtual void finish() = 0;
-  // Loads the kernels of a program that stands beside the image. No lease runs. Throws errc::link_failed, errc::out_of_memory,
-  // errc::device_lost, and errc::unsupported where a device has no such programs, as the one below does.
+  // Loads the kernels of a program that stands beside the image, under the same conditions as load. Throws errc::link_failed,
+  // errc::out_of_memory, errc::device_lost, and errc::unsupported where a device has no such programs, as the one below does.
   virtual std::unique_ptr<LoadedModule> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols);
   // Launches a kernel; leases run or do not. May be called from any thread. Throws errc::invalid_argument, naming the limit, for what the
   // kernel or the device does not allow; errc::device_lost.

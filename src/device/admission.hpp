@@ -5,7 +5,7 @@
 #pragma once
 
 #include "device/completion.hpp"
-#include "device/gate.hpp"
+#include "device/seat.hpp"
 
 namespace dwell::device {
 
@@ -35,8 +35,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
       store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)),
                                            static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
-      // A request for a lease that has ended by itself is void.
-      if ((header.flags & flag::close) != 0 && header.back == (lease.number & 0x7FU)) gate::close(lease, true);
+      if ((header.flags & flag::close) != 0) seat::call_over(lease, header.lease_near(lease.number), header.groups != 0);
     }
     return Admission::taken;
   }
@@ -51,7 +50,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, const TaskQuads& task, con
     hold(lease, task, position, header.slots);
   }
   // What was acquired from the tasks before goes on to whoever runs this one.
-  if ((header.flags & (flag::drain | flag::link)) != 0) release_fence<Scope::device>();
+  if ((header.flags & (flag::drain | flag::link)) != 0) fence<Scope::device>();
   if ((header.flags & flag::wide) != 0) {
     share_out(lease, task, header, position);
     return Admission::taken;

@@ -42,7 +42,7 @@ TEST_F(AdmissionTest, PaddingIsCompleteWhenItIsFetched) {
   EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 0, 0}, 59), Admission::taken);
   EXPECT_TRUE(bench_.complete(59));
   EXPECT_EQ(bench_.control().completed.value, 5U);
-  EXPECT_FALSE(gate::closing(*gate::word(bench_.lease)));
+  EXPECT_EQ(bench_.control().crew.over, 0U);
 }
 
 TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
@@ -50,18 +50,22 @@ TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
   EXPECT_FALSE(bench_.complete(59));
 }
 
-TEST_F(AdmissionTest, ARequestToEndTheLeaseClosesTheGateForGood) {
+TEST_F(AdmissionTest, ARequestToEndALeaseCallsItOver) {
   EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, bench_.lease.number}, 3), Admission::taken);
-  EXPECT_EQ(*gate::word(bench_.lease), gate::kClosing | gate::kFirm);
+  EXPECT_EQ(bench_.control().crew.over, bench_.lease.number);
+  EXPECT_EQ(bench_.control().crew.end, 0U) << "its workers wait for their successors";
+  EXPECT_EQ(admit(Header{0, 1, 1, flag::skip | flag::close, 0, bench_.lease.number}, 4), Admission::taken);
+  EXPECT_EQ(bench_.control().crew.end, bench_.lease.number);
 }
 
-TEST_F(AdmissionTest, ARequestToEndAnotherLeaseIsVoid) {
+TEST_F(AdmissionTest, ARequestNamesALeaseBySevenBits) {
   bench_.lease.number = 0x82;
+  bench_.control().crew.over = 0x81;
   EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, 1}, 3), Admission::taken);
-  EXPECT_FALSE(gate::closing(*gate::word(bench_.lease)));
+  EXPECT_EQ(bench_.control().crew.over, 0x81U) << "a request for a lease that has ended changes nothing";
   EXPECT_TRUE(bench_.complete(3)) << "its slot is the host's again all the same";
-  admit(Header{0, 0, 1, flag::skip | flag::close, 0, 2}, 4);
-  EXPECT_TRUE(gate::closing(*gate::word(bench_.lease))) << "a request carries seven bits of the lease's number";
+  admit(Header{0, 0, 1, flag::skip | flag::close, 0, 3}, 4);
+  EXPECT_EQ(bench_.control().crew.over, 0x83U) << "the lease that waits";
 }
 
 TEST_F(AdmissionTest, ALinkedTaskIsHeldUntilTheOneBeforeIsComplete) {

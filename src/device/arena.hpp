@@ -12,41 +12,58 @@ struct alignas(128) Counter {
   u32 value;
 };
 
-// What the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it all.
+// What all workers are told, and what the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it
+// all. Lease numbers only grow (modulo 2^32), see raise().
 struct alignas(128) CrewLine {
-  u32 frontier;    // windows of which every slot has been fetched: the earliest open one is numbered no higher
-  u32 busy;        // members that found at least eight tasks in their last read
-  u32 drains;      // drains completed, modulo Header::kDrainMask + 1
-  u32 lease_over;  // the number of the lease that should end: what Group::should_yield looks at
-  u32 gate[2];     // see gate.hpp; lease n uses gate[n & 1]
-  u32 reserved[26];
+  u32 frontier;   // windows of which every slot has been fetched: the earliest open one is numbered no higher
+  u32 busy;       // members that found at least eight tasks in their last read
+  u32 drains;     // drains completed, modulo Header::kDrainMask + 1
+  u32 over;       // number of the last lease whose time is over: its workers leave as their successors come
+  u32 end;        // number of the last lease that ends at once, successors or not: the loop parks
+  u32 overdue;    // workers that a task keeps beyond the end of their lease
+  u32 low_water;  // ready queue: all places below are read, so that those one lap on are free
+  u32 begun;      // number of the last lease of which a worker has its seat
+  u32 reserved[24];
 };
 static_assert(sizeof(CrewLine) == 128);
 
-// A window that is not wholly fetched: kept for the next lease.
+// A window of the ring that is not wholly fetched.
 struct OpenWindow {
   u32 number;
   u32 offset;
 };
 inline constexpr u32 kMaxCrew = 32;
+inline constexpr u32 kMaxWorkers = 8192;
 
-// A place of the ready queue that a leaving worker watched, as 64 bits that one store makes valid.
+// A worker's place in the runtime: who holds it, and what its holder hands on to the next. Worker `s` of each lease takes seat `s`.
+struct alignas(128) Seat {
+  u64 word;           // see seat.hpp
+  OpenWindow window;  // of a member of the fetch crew
+  u32 quiet_since;    // when the worker last saw anything to do, in ticks
+  u32 reads;          // 1: the member left while it alone read a quiet ring; its successor reads on before it looks at anything else
+  u32 drains;         // as that member had seen them
+  u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
+  u32 reserved[24];
+};
+static_assert(sizeof(Seat) == 128);
+
+// In claims: a place of the ready queue that the worker of this seat has claimed and not yet read; 0 for none.
 inline constexpr u64 kClaimed = 1ULL << 32U;
 
 struct Control {
   Counter head;          // ready queue: places claimed
-  Counter tail;          // ready queue: places filled
-  Counter window_turns;  // windows acquired in this lease behind the first of each crew member
+  Counter tail;          // ready queue: places reserved by producers
+  Counter window_turns;  // windows acquired behind the first of each crew member
   Counter completed;     // slots of completed tasks, counted from the first position on
   Counter spare_shares;  // places of the ready queue that wide tasks may still take
   Counter fetch_lock;    // the CPU's crew of one: who fetches
+  Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
   CrewLine crew;
-  u32 window_base;     // number of the first window that no lease has touched
-  u32 open_count;      // entries of `open`, in ascending order
-  u32 fetch_position;  // the CPU's crew of one: next position to fetch, guarded by fetch_lock
-  u32 reserved;
+  alignas(128) u32 exits[8];  // workers that have left, by the lease's slot
+  u32 window_base;            // number of the first window behind those in `open`
+  u32 open_count;             // windows in `open`, in ascending order: given out before fresh ones
+  u32 fetch_position;         // the CPU's crew of one: next position to fetch, guarded by fetch_lock
   OpenWindow open[kMaxCrew];
-  OpenWindow leaving[kMaxCrew];  // what each crew member had at the end of the lease
 };
 
 // Progress of a wide task, one a ring slot.
@@ -57,8 +74,18 @@ struct alignas(16) Wide {
   u32 reserved;
 };
 
+// The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
+#define DWELL_ARENA_PARTS(part, h)                                                                                  \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                  \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                              \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */ \
+      part(links, u64, 1ULL << (h).ring_shift)   /* see completion.hpp */                                           \
+      part(wide, Wide, 1ULL << (h).ring_shift)                                                                      \
+          part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */           \
+      part(seats, Seat, static_cast<u64>((h).max_workers))
+
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 1;
+inline constexpr u32 kArenaVersion = 2;
 
 // The arena's first bytes: what it is and where each part lies, in bytes from its start.
 struct ArenaHeader {
@@ -68,12 +95,9 @@ struct ArenaHeader {
   u32 queue_shift;
   u32 max_workers;
   u64 bytes;
-  u64 control;
-  u64 queue;   // Slot[1 << queue_shift]: the ready queue
-  u64 held;    // Slot[1 << ring_shift]: tasks that wait, and continuation slots, at their ring index
-  u64 links;   // u64[1 << ring_shift]: see completion.hpp
-  u64 wide;    // Wide[1 << ring_shift]
-  u64 claims;  // u64[max_workers]: place | kClaimed, or 0
+#define DWELL_PART(name, type, count) u64 name;
+  DWELL_ARENA_PARTS(DWELL_PART, )
+#undef DWELL_PART
 };
 
 DWELL_HOST_DEVICE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
@@ -81,8 +105,7 @@ DWELL_HOST_DEVICE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to
 // Shares of wide tasks that may be in the ready queue at once, beyond one a task.
 DWELL_HOST_DEVICE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13 ? 1U << ring_shift : 1U << 13U; }
 
-// Places that others may consume while a worker that has claimed one does not look at it: at 3 ns each, ten times as long as that ever
-// takes.
+// Places beyond those that tasks may take: how many are filled at least between two looks for the low-water mark. A matter of speed alone.
 inline constexpr u32 kQueueSlack = 1U << 13U;
 
 // The least that has a place for every ring slot and every spare share, and the slack (ready_queue.hpp).
@@ -92,7 +115,7 @@ DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift) {
   return shift;
 }
 
-// Lays an arena out.
+// Lays an arena out for so many workers at most.
 DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   ArenaHeader header{};
   header.magic = kArenaMagic;
@@ -100,27 +123,40 @@ DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   header.ring_shift = ring_shift;
   header.queue_shift = queue_shift_for(ring_shift);
   header.max_workers = max_workers;
-  u64 at = align_up(sizeof(ArenaHeader), 256);
-  header.control = at;
-  at = align_up(at + sizeof(Control), 256);
-  header.queue = at;
-  at += sizeof(Slot) << header.queue_shift;
-  header.held = at;
-  at += sizeof(Slot) << ring_shift;
-  header.links = at;
-  at += sizeof(u64) << ring_shift;
-  header.wide = at;
-  at += sizeof(Wide) << ring_shift;
-  header.claims = at;
-  at = align_up(at + sizeof(u64) * max_workers, 256);
-  header.bytes = at;
+  header.bytes = align_up(sizeof(ArenaHeader), 256);
+#define DWELL_PART(name, type, count) \
+  header.name = header.bytes;         \
+  header.bytes = align_up(header.bytes + sizeof(type) * (count), 256);
+  DWELL_ARENA_PARTS(DWELL_PART, header)
+#undef DWELL_PART
   return header;
 }
 
+// The control part as a runtime begins whose first task has this position.
+DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_position) {
+  Control control{};
+  const u32 first = static_cast<u32>(first_position);
+  control.head.value = first;
+  control.tail.value = first;
+  control.crew.low_water = first;
+  control.completed.value = first;
+  control.spare_shares.value = most_spare_shares(header.ring_shift);
+  control.window_base = static_cast<u32>(first_position / kWindow);
+  control.crew.frontier = control.window_base;
+  control.fetch_position = first;
+  return control;
+}
+
+// Leases that are on the device at once at most: one that works, one that waits, and others of which only long tasks are left.
+inline constexpr u32 kMostLeases = 4;
+
 // What host and device tell each other about leases, in host memory.
 struct alignas(128) LeaseReport {
-  u32 left;              // written by the device: the number of the last lease that has ended
-  alignas(128) u32 end;  // written by the host: the number of a lease that shall end at once
+  u32 left[kMostLeases];      // written by the device, by slot: number of the last lease that all workers have left
+  u32 begun;                  // written by the device: number of the last lease that works
+  alignas(128) u32 over;      // written by the host: number of the last lease that ends as soon as the next one is there
+  u32 end;                    // written by the host: number of the last lease that ends at once
+  alignas(128) u32 launched;  // written by the host: number of the last lease that was started
 };
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
@@ -136,21 +172,47 @@ struct Lease {
   Completion* completions;  // host memory
   LeaseReport* report;      // host memory
   InFlight* in_flight;      // host memory
-  Control* control;
-  Slot* queue;
-  Slot* held;
-  u64* links;
-  Wide* wide;
-  u64* claims;
+#define DWELL_PART(name, type, count) type* name;
+  DWELL_ARENA_PARTS(DWELL_PART, )
+#undef DWELL_PART
   const void* const* operators;  // the CPU's table; on CUDA the image holds it
   u32 ring_shift;
   u32 queue_shift;
   u32 workers;
   u32 crew;
   u32 number;
+  u32 slot;            // of LeaseReport::left: no other lease that is on the device has it
+  u32 laid_out_by;     // number of the lease that lays out the seats anew, this one or one before; 0: they are laid out. See reseat.hpp
+  u32 former_workers;  // for a lease that lays them out: of the leases before, which have all left
+  u32 former_crew;
+  u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin
   u32 scratch_bytes;
-  u32 lease_ticks;  // see now_ticks()
+  u32 lease_ticks;    // see now_ticks()
+  u32 stretch_ticks;  // how long the workers of a lease that is over wait for those of the next
   u32 idle_ticks;
 };
+
+// Points a lease into the arena that lies at `base` on the device.
+inline void point_into_arena(Lease* lease, const ArenaHeader& header, u64 base) {
+#define DWELL_PART(name, type, count) lease->name = reinterpret_cast<type*>(base + header.name);
+  DWELL_ARENA_PARTS(DWELL_PART, )
+#undef DWELL_PART
+  lease->ring_shift = header.ring_shift;
+  lease->queue_shift = header.queue_shift;
+}
+
+// Whether number `a` comes after `b`.
+DWELL_HOST_DEVICE bool is_after(u32 a, u32 b) { return static_cast<i32>(a - b) > 0; }
+
+// Makes a number that only grows at least `value`. Returns whether this call has done it. Publishes nothing. Called by one thread.
+DWELL_DEVICE bool raise(u32* at, u32 value) {
+  u32 now = load<Order::relaxed, Scope::device>(at);
+  while (is_after(value, now)) {
+    const u32 seen = compare_exchange<Order::relaxed>(at, now, value);
+    if (seen == now) return true;
+    now = seen;
+  }
+  return false;
+}
 
 }  // namespace dwell::device

@@ -83,7 +83,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     store<Order::relaxed, Scope::device>(&wide->shares, shares);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), 0U);
     // Pairs with the acquire in run_share: whoever takes a share sees the counters as they are here.
-    release_fence<Scope::device>();
+    fence<Scope::device>();
   }
   shares = broadcast(shares);
   if (lane() == 0) {
@@ -114,9 +114,9 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry. A task that no argument leads to memory has
   // no effects to order.
   if ((header.flags & flag::system) != 0)
-    release_fence<Scope::system>();
+    fence<Scope::system>();
   else if ((header.flags & flag::memory) != 0)
-    release_fence<Scope::device>();
+    fence<Scope::device>();
   // The link word before the completion entry: with the entry the slot is given back, and the word may soon speak of its next lap.
   bool follows = false;
   const u32 lap = lap_of(position, lease.ring_shift);

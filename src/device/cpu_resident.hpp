@@ -4,7 +4,7 @@
 // long task holds up nobody. Shares of wide tasks come through the ready queue.
 #pragma once
 
-#include "device/books.hpp"
+#include "device/reseat.hpp"
 #include "device/worker.hpp"
 
 namespace dwell::device {
@@ -16,23 +16,43 @@ class CpuWorker {
     worker_->context.scratch_bytes = lease.scratch_bytes;
     worker_->context.scratch = scratch;
     worker_->context.lease = lease.number;
-    worker_->context.lease_over = &lease.control->crew.lease_over;
+    worker_->context.over = &lease.control->crew.over;
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);
   }
 
-  // Serves until all workers leave the lease.
+  // Serves until the worker leaves the lease.
   void serve() {
+    if (reseat::is_for(lease_, me_))
+      reseat::lay_out(lease_);
+    else if (lease_.laid_out_by != 0)
+      reseat::await(lease_);
+    if (seat::take(lease_, me_)) {
+      seat::begin(lease_);
+      work();
+      seat::leave(lease_, me_, true);  // this thread takes it again in the next lease
+    }
+    seat::count_out(lease_);
+  }
+
+ private:
+  enum class Taken : u8 { nothing, blocked, passed, run };
+
+  void work() {
+    const LeaseReport& report = *lease_.report;
+    const CrewLine& crew = lease_.control->crew;
     u32 quiet = 0;
+    Seat& mine = lease_.seats[me_];
+    worker_->way = {};
+    worker_->since = now_ticks();
+    worker_->quiet_since = lease_.wakes != 0 ? worker_->since : mine.quiet_since;
     for (u32 round = 1;; ++round) {
-      if (load<Order::relaxed, Scope::system>(&lease_.report->end) == lease_.number) gate::close(lease_, true);
-      const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
-      if (gate::closing(gate_word)) {
-        if (depart()) return;
-        ran_ = true;
-        continue;
-      }
+      const u32 end = load<Order::relaxed, Scope::system>(&report.end);
+      if (seat::is_over(lease_, end)) seat::call_over(lease_, end, true);
+      if (const u32 over = load<Order::relaxed, Scope::system>(&report.over); seat::is_over(lease_, over))
+        seat::call_over(lease_, over, false);
+      if (seat::is_over(lease_, seat::crew_word(&crew.over)) && seat::may_leave(lease_, me_, &worker_->way)) break;
       TaskQuads task;
       const Taken taken = take(&task);
       if (taken == Taken::run) {
@@ -43,16 +63,7 @@ class CpuWorker {
       }
       if ((round & (taken == Taken::nothing ? 15U : 255U)) == 0 || taken == Taken::blocked) tick();
     }
-  }
-
- private:
-  enum class Taken : u8 { nothing, blocked, passed, run };
-
-  bool depart() {
-    store<Order::relaxed, Scope::device>(lease_.claims + me_, static_cast<u64>(0));
-    const gate::Passage passage = gate::pass(lease_);
-    if (passage == gate::Passage::leave_last) books::close(lease_);
-    return passage != gate::Passage::stay;
+    mine.quiet_since = ran_ ? now_ticks() : worker_->quiet_since;
   }
 
   // The next task that may run: from the ready queue, else from the ring.
@@ -105,19 +116,25 @@ class CpuWorker {
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     record_in_flight(lease_, me_, frame->position(), frame->word[0] & 0xFFFFU);
+    u32* const running = &lease_.seats[me_].running_since;
+    store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
     run(lease_, worker_, frame, me_, 0);
+    store<Order::relaxed, Scope::device>(running, 0U);
   }
 
-  // Ends the lease when its time is over, or when nothing has happened for long enough.
+  // Calls the lease over when its time is, and ends it when nothing has happened for long enough.
   void tick() {
-    if (ran_) timer_.quiet_since = now_ticks();
+    const u32 now = now_ticks();
+    if (ran_) worker_->quiet_since = now;
     ran_ = false;
-    const u32 gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
-    const u32 lease_over = load<Order::relaxed, Scope::device>(&lease_.control->crew.lease_over);
+    if (now - worker_->since > lease_.lease_ticks) {
+      seat::call_over(lease_, lease_.number, false);
+      return;
+    }
+    if (now - worker_->quiet_since <= lease_.idle_ticks) return;
     // Another worker changes the fetch position only under the lock; a stale value errs towards staying.
     const u32 fetched = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
-    const bool done = load<Order::relaxed, Scope::device>(&lease_.control->completed.value) == fetched;
-    timer_ = gate::tick(lease_, timer_, gate_word, lease_over, done);
+    if (load<Order::relaxed, Scope::device>(&lease_.control->completed.value) == fetched) seat::call_over(lease_, lease_.number, true);
   }
 
   const Lease& lease_;
@@ -125,7 +142,6 @@ class CpuWorker {
   u32 me_;
   u32 drains_ = 0;
   bool ran_ = false;  // something since the last tick
-  gate::Timer timer_ = gate::Timer::start();
 };
 
 }  // namespace dwell::device

@@ -6,19 +6,19 @@
 // looked at every kQuietRounds rounds (docs/adr/0001-one-ring.md has the measurements).
 #pragma once
 
-#include "device/books.hpp"
+#include "device/reseat.hpp"
 #include "device/worker.hpp"
 
 namespace dwell::device {
 
-// Barrier 1: the control warp arrives when a frame is ready, the executing warps wait there. Barrier 2 belongs to the group.
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
-inline constexpr u32 kQuit = ~0U;         // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 128;  // reads of host memory between looks at anything else, by whoever alone reads it
-inline constexpr u32 kBriefRounds = 8;    // the same while others are busy
-inline constexpr u32 kDepth = 4;          // warp-wide loads in flight while busy, eight slots each
-inline constexpr u32 kBusyAt = 8;         // tasks in one read from which on a member counts as busy
-inline constexpr u32 kGrace = 4;          // ticks a taken task waits for the executing warps before another worker gets it
+inline constexpr u32 kFrameBarrier = 1;  // the control warp arrives when a frame is ready, the executing warps wait; 2 is Group::sync's
+inline constexpr u32 kQuit = ~0U;        // word 0 of the frame after which the executing warps leave
+inline constexpr u32 kQuietRounds = 64;  // reads of host memory between looks at anything else, by whoever alone reads it
+inline constexpr u32 kBriefRounds = 8;   // the same while others are busy
+inline constexpr u32 kDepth = 4;         // warp-wide loads in flight while busy, eight slots each
+inline constexpr u32 kBusyAt = 8;        // tasks in one read from which on a member counts as busy
+inline constexpr u32 kGrace = 4;         // ticks a taken task waits for the executing warps before another worker gets it
 
 // What the control warp needs to hand tasks over. A value, so that the cold functions below keep the loops' state in registers.
 struct Hands {
@@ -33,7 +33,7 @@ struct Hands {
   DWELL_DEVICE void arrive() {
     sync_lanes();
     ++turn;
-    asm volatile("barrier.arrive 1, 160;" ::: "memory");
+    asm volatile("barrier.arrive %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
   }
 
   // The acquire half, behind the loads that brought a task: what was written before it was submitted is seen by its own loads, whatever
@@ -42,9 +42,9 @@ struct Hands {
     if ((flags & flag::memory) == 0) return;
     if (lane() == 0) {
       if ((flags & flag::system) != 0)
-        release_fence<Scope::system>();
+        fence<Scope::system>();
       else
-        release_fence<Scope::device>();
+        fence<Scope::device>();
     }
     sync_lanes();
   }
@@ -95,39 +95,67 @@ struct Hands {
 
 namespace control {
 
-// Leaves the lease if all workers do; false if the gate has opened again, or if this worker's operator has not returned.
-// `claim` is a place of the ready queue with kClaimed, or 0; `window` is a crew member's own.
-DWELL_DEVICE_COLD bool depart(const Lease& lease, Hands hands, u64 claim, OpenWindow window) {
-  while (!hands.idle()) {
-    if (!gate::closing(broadcast(load<Order::relaxed, Scope::device>(gate::word(lease))))) return false;
-  }
-  u32 passage = 0;
+// Whether a worker may leave a lease that is over: when its operator has returned and seat::may_leave allows it. Called by all lanes.
+DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
+  u32 leaves = 0;
   if (lane() == 0) {
-    store<Order::relaxed, Scope::device>(lease.claims + hands.me, claim);
-    if (hands.me < lease.crew) lease.control->leaving[hands.me] = window;
-    passage = static_cast<u32>(gate::pass(lease));
+    if (hands.idle())
+      leaves = seat::may_leave(lease, hands.me, &hands.worker->way) ? 1 : 0;
+    else
+      seat::note_overdue(lease, &hands.worker->way);
   }
-  passage = broadcast(passage);
-  sync_lanes();  // what lane 0 has acquired, all lanes have
-  if (passage == static_cast<u32>(gate::Passage::leave_last)) books::close(lease);
-  return passage != static_cast<u32>(gate::Passage::stay);
+  return broadcast(leaves) != 0;
+}
+
+// Gives up the seat of a worker outside the crew when it may leave. Called by all lanes. False when the worker stays.
+DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
+  if (!may_leave(lease, hands)) return false;
+  sync_lanes();
+  u32 gone = 0;
+  if (lane() == 0) gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
+  return broadcast(gone) != 0;
+}
+
+// Gives up the seat of a member of the fetch crew, with what goes with it. Called by all lanes. False when the worker stays.
+DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow window, bool reads) {
+  sync_lanes();
+  u32 gone = 0;
+  if (lane() == 0) {
+    Seat& seat = lease.seats[hands.me];
+    seat.window = window;
+    seat.quiet_since = hands.worker->quiet_since;
+    seat.reads = reads ? 1 : 0;
+    seat.drains = hands.worker->drains;
+    gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
+  }
+  return broadcast(gone) != 0;
+}
+
+// Waits until a long task has ended, on a worker that has no claim. Called by all lanes.
+DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
+  while (!hands.idle()) {
+    if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) seat::note_overdue(lease, &hands.worker->way);
+    pause_briefly(0);
+  }
+  sync_lanes();
 }
 
 // Takes a task from the ready queue if there is one. The executing warps are idle. Returns the turn after it.
 DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
   u32 place = 0;
   u32 claimed = 0;
-  if (lane() == 0) claimed = ready_queue::try_claim(lease, &place) ? 1 : 0;
+  if (lane() == 0) claimed = ready_queue::try_claim(lease, hands.me, &place) ? 1 : 0;
   if (broadcast(claimed) == 0) return hands.turn;
   place = broadcast(place);
   TaskQuads task;
   while (!ready_queue::poll(lease, place, &task)) {}
+  if (lane() == 0) ready_queue::clear_claim(lease, hands.me);
   Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
   hands.hand_queued(lease, &task);
   return hands.turn;
 }
 
-// The `turn`-th window of this lease: one left over from the lease before, or a fresh one.
+// The `turn`-th window since the seats were laid out: one left over from before, or a fresh one.
 DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
   // All that may be needed, in the latency of one load.
   const u32 open = lease.control->open_count;
@@ -135,6 +163,36 @@ DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
   const OpenWindow left = lease.control->open[turn % kMaxCrew];
   return turn < open ? left : OpenWindow{base + (turn - open), 0};
 }
+
+// What a member of the fetch crew sees at one look: words of several lines, one a lane, in the latency of one load.
+class CrewView {
+ public:
+  enum Word : u32 { frontier, busy, drains, over, end, low_water, head, tail, completed, waiter, host_over, host_end, kWords };
+
+  // Called by all lanes of the worker `me`. `asks_host`: the last two are looked at, in host memory.
+  static DWELL_DEVICE CrewView look(const Lease& lease, u32 me, bool asks_host) {
+    const Control& all = *lease.control;
+    const u32* from = &all.crew.frontier;
+    if (lane() == busy) from = &all.crew.busy;
+    if (lane() == drains) from = &all.crew.drains;
+    if (lane() == over) from = &all.crew.over;
+    if (lane() == end) from = &all.crew.end;
+    if (lane() == waiter) from = seat::waiter_word(lease, me);
+    if (lane() == low_water) from = &all.crew.low_water;
+    if (lane() == head) from = &all.head.value;
+    if (lane() == tail) from = &all.tail.value;
+    if (lane() == completed) from = &all.completed.value;
+    if (lane() == host_over && asks_host) from = &lease.report->over;
+    if (lane() == host_end && asks_host) from = &lease.report->end;
+    return CrewView(load<Order::relaxed, Scope::system>(from));
+  }
+  DWELL_DEVICE u32 operator[](Word word) const { return broadcast(seen_, word); }
+
+ private:
+  explicit DWELL_DEVICE CrewView(u32 seen) : seen_(seen) {}
+  u32 seen_;
+};
+static_assert(CrewView::kWords <= kLanes, "a lane a word");
 
 // What fetch_singly has done: slots passed, and the caller's state after it.
 struct Singly {
@@ -180,45 +238,56 @@ class ControlWarp {
  public:
   DWELL_DEVICE ControlWarp(const Lease& lease, Worker* worker, u32 me) : lease_(lease), hands_{worker, me, 0} {}
 
-  // Serves until all workers leave the lease.
+  // Serves until the worker leaves the lease.
   DWELL_DEVICE void serve() {
-    if (hands_.me < lease_.crew)
-      fetch();
-    else
-      consume();
-    if (lane() == 0) hands_.frame()->word[0] = kQuit;
+    if (reseat::is_for(lease_, hands_.me))
+      reseat::lay_out(lease_);
+    else if (lease_.laid_out_by != 0 && lane() == 0)
+      reseat::await(lease_);
+    sync_lanes();
+    u32 seated = 0;
+    if (lane() == 0) seated = seat::take(lease_, hands_.me) ? 1 : 0;
+    if (broadcast(seated) != 0) {
+      // By a worker that nobody waits for, where there is one.
+      const bool fetches = hands_.me < lease_.crew;
+      if (lane() == 0 && (!fetches || lease_.workers == lease_.crew)) seat::begin(lease_);
+      if (fetches)
+        fetch();
+      else
+        consume();
+    }
+    if (lane() == 0) {
+      hands_.frame()->word[0] = kQuit;
+      seat::count_out(lease_);
+    }
     hands_.arrive();
   }
 
  private:
   // A worker outside the crew: claims one place of the ready queue after the other and watches only that.
   DWELL_DEVICE void consume() {
-    u32 place = 0;
-    bool claimed = false;
+    const u64 left = load<Order::relaxed, Scope::device>(lease_.claims + hands_.me);
+    u32 place = static_cast<u32>(left);
+    bool claimed = (left & kClaimed) != 0;
     for (;;) {
       if (!claimed) {
-        if (lane() == 0) place = ready_queue::claim(lease_);
+        if (lane() == 0) place = ready_queue::claim_first(lease_, hands_.me);
         place = broadcast(place);
         claimed = true;
       }
       TaskQuads task{};
       const u32 lap = lap_of(place, lease_.queue_shift);
       const Quad* const mine = &ready_queue::slot(lease_, place)->quad[lane() & 3U];
-      u32 gate_word = 0;
+      u32 over = lease_.number - 1;
       bool here = false;
       for (u32 round = 0;; ++round) {
-        // The gate is read beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
-        if (lane() == 4 && (round & 1U) == 0) gate_word = load<Order::relaxed, Scope::device>(gate::word(lease_));
+        // Beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
+        if (lane() == 4 && (round & 1U) == 0) over = load<Order::relaxed, Scope::device>(&lease_.control->crew.over);
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
-        if (here || gate::closing(broadcast(gate_word, 4))) break;
-      }
-      if (gate::closing(broadcast(gate_word, 4))) {
-        // Also with a task in hand: to work off the whole queue would take longer than others wait at the gate.
-        if (here) ready_queue::push(lease_, task);
-        claimed = !here;
-        if (control::depart(lease_, hands_, claimed ? kClaimed | place : 0, OpenWindow{})) return;
-        continue;
+        if (here) break;
+        if (!seat::is_over(lease_, broadcast(over, 4))) continue;
+        if (control::leave(lease_, hands_)) return;  // the successor watches the place
       }
       // While the task before still runs.
       Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
@@ -227,76 +296,92 @@ class ControlWarp {
         while (!hands_.idle() && now_ticks() - taken < kGrace) {}
       }
       if (broadcast(hands_.idle() ? 1 : 0) != 0) {
+        // The place is still this worker's, and nobody fills it anew: the successor reads it again.
+        if (seat::is_over(lease_, broadcast(over, 4)) && control::leave(lease_, hands_)) return;
         // The next claim is under way while the task is handed over.
-        if (lane() == 0) place = ready_queue::claim(lease_);
+        if (lane() == 0) place = ready_queue::claim_next(lease_);
         hands_.hand_queued(lease_, &task);
+        if (lane() == 0) ready_queue::set_claim(lease_, hands_.me, place);
         place = broadcast(place);
         continue;
       }
       // A long task runs here: another worker gets this one, and no place is claimed before the operator has returned.
+      if (lane() == 0) ready_queue::clear_claim(lease_, hands_.me);
       ready_queue::push(lease_, task);
       claimed = false;
-      while (!hands_.idle()) {}
-      sync_lanes();
+      control::sit_out(lease_, hands_);
     }
   }
 
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
-    gate::Timer timer = gate::Timer::start();
-    OpenWindow window = control::window_at(lease_, hands_.me);
-    drains_ = broadcast(load<Order::relaxed, Scope::device>(&lease_.control->crew.drains));
-    bool quiet = false;  // the last read found nothing
-    bool alone = false;  // no other member reads
-    for (u32 round = 0;; ++round) {
+    using View = control::CrewView;
+    OpenWindow window = seat()->window;
+    hands_.worker->low_water = load<Order::relaxed, Scope::device>(&lease_.control->crew.low_water);
+    hands_.worker->since = now_ticks();
+    hands_.worker->quiet_since = lease_.wakes != 0 ? now_ticks() : seat()->quiet_since;
+    drains() = seat()->drains;
+    bool alone = seat()->reads != 0;  // no other member reads
+    bool quiet = false;               // the last read found nothing
+    for (u32 round = alone ? 0 : 1;; ++round) {
       // A busy member looks up from its reads now and then only. It needs no leave for its next window: windows are given out in order,
       // one a member, so none lies further ahead than the crew is large.
       if (!busy_ || (round & 3U) == 0) {
-        // Everything there is to know, in the latency of one load: the crew's line, and whether the ready queue has tasks.
-        const Control* const all = lease_.control;
-        const u32* from = reinterpret_cast<const u32*>(&all->crew) + (lane() & 7U);
-        if (lane() == 8) from = &all->head.value;
-        if (lane() == 9) from = &all->tail.value;
-        if (lane() == 10) from = &all->completed.value;
         // The host's wish to end the lease usually comes through the ring; here it is found behind tasks that hold the ring up.
-        const bool ask = quiet || (busy_ && (round & 15U) == 0);
-        if (lane() == 11 && ask) from = &lease_.report->end;
-        const u32 seen = load<Order::relaxed, Scope::system>(from);
-        if (ask && broadcast(seen, 11) == lease_.number) {
-          if (lane() == 0) gate::close(lease_, true);
+        const bool asks = (quiet && (round & 1U) != 0) || (busy_ && (round & 15U) == 0);
+        const View seen = View::look(lease_, hands_.me, asks);
+        const u32 frontier = seen[View::frontier];
+        drains() = seen[View::drains];  // never so old that it could be mistaken for one 4096 drains later
+        hands_.worker->low_water = seen[View::low_water];
+        over_ = seat::is_over(lease_, seen[View::over]);
+        if (over_) {
+          const bool ends = seat::is_over(lease_, seen[View::end]);
+          // The usual way out, without a further look.
+          bool leaves = (ends || seen[View::waiter] != 0) && broadcast(hands_.idle() && hands_.worker->way.overdue == 0 ? 1 : 0) != 0;
+          if (leaves)
+            hands_.worker->way.may_free = ends ? 1 : 0;
+          else
+            leaves = control::may_leave(lease_, hands_);
+          if (leaves) {
+            set_busy(false);
+            if (control::leave_crew(lease_, hands_, window, alone && quiet)) return;
+          }
+          // What waits shall wait, only what runs is let finish.
+          if (ends) {
+            control::sit_out(lease_, hands_);
+            continue;
+          }
+        } else if (now_ticks() - hands_.worker->since > lease_.lease_ticks) {
+          if (lane() == 0) seat::call_over(lease_, lease_.number, false);
+        }
+        if (asks) {
+          const u32 end = seen[View::host_end];
+          const u32 over = seen[View::host_over];
+          if (seat::is_over(lease_, end) && lane() == 0) seat::call_over(lease_, end, true);
+          if (seat::is_over(lease_, over) && !over_ && lane() == 0) seat::call_over(lease_, over, false);
+        }
+        alone = seen[View::busy] == 0 && window.number == frontier;
+        const bool mine = seen[View::busy] != 0 || !is_after(window.number, frontier);
+        // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
+        const bool backlog = is_after(seen[View::tail], seen[View::head]);
+        if (backlog && !over_ && (!busy_ || lease_.workers == lease_.crew) && broadcast(hands_.idle() ? 1 : 0) != 0)
+          hands_.turn = control::help(lease_, hands_);
+        if (!mine) {
+          hands_.worker->quiet_since = now_ticks();
           quiet = false;
           continue;
         }
-        const u32 frontier = broadcast(seen, 0);
-        drains_ = broadcast(seen, 2);  // never so old that it could be mistaken for one 4096 drains later
-        const u32 gate_word = broadcast(seen, 4 + (lease_.number & 1U));
-        if (gate::closing(gate_word)) {
-          set_busy(false);
-          if (control::depart(lease_, hands_, 0, window)) return;
-          timer.quiet_since = now_ticks();
-          continue;
-        }
-        alone = broadcast(seen, 1) == 0 && window.number == frontier;
-        const bool mine = broadcast(seen, 1) != 0 || static_cast<i32>(window.number - frontier) <= 0;
-        // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
-        const bool backlog = static_cast<i32>(broadcast(seen, 9) - broadcast(seen, 8)) > 0;
-        if (backlog && (!busy_ || lease_.workers == lease_.crew) && broadcast(hands_.idle() ? 1 : 0) != 0)
-          hands_.turn = control::help(lease_, hands_);
-        if (!mine) timer.quiet_since = now_ticks();
-        // Only who may read closes the gate: while the ring is quiet the others follow at once, and nobody waits for the one that reads.
-        if (mine && (quiet || (round & 15U) == 0)) {
-          const bool done = window.number == frontier && broadcast(seen, 10) == window.number * kWindow + window.offset;
-          timer = gate::tick(lease_, timer, gate_word, broadcast(seen, 3), done);
-          if (timer.over != 0) continue;  // the others are on their way to the gate: a quiet read would keep them waiting
-        }
-        quiet = false;
-        if (!mine) continue;
+        if (quiet && window.number == frontier && seen[View::completed] == window.number * kWindow + window.offset &&
+            now_ticks() - hands_.worker->quiet_since > lease_.idle_ticks && lane() == 0)
+          seat::call_over(lease_, lease_.number, true);
       }
-      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window, alone ? kQuietRounds : kBriefRounds);
+      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window, alone && !over_ && round != 0 ? kQuietRounds : kBriefRounds);
       quiet = got == 0;
-      if (!quiet) timer.quiet_since = now_ticks();
+      if (!quiet) hands_.worker->quiet_since = now_ticks();
     }
   }
+
+  DWELL_DEVICE Seat* seat() const { return lease_.seats + hands_.me; }
 
   DWELL_DEVICE const Quad* ring_quad(u32 position) const {
     return &lease_.ring[index_of(position + lane() / 4, lease_.ring_shift)].quad[lane() & 3U];
@@ -331,11 +416,11 @@ class ControlWarp {
       // An acquire spares the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is
       // cheap here, where one warp polls, and too dear for read_busy.
       const bool idle = hands_.idle();  // in the shadow of the load; once true, it stays so until a task is handed over
-      const Quad quad = acquire_quad(ring_quad(position));
+      Quad quad = acquire_quad(ring_quad(position));
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
       if ((votes & 15U) != 15U) continue;
       // The lone task, which is what latency is about: nothing between the votes and the executing warps.
-      const bool plain = ballot(Header::simple(quad.word[1], drains_) && idle) % 2 != 0;  // lane 0 has the header
+      const bool plain = ballot(Header::simple(quad.word[1], drains()) && idle) % 2 != 0;  // lane 0 has the header
       if ((votes >> 4U & 15U) == 15U || !plain) {
         const u32 passed = take<1>(&quad, window);
         if (passed >= kBusyAt) set_busy(true);
@@ -363,7 +448,7 @@ class ControlWarp {
   // Takes the tasks at the window's offset out of `Depth` batches of eight slots (a single one was acquired): one for the own executing
   // warps if they are idle, the rest for the ready queue, with one atomic.
   template <u32 Depth>
-  DWELL_DEVICE u32 take(const Quad* batch, OpenWindow* window) {
+  DWELL_DEVICE u32 take(Quad* batch, OpenWindow* window) {
     const u32 position = window->number * kWindow + window->offset;
     const u32 left = kWindow - window->offset;
     u32 got = 0;
@@ -372,7 +457,7 @@ class ControlWarp {
     for (u32 k = 0; k < Depth; ++k) {
       const u32 index = k * 8 + lane() / 4;
       bool ok = index < left && batch[k].lap == lap_of(position + index, lease_.ring_shift);
-      if ((lane() & 3U) == 0) ok = ok && Header::simple(batch[k].word[1], drains_);
+      if ((lane() & 3U) == 0) ok = ok && Header::simple(batch[k].word[1], drains());
       const u32 votes = ballot(ok);
       // A nibble of four ones is a whole slot; count those before the first that is not.
       const u32 missing = ~(votes & (votes >> 1U) & (votes >> 2U) & (votes >> 3U)) & 0x11111111U;
@@ -381,19 +466,26 @@ class ControlWarp {
       got += count;
     }
     if (got == 0) {
-      const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, drains_);
+      const control::Singly singly = control::fetch_singly(lease_, hands_, batch[0], position, left, drains());
       hands_.turn = singly.turn;
-      drains_ = singly.drains;
+      drains() = singly.drains;
       advance(window, singly.passed, draw(*window, singly.passed));
       return singly.passed;
     }
     const u32 turn = draw(*window, got);
-    const u32 own = broadcast(hands_.idle() ? 1 : 0);
+    // A member that is about to leave keeps its operator free.
+    const u32 own = broadcast(hands_.idle() && !over_ ? 1 : 0);
     u32 place = 0;  // is on its way while the own task is handed over
     if (got > own && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
     if (own != 0) hands_.hand<Depth == 1>(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
     if (got > own) {
       place = broadcast(place) - own;
+      if (!ready_queue::has_room(lease_, place + got, hands_.worker->low_water)) {
+        ready_queue::wait_for_room(lease_, place + got);
+        // Read again rather than kept across the call, where each quad would cost every operator registers. The slots are still in use.
+#pragma unroll
+        for (u32 k = 0; k < Depth; ++k) batch[k] = load_quad<Scope::system>(ring_quad(position + k * 8));
+      }
 #pragma unroll
       for (u32 k = 0; k < Depth; ++k) {
         const u32 index = k * 8 + lane() / 4;
@@ -406,8 +498,11 @@ class ControlWarp {
 
   const Lease& lease_;
   Hands hands_;
-  u32 drains_ = 0;  // drains completed, as last seen
+  // Drains completed, as last seen.
+  DWELL_DEVICE u32& drains() { return hands_.worker->drains; }
+
   bool busy_ = false;
+  bool over_ = false;
 };
 
 }  // namespace dwell::device

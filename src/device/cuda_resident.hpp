@@ -12,10 +12,11 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
   extern __shared__ __align__(16) u8 scratch[];
   if (threadIdx.x == 0) {
     worker.idle = 1;
+    worker.way = {};
     worker.context.scratch_bytes = lease.scratch_bytes;
     worker.context.scratch = scratch;
     worker.context.lease = lease.number;
-    worker.context.lease_over = &lease.control->crew.lease_over;
+    worker.context.over = &lease.control->crew.over;
     reset(&worker.context);
   }
   __syncthreads();
@@ -24,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     return;
   }
   for (u32 turn = 0;; ++turn) {
-    asm volatile("barrier.sync 1, 160;" ::: "memory");
+    asm volatile("barrier.sync %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
     Frame* const frame = &worker.frame[turn & 1U];
     if (frame->word[0] == kQuit) return;
     run(lease, &worker, frame, blockIdx.x, threadIdx.x);

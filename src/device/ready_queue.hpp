@@ -2,12 +2,14 @@
 //
 // A producer reserves places with one atomic and stores tagged quads; a consumer claims one place with one atomic and watches only
 // that place, so idle workers never poll a line together. A claim may run ahead of the producers.
-// Nobody looks whether a place is free before filling it. That it is rests on credit and on time. The ring's credit bounds the tasks in
-// flight to one place a ring slot, and spare_shares the further shares of wide tasks; so for the queue to come round to a place that is
-// filled but not yet read, kQueueSlack other places must be consumed meanwhile. A control warp looks at the place it has claimed every
-// few microseconds, also while its operator runs, and at the gate no task is consumed. On the CPU, where a thread may lose its processor
-// at any point, a place is claimed only once it has been read (try_take), so there is nothing to rest on time.
-// Modelled in tests/model/ready_queue.pml.
+//
+// Invariant: a place is filled only when the task of one lap ago has been read there. Lease::claims says for each seat which place its
+// worker has claimed and not yet read; places from `head` on are claimed by nobody. So nothing below the least of these, the low-water
+// mark, is unread. A producer compares its places with the mark as it knows it, which is never too high, since the mark only grows; it
+// looks for the mark again when they are a lap ahead of it. Credit bounds the unread tasks to less than that, so this is rare. A consumer
+// that claims a first place says so before (claim_first), so that no look misses it; from then on its last claim stands until the next one
+// is stored, which is lower. Nothing rests on the speed of any thread. A producer that waits holds no claim on an unread place, so that
+// whoever holds the lowest one goes on. Modelled in tests/model/ready_queue.pml.
 #pragma once
 
 #include "device/arena.hpp"
@@ -16,17 +18,68 @@ namespace dwell::device::ready_queue {
 
 DWELL_DEVICE Slot* slot(const Lease& lease, u32 place) { return lease.queue + index_of(place, lease.queue_shift); }
 
-// Stores one quad of the task at `place`.
+// ---- Room ----------------------------------------------------------------------------------------------------------------------
+
+// Looks for the low-water mark and raises it. Called by all lanes. Returns it.
+DWELL_DEVICE_COLD u32 find_low_water(const Lease& lease) {
+  // Before the claims: pairs with claim_first. A claim that this misses is of a place from `head` on.
+  const u32 head = broadcast(load<Order::acquire, Scope::device>(&lease.control->head.value));
+  u32 below = 0;  // how far the lowest claim lies below `head`
+  // While seats are laid out anew, those of the leases before count too.
+  const u32 seats = lease.laid_out_by == lease.number && lease.former_workers > lease.workers ? lease.former_workers : lease.workers;
+  for (u32 seat = lane(); seat < seats; seat += kLanes) {
+    const u64 claim = load<Order::relaxed, Scope::device>(lease.claims + seat);
+    const u32 place = static_cast<u32>(claim);
+    if ((claim & kClaimed) != 0 && is_after(head, place) && head - place > below) below = head - place;
+  }
+  for (u32 step = kLanes / 2; step > 0; step /= 2) {
+    const u32 other = broadcast(below, lane() ^ step);
+    if (other > below) below = other;
+  }
+  const u32 mark = head - below;
+  if (lane() == 0) raise(&lease.control->crew.low_water, mark);
+  return mark;
+}
+
+// Whether the reserved places before `end` may be filled. `known` is the low-water mark as the caller knows it: when it says no, it may be
+// old.
+DWELL_DEVICE bool has_room(const Lease& lease, u32 end, u32 known) {
+  return static_cast<i32>(end - known) <= static_cast<i32>(1U << lease.queue_shift);
+}
+// Waits until the reserved places before `end` may be filled. Called by all lanes.
+DWELL_DEVICE_COLD void wait_for_room(const Lease& lease, u32 end) {
+  // Another producer may have looked for the mark meanwhile.
+  u32 known = broadcast(load<Order::relaxed, Scope::device>(&lease.control->crew.low_water));
+  for (u32 round = 0; !has_room(lease, end, known); ++round) {
+    known = find_low_water(lease);
+    relax(round);
+  }
+}
+
+// ---- Producers -----------------------------------------------------------------------------------------------------------------
+
+// Stores one quad of the task at `place`, for which there is room.
 DWELL_DEVICE void put_quad(const Lease& lease, u32 place, u32 index, Quad quad) {
   quad.lap = lap_of(place, lease.queue_shift);
   store_quad<Scope::device>(&slot(lease, place)->quad[index], quad);
 }
 
+// Reserves `count` places and waits until there is room. Called by all lanes, by no worker that holds an unread place.
+DWELL_DEVICE u32 reserve(const Lease& lease, u32 count) {
+  u32 place = 0;
+  u32 known = 0;
+  if (lane() == 0) {
+    place = fetch_add<Order::relaxed>(&lease.control->tail.value, count);
+    known = load<Order::relaxed, Scope::device>(&lease.control->crew.low_water);
+  }
+  place = broadcast(place);
+  if (!has_room(lease, place + count, broadcast(known))) wait_for_room(lease, place + count);
+  return place;
+}
+
 // Adds a task's first slot. Called by all lanes; lane l passes quads l, l + kLanes, ... of the task.
 DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
-  u32 place = 0;
-  if (lane() == 0) place = fetch_add<Order::relaxed>(&lease.control->tail.value, 1U);
-  place = broadcast(place);
+  const u32 place = reserve(lease, 1);
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
     if (index < 4) put_quad(lease, place, index, task.quad[i]);
@@ -35,9 +88,7 @@ DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
 
 // Adds `count` copies of a task's first slot, with one reservation. Called by all lanes, as push is.
 DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 count) {
-  u32 place = 0;
-  if (lane() == 0) place = fetch_add<Order::relaxed>(&lease.control->tail.value, count);
-  place = broadcast(place);
+  const u32 place = reserve(lease, count);
 #if DWELL_ON_CUDA
   // Eight copies at a time: lane l stores quad l % 4, which lane l % 4 holds.
   Quad quad;
@@ -49,16 +100,41 @@ DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 cou
 #endif
 }
 
-// Claims the next place. Called by one thread.
-DWELL_DEVICE u32 claim(const Lease& lease) { return fetch_add<Order::relaxed>(&lease.control->head.value, 1U); }
+// ---- Consumers -----------------------------------------------------------------------------------------------------------------
 
-// Claims the next place only if it is filled or about to be. Called by one thread.
-DWELL_DEVICE bool try_claim(const Lease& lease, u32* place) {
+// Says which place the worker of a seat has claimed and not yet read. Called by one thread.
+DWELL_DEVICE void set_claim(const Lease& lease, u32 seat, u32 place) {
+  store<Order::relaxed, Scope::device>(lease.claims + seat, kClaimed | place);
+}
+// The worker holds no unread place. Called by one thread.
+DWELL_DEVICE void clear_claim(const Lease& lease, u32 seat) {
+  store<Order::relaxed, Scope::device>(lease.claims + seat, static_cast<u64>(0));
+}
+
+// Claims the next place, for a worker whose last claim still stands; set_claim follows. Called by one thread.
+DWELL_DEVICE u32 claim_next(const Lease& lease) { return fetch_add<Order::relaxed>(&lease.control->head.value, 1U); }
+
+// Claims a place for a worker that has none. Called by one thread.
+DWELL_DEVICE u32 claim_first(const Lease& lease, u32 seat) {
+  set_claim(lease, seat, load<Order::relaxed, Scope::device>(&lease.control->head.value));
+  // Release: whoever sees the new head sees a claim that is no higher than this one. Pairs with find_low_water.
+  const u32 place = fetch_add<Order::release>(&lease.control->head.value, 1U);
+  set_claim(lease, seat, place);
+  return place;
+}
+
+// Claims the next place only if it is filled or about to be, for a worker that has no claim; clear_claim follows when it has been read.
+// Called by one thread.
+DWELL_DEVICE bool try_claim(const Lease& lease, u32 seat, u32* place) {
   const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
   const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
-  if (static_cast<i32>(tail - head) <= 0) return false;
+  if (!is_after(tail, head)) return false;
   *place = head;
-  return compare_exchange<Order::relaxed>(&lease.control->head.value, head, head + 1) == head;
+  set_claim(lease, seat, head);
+  // Release: as in claim_first.
+  if (compare_exchange<Order::acq_rel>(&lease.control->head.value, head, head + 1) == head) return true;
+  clear_claim(lease, seat);
+  return false;
 }
 
 // Looks once at a claimed place. Called by all lanes; true in all of them once the task's first slot is there.
@@ -77,13 +153,13 @@ DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
 #endif
 }
 
-// Takes the next task only if its first slot is there: reads the place, then claims it. So a thread that loses its processor in between
-// holds no place, which others' tasks could come round to. Called by a CPU worker.
+// Takes the next task only if its first slot is there: reads the place, then claims it, so that a thread that loses its processor in
+// between holds no place. Called by a CPU worker.
 DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task) {
   const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
   const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
-  if (static_cast<i32>(tail - head) <= 0 || !poll(lease, head, task)) return false;
-  return compare_exchange<Order::relaxed>(&lease.control->head.value, head, head + 1) == head;
+  if (!is_after(tail, head) || !poll(lease, head, task)) return false;
+  return compare_exchange<Order::acq_rel>(&lease.control->head.value, head, head + 1) == head;
 }
 
 }  // namespace dwell::device::ready_queue

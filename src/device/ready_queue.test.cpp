@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -44,8 +45,8 @@ TEST(ReadyQueue, AllWordsOfASlotArrive) {
 
 TEST(ReadyQueue, AClaimMayRunAheadOfTheProducer) {
   const Bench bench;
-  const u32 first = ready_queue::claim(bench.lease);
-  const u32 second = ready_queue::claim(bench.lease);
+  const u32 first = ready_queue::claim_first(bench.lease, 0);
+  const u32 second = ready_queue::claim_first(bench.lease, 1);
   TaskQuads task;
   EXPECT_FALSE(ready_queue::poll(bench.lease, first, &task));
   push(bench, 11);
@@ -60,7 +61,7 @@ TEST(ReadyQueue, APlaceThatIsNotFilledIsNotTaken) {
   EXPECT_EQ(take(bench), -1);
   EXPECT_EQ(bench.control().head.value, 0U) << "a sleeping producer must not take the place away with it";
   u32 place = 99;
-  EXPECT_TRUE(ready_queue::try_claim(bench.lease, &place));
+  EXPECT_TRUE(ready_queue::try_claim(bench.lease, 0, &place));
   EXPECT_EQ(place, 0U);
 }
 
@@ -79,13 +80,13 @@ TEST(ReadyQueue, ATaskIsThereWhenAllItsQuadsAre) {
 TEST(ReadyQueue, NothingIsClaimedWhereNothingWaits) {
   const Bench bench;
   u32 place = 0;
-  EXPECT_FALSE(ready_queue::try_claim(bench.lease, &place));
-  ready_queue::claim(bench.lease);  // one claim ahead
-  EXPECT_FALSE(ready_queue::try_claim(bench.lease, &place));
+  EXPECT_FALSE(ready_queue::try_claim(bench.lease, 0, &place));
+  ready_queue::claim_first(bench.lease, 1);  // one claim ahead
+  EXPECT_FALSE(ready_queue::try_claim(bench.lease, 0, &place));
   push(bench, 1);
-  EXPECT_FALSE(ready_queue::try_claim(bench.lease, &place)) << "the task belongs to the claim";
+  EXPECT_FALSE(ready_queue::try_claim(bench.lease, 0, &place)) << "the task belongs to the claim";
   push(bench, 2);
-  EXPECT_TRUE(ready_queue::try_claim(bench.lease, &place));
+  EXPECT_TRUE(ready_queue::try_claim(bench.lease, 0, &place));
   EXPECT_EQ(place, 1U);
 }
 
@@ -109,11 +110,52 @@ TEST(ReadyQueue, PlacesWrapAround) {
     ASSERT_EQ(take(bench), i + 5000);
   }
   EXPECT_EQ(bench.control().head.value, 2000U - 64);
-  bench.control().head.value = bench.control().tail.value = 0U - 1;
+  bench.control().head.value = bench.control().tail.value = bench.control().crew.low_water = 0U - 1;
   u32 place = 0;
   push(bench, 0);
-  EXPECT_TRUE(ready_queue::try_claim(bench.lease, &place)) << "the tail is behind the edge, the head before it";
+  EXPECT_TRUE(ready_queue::try_claim(bench.lease, 0, &place)) << "the tail is behind the edge, the head before it";
   EXPECT_EQ(take(bench), -1);
+}
+
+TEST(ReadyQueue, AProducerWaitsForAPlaceThatIsClaimedAndNotRead) {
+  const Bench bench;
+  const u32 places = 1U << bench.lease.queue_shift;
+  const u32 slow = ready_queue::claim_first(bench.lease, 1);
+  push(bench, 7);
+  for (u32 i = 1; i < places; ++i) {
+    push(bench, i);
+    ASSERT_EQ(take(bench), i);
+  }
+  std::atomic<bool> pushed{false};
+  {
+    const std::jthread producer([&] {
+      push(bench, 8);  // one lap on, at the place of 7
+      pushed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(pushed);
+    TaskQuads task;
+    ASSERT_TRUE(ready_queue::poll(bench.lease, slow, &task));
+    EXPECT_EQ(task.quad[0].word[2], 7U);
+    ready_queue::clear_claim(bench.lease, 1);
+  }
+  EXPECT_TRUE(pushed);
+  EXPECT_EQ(take(bench), 8);
+}
+
+TEST(ReadyQueue, TheLowWaterMarkIsTheLowestPlaceThatIsNotRead) {
+  const Bench bench;
+  EXPECT_EQ(ready_queue::find_low_water(bench.lease), 0U);
+  for (u32 i = 0; i < 3; ++i) push(bench, i);
+  EXPECT_EQ(ready_queue::find_low_water(bench.lease), 0U) << "nobody has claimed a place";
+  for (u32 i = 0; i < 2; ++i) ASSERT_EQ(take(bench), i);
+  EXPECT_EQ(ready_queue::find_low_water(bench.lease), 2U);
+  const u32 place = ready_queue::claim_first(bench.lease, 0);
+  ready_queue::claim_first(bench.lease, 1);
+  EXPECT_EQ(ready_queue::find_low_water(bench.lease), place);
+  ready_queue::set_claim(bench.lease, 0, ready_queue::claim_next(bench.lease));
+  EXPECT_EQ(ready_queue::find_low_water(bench.lease), place + 1) << "the claim of the other";
+  EXPECT_EQ(bench.control().crew.low_water, place + 1);
 }
 
 TEST(ReadyQueue, EachTaskIsTakenOnce) {

@@ -39,7 +39,7 @@ inline constexpr u32 link = 1;      // starts after the task `back` slots before
 inline constexpr u32 drain = 2;     // starts after all tasks before are complete, and no later one starts before it is
 inline constexpr u32 wide = 4;      // `groups` groups share the task
 inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, complete as soon as they are fetched
-inline constexpr u32 close = 16;    // with skip: the host wants the lease to end now
+inline constexpr u32 close = 16;    // with skip: the host wants the lease in `back` and those before to end; at once when `groups` is not 0
 inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
 inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device
 inline constexpr u32 memory = 128;  // some argument leads to memory: its worker acquires before the task and releases after it
@@ -63,6 +63,12 @@ struct Header {
   DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (drains << 13U) | (back << 25U); }
   static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {
     return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kDrainMask, word1 >> 25U};
+  }
+  // With flag::close: the number of the lease that shall end, of which `back` holds the last seven bits, seen from lease `near`: few ahead
+  // of it, or long ago, for the request may have waited behind a drain.
+  DWELL_HOST_DEVICE u32 lease_near(u32 near) const {
+    const u32 ahead = (back - near) & 0x7FU;
+    return ahead < 8 ? near + ahead : near + ahead - 128;
   }
   // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the
   // worker.

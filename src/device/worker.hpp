@@ -13,6 +13,12 @@ struct Worker {
   u32 group;        // the group of a wide task that runs now
   u32 follows;      // 1: the task linked behind the last one is in the frame
   u32 idle;         // 1: the next task may be handed over
+  // The control code's own, here rather than in registers, of which each would cost every operator one.
+  seat::WayOut way;
+  u32 since;        // when the worker took its seat, in ticks
+  u32 quiet_since;  // when it last saw anything to do
+  u32 low_water;    // of the ready queue, as last seen
+  u32 drains;       // completed, as last seen
 };
 
 // Clears what the last task left in the context. Called by one thread.
@@ -49,7 +55,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, u32 positio
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
     // by its fence too, since causality order is transitive.
-    release_fence<Scope::device>();
+    fence<Scope::device>();
     const bool last = fetch_add<Order::acq_rel>(&wide->shares, ~0U) == 1;
     // The task itself has a place of its own in the ready queue; every share beyond that gives its place back.
     if (!last) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);

@@ -5,7 +5,6 @@
 
 #include <dwell/device/status.hpp>
 
-#include "device/gate.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -18,7 +17,7 @@ void validate(const Options& options) {
   if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
     throw Error(errc::invalid_argument,
                 "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216");
-  if (options.workers > device::gate::kMaxWorkers)
+  if (options.workers > device::kMaxWorkers)
     throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
   if (options.first_position % device::kWindow != 0 || options.first_position >= detail::kLaunch)
     throw Error(errc::invalid_argument, "Options::first_position must be a multiple of 64 below 2^63");
@@ -49,13 +48,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
   in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
 
-  const auto first = static_cast<std::uint32_t>(options_.first_position);
-  device::Control control{};
-  control.head.value = control.tail.value = first;
-  control.completed.value = first;
-  control.spare_shares.value = device::most_spare_shares(shift);
-  control.crew.frontier = control.window_base = static_cast<std::uint32_t>(options_.first_position / device::kWindow);
-  control.fetch_position = first;
+  const device::Control control = device::first_control(layout, options_.first_position);
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
@@ -70,15 +63,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
-  const std::uint64_t base = arena_->device();
-  lease.control = reinterpret_cast<device::Control*>(base + layout.control);
-  lease.queue = reinterpret_cast<device::Slot*>(base + layout.queue);
-  lease.held = reinterpret_cast<device::Slot*>(base + layout.held);
-  lease.links = reinterpret_cast<u64*>(base + layout.links);
-  lease.wide = reinterpret_cast<device::Wide*>(base + layout.wide);
-  lease.claims = reinterpret_cast<u64*>(base + layout.claims);
-  lease.ring_shift = shift;
-  lease.queue_shift = layout.queue_shift;
+  device::point_into_arena(&lease, layout, arena_->device());
   lease.scratch_bytes = options_.scratch_bytes;
   settings.report = static_cast<device::LeaseReport*>(report_->host());
   settings.in_flight = static_cast<const device::InFlight*>(in_flight_->host());
@@ -195,6 +180,7 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   Backoff backoff(device_.on_host);
   while (!queue_->done(position)) {
     if (!backoff.wait()) continue;
+    keeper_->submitted();  // the loop may have left just before the task came, and the keeper be without a processor
     if (keeper_->failed()) {
       if (queue_->done(position)) return true;
       throw keeper_->failure();
@@ -262,7 +248,7 @@ void Core::close(Close how) {
   }
   if (const std::optional<Error> hangs = close_launches(); hangs && !failure) failure = hangs;
   try {
-    keeper_->hold();
+    off_device_.emplace(keeper_->park_loop());
   } catch (const Error& error) {
     if (!failure) failure = error;
   }
@@ -352,7 +338,7 @@ RuntimeInfo Core::info() const {
   info.tasks_relocatable = registry_->table().tasks(Tier::relocatable);
   info.tasks_lto = registry_->table().tasks(Tier::lto);
   info.images = registry_->table().images();
-  info.last_pause = registry_->table().last_pause();
+  info.last_hand_over = registry_->table().last_hand_over();
   return info;
 }
 

@@ -113,6 +113,7 @@ class Core {
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Buffers> buffers_;
+  std::optional<ParkGuard> off_device_;  // once closed
 
   std::atomic<bool> closing_{false};
 };

@@ -246,7 +246,7 @@ TEST_P(CloseTest, InfoTellsWhatRuns) {
   EXPECT_GT(info.leases, 0U);
   EXPECT_EQ(info.images, 1U);
   EXPECT_EQ(info.submitted, 1U);
-  EXPECT_GT(info.last_pause, 0ns);
+  EXPECT_GT(info.last_hand_over, 0ns);
   if (on_cpu()) {
     EXPECT_EQ(info.workers, 2U);
     EXPECT_EQ(info.registers, 0U);

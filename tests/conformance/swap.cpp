@@ -150,7 +150,7 @@ TEST_P(SwapTest, TasksFlowWhileAnOperatorIsReplaced) {
   }
   EXPECT_EQ(mark.version(), kSwaps);
   EXPECT_GE(runtime.info().images, kSwaps);
-  EXPECT_GT(runtime.info().last_pause, 0ns);
+  EXPECT_GT(runtime.info().last_hand_over, 0ns);
 }
 
 TEST_P(SwapTest, ManySwapsLeaveRoomInTheImage) {

@@ -132,7 +132,7 @@ void write_and_read(Runtime& runtime, const Operator<Write>& write, const Buffer
 constexpr std::size_t kCells = 32;
 constexpr u32 kWidth = 8;
 
-// Would miss: release_fence<Scope::device> in complete() (src/device/completion.hpp); for wide tasks the one in run_share()
+// Would miss: fence<Scope::device> in complete() (src/device/completion.hpp); for wide tasks the one in run_share()
 // (worker.hpp), by which the last share completes the task for the others.
 TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
   Runtime runtime(options());
@@ -172,7 +172,7 @@ TEST_F(LitmusTest, ReadingABufferShowsWhatItsTasksHaveWritten) {
   readings.expect_none();
 }
 
-// Would miss: release_fence<Scope::system> in complete(). For wide tasks it must cover what other workers have written, which they have
+// Would miss: fence<Scope::system> in complete(). For wide tasks it must cover what other workers have written, which they have
 // only fenced at device scope in run_share().
 TEST_F(LitmusTest, ResultsInHostMemoryAreThereOnceTheTicketIsDone) {
   Runtime runtime(options());
@@ -286,7 +286,7 @@ class Readers {
   Buffer<u32> control_;
 };
 
-// Would miss: release_fence<Scope::device> in Hands::hand (src/device/cuda_control.hpp), if it were not for the one that ended the task
+// Would miss: fence<Scope::device> in Hands::hand (src/device/cuda_control.hpp), if it were not for the one that ended the task
 // before on that worker.
 TEST_F(LitmusTest, ATaskSeesWhatTheHostHasCopiedBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew}) {
@@ -301,7 +301,7 @@ TEST_F(LitmusTest, ATaskSeesWhatTheHostHasCopiedBeforeIt) {
 }
 
 // The same when somebody else's stream has copied, of which the runtime knows nothing.
-// Would miss: release_fence<Scope::device> in Hands::hand, which drops the L1 before the task; with caches kept warm nothing else does.
+// Would miss: fence<Scope::device> in Hands::hand, which drops the L1 before the task; with caches kept warm nothing else does.
 TEST_F(LitmusTest, ATaskSeesWhatAForeignStreamHasCopiedBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
@@ -316,7 +316,7 @@ TEST_F(LitmusTest, ATaskSeesWhatAForeignStreamHasCopiedBeforeIt) {
   }
 }
 
-// Would miss: release_fence<Scope::system> in Hands::hand. The host's stores themselves are in order on x86-64.
+// Would miss: fence<Scope::system> in Hands::hand. The host's stores themselves are in order on x86-64.
 TEST_F(LitmusTest, ATaskSeesWhatTheHostHasStoredBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew}) {  // hundreds that read host memory all the time would be all there is to see
     SCOPED_TRACE(crowd.name);
@@ -332,7 +332,7 @@ TEST_F(LitmusTest, ATaskSeesWhatTheHostHasStoredBeforeIt) {
 
 // A chain of writers and readers, which mostly stays on one worker; a wide reader passes it on to many.
 // Would miss: the acq_rel exchange in complete(), by which a worker goes on with the linked task without a fence of its own; the fence
-// in complete() when the linked task runs elsewhere, because it was fetched too late; for wide ones release_fence in share_out().
+// in complete() when the linked task runs elsewhere, because it was fetched too late; for wide ones fence in share_out().
 TEST_F(LitmusTest, ALinkedTaskSeesTheOneBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
@@ -370,7 +370,7 @@ TEST_F(LitmusTest, LinkedPairsOnAllWorkersSeeEachOther) {
 }
 
 // Several writers on several workers, then a reader that drains.
-// Would miss: the fence in complete() before `completed` is added to, the acquire in admission::drained, and the release_fence in
+// Would miss: the fence in complete() before `completed` is added to, the acquire in admission::drained, and the fence in
 // admit(), with which the fetcher hands on to the reader's worker what it has acquired.
 TEST_F(LitmusTest, ADrainingTaskSeesAllTasksBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew}) {  // a drain would wait for those that keep caches warm
@@ -388,7 +388,7 @@ TEST_F(LitmusTest, ADrainingTaskSeesAllTasksBeforeIt) {
 }
 
 // Nothing orders the two but the host, which has seen the first one's completion entry before it submits the second.
-// Would miss: release_fence in complete(), and with caches kept warm the one in Hands::hand.
+// Would miss: fence in complete(), and with caches kept warm the one in Hands::hand.
 TEST_F(LitmusTest, ATaskSeesOneThatTheHostHasWaitedFor) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);

@@ -1,80 +1,93 @@
-/* park: lease, gate, park and wake
+/* park: who starts leases, when the loop is gone, parking it, and laying out the seats anew
  *
- * Modelled, device (gate.hpp): W workers run leases. A lease ends at a gate: a word (attempt, firm, closing, count) that changes
- * only by atomics. A worker sets `closing`: some work was done and the lease is over, or the ring looked empty. Or it sets `closing`
- * and `firm`: the host asks, by a slot of the ring that names the lease, or by the word `end`. A worker whose executor is idle arrives
- * by adding one to `count`. The last to arrive stores `left` and zeroes the other gate: two alternate. Any other leaves when all have
- * arrived, or at once when the gate is firm. One for whom that takes too long (somebody runs a long task) reopens by CAS to (attempt
- * + 1, open, 0), which cannot succeed once all have arrived or the gate is firm; those that waited go on. One that arrives at a gate
- * just reopened wipes its arrival out in the same way, at once (BROKEN_STALE: it works on while counted). A lease starts when every
- * worker of the last has gone (stream order; on the CPU: joined).
+ * Modelled, host (keeper.cpp): a submitter stores counter and slot, then reads `asleep`, `newest` and `left` of its slot, one after the
+ * other, with nothing between that drains its store buffer. If the keeper sleeps or the newest lease has left, it takes the mutex, notes
+ * which leases have left, and starts one unless the newest is on the device or the loop is held. The keeper notes the same whenever a lease
+ * has left. The newest has left: it starts another if work is outstanding; if none is, it sets `asleep`, makes all store buffers drain
+ * (membarrier) and looks once more. The newest has not left: it may start the next one. A lease may work, and leave, before `newest` names
+ * it. With HOLDS the loop is parked once: no lease is started any more, the newest is asked to end at once by a word and, if there is room,
+ * by a slot of the ring that names it; when all have left the loop is held until `resume`, which looks at the outstanding work under the
+ * submission lock. With TRIES nobody is asked: the loop is awaited for a while, and let go when that is over. With LAYOUTS=n an image with
+ * other seats is installed n times at any moment: no lease starts before all others have left, and the first one lays out the seats; those
+ * behind it name it (laid_out_by) until the keeper has seen one of them begin.
  *
- * Modelled, host (keeper.cpp): a submitter stores counter and slot, then reads `asleep`, and `left` and `epoch` in either order, with
- * nothing between that drains its store buffer. If asleep, or left == epoch, it starts a lease under the mutex, unless one is running
- * or the loop is held. The keeper sees left == epoch and starts the next lease if work is outstanding; if none is, it sets `asleep`,
- * makes all store buffers drain (membarrier; the submission lock, which it takes to reap, does the same for the counter) and looks
- * once more. With HOLDS the loop is held once: the running lease is asked to end, and held until `resume`, which looks at the
- * outstanding work under the submission lock. With AT_END it is not asked but awaited, for a while, and let go when that is over.
+ * Modelled, device (seat.hpp, reseat.hpp): a lease of W workers in each of two slots. Worker 0 of the lease that lays out does so, all
+ * others wait until it is done. A worker takes its seat when that is free, or gives up when its lease is over. A holder takes tasks, unless
+ * the lease ends at once. It calls the lease over when its time is up, and ends it when the ring looks empty and nothing runs, or the host
+ * asks: that holds for all older leases too. It leaves a lease that is over when nothing runs on it and a successor waits, the lease ends at
+ * once, or nothing runs on another (it has waited for long enough). The last worker out of a lease stores `left`.
  *
- * Abstraction: a task is four flags; ring and ready queue are one. With STORES=2 the counter drains before the slot, else both at
- * once. Epochs count modulo 2: what a thread reads late it could have read early, so no run is lost; a request that names a lease that
- * has left is void for good. The attempt never wraps: all that counts is whether a worker's is over. "Too long" may be any moment at
- * which an executor is busy. Of two tasks, task 0 ends only after task 1, unless the host wants the lease to end: nothing else may wait
- * for it. GATE_ONLY leaves out the host: two leases, more workers.
+ * Abstraction: the word of a seat is in roll.pml. A task is four flags; ring and ready queue are one. With STORES=2 the counter drains before
+ * the slot, else both at once. What a thread reads late it could have read early, so a lease needs no number beyond its slot: who reads
+ * `left` of a later lease could have read it while that was on the device. A wish that names a lease that has left is void for good. Time may
+ * be up whenever the lease has done something. The next lease may be started before the last has begun: the keeper waits for that, roll_over
+ * does not. Steps that only the mutex guards are one with their neighbours. With LONG task 0 ends only after task 1, unless the loop
+ * is parked: nothing else may wait for it. ENDLESS: time is never up, and idleness ends nothing. A lease works at first;
+ * ROLLS others are started while one is on the device, and more while a task keeps one that is over.
  *
  * Properties
- *   assertions   no two leases at once; nobody leaves while executing; `left` is not stored while somebody executes; nobody goes on
- *                in a lease that has left; a gate is zero when its lease starts; nobody is inside while the loop is held
- *   end states   no deadlock: no task unfetched while the keeper sleeps, nobody left behind at a gate, hold returns
+ *   assertions   a slot is given only when its lease has left; nobody takes a seat while the loop is held; seats are laid out while nobody
+ *                has one and no lease of another layout is left; nobody takes one of another layout than that of its lease
+ *   end states   no deadlock: no task unfetched while the keeper sleeps and no lease is on the device, a park returns
  *   completes    every task completes (LTL, weak fairness)
- *   leaves       every lease leaves (LTL, weak fairness)
- * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_REOPEN, BROKEN_STALE, BROKEN_NO_REOPEN,
- *   BROKEN_NO_ZERO, BROKEN_OVERLAP; with HOLDS BROKEN_FIRM, BROKEN_RESUME; with HOLDS and AT_END BROKEN_GIVE_UP; with ONLY_ASLEEP
- *   BROKEN_ASLEEP_LATE
+ *   leaves       every lease leaves; slot 0 stands for both (LTL, weak fairness)
+ * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_MUTEX; with W=2 BROKEN_LEFT; with ONLY_ASLEEP BROKEN_ASLEEP_LATE;
+ *   with HOLDS BROKEN_RESUME, BROKEN_HOLD, with ENDLESS too BROKEN_ASK, BROKEN_WORD; with TRIES
+ *   BROKEN_GIVE_UP; with LAYOUTS BROKEN_OVERLAP, BROKEN_NO_AWAIT, BROKEN_FORGET
  * Variants that hold: ONLY_LEFT (submitters never read `asleep`), ONLY_ASLEEP (they read nothing else)
  */
 #ifndef W
-#define W        2
+#define W        1                /* or 2 */
+#endif
+#ifdef LONG
+#define TASKS    2                /* the first one is there from the beginning, and long */
 #endif
 #ifndef TASKS
-#define TASKS    2                /* one submitter each */
+#define TASKS    1                /* or 2, one submitter each */
 #endif
 #ifndef STORES
 #define STORES   1
 #endif
-#define EPOCHS   2
-#define NONE     255
-
-#define CLOSING       4
-#define FIRM          8
-#define COUNT(g)      ((g) & 3)
-#define IS_CLOSING(g) (((g) & CLOSING) != 0)
-#define IS_FIRM(g)    (((g) & FIRM) != 0)
+#ifndef ROLLS
+#define ROLLS    2
+#endif
+#ifndef LAYOUTS
+#define LAYOUTS  0
+#endif
+#define NOBODY   2
 
 mtype:request = { absent, live, void, complete };
 
 /* host */
-byte epoch, left, launched;       /* launched: what the device was given, stored before epoch is */
-bit asleep = 1;
-bit mutex, running, held;         /* running, held: under the mutex */
+bit newest;                       /* the slot of the newest lease */
+bit known[2];                     /* under the mutex: on the device, as far as has been noted */
+bit asleep, mutex, held;          /* held: under the mutex */
 bit resumed = 1;
-byte end_word = NONE;             /* a lease that shall end */
+bit end_word;                     /* the newest lease shall end at once */
 mtype:request request = absent;   /* the same as a slot of the ring */
+byte rolls = ROLLS;
 byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
 bit counted[TASKS], slot[TASKS];  /* as memory has them */
+byte layout = 1, seats_layout = 1, laid_out_by;
+byte installed;
 /* device */
-byte gate[2];                     /* firm, closing, count */
-byte since[W];                    /* the attempt a worker has read is: 0 of no interest, 1 the gate's, 2 over */
+bit left[2] = 1;                  /* no lease in the slot, or all its workers have left */
+bit top;                          /* the slot of the lease launched last */
+bit launched[2 * W];              /* a worker that has no seat yet */
+bit over[2], ends[2], worked[2];
+byte seat[W] = NOBODY;            /* the slot of the lease that has it */
+byte exits[2];
 byte executing[W];                /* task + 1 */
 bit fetched[TASKS], done[TASKS];
-bit worked;                       /* something was taken since the lease started or was reopened */
-byte lease[W];                    /* lease a worker is in, or was in last */
-bit inside[W];
-bit entered;                      /* ghost: somebody was inside the lease launched last */
+bit begun[2], lays_out[2];
+byte awaits[2];                   /* the layout that a lease waits for, 0: none */
+byte seated = 1;                  /* the layout that is done */
+byte lease_layout[2] = 1;         /* ghost */
+bit parked;                       /* ghost: park_loop has returned */
 
+#define ASKED          (request == live || request == void)
 #define UNDONE(t)      (counted[t] && !done[t])
 #define UNFETCHED(t)   (slot[t] && !fetched[t])
-#define ASKED          (request == live || request == void)
 #if TASKS == 1
 #define OUTSTANDING    (UNDONE(0) || ASKED)
 #define VISIBLE        (UNFETCHED(0) || ASKED)
@@ -84,22 +97,38 @@ bit entered;                      /* ghost: somebody was inside the lease launch
 #define OUTSTANDING    (UNDONE(0) || UNDONE(1) || ASKED)
 #define VISIBLE        (UNFETCHED(0) || UNFETCHED(1) || ASKED)
 #define ALL_DONE       (done[0] && done[1] && !ASKED)
-#ifdef AT_END
-#define MAY_END(t)     ((t) != 0 || done[1])
-#else
+#ifdef LONG
 #define MAY_END(t)     ((t) != 0 || done[1] || held)
-#endif
-#endif
-#define IN_OTHER(w, e)   (inside[w] && lease[w] != (e))
-#if W == 2
-#define BUSY             (executing[0] || executing[1])
-#define ONLY_IN(e)       (!IN_OTHER(0, e) && !IN_OTHER(1, e))
-#define SOMEBODY_INSIDE  (inside[0] || inside[1])
 #else
-#define BUSY             (executing[0] || executing[1] || executing[2])
-#define ONLY_IN(e)       (!IN_OTHER(0, e) && !IN_OTHER(1, e) && !IN_OTHER(2, e))
-#define SOMEBODY_INSIDE  (inside[0] || inside[1] || inside[2])
+#define MAY_END(t)     true
 #endif
+#endif
+#define NEWS(i)        (known[i] && left[i])
+#define NOTHING_KNOWN  (!known[0] && !known[1])
+#define ALL_LEFT       (left[0] && left[1])
+#if W == 1
+#define BUSY           (executing[0] != 0)
+#define NO_SEAT_HELD   (seat[0] == NOBODY)
+#else
+#define BUSY           (executing[0] || executing[1])
+#define NO_SEAT_HELD   (seat[0] == NOBODY && seat[1] == NOBODY)
+#endif
+
+/* the loop is gone, as far as has been noted */
+#define GONE           (!known[newest])
+#ifdef BROKEN_HOLD
+#define IS_HELD        false
+#else
+#define IS_HELD        held
+#endif
+#ifdef BROKEN_OVERLAP
+#define FITS           true
+#else
+#define FITS           (NOTHING_KNOWN || layout == seats_layout)
+#endif
+#define MAY_START      (!IS_HELD && !(known[0] && known[1]) && FITS)
+#define MAY_ROLL       (!GONE && MAY_START && (rolls > 0 || (over[newest] && BUSY)))
+#define SLEEPS         (NOTHING_KNOWN && asleep)
 
 inline drain_one(t) {
   if
@@ -137,30 +166,49 @@ inline see_counters() {
 #endif
 }
 
-/* under the mutex */
-inline note_end() {
+/* the following under the mutex */
+inline collect() {
+  known[0] = known[0] && !left[0];
+  known[1] = known[1] && !left[1];
+#if LAYOUTS > 0
   if
-  :: running && left == epoch -> running = 0
+  :: begun[0] || begun[1] -> laid_out_by = 0
   :: else
   fi
+#endif
 }
 
 inline launch() {
-  atomic { assert(left == epoch && launched == epoch && !running && !held); launched = (epoch + 1) % EPOCHS; entered = 0; running = 1 }
-  epoch = launched;
-  asleep = 0
+  assert(!(known[0] && known[1]));
+  top = known[0];
+  assert(left[top] && exits[top] == 0);
+  known[top] = 1; left[top] = 0;
+#if LAYOUTS > 0
+  begun[top] = 0; lays_out[top] = 0;
+  if
+  :: layout != seats_layout ->
+     laid_out_by = layout; lays_out[top] = 1;
+     begun[0] = 0; begun[1] = 0                  /* what has begun before does not count */
+  :: else
+  fi;
+  awaits[top] = laid_out_by; seats_layout = layout; lease_layout[top] = layout;
+#ifdef BROKEN_FORGET
+  laid_out_by = 0;
+#endif
+#endif
+  launched[top] = 1;
+#if W == 2
+  launched[2 + top] = 1
+#endif
 }
 
-inline start_if_needed() {
-  if
-  :: atomic { !running && !held && OUTSTANDING -> skip }
-     launch()
-  :: atomic { else -> skip }
-  fi
+/* and gives the mutex back */
+inline publish() {
+  atomic { newest = top; asleep = 0; mutex = 0 }
 }
 
 proctype Submitter(byte t) {
-  byte seen;
+  bit seen;
   buffered[t] = STORES;
 #ifndef ONLY_LEFT
   if
@@ -169,108 +217,149 @@ proctype Submitter(byte t) {
   fi;
 #endif
 #ifdef ONLY_ASLEEP
-  goto over;
+  goto out;
 #else
+  seen = newest;
   if
-  :: seen = left;
-     if
-     :: atomic { seen == epoch -> seen = 0 }
-     :: atomic { else -> seen = 0; goto over }
-     fi
-  :: seen = epoch;
-     if
-     :: atomic { seen == left -> seen = 0 }
-     :: atomic { else -> seen = 0; goto over }
-     fi
+  :: atomic { left[seen] -> seen = 0 }
+  :: atomic { else -> seen = 0; goto out }
   fi;
 #endif
 wake:
-  atomic { !mutex -> mutex = 1; drain(t); note_end() }    /* taking a lock drains the buffer */
-  if
-  :: !running && !held -> launch()
-  :: else
-  fi;
-  mutex = 0;
-over:
+  atomic {
+#ifndef BROKEN_MUTEX
+    !mutex -> mutex = 1;
+#endif
+    drain(t);                     /* taking a lock drains the buffer */
+    collect();
+    if
+    :: GONE && MAY_START
+    :: else -> mutex = 0; goto out
+    fi
+#ifdef BROKEN_MUTEX
+  }
+  atomic { launch() }
+#else
+    launch()
+  }
+#endif
+  publish();
+out:
   skip
 }
 
 proctype Keeper() {
-  byte e;
+again:
+#ifdef ENDLESS
+end:
+#endif
   do
-  :: atomic { running && !mutex -> e = epoch }
-     left == e || epoch != e;
-     atomic { !mutex -> mutex = 1; e = 0; note_end() }
+  :: atomic {
+       !mutex && !SLEEPS && (NOTHING_KNOWN || NEWS(0) || NEWS(1)) -> collect();
+       if
+       :: GONE -> mutex = 1
+       :: else -> goto again
+       fi
+     }
      if
-     :: running                                           /* a submitter was faster */
-     :: !running ->
-        start_if_needed();
-        if
-        :: running
-        :: !running ->
+     :: atomic { MAY_START && OUTSTANDING -> launch(); goto started }
+     :: atomic {
+          !(MAY_START && OUTSTANDING) ->
 #ifndef BROKEN_ASLEEP_LATE
-           asleep = 1;
+          asleep = 1;
 #endif
 #ifndef BROKEN_NO_MEMBARRIER
-           d_step { drain_all() }
+          drain_all()
 #endif
-#ifndef BROKEN_NO_RECHECK
-           start_if_needed();
-#endif
-#ifdef BROKEN_ASLEEP_LATE
-           if
-           :: !running -> asleep = 1
-           :: else
-           fi
-#endif
-        fi
+        }
      fi;
+#ifndef BROKEN_NO_RECHECK
+     if
+     :: atomic { MAY_START && OUTSTANDING -> launch(); goto started }
+#ifdef BROKEN_ASLEEP_LATE
+     :: !(MAY_START && OUTSTANDING) ->
+        atomic { asleep = 1; mutex = 0 }
+#else
+     :: atomic { !(MAY_START && OUTSTANDING) -> mutex = 0 }
+#endif
+     fi
+#else
      mutex = 0
-  :: atomic { ALL_DONE && !running && !mutex && resumed -> break }
+#endif
+  :: atomic {                                    /* half-way through a lease, or a call that wants the next one */
+       !mutex && MAY_ROLL -> collect();
+       if
+       :: MAY_ROLL -> rolls = (rolls > 0 -> rolls - 1 : 0); mutex = 1; launch()
+       :: else -> goto again
+       fi
+     }
+started:
+     publish()
+  :: atomic { ALL_DONE && SLEEPS && !mutex && resumed && installed == LAYOUTS -> break }
   od
 }
 
-#ifdef HOLDS
+#define ALL_NEWS  ((!known[0] || left[0]) && (!known[1] || left[1]))
+
+#if defined(HOLDS) || defined(TRIES)
 proctype Holder() {
-  byte e;
-  atomic { !mutex -> mutex = 1; held = 1; note_end() }
+  atomic { !mutex -> held = 1; collect() }
+#ifdef TRIES
   if
-#ifdef AT_END
-  :: running ->
-     mutex = 0;
-     if
-     :: atomic { !running && !mutex -> mutex = 1 }
-     :: atomic {
-          running && !mutex -> resumed = 1;
-#ifndef BROKEN_GIVE_UP
-          held = 0;
-#endif
-          goto over
-        }
-     fi
-#else
-  :: running ->
-     atomic { e = epoch; mutex = 0 }
-     atomic { end_word = (left == e -> NONE : e) }
-     if
-     :: atomic { true -> request = (left == e -> void : live) }
-     :: true                                              /* no room in the ring */
-     fi;
-     atomic { left == e && !mutex -> mutex = 1; e = 0; note_end() }
-#endif
-  :: else
+  :: atomic { ALL_NEWS && !mutex -> mutex = 1; collect(); asleep = 1 }
+  :: atomic { !ALL_NEWS && !mutex -> mutex = 1; goto resume }
   fi;
-  asleep = 1;
-  atomic { !SOMEBODY_INSIDE -> assert(launched == left && left == epoch); mutex = 0 }    /* finish */
-  atomic { !mutex -> assert(!SOMEBODY_INSIDE && launched == left); mutex = 1 }           /* resume */
-  held = 0;
-#ifndef BROKEN_RESUME
-  d_step { see_counters() }
+#else
+  if
+  :: atomic { NOTHING_KNOWN -> goto asked }
+  :: !NOTHING_KNOWN
+  fi;
+#ifdef BROKEN_ASK                 /* the one that works, not the newest */
+  if
+  :: atomic { left[1 - top] -> over[top] = !left[top]; ends[top] = !left[top] }
+  :: atomic { !left[1 - top] -> over[1 - top] = 1; ends[1 - top] = 1 }
+  fi;
+#else
+#ifndef BROKEN_WORD
+  end_word = !left[top];
 #endif
-  start_if_needed();
-  atomic { mutex = 0; resumed = 1 }
-over:
+  if
+  :: request = (left[top] -> void : live)
+  :: true                                        /* no room in the ring */
+  fi;
+#endif
+asked:
+  atomic { ALL_NEWS && !mutex -> mutex = 1; collect(); asleep = 1 }
+#endif
+  atomic { assert(ALL_LEFT && NO_SEAT_HELD); parked = 1; mutex = 0 }
+  atomic { !mutex -> assert(NOTHING_KNOWN); parked = 0; mutex = 1 }
+resume:
+  atomic {
+#ifdef BROKEN_GIVE_UP
+    mutex = 0; resumed = 1; goto out;
+#endif
+    held = 0;
+#ifndef BROKEN_RESUME
+    see_counters();
+#endif
+    if
+    :: GONE && MAY_START && OUTSTANDING -> launch()
+    :: else -> mutex = 0; resumed = 1; goto out
+    fi
+  }
+  resumed = 1;
+  publish();
+out:
   skip
+}
+#endif
+
+#if LAYOUTS > 0
+proctype Installer() {
+  do
+  :: atomic { installed < LAYOUTS && !mutex -> installed++; layout++ }
+  :: atomic { installed == LAYOUTS -> break }
+  od
 }
 #endif
 
@@ -286,156 +375,123 @@ end: do
   :: atomic { buffered[1] > 0 -> drain_one(1) }
 #endif
   :: atomic { executing[0] && MAY_END(executing[0] - 1) -> end_task(0) }
+#if W == 2
   :: atomic { executing[1] && MAY_END(executing[1] - 1) -> end_task(1) }
-#if W == 3
-  :: atomic { executing[2] && MAY_END(executing[2] - 1) -> end_task(2) }
 #endif
   od
 }
 
-#define TAKEABLE(t) (!executing[w] && UNFETCHED(t))
+#define MINE        (2 * w + i)
+#define SUCCESSOR   launched[2 * w + 1 - i]
+#define TAKEABLE(t) (!executing[w] && !ends[i] && UNFETCHED(t))
 inline take(t) {
-  fetched[t] = 1; executing[w] = t + 1; worked = 1
+  fetched[t] = 1; executing[w] = t + 1; worked[i] = 1
 }
 
-#define GATE     gate[lease[w] & 1]
-#define OTHER    gate[(lease[w] + 1) & 1]
-#define ARRIVED  COUNT(GATE)
-
-inline next_attempt() {
-  since[0] = (since[0] -> 2 : 0);
-  since[1] = (since[1] -> 2 : 0);
-#if W == 3
-  since[2] = (since[2] -> 2 : 0);
-#endif
-  GATE = 0; worked = 0
+/* the lease and what is older; `all`: the newest */
+inline call_over(all, at_once) {
+  over[i] = 1; ends[i] = ends[i] || at_once;
+  if
+  :: (all || i == top) && !left[1 - i] -> over[1 - i] = 1; ends[1 - i] = ends[1 - i] || at_once
+  :: else
+  fi
 }
 
-#ifdef BROKEN_FIRM
-#define MAY_REOPEN(g)  true
-#else
-#define MAY_REOPEN(g)  (!IS_FIRM(g))
-#endif
-
-proctype Worker(byte w) {
-  byte seen;
+proctype Worker(bit i; byte w) {
 end:
-  atomic {
-#ifdef BROKEN_OVERLAP
-    launched != lease[w] ->
+  launched[MINE];
+#if LAYOUTS > 0
+  if
+  :: lays_out[i] && w == 0 ->
+     assert(NO_SEAT_HELD && (left[1 - i] || lease_layout[1 - i] == lease_layout[i]));
+     atomic { assert(NO_SEAT_HELD && (left[1 - i] || lease_layout[1 - i] == lease_layout[i])); seated = lease_layout[i] }
+#ifdef BROKEN_NO_AWAIT
+  :: else
 #else
-    launched != lease[w] && ONLY_IN(launched) -> assert(entered || gate[launched & 1] == 0);
+  :: !(lays_out[i] && w == 0) && (awaits[i] == 0 || seated == awaits[i])
 #endif
-    lease[w] = launched; inside[w] = 1; worked = 0; entered = 1
-  }
-open:
-  atomic {                                       /* look at the gate and at the ring */
-    seen = 0; since[w] = 0;
-    assert(left != lease[w] && ONLY_IN(lease[w]));
-    if
-    :: IS_CLOSING(GATE) -> goto closing
-    :: !IS_CLOSING(GATE) && TAKEABLE(0) -> take(0); goto open
+  fi;
+#endif
+#ifdef ENDLESS
+end_wait:
+#endif
+  if
+  :: atomic { seat[w] == NOBODY -> assert(!parked && seated == lease_layout[i]); seat[w] = i; launched[MINE] = 0; begun[i] = (LAYOUTS > 0) }
+  :: atomic { over[i] -> launched[MINE] = 0; goto gone }
+  fi;
+#ifdef ENDLESS
+end_serve:
+#endif
+  do
+  :: atomic { TAKEABLE(0) -> take(0) }
 #if TASKS == 2
-    :: !IS_CLOSING(GATE) && TAKEABLE(1) -> take(1); goto open
+  :: atomic { TAKEABLE(1) -> take(1) }
 #endif
 #ifdef HOLDS
-    :: !IS_CLOSING(GATE) && end_word == lease[w] -> goto firm
-    :: !IS_CLOSING(GATE) && request == live -> request = complete; goto firm
-    :: !IS_CLOSING(GATE) && request == void -> request = complete; goto open
+  :: atomic { end_word && !ends[i] -> call_over(1, 1) }
+  :: atomic { request == live && !ends[i] -> request = complete; call_over(1, 1) }
+  :: atomic { request == void && !ends[i] -> request = complete; worked[i] = 1 }
 #endif
-    :: !IS_CLOSING(GATE) && !executing[w] && !VISIBLE           /* idle */
-    :: !IS_CLOSING(GATE) && worked                              /* over */
-    fi
-  }
-  GATE = GATE | CLOSING;
-  goto closing;
-firm:
-  GATE = GATE | CLOSING | FIRM;
-closing:
-  if
-  :: executing[w] && !IS_CLOSING(GATE) -> goto open
-  :: atomic {                                                   /* arrive */
-       !executing[w] ->
-       since[w] = 1;
-       GATE = GATE + 1;
-       if
-       :: ARRIVED == W -> goto last
-       :: ARRIVED < W && IS_FIRM(GATE) -> goto leave
-       :: ARRIVED < W && !IS_FIRM(GATE)
-       fi
+#ifndef ENDLESS
+  :: atomic { !over[i] && worked[i] -> call_over(0, 0) }
+  :: atomic {
+       !ends[i] && !BUSY && !VISIBLE ->          /* idle */
+#if W == 2
+       skip
      }
-  fi;
-wait:
-  if
-  :: atomic { since[w] == 2 -> goto open }
-  :: atomic { since[w] == 1 && (ARRIVED == W || IS_FIRM(GATE)) -> goto leave }
-#ifdef BROKEN_STALE
-  :: atomic { since[w] == 1 && !IS_CLOSING(GATE) -> goto open }
-#endif
-#ifndef BROKEN_NO_REOPEN
-  :: atomic { (BUSY || !IS_CLOSING(GATE)) && since[w] == 1 && ARRIVED < W && MAY_REOPEN(GATE) -> seen = GATE }
      atomic {
-       if
-#ifdef BROKEN_REOPEN
-       :: true -> next_attempt(); goto open
-#else
-       :: GATE == seen && since[w] == 1 -> next_attempt(); goto open
-       :: else -> seen = 0                       /* somebody came or went meanwhile: look again */
 #endif
-       fi
+       call_over(0, 1)
      }
-     goto wait
 #endif
-  fi;
-last:
+  :: atomic { over[i] && !executing[w] && (ends[i] || SUCCESSOR || !BUSY) -> seat[w] = NOBODY; break }
+  od;
+gone:
   atomic {
-    assert(!BUSY && left != lease[w]);
-    left = lease[w]; since[w] = 0;
-    end_word = NONE;
-    request = (request == live -> void : request)
+    exits[i]++;
+#ifdef BROKEN_LEFT
+    left[i] = 1;
+#endif
+    if
+    :: exits[i] == W ->
+       exits[i] = 0; over[i] = 0; ends[i] = 0; worked[i] = 0;
+       left[i] = 1;
+       if
+       :: i == top -> end_word = 0; request = (request == live -> void : request)
+       :: else
+       fi
+    :: else
+    fi;
+    goto end
   }
-#ifndef BROKEN_NO_ZERO
-  OTHER = 0;
-#endif
-leave:
-  atomic { assert(!executing[w]); inside[w] = 0; seen = 0; since[w] = 0; goto end }
 }
-
-#ifdef GATE_ONLY
-proctype Launcher() {
-  launched = 1;
-  left == 1;
-  atomic { launched = 0; entered = 0 }
-  left == 0
-}
-#endif
 
 init {
   atomic {
-    gate[0] = CLOSING + W;                           /* as lease 0 left it */
-#ifdef GATE_ONLY
-    slot[0] = 1;
-#if TASKS == 2
-    slot[1] = 1;
-#endif
-    run Launcher();
+#ifdef LONG
+    counted[0] = 1; slot[0] = 1;
 #else
     run Submitter(0);
+#endif
 #if TASKS == 2
     run Submitter(1);
 #endif
     run Keeper();
-#ifdef HOLDS
+#if defined(HOLDS) || defined(TRIES)
     resumed = 0;
     run Holder();
 #endif
+#if LAYOUTS > 0
+    run Installer();
 #endif
-    run Time(); run Worker(0); run Worker(1);
-#if W == 3
-    run Worker(2)
+    run Time(); run Worker(0, 0); run Worker(1, 0);
+#if W == 2
+    run Worker(0, 1); run Worker(1, 1);
+    launched[2] = 1;
 #endif
+    launched[0] = 1; known[0] = 1; left[0] = 0
   }
 }
 
 ltl completes { <>(ALL_DONE) }
-ltl leaves { []((left != launched) -> <>(left == launched)) }
+ltl leaves { []((!left[0]) -> <>(left[0])) }

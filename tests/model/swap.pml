@@ -1,88 +1,199 @@
-/* swap: operator versions, images and the alias
+/* swap: versions, opcodes, images and the alias while leases roll
  *
- * Modelled: one alias over a table of INDICES indices. A submitter takes the submission lock, reserves a position,
- * resolves alias -> index, unlocks, and writes the slot. A redefinition picks an index, makes an image that holds the
- * new version there and is the image of every lease to come, asks the running lease to park, waits until no lease runs
- * with an older image, then flips the alias under the submission lock and notes the tail in the index it flipped away
- * from. A rollback only flips, back to the previous index, which images keep holding. An index is retired, and may be
- * given to a later version, once every task below the noted tail is complete (`reaped` has passed it) and it is neither
- * current nor previous. Tasks run in any order, over leases that come and go. A task may spawn a child, which takes the
- * entry of its ticket; a ticket completes only with its child (BROKEN_CHILD: a child may outlive the index).
+ * Modelled (image_table.cpp, keeper.cpp, submission_queue.cpp): one alias over a table of OPCODES opcodes. A submitter takes the submission
+ * lock, reserves a position, resolves alias -> opcode, unlocks, and writes the slot. A redefinition drops what nobody needs, gives the new
+ * version a free opcode, and makes an image of the table. The image is installed: every lease from now on runs it. Then the next lease is
+ * started, unless another has been or the loop is gone, those before are called over, and when they have left the alias is switched under
+ * the submission lock; the version before is retired, and needed until the tail as it was then. Or the image has other seats, and is
+ * installed while the loop is parked. A rollback only switches, to the version numbered below; if that has left the table it gets an opcode
+ * and an image first. A version leaves the table when it is retired, is not the one below the current, and all tasks before that tail are
+ * complete (`reaped` has passed it). Once an image with the same opcodes is installed that nobody waits for (QUIET). An image is destroyed
+ * when another is installed and the last lease of it has left.
  *
- * Abstraction: image = index -> version (0: not there). A task runs in one step: leases leave only between tasks
- * (park.pml). A lease leaves when asked to, when there is no work, or when it did some. Laps and credit are in ring.pml.
+ * Abstraction: an image is opcode -> version (0: not there). Two slots for leases; what is on the device may run a task each, as seats change
+ * hands one by one (roll.pml). A lease leaves between tasks, when it is over, did some, or finds none. Who sees the end of a lease when is in
+ * park.pml. Laps and credit are in ring.pml.
  *
  * Properties
- *   assertions   a task, and its child, run exactly the version that was current when the position was reserved, in an
- *                image that holds it; no position is reserved under an alias older than a change that has returned
- *   end states   no deadlock: every change returns and every task completes
+ *   assertions   a task runs exactly the version that was current when its position was reserved, in an image that holds it and is not
+ *                destroyed before it has ended; no position is reserved under an alias older than a change that has returned
+ *   end states   no deadlock: every change returns, every task completes, every image but the last is destroyed
  *   finishes     the same as LTL (no fairness needed)
- * Mutations: BROKEN_RETIRE, BROKEN_EARLY_FLIP, BROKEN_RESOLVE, BROKEN_RETURN, BROKEN_CHILD
+ * Mutations: BROKEN_RETIRE, BROKEN_EARLY, BROKEN_OLDER, BROKEN_PARK, BROKEN_RESOLVE, BROKEN_RETURN, BROKEN_DESTROY
  */
-#define INDICES  3
-#define TASKS    4
+#define OPCODES  3
+#ifndef TASKS
+#define TASKS    2
+#endif
 #ifndef CHANGES
 #define CHANGES  3
 #endif
+#ifndef QUIET
+#define QUIET    1
+#endif
+#define VERSIONS (CHANGES + 1)
+#define IMAGES   (CHANGES + QUIET + 1)
 #define NONE     255
 
-mtype = { absent, reserved, visible, spawned, complete };
+mtype = { absent, reserved, visible, complete };
+typedef Table { byte version[OPCODES] }
 
 /* host */
-byte alias, previous = NONE, tail;
-byte flip_tail[INDICES];
-byte next[INDICES];               /* image of the leases to come */
-byte flips, returned;             /* ghost: changes that took effect, changes that returned */
-bit park;                         /* asked to park */
+byte alias, tail;
+byte current = 1, versions = 1;
+byte opcode_of[VERSIONS + 1] = NONE;
+bit retired[VERSIONS + 1];
+byte needed_until[VERSIONS + 1];
+Table table, image[IMAGES];
+byte installed, images = 1;
+bit destroyed[IMAGES];
+byte waste;                       /* ghost: images that are destroyed */
+bit held;
+byte switches, returned;          /* ghost: changes that took effect, changes that returned */
+byte quiet = QUIET, rolls = 1;     /* so many leases start by themselves while another runs */
 /* ring and device */
 mtype task[TASKS] = absent;
-byte index[TASKS];
+byte opcode[TASKS];
 byte version[TASKS];              /* ghost: current when the position was reserved */
-bit running, worked;
-byte live[INDICES];               /* image of the lease that runs */
+bit runs[2], over[2], worked[2];  /* the lease in a slot */
+bit newest;
+byte runs_image[2];
+byte executing[2];                /* task + 1 */
 
 #define IS_COMPLETE(t)  (task[t] == complete)
-#define REAPED(n)    (((n) < 1 || IS_COMPLETE(0)) && ((n) < 2 || IS_COMPLETE(1)) && ((n) < 3 || IS_COMPLETE(2)) && ((n) < 4 || IS_COMPLETE(3)))
-#ifdef BROKEN_RETIRE
-#define REAPED_FLIP(i)  true
+#if TASKS == 1
+#define REAPED(n)    ((n) < 1 || IS_COMPLETE(0))
+#define WORK         (task[0] == visible)
+#elif TASKS == 2
+#define REAPED(n)    (((n) < 1 || IS_COMPLETE(0)) && ((n) < 2 || IS_COMPLETE(1)))
+#define WORK         (task[0] == visible || task[1] == visible)
 #else
-#define REAPED_FLIP(i)  REAPED(flip_tail[i])
+#define REAPED(n)    (((n) < 1 || IS_COMPLETE(0)) && ((n) < 2 || IS_COMPLETE(1)) && ((n) < 3 || IS_COMPLETE(2)))
+#define WORK         (task[0] == visible || task[1] == visible || task[2] == visible)
 #endif
-#define RETIRED(i)   ((i) != alias && (i) != previous && REAPED_FLIP(i))
-#define OLDER_RUNS   (running && (live[0] != next[0] || live[1] != next[1] || live[2] != next[2]))
-#define RUNNABLE(t)  (task[t] == visible || task[t] == spawned)
-#define WORK         (RUNNABLE(0) || RUNNABLE(1) || RUNNABLE(2) || RUNNABLE(3))
+#ifdef BROKEN_RETIRE
+#define UNNEEDED(v)  true
+#else
+#define UNNEEDED(v)  REAPED(needed_until[v])
+#endif
+#define MAY_START    (!held && !(runs[0] && runs[1]))
+#define IN_USE(k)    (runs[0] && runs_image[0] == (k) || runs[1] && runs_image[1] == (k))
+#define GONE         (!runs[newest])
+#define ALL          (REAPED(TASKS) && returned == CHANGES)
 
-inline flip_to(i) {               /* under the submission lock */
-  flip_tail[alias] = tail; alias = i; flip_tail[i] = 0; flips++
+inline start() {
+  newest = runs[0];
+  runs[newest] = 1; over[newest] = 0; worked[newest] = 0; runs_image[newest] = installed
 }
 
+/* the janitor has it */
+inline destroy(k) {
+  destroyed[k] = 1; waste++; image[k].version[0] = 0; image[k].version[1] = 0; image[k].version[2] = 0
+}
+
+inline install() {
+  image[images].version[0] = table.version[0];
+  image[images].version[1] = table.version[1];
+  image[images].version[2] = table.version[2];
+#ifdef BROKEN_DESTROY
+  destroy(installed);
+#else
+  if
+  :: !IN_USE(installed) -> destroy(installed)
+  :: else
+  fi;
+#endif
+  installed = images; images++
+}
+
+inline drop_unneeded() {
+  v = 1;
+  do
+  :: v <= versions ->
+     if
+     :: opcode_of[v] != NONE && retired[v] && v + 1 != current && UNNEEDED(v) ->
+        table.version[opcode_of[v]] = 0; opcode_of[v] = NONE; retired[v] = 0; needed_until[v] = 0
+     :: else
+     fi;
+     v++
+  :: else -> break
+  od;
+  v = 0
+}
+
+/* under the submission lock */
+inline make_current() {
+  alias = opcode_of[fresh];
+  retired[fresh] = 0; needed_until[fresh] = 0;
+  retired[current] = 1; needed_until[current] = tail;
+  current = fresh; fresh = 0; switches++
+}
+
+#define OLD(i)       (old[i] && runs[i])
+
 proctype Changes() {
-  byte i;
-  byte newest = 1;
+  byte v, fresh;
+  bit old[2];
   do
   :: returned < CHANGES ->
      if
-     :: atomic { previous != NONE -> flip_to(previous); previous = NONE }       /* roll back */
-     :: atomic {                                     /* redefine: choose an index, make the image */
-          if
-          :: RETIRED(0) -> i = 0
-          :: RETIRED(1) -> i = 1
-          :: RETIRED(2) -> i = 2
-          fi;
-          newest++; next[i] = newest; flip_tail[i] = 0;
-          park = running
-        }
-#ifdef BROKEN_RETURN
-        returned++;
-#endif
-#ifndef BROKEN_EARLY_FLIP
-        !OLDER_RUNS;
-#endif
-        atomic { previous = alias; flip_to(i); i = 0 }
+     :: atomic { current > 1 -> fresh = current - 1 }            /* roll back */
+     :: atomic { versions < VERSIONS -> fresh = versions + 1 }   /* redefine */
+     :: atomic { quiet > 0 -> quiet--; install(); goto over_and_out }
      fi;
-     returned = flips
-  :: returned == CHANGES -> break
+     if
+     :: opcode_of[fresh] != NONE -> goto there
+     :: else
+     fi;
+     goto choose;
+none_free:
+     REAPED(tail);
+choose:
+     atomic {
+       drop_unneeded();
+       if
+       :: table.version[0] == 0 -> opcode_of[fresh] = 0
+       :: table.version[0] != 0 && table.version[1] == 0 -> opcode_of[fresh] = 1
+       :: table.version[0] != 0 && table.version[1] != 0 && table.version[2] == 0 -> opcode_of[fresh] = 2
+       :: else -> goto none_free                                      /* in the code the table grows */
+       fi;
+       table.version[opcode_of[fresh]] = fresh;
+       versions = (fresh > versions -> fresh : versions)
+     }
+#ifdef BROKEN_RETURN
+     returned++;
+#endif
+     if
+     :: atomic {                                                 /* leases roll */
+#ifdef BROKEN_OLDER
+          old[0] = runs[0] && runs_image[0] == installed; old[1] = runs[1] && runs_image[1] == installed;
+#else
+          old[0] = runs[0]; old[1] = runs[1];
+#endif
+          install()
+        }
+#ifndef BROKEN_EARLY
+        if
+        :: atomic { (OLD(0) || OLD(1)) && OLD(newest) && MAY_START -> start() }
+        :: atomic { (OLD(0) || OLD(1)) && !OLD(newest) }
+        :: atomic { !OLD(0) && !OLD(1) }
+        fi;
+        d_step { over[0] = over[0] || OLD(0); over[1] = over[1] || OLD(1) }
+        atomic { !OLD(0) && !OLD(1) }
+#endif
+        d_step { old[0] = 0; old[1] = 0 }
+     :: atomic { held = 1; over[0] = runs[0]; over[1] = runs[1] }    /* other seats: it parks */
+#ifndef BROKEN_PARK
+        !runs[0] && !runs[1];
+#endif
+        atomic { install(); held = 0 }
+     fi;
+there:
+     atomic { make_current() }
+     returned = switches;
+over_and_out:
+     skip
+  :: returned >= CHANGES -> break
   od
 }
 
@@ -94,62 +205,64 @@ proctype Submitter() {
      i = alias;
 #endif
      atomic {                                        /* under the submission lock */
-       if
-       :: tail == TASKS -> break
-       :: tail < TASKS -> t = tail; tail++
-       fi;
+       t = tail; tail++;
 #ifndef BROKEN_RESOLVE
        i = alias;
 #endif
-       assert(returned <= flips);
-       index[t] = i; version[t] = next[alias]; task[t] = reserved
+       assert(returned <= switches);
+       opcode[t] = i; version[t] = current; task[t] = reserved
      }
      atomic { task[t] = visible; t = 0; i = 0 }
   :: tail == TASKS -> break
   od
 }
 
-proctype Leases() {
+proctype Keeper() {
 end: do
-  :: atomic { !running && WORK -> live[0] = next[0]; live[1] = next[1]; live[2] = next[2]; running = 1; worked = 0; park = 0 }
-  :: atomic { running && (park || worked || !WORK) -> running = 0; worked = 0; live[0] = 0; live[1] = 0; live[2] = 0 }
+  :: atomic { GONE && WORK && MAY_START -> start() }
+  :: atomic { !GONE && MAY_START && !ALL && rolls > 0 -> rolls--; start() }
   od
 }
 
-inline execute(t) {
-  assert(live[index[t]] == version[t]);
-  worked = 1;
-  if
-#ifdef BROKEN_CHILD
-  :: task[t] == visible -> task[t] = complete; child = t + 1
-#else
-  :: task[t] == visible -> task[t] = spawned
-#endif
-  :: true -> task[t] = complete
-  fi
+#define MAY_TAKE(t) (runs[i] && !executing[i] && task[t] == visible)
+inline take(t) {
+  assert(!destroyed[runs_image[i]] && image[runs_image[i]].version[opcode[t]] == version[t]);
+  task[t] = reserved; executing[i] = t + 1
 }
 
-proctype Workers() {
-#ifdef BROKEN_CHILD
-  byte child;                     /* runs after its ticket was completed */
-#endif
+proctype Lease(bit i) {
 end: do
-  :: atomic { running && RUNNABLE(0) -> execute(0) }
-  :: atomic { running && RUNNABLE(1) -> execute(1) }
-  :: atomic { running && RUNNABLE(2) -> execute(2) }
-  :: atomic { running && RUNNABLE(3) -> execute(3) }
-#ifdef BROKEN_CHILD
-  :: atomic { running && child -> assert(live[index[child - 1]] == version[child - 1]); child = 0 }
+  :: atomic { MAY_TAKE(0) -> take(0) }
+#if TASKS > 1
+  :: atomic { MAY_TAKE(1) -> take(1) }
 #endif
+#if TASKS > 2
+  :: atomic { MAY_TAKE(2) -> take(2) }
+#endif
+  :: atomic {
+       executing[i] ->
+       assert(!destroyed[runs_image[i]] && image[runs_image[i]].version[opcode[executing[i] - 1]] == version[executing[i] - 1]);
+       task[executing[i] - 1] = complete; opcode[executing[i] - 1] = 0; version[executing[i] - 1] = 0;
+       executing[i] = 0; worked[i] = 1
+     }
+  :: atomic {
+       runs[i] && !executing[i] && (over[i] || worked[i] || !WORK) ->
+       runs[i] = 0; over[i] = 0; worked[i] = 0;
+       if
+       :: runs_image[i] != installed && !IN_USE(runs_image[i]) && !destroyed[runs_image[i]] -> destroy(runs_image[i])
+       :: else
+       fi;
+       runs_image[i] = 0
+     }
   od
 }
 
 init {
   atomic {
-    next[0] = 1;
-    run Changes(); run Submitter(); run Submitter(); run Leases(); run Workers()
+    table.version[0] = 1; image[0].version[0] = 1; opcode_of[1] = 0;
+    run Changes(); run Submitter(); run Keeper(); run Lease(0); run Lease(1)
   }
-  REAPED(TASKS) && returned == CHANGES
+  ALL && !runs[0] && !runs[1] && waste == images - 1
 }
 
-ltl finishes { <>(REAPED(TASKS) && returned == CHANGES) }
+ltl finishes { <>ALL }

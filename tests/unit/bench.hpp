@@ -29,25 +29,18 @@ class Bench {
     lease.completions = completions.data();
     lease.report = &report;
     lease.in_flight = in_flight.data();
-    lease.control = part<device::Control>(layout.control);
-    lease.queue = part<device::Slot>(layout.queue);
-    lease.held = part<device::Slot>(layout.held);
-    lease.links = part<u64>(layout.links);
-    lease.wide = part<device::Wide>(layout.wide);
-    lease.claims = part<u64>(layout.claims);
-    lease.ring_shift = shift;
-    lease.queue_shift = layout.queue_shift;
+    device::point_into_arena(&lease, layout, reinterpret_cast<std::uint64_t>(arena.get()));
     lease.workers = workers;
     lease.crew = 1;
+    lease.former_workers = workers;
+    lease.former_crew = 1;
     lease.number = 1;
     lease.scratch_bytes = 1024;
     lease.lease_ticks = 1U << 20U;
     lease.idle_ticks = 1U << 20U;
-    const auto low = static_cast<u32>(first);
-    control().head.value = control().tail.value = low;
-    control().completed.value = low;
-    control().fetch_position = low;
-    control().spare_shares.value = device::most_spare_shares(shift);
+    lease.stretch_ticks = 1U << 20U;
+    lease.wakes = 1;
+    control() = device::first_control(layout, first);
   }
 
   Bench(const Bench&) = delete;
@@ -114,10 +107,6 @@ class Bench {
     const u64 word =
         device::load<device::Order::acquire, device::Scope::system>(reinterpret_cast<const u64*>(&completions[index(position)]));
     return device::Completion{static_cast<u32>(word), static_cast<i32>(word >> 32U)};
-  }
-  template <class T>
-  T* part(u64 offset) const {
-    return reinterpret_cast<T*>(arena.get() + offset);
   }
 };
 

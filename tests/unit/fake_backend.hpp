@@ -1,6 +1,7 @@
-// A device that runs nothing: leases begin and end as a test says.
+// A device that runs nothing: leases begin and end by themselves as workers would have them, or as a test says.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -20,10 +21,12 @@ namespace dwell::test {
 // What tests set before, and look at after, from any thread.
 struct FakeDevice {
   std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
-  std::atomic<bool> obeys{true};          // a lease ends when the host asks for it
+  std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over
+  std::atomic<bool> obeys{true};          // a lease is left when the host asks for its end, or asks it over and has started another
   std::atomic<bool> refuses_load{false};  // load throws
   std::atomic<bool> refuses_start{false};
   std::atomic<int> programs{0};  // that live
+  std::atomic<int> early{0};     // destroyed while a lease of theirs was on the device
   std::atomic<int> loads{0};
   std::atomic<int> starts{0};
   std::atomic<int> finishes{0};
@@ -45,25 +48,95 @@ struct FakeDevice {
     const std::lock_guard lock(mutex);
     fault = text;
   }
+
+  // A lease and the image that it runs.
+  struct Started {
+    device::Lease lease;
+    const backend::LoadedImage* image;
+  };
+
   device::Lease last_lease() {
     const std::lock_guard lock(mutex);
-    return lease;
+    return last;
   }
-  // Ends the lease that runs, as the last worker does.
-  void end_lease() {
-    const device::Lease now = last_lease();
-    device::store<device::Order::release, device::Scope::system>(&now.report->left, now.number);
+  // The numbers of those on the device.
+  std::vector<std::uint32_t> leases() {
+    const std::lock_guard lock(mutex);
+    std::vector<std::uint32_t> numbers;
+    for (const Started& one : on_device) numbers.push_back(one.lease.number);
+    return numbers;
+  }
+  // Begins a lease, as its first worker that has a seat does.
+  void begin_lease(std::uint32_t number) {
+    const std::lock_guard lock(mutex);
+    begin(number);
+  }
+  // Ends a lease, as its last worker does.
+  void end_lease(std::uint32_t number) {
+    const std::lock_guard lock(mutex);
+    leave([number](const device::Lease& lease) { return lease.number == number; });
+    settle();
+  }
+  // Ends all that are on the device.
+  void end_leases() {
+    const std::lock_guard lock(mutex);
+    leave([](const device::Lease&) { return true; });
+  }
+  void start_lease(const backend::LoadedImage& image, const device::Lease& lease) {
+    const std::lock_guard lock(mutex);
+    last = lease;
+    on_device.push_back({lease, &image});
+    settle();
+    ++starts;
+  }
+  void destroy_image(const backend::LoadedImage& image) {
+    const std::lock_guard lock(mutex);
+    if (std::ranges::any_of(on_device, [&](const Started& one) { return one.image == &image; })) ++early;
+    --programs;
+  }
+  // Does what workers do by themselves.
+  void run() {
+    const std::lock_guard lock(mutex);
+    settle();
   }
 
   std::mutex mutex;
   std::string fault;
-  device::Lease lease{};
+  device::Lease last{};
+  std::vector<Started> on_device;  // by number
   std::map<int, std::string> launch_states;
 
  private:
   void set_launch(int launch, const std::string& text) {
     const std::lock_guard lock(mutex);
     launch_states[launch] = text;
+  }
+  static bool is_asked(const u32& word, std::uint32_t number) {
+    return !device::is_after(number, device::load<device::Order::relaxed, device::Scope::system>(&word));
+  }
+  void begin(std::uint32_t number) {
+    if (last.report == nullptr || is_asked(last.report->begun, number)) return;
+    device::store<device::Order::relaxed, device::Scope::system>(&last.report->begun, number);
+  }
+  template <class Which>
+  void leave(Which&& which) {
+    std::erase_if(on_device, [&](const Started& one) {
+      const device::Lease& lease = one.lease;
+      if (!which(lease)) return false;
+      device::store<device::Order::release, device::Scope::system>(&lease.report->left[lease.slot], lease.number);
+      return true;
+    });
+  }
+  void settle() {
+    if (obeys)
+      leave([this](const device::Lease& lease) {
+        return is_asked(lease.report->end, lease.number) || (lease.number != last.number && is_asked(lease.report->over, lease.number));
+      });
+    if (!begins) return;
+    for (const Started& one : on_device) {
+      begin(one.lease.number);
+      if (!is_asked(one.lease.report->over, one.lease.number)) break;
+    }
   }
 };
 
@@ -91,13 +164,9 @@ class FakeBackend final : public backend::Backend {
     if (device_->refuses_launch) throw Error(errc::invalid_argument, "the launch is refused");
     return std::make_unique<Completion>(device_, device_->launches++);
   }
-  void start(backend::LoadedImage&, const device::Lease& lease) override {
+  void start(backend::LoadedImage& image, const device::Lease& lease) override {
     if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
-    {
-      const std::lock_guard lock(device_->mutex);
-      device_->lease = lease;
-    }
-    ++device_->starts;
+    device_->start_lease(image, lease);
   }
   void finish() override { ++device_->finishes; }
   std::string fault() override {
@@ -110,7 +179,7 @@ class FakeBackend final : public backend::Backend {
   class LoadedImage final : public backend::LoadedImage {
    public:
     explicit LoadedImage(std::shared_ptr<FakeDevice> device) : device_(std::move(device)) { ++device_->programs; }
-    ~LoadedImage() override { --device_->programs; }
+    ~LoadedImage() override { device_->destroy_image(*this); }
     LoadedImage(const LoadedImage&) = delete;
     LoadedImage& operator=(const LoadedImage&) = delete;
     std::uint32_t max_workers(std::uint32_t) const override { return device_->room; }
@@ -149,9 +218,7 @@ class FakeBackend final : public backend::Backend {
   void obey(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
-      const device::Lease now = device_->last_lease();
-      if (!device_->obeys || now.report == nullptr) continue;
-      if (device::load<device::Order::relaxed, device::Scope::system>(&now.report->end) == now.number) device_->end_lease();
+      device_->run();
     }
   }
 

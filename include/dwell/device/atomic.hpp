@@ -121,7 +121,7 @@ DWELL_DEVICE T compare_exchange(T* at, T expected, T value) {
 }
 
 // Adds without asking for the value before, which on CUDA needs no answer from memory. A release at device scope relies on a
-// release_fence of the caller where it has effects to order.
+// fence of the caller where it has effects to order.
 template <Order O>
 DWELL_DEVICE void add(u32* at, u32 value) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
@@ -130,7 +130,7 @@ DWELL_DEVICE void add(u32* at, u32 value) {
 // Orders everything the calling thread has seen (its group's writes included, after Group::sync) before its next relaxed store.
 // This is the release half of a fence-store pair: the store that follows is what the reader acquires.
 template <Scope S>
-DWELL_DEVICE void release_fence() {
+DWELL_DEVICE void fence() {
   if (S == Scope::device) asm volatile("fence.acq_rel.gpu;" ::: "memory");
   if (S == Scope::system) asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
@@ -214,10 +214,10 @@ inline T compare_exchange(T* at, T expected, T value) {
   return expected;
 }
 
-// On the CPU the stores that follow a release_fence are themselves releases where they publish anything (see publish), so this orders
+// On the CPU the stores that follow a fence are themselves releases where they publish anything (see publish), so this orders
 // only what the compiler may move.
 template <Scope S>
-inline void release_fence() {
+inline void fence() {
   __atomic_signal_fence(__ATOMIC_ACQ_REL);
 }
 

@@ -12,15 +12,15 @@ namespace device {
 
 // What a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct Context {
-  i32 status;             // first failure reported by Group::fail, 0 before
-  u32 scratch_bytes;      // size of `scratch`
-  u32 scratch_used;       // bytes handed out by Group::shared in this task
-  u32 lease;              // number of the lease that runs this worker
-  const u32* lease_over;  // equals `lease` once this lease should end
-  u32 started;            // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
-  u32 lease_ticks;        // workers may be inside operators and nobody left to look at the clock
-  u8* scratch;            // 16-byte aligned
-  u32 exchange[4 * 32];   // device::Exchange: 16-byte values of warps
+  i32 status;            // first failure reported by Group::fail, 0 before
+  u32 scratch_bytes;     // size of `scratch`
+  u32 scratch_used;      // bytes handed out by Group::shared in this task
+  u32 lease;             // number of the lease that runs this worker
+  const u32* over;       // number of the last lease whose time is over
+  u32 started;           // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
+  u32 lease_ticks;       // workers may be inside operators and nobody left to look at the clock
+  u8* scratch;           // 16-byte aligned
+  u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 
 // How the threads of a group combine what each of them has (exchange.hpp).
@@ -146,7 +146,8 @@ class Group {
   // True once the lease has ended and the runtime would like the worker back: a long operator should save its progress and return.
   // It may differ between threads; agree on it with reduce where that matters.
   DWELL_DEVICE bool should_yield() const {
-    if (device::load<device::Order::relaxed, device::Scope::device>(context_->lease_over) == context_->lease) return true;
+    const u32 over = device::load<device::Order::relaxed, device::Scope::device>(context_->over);
+    if (static_cast<i32>(over - context_->lease) >= 0) return true;
 #if DWELL_ON_CUDA
     return false;
 #else

@@ -173,5 +173,15 @@ DWELL_DEVICE void relax(u32 round) {
 #endif
 }
 
+// The same between looks at something that takes microseconds or longer.
+DWELL_DEVICE void pause_briefly(u32 round) {
+#if DWELL_ON_CUDA
+  (void)round;
+  __nanosleep(100);
+#else
+  relax(round);
+#endif
+}
+
 }  // namespace device
 }  // namespace dwell

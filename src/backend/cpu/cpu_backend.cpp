@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_backend.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -36,12 +37,17 @@ void keep(std::shared_ptr<void> used) {
   kept.all.push_back(std::move(used));
 }
 
+std::uint64_t physical_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 // Host memory that is device memory too.
 class CpuAllocation final : public Allocation {
  public:
   CpuAllocation(std::size_t bytes, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
-    host_ = std::aligned_alloc(256, rounded);
+    // A system that overcommits would hand out more than there is, and kill the process that touches it.
+    if (rounded <= physical_memory()) host_ = std::aligned_alloc(256, rounded);
     if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes");
     std::memset(host_, 0, rounded);
     device_ = reinterpret_cast<std::uint64_t>(host_);
@@ -71,7 +77,7 @@ class CpuImage final : public LoadedImage {
   CpuImage(const CpuImage&) = delete;
   CpuImage& operator=(const CpuImage&) = delete;
 
-  std::uint32_t max_workers(std::uint32_t) const override { return device::gate::kMaxWorkers; }
+  std::uint32_t max_workers(std::uint32_t) const override { return device::kMaxWorkers; }
 
   std::vector<std::shared_ptr<LoadedObject>> objects;
   std::vector<const void*> entries;
@@ -80,59 +86,76 @@ class CpuImage final : public LoadedImage {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
-// The threads of the workers. Between leases they sleep.
+// The threads of the workers: thread `i` is worker `i` of one lease after the other. Without a lease they sleep.
 class WorkerThreads {
  public:
   ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
-    turn_.fetch_add(1, std::memory_order_release);
-    turn_.notify_all();
+    started_.fetch_add(1, std::memory_order_release);
+    started_.notify_all();
   }
 
-  // Runs a lease on `lease.workers` threads. The lease before has ended.
+  // Runs a lease on `lease.workers` threads, on each of them behind those before. Throws errc::out_of_memory when threads cannot be made.
   void start(const device::Lease& lease) {
-    wait();
-    lease_ = lease;
-    while (threads_.size() < lease.workers) {
-      const auto me = static_cast<std::uint32_t>(threads_.size());
-      threads_.emplace_back([this, me, seen = turn_.load(std::memory_order_relaxed)] { serve(me, seen); });
+    try {
+      while (threads_.size() < lease.workers) {
+        const auto me = static_cast<std::uint32_t>(threads_.size());
+        threads_.emplace_back([this, me, next = started_.load(std::memory_order_relaxed)] { serve(me, next); });
+      }
+    } catch (const std::system_error& error) {
+      throw Error(errc::out_of_memory, "no thread for worker " + std::to_string(threads_.size()) + " of " + std::to_string(lease.workers) +
+                                           ": " + error.what() + "; ask for fewer (Options::workers) or allow more (ulimit -u)");
     }
-    running_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
-    turn_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in serve: the lease
-    turn_.notify_all();
+    running_.fetch_add(lease.workers, std::memory_order_relaxed);
+    const std::uint32_t number = started_.load(std::memory_order_relaxed);
+    {
+      const std::lock_guard lock(mutex_);
+      leases_[number % device::kMostLeases] = lease;
+    }
+    started_.store(number + 1, std::memory_order_release);  // pairs with the acquire in serve
+    started_.notify_all();
   }
 
-  // Returns once all threads have left the lease.
+  // Returns once all threads have left all leases.
   void wait() {
     for (std::uint32_t running = running_.load(std::memory_order_acquire); running != 0; running = running_.load(std::memory_order_acquire))
       running_.wait(running, std::memory_order_acquire);
   }
 
  private:
-  void serve(std::uint32_t me, std::uint32_t seen) {
+  void serve(std::uint32_t me, std::uint32_t next) {
     device::Worker worker{};
     std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
     std::size_t scratch_bytes = 0;
-    for (;;) {
-      turn_.wait(seen, std::memory_order_acquire);
-      seen = turn_.load(std::memory_order_acquire);
-      if (stop_.load(std::memory_order_relaxed)) return;
-      if (me < lease_.workers) {
-        if (scratch_bytes < lease_.scratch_bytes) {
-          scratch_bytes = device::align_up(lease_.scratch_bytes, 64);
-          scratch.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, scratch_bytes)));
-        }
-        device::Lease lease = lease_;
-        if (scratch == nullptr) lease.scratch_bytes = 0;
-        device::CpuWorker(lease, &worker, scratch.get(), me).serve();
+    for (;; ++next) {
+      std::uint32_t started = started_.load(std::memory_order_acquire);
+      while (started == next) {
+        started_.wait(next, std::memory_order_acquire);
+        started = started_.load(std::memory_order_acquire);
       }
+      if (stop_.load(std::memory_order_relaxed)) return;
+      // A thread that has slept through leases of fewer workers finds their places taken by later ones. It was in none of them.
+      if (started - next > device::kMostLeases) next = started - device::kMostLeases;
+      device::Lease lease;
+      {
+        const std::lock_guard lock(mutex_);
+        lease = leases_[next % device::kMostLeases];
+      }
+      if (me >= lease.workers) continue;
+      if (scratch_bytes < lease.scratch_bytes) {
+        scratch_bytes = device::align_up(lease.scratch_bytes, 64);
+        scratch.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, scratch_bytes)));
+      }
+      if (scratch == nullptr) lease.scratch_bytes = 0;
+      device::CpuWorker(lease, &worker, scratch.get(), me).serve();
       if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
     }
   }
 
-  device::Lease lease_{};
-  std::atomic<std::uint32_t> turn_{0};
-  std::atomic<std::uint32_t> running_{0};
+  std::mutex mutex_;
+  device::Lease leases_[device::kMostLeases] = {};  // the last ones
+  std::atomic<std::uint32_t> started_{0};           // leases
+  std::atomic<std::uint32_t> running_{0};           // workers that have leases before them, counted once for each
   std::atomic<bool> stop_{false};
   std::vector<std::jthread> threads_;  // last: joined before what they use goes
 };

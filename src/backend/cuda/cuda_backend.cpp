@@ -86,7 +86,10 @@ class CudaBackend final : public Backend {
   }
   void finish() override {
     const Entered entered(place_);
-    driver_.check(driver_.cuStreamSynchronize(place_.leases), "a lease");
+    for (std::uint32_t slot = 0; slot < device::kMostLeases; ++slot) {
+      if ((used_slots_ >> slot & 1U) != 0) driver_.check(driver_.cuStreamSynchronize(place_.leases[slot]), "a lease");
+    }
+    used_slots_ = 0;
   }
   std::string fault() override;
   std::string stuck() override;
@@ -95,6 +98,7 @@ class CudaBackend final : public Backend {
  private:
   void open();
   void release();
+  CUresult leases() const;
   int attribute(CUdevice_attribute attribute) const { return attribute_of(driver_, place_.device, attribute); }
   // Waits for the copies of this thread, and those of others before them.
   void settle(const char* what) { driver_.check(driver_.cuStreamSynchronize(place_.copies), what); }
@@ -102,6 +106,7 @@ class CudaBackend final : public Backend {
   const Driver& driver_;
   CudaPlace place_;
   const int ordinal_;
+  std::uint32_t used_slots_ = 0;  // since the last finish
 };
 
 void CudaBackend::open() {
@@ -119,7 +124,10 @@ void CudaBackend::open() {
     int lowest = 0;
     int highest = 0;
     driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
-    driver_.check(driver_.cuStreamCreateWithPriority(&place_.leases, CU_STREAM_NON_BLOCKING, highest), "creating a stream");
+    // No higher than that of others: where the device has no room for two leases, blocks of the next are always waiting, and kernels of a
+    // lower priority would never start.
+    for (CUstream& stream : place_.leases)
+      driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.copies, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.launches, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     CUmemPoolProps properties{};
@@ -146,7 +154,8 @@ void CudaBackend::release() {
     if (place_.pool != nullptr) driver_.cuMemPoolDestroy(place_.pool);
     if (place_.launches != nullptr) driver_.cuStreamDestroy(place_.launches);
     if (place_.copies != nullptr) driver_.cuStreamDestroy(place_.copies);
-    if (place_.leases != nullptr) driver_.cuStreamDestroy(place_.leases);
+    for (const CUstream stream : place_.leases)
+      if (stream != nullptr) driver_.cuStreamDestroy(stream);
   }
   driver_.cuDevicePrimaryCtxRelease(place_.device);
 }
@@ -165,17 +174,25 @@ DeviceInfo CudaBackend::info() const {
   return info;
 }
 
-std::string CudaBackend::fault() {
+// What the streams of leases say: the first fault, else whether a lease still runs, else success.
+CUresult CudaBackend::leases() const {
   const Current current(driver_, place_.context);
-  const CUresult result = current.result() != CUDA_SUCCESS ? current.result() : driver_.cuStreamQuery(place_.leases);
+  CUresult all = current.result();
+  for (const CUstream stream : place_.leases) {
+    if (all != CUDA_SUCCESS && all != CUDA_ERROR_NOT_READY) break;
+    if (const CUresult one = driver_.cuStreamQuery(stream); one != CUDA_SUCCESS) all = one;
+  }
+  return all;
+}
+
+std::string CudaBackend::fault() {
+  const CUresult result = leases();
   return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? std::string() : driver_.text(result);
 }
 
 std::string CudaBackend::stuck() {
   if (!place_.is_abandoned()) return {};
-  const Current current(driver_, place_.context);
-  if (current.result() == CUDA_SUCCESS && driver_.cuStreamQuery(place_.leases) == CUDA_ERROR_NOT_READY)
-    return "a task hangs on it, and only the end of the process takes it off; a new process is needed";
+  if (leases() == CUDA_ERROR_NOT_READY) return "a task hangs on it, and only the end of the process takes it off; a new process is needed";
   place_.abandoned.store(false, std::memory_order_relaxed);
   return {};
 }

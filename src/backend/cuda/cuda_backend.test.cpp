@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -32,7 +33,10 @@ struct StandIn {
   int calls = 0;
   int shared = 0;  // whether the process has a context already
   int block_threads = 160;
-  bool finished = true;  // what is in the streams
+  bool finished = true;            // what is in the streams
+  std::vector<int> priorities;     // of the streams, which are numbered from 1 on
+  std::vector<CUstream> launches;  // the streams of kernels that were launched
+  CUstream slow = nullptr;         // the one stream in which something still runs
   std::vector<CUcontext> current;
   std::map<void*, std::unique_ptr<std::byte[]>> memory;  // on the device and on the host
 
@@ -108,12 +112,18 @@ class CudaBackendTest : public testing::Test {
     };
     driver_.cuCtxPushCurrent = [](CUcontext context) { return it->current.push_back(context), it->call("push"); };
     driver_.cuCtxPopCurrent = [](CUcontext*) { return it->current.pop_back(), it->call("pop"); };
-    driver_.cuStreamCreateWithPriority = [](CUstream* stream, unsigned, int) { return it->give("stream", "stream", stream); };
+    driver_.cuCtxGetStreamPriorityRange = [](int* lowest, int* highest) { return *lowest = 0, *highest = -5, CUDA_SUCCESS; };
+    driver_.cuStreamCreateWithPriority = [](CUstream* stream, unsigned, int priority) {
+      const CUresult result = it->give("stream", "stream", stream);
+      it->priorities.push_back(priority);
+      if (result == CUDA_SUCCESS) *stream = reinterpret_cast<CUstream>(it->priorities.size());
+      return result;
+    };
     driver_.cuStreamDestroy = [](CUstream) { return it->take("stream destroy", "stream"); };
     driver_.cuStreamSynchronize = [](CUstream) { return it->call("synchronise"); };
-    driver_.cuStreamQuery = [](CUstream) {
+    driver_.cuStreamQuery = [](CUstream stream) {
       const CUresult result = it->call("query");
-      return result == CUDA_SUCCESS && !it->finished ? CUDA_ERROR_NOT_READY : result;
+      return result == CUDA_SUCCESS && (!it->finished || stream == it->slow) ? CUDA_ERROR_NOT_READY : result;
     };
     driver_.cuEventCreate = [](CUevent* event, unsigned) { return it->give("event", "event", event); };
     driver_.cuEventDestroy = [](CUevent) { return it->take("event destroy", "event"); };
@@ -159,8 +169,8 @@ class CudaBackendTest : public testing::Test {
     driver_.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int* blocks, CUfunction, int, std::size_t) {
       return *blocks = 6, it->call("occupancy");
     };
-    driver_.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
-                                void**) { return it->call("launch"); };
+    driver_.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream stream, void**,
+                                void**) { return it->launches.push_back(stream), it->call("launch"); };
   }
   static const test::DriverLibrary& library() {
     static const test::DriverLibrary answers_nothing(test::driver_that_answers(0));
@@ -222,6 +232,44 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
   }
   EXPECT_THAT(stand_in_.alive, IsEmpty());
   EXPECT_THAT(stand_in_.current, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, EachSlotOfLeasesHasAStreamOfTheLowestPriority) {
+  const auto backend = open();
+  EXPECT_THAT(stand_in_.priorities, testing::ElementsAre(0, 0, 0, 0, 0, 0)) << "leases, copies and launches: the lowest priority";
+  const auto image = backend->load(cubin());
+  for (u32 slot = 0; slot < device::kMostLeases; ++slot) {
+    device::Lease lease{};
+    lease.slot = slot;
+    backend->start(*image, lease);
+  }
+  std::sort(stand_in_.launches.begin(), stand_in_.launches.end());
+  EXPECT_EQ(std::unique(stand_in_.launches.begin(), stand_in_.launches.end()), stand_in_.launches.end());
+  EXPECT_EQ(stand_in_.launches.size(), device::kMostLeases);
+}
+
+TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
+  const auto backend = open();
+  const auto image = backend->load(cubin());
+  for (u32 slot = 0; slot < device::kMostLeases; ++slot) {
+    device::Lease lease{};
+    lease.slot = slot;
+    backend->start(*image, lease);
+  }
+  const int calls = stand_in_.calls;
+  EXPECT_EQ(backend->fault(), "");
+  EXPECT_GE(stand_in_.calls, calls + static_cast<int>(device::kMostLeases));
+  stand_in_.slow = stand_in_.launches.front();
+  EXPECT_EQ(backend->fault(), "") << "a lease that runs is no fault";
+  stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
+  backend->abandon();
+  for (const CUstream stream : stand_in_.launches) {
+    stand_in_.slow = stream;
+    EXPECT_THAT(backend->stuck(), HasSubstr("a new process is needed"));
+  }
+  stand_in_.slow = nullptr;
+  EXPECT_EQ(backend->stuck(), "");
 }
 
 TEST_F(CudaBackendTest, WhatFailsHalfwayLeavesNothing) {

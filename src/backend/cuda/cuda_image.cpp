@@ -96,7 +96,7 @@ std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<c
 void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease) {
   void* parameters[] = {const_cast<device::Lease*>(&lease)};  // the driver copies from it
   place.driver.check(place.driver.cuLaunchKernel(static_cast<const CudaImage&>(program).function(), lease.workers, 1, 1, kBlockThreads, 1,
-                                                 1, lease.scratch_bytes, place.leases, parameters, nullptr),
+                                                 1, lease.scratch_bytes, place.leases[lease.slot], parameters, nullptr),
                      "starting a lease");
 }
 

@@ -16,7 +16,7 @@ bool is_cubin(std::span<const std::byte> cubin);
 // The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.
 std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<const std::byte> image);
 
-// Starts a lease of an image that load_cuda_image has loaded, in the place's stream for them. The context is current. Throws
+// Starts a lease of an image that load_cuda_image has loaded, in the stream of its slot. The context is current. Throws
 // errc::device_lost.
 void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease);
 

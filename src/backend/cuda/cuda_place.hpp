@@ -6,6 +6,7 @@
 #include <dwell/error.hpp>
 
 #include "backend/cuda/driver.hpp"
+#include "device/arena.hpp"
 
 namespace dwell::backend {
 
@@ -14,7 +15,7 @@ struct CudaPlace {
   const Driver& driver;
   const CUdevice device;
   CUcontext context = nullptr;
-  CUstream leases = nullptr;
+  CUstream leases[device::kMostLeases] = {};  // by slot
   CUstream copies = nullptr;
   CUstream launches = nullptr;  // of kernels whose launch names no stream
   CUmemoryPool pool = nullptr;

@@ -57,15 +57,16 @@ class CudaKitTest : public CudaTest, public testing::WithParamInterface<KitOpera
 INSTANTIATE_TEST_SUITE_P(Of, CudaKitTest, testing::ValuesIn(kKit),
                          [](const testing::TestParamInfo<KitOperator>& at) { return std::string(at.param.name); });
 
-// 64 leave room for six workers a multiprocessor.
-TEST_P(CudaKitTest, TakesNoMoreRegistersThanTheLoopInEitherTier) {
+// 64 leave room for six workers a multiprocessor, 96 for four. Inlined operators take more beside a loop that hands seats over, and the
+// assembler heeds no limit for a kernel with launch bounds.
+TEST_P(CudaKitTest, LeavesRoomForSixWorkersCalledAndFourInlined) {
   Unit unit = unit_for(GetParam());
   const Object called = compiler().compile(unit);
   EXPECT_EQ(called.log, "") << "the assembler's report is not for the author";
   EXPECT_LE(compiler().link(std::vector<Opcode>{{&called}}, Tier::relocatable).resources.registers, 64U);
   unit.form = Form::lto;
   const Object inlined = compiler().compile(unit);
-  EXPECT_LE(compiler().link(std::vector<Opcode>{{&inlined}}, Tier::lto).resources.registers, 64U);
+  EXPECT_LE(compiler().link(std::vector<Opcode>{{&inlined}}, Tier::lto).resources.registers, 96U);
 }
 
 using CudaRegisterLimitTest = CudaTest;

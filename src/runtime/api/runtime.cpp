@@ -119,7 +119,7 @@ std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, con
 
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
 
-void Runtime::park() { detail::Shell::require(shell_)->keeper().hold(); }
+void Runtime::park() { detail::Shell::require(shell_)->keeper().park(); }
 void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
 
 void Runtime::close(Close how) {

@@ -7,7 +7,7 @@ namespace dwell::runtime {
 namespace {
 
 constexpr std::uint32_t kMostEntries = 0xFFFF;
-constexpr std::chrono::milliseconds kPatience{20};  // for the end of a lease that nobody asks to end
+constexpr std::chrono::milliseconds kPatience{20};  // for leases to end that nobody asks to end
 
 }  // namespace
 
@@ -120,7 +120,6 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
     }
     jit::Image image = compiler_.link(opcodes(tier_of_changes_), tier_of_changes_);
     check(image, fresh, room_for(image, device_, keeper_.scratch_bytes()));
-    keeper_.hold();
     hand_over(std::move(image), tier_of_changes_, fresh);
   } catch (...) {
     for (const Version* const version : fresh) give_back(*version);
@@ -143,22 +142,30 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
   return list;
 }
 
+std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) {
+  keeper_.outlast_tasks();
+  try {
+    return backend_.load(image.bytes);
+  } catch (const Error& error) {
+    throw keeper_.explain(error);
+  }
+}
+
 void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh) {
   auto image = std::make_shared<const jit::Image>(std::move(linked));
+  // Leases roll meanwhile; loading waits for those that were started before.
+  auto loaded = load(*image);
+  check(*image, fresh, keeper_.workers_of(*loaded));
   const auto start = std::chrono::steady_clock::now();
-  try {
-    auto program = backend_.load(image->bytes);
-    check(*image, fresh, keeper_.workers_of(*program));
-    keeper_.install(std::move(program));
-  } catch (...) {
-    keeper_.resume();
-    throw;
-  }
+  keeper_.hand_over(std::move(loaded));
+  note_image(std::move(image), tier, std::chrono::steady_clock::now() - start);
+}
+
+void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) {
   const std::uint64_t completed_now = completed();
-  keeper_.resume();
   image_ = std::move(image);
   const std::lock_guard facts(facts_mutex_);
-  last_pause_ = std::chrono::steady_clock::now() - start;
+  last_hand_over_ = took;
   resources_ = image_->resources;
   ++images_;
   tasks_[static_cast<std::size_t>(tier_)] += completed_now - completed_then_;
@@ -193,8 +200,13 @@ bool ImageTable::promote(const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (revision() != revision_then) return false;
   check(image, {}, room_for(image, device_, keeper_.scratch_bytes()));
-  if (!keeper_.hold_at_end(kPatience)) return false;
-  hand_over(std::move(image), Tier::lto, {});
+  // Nobody waits for this image, least of all behind a task that runs long.
+  if (!keeper_.outlast_tasks(kPatience)) return false;
+  auto loaded = load(image);
+  check(image, {}, keeper_.workers_of(*loaded));
+  const auto start = std::chrono::steady_clock::now();
+  if (!keeper_.hand_over_quietly(std::move(loaded), kPatience)) return false;
+  note_image(std::make_shared<const jit::Image>(std::move(image)), Tier::lto, std::chrono::steady_clock::now() - start);
   return true;
 }
 
@@ -267,9 +279,9 @@ std::uint64_t ImageTable::images() const {
   return images_;
 }
 
-std::chrono::nanoseconds ImageTable::last_pause() const {
+std::chrono::nanoseconds ImageTable::last_hand_over() const {
   const std::lock_guard facts(facts_mutex_);
-  return last_pause_;
+  return last_hand_over_;
 }
 
 }  // namespace dwell::runtime

@@ -75,15 +75,16 @@ class ImageTable {
   // The symbols of the current version's entries, by instance.
   std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
   std::uint64_t images() const;
-  std::chrono::nanoseconds last_pause() const;
+  std::chrono::nanoseconds last_hand_over() const;
 
  private:
   // The following need mutex_.
   void link_and_load(std::span<Version* const> fresh);
   std::vector<jit::Opcode> opcodes(Tier tier) const;
+  std::unique_ptr<backend::LoadedImage> load(const jit::Image& image);
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
-  // With the loop held; resumes it, also when it throws.
   void hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh);
+  void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took);
   std::uint64_t completed() const;
   // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
   void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const;
@@ -117,7 +118,7 @@ class ImageTable {
   Tier tier_ = Tier::relocatable;
   std::uint64_t tasks_[2] = {};       // by tier, until the last hand-over
   std::uint64_t completed_then_ = 0;  // at the last hand-over
-  std::chrono::nanoseconds last_pause_{0};
+  std::chrono::nanoseconds last_hand_over_{0};
   std::vector<std::string> names_;  // by opcode; a task that has failed may be asked about when its version is long gone
 };
 

@@ -95,15 +95,13 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
 
   std::vector<std::string> symbols;
   for (const jit::ModuleKernel& kernel : state->object.kernels) symbols.push_back(kernel.symbol);
-  // Loading would wait for the lease that runs.
-  keeper_.hold();
+  // Leases roll meanwhile; loading waits for those that were started before.
+  keeper_.outlast_tasks();
   try {
     state->loaded = backend_.load_kernels(state->object.bytes, symbols);
-  } catch (...) {
-    keeper_.resume();
-    throw;
+  } catch (const Error& error) {
+    throw keeper_.explain(error);
   }
-  keeper_.resume();
   {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
@@ -147,16 +145,8 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
   }
 }
 
-void Modules::unload(std::shared_ptr<backend::LoadedModule> loaded) {
-  // Unloading would wait for the lease that runs.
-  try {
-    keeper_.hold();
-  } catch (const Error&) {
-    return;  // the device has failed: there is no lease to wait for
-  }
-  loaded.reset();
-  keeper_.resume();
-}
+// Unloading waits for the leases that run: in a thread that may.
+void Modules::unload(std::shared_ptr<backend::LoadedModule> loaded) { keeper_.janitor().take(std::move(loaded)); }
 
 void Modules::release(detail::ModuleState& module) {
   std::shared_ptr<backend::LoadedModule> loaded;

@@ -146,6 +146,14 @@ class ModulesTest : public testing::Test {
         passed);
   }
 
+  // The janitor unloads in a thread of its own.
+  bool comes_to_hold_nothing() const {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (device_->loaded_kernels != 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return device_->loaded_kernels == 0;
+  }
+
   std::shared_ptr<test::FakeDevice> device_ = std::make_shared<test::FakeDevice>();
   test::FakeBackend backend_{device_};
   test::Bench bench_;
@@ -168,7 +176,7 @@ TEST_F(ModulesTest, CompilesWithEverythingThatWasAsked) {
   EXPECT_EQ(unit.fingerprint, "fingerprint of text");
   EXPECT_EQ(device_->loaded_kernels, 1);
   modules_->release(*module);
-  EXPECT_EQ(device_->loaded_kernels, 0);
+  EXPECT_TRUE(comes_to_hold_nothing());
 }
 
 TEST_F(ModulesTest, AProgramThatDoesNotCompileOrLoadLeavesNothingBehind) {
@@ -214,7 +222,7 @@ TEST_F(ModulesTest, CloseUnloadsAllAndEndsLaunching) {
   EXPECT_EQ(device_->loaded_kernels, 0);
   EXPECT_EQ(error_of([&] { launch(one, 1, {}); }).kind(), errc::closed);
   EXPECT_EQ(error_of([&] { modules_->compile("text", {}, {}); }).kind(), errc::closed);
-  EXPECT_EQ(device_->loaded_kernels, 0);
+  EXPECT_TRUE(comes_to_hold_nothing());
   modules_->release(*two);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <system_error>
 
 namespace dwell::runtime {
 
@@ -23,16 +24,27 @@ void relax() {
 }  // namespace
 
 Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe)
-    : backend_(backend), queue_(queue), settings_(settings), describe_(std::move(describe)) {
-  thread_ = std::thread([this] { watch(); });
+    : backend_(backend),
+      queue_(queue),
+      settings_(settings),
+      describe_(std::move(describe)),
+      janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
+  on_device_.reserve(device::kMostLeases);
+  sightings_.resize(settings_.workers);
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    throw Error(errc::out_of_memory, std::string("no thread for the keeper of leases: ") + error.what() + " (ulimit -u, cgroup pids.max)");
+  }
 }
 
 Keeper::~Keeper() {
+  std::optional<ParkGuard> parked;
   if (!failed()) {
     try {
-      hold();
+      parked.emplace(park_loop());
     } catch (const Error&) {
-      // The device is lost: there is nothing left to hold.
+      // The device is lost: there is nothing left to park.
     }
   }
   {
@@ -43,157 +55,331 @@ Keeper::~Keeper() {
   thread_.join();
 }
 
-void Keeper::note_end() {
-  if (running_ && left() == epoch_.load(std::memory_order_relaxed)) {
-    running_ = false;
-    changed_.notify_all();
+// ---- Leases --------------------------------------------------------------------------------------------------------------------
+
+// Notes which leases have been left, and which one works.
+void Keeper::collect() {
+  const bool any = std::erase_if(on_device_, [this](OnDevice& lease) {
+                     if (!has_left({lease.number, lease.slot})) return false;
+                     if (lease.image != image_) janitor_.take(std::move(lease.image));
+                     return true;
+                   }) != 0;
+  const std::uint32_t begun = device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun);
+  if (begun != begun_) {
+    begun_ = begun;
+    begun_at_ = Clock::now();
+    // Its workers have their seats, which are laid out before.
+    if (!device::is_after(laid_out_by_, begun)) laid_out_by_ = 0;
   }
+  if (any) changed_.notify_all();
 }
 
-void Keeper::start_if_needed(bool work_known) {
-  if (running_ || holds_ != 0 || stop_ || failed() || image_ == nullptr) return;
-  const auto now = Clock::now();
-  const std::uint64_t tail = queue_.tail();
-  if (tail != tail_seen_) active_until_ = now + settings_.idle_time;
-  tail_seen_ = tail;
-  // With nothing to do, a lease follows only on one that ran its full time while Options::idle is longer still.
-  const bool lingers = now - started_at_ >= settings_.lease_time && now < active_until_;
-  if (!work_known && queue_.reap() && !lingers) return;
-  started_at_ = now;
+bool Keeper::loop_is_gone() const {
+  return on_device_.empty() || on_device_.back().number != newest_.load(std::memory_order_relaxed).number;
+}
+
+bool Keeper::may_start() const {
+  if (holds_ != 0 || stop_ || failed() || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
+  return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
+}
+
+// Starts a lease, which may_start allows.
+void Keeper::start() {
   device::Lease lease = settings_.lease;
   lease.workers = workers();
   lease.crew = crew();
-  lease.number = epoch_.load(std::memory_order_relaxed) + 1;
-  lease.lease_ticks = ticks(settings_.lease_time);
+  lease.number = newest_.load(std::memory_order_relaxed).number + 1;
+  if (lease.number == 0) lease.number = 1;  // 0 is no lease
+  const auto taken = [this](std::uint32_t slot) {
+    return std::ranges::any_of(on_device_, [&](const OnDevice& other) { return other.slot == slot; });
+  };
+  while (taken(lease.slot)) ++lease.slot;
+  lease.wakes = loop_is_gone() ? 1 : 0;
+  if (seats_workers_ != lease.workers || seats_crew_ != lease.crew) laid_out_by_ = lease.number;
+  lease.laid_out_by = laid_out_by_;
+  lease.former_workers = seats_workers_;
+  lease.former_crew = seats_crew_;
+  // Others wait for half of one lease and all of the next, and for what each stretches: an eighth at most.
+  lease.lease_ticks = ticks(settings_.lease_time / 2);
+  lease.stretch_ticks = ticks(settings_.lease_time / 8);
   lease.idle_ticks = ticks(settings_.idle_time);
+  device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
   try {
     backend_.start(*image_, lease);
   } catch (const Error& error) {
     fail(error.kind(), error.message() + suspects());
     return;
   }
-  running_ = true;
+  on_device_.push_back({lease.number, lease.slot, image_});
+  seats_workers_ = lease.workers;
+  seats_crew_ = lease.crew;
   leases_.fetch_add(1, std::memory_order_relaxed);
-  epoch_.store(lease.number, std::memory_order_relaxed);
+  newest_.store({lease.number, lease.slot}, std::memory_order_relaxed);
   asleep_.store(false, std::memory_order_relaxed);
   changed_.notify_all();
 }
 
+void Keeper::start_if_needed(bool work_known) {
+  if (!loop_is_gone() || !may_start()) return;
+  if (work_known || !queue_.reap()) start();
+}
+
+void Keeper::roll_if_due(Clock::time_point now) {
+  const std::uint64_t tail = queue_.tail();
+  if (tail != tail_seen_) active_at_ = now;
+  tail_seen_ = tail;
+  // One lease waits at a time; and one slot is left for a new image when long tasks hold the others.
+  if (loop_is_gone() || !may_start() || begun_ != newest_.load(std::memory_order_relaxed).number) return;
+  if (on_device_.size() >= device::kMostLeases - 1 || now < begun_at_ + settings_.lease_time / 4) return;
+  // A loop with nothing to do is about to end the lease by itself.
+  if (now - active_at_ >= settings_.idle_time / 2 && queue_.reap()) return;
+  start();
+}
+
+void Keeper::fall_asleep() {
+  asleep_.store(true, std::memory_order_relaxed);
+  membarrier();
+  // Any task whose submitter has not seen `asleep_` is visible now.
+  start_if_needed(!queue_.reap());
+}
+
 void Keeper::wake() {
   const std::lock_guard lock(mutex_);
-  note_end();
+  collect();
   start_if_needed(true);
 }
 
-void Keeper::hold() {
-  std::unique_lock lock(mutex_);
-  ++holds_;
-  note_end();
-  if (running_) {
-    const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
-    lock.unlock();
-    device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->end, epoch);
-    queue_.try_close_lease(epoch);
-    // Parking takes microseconds unless a task runs long; then the keeper's thread sees the end.
-    const auto until = Clock::now() + std::chrono::milliseconds(1);
-    for (std::uint32_t round = 1; left() != epoch && Clock::now() < until; ++round) {
-      if (round % 64 == 0) std::this_thread::yield();
-      relax();
+void Keeper::ask_to_end(std::uint32_t number, bool at_once) {
+  auto* const word = at_once ? &settings_.report->end : &settings_.report->over;
+  device::store<device::Order::relaxed, device::Scope::system>(word, number);
+  queue_.try_close_lease(number, at_once);
+}
+
+template <class Condition>
+bool Keeper::wait_until(Lock& lock, Condition condition, std::optional<Clock::time_point> until) {
+  // Leases end within microseconds unless a task runs long; then the keeper's thread sees the end.
+  const auto close_look = Clock::now() + std::chrono::milliseconds(1);
+  for (std::uint32_t round = 1;; ++round) {
+    collect();
+    if (condition()) return true;
+    if (failed()) throw failure();
+    const auto now = Clock::now();
+    if (until && now >= *until) return false;
+    if (now < close_look) {
+      lock.unlock();
+      for (int i = 0; i < 16; ++i) relax();
+      if (round % 8 == 0) std::this_thread::yield();
+      lock.lock();
+    } else {
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
-    lock.lock();
-    note_end();
-    changed_.wait(lock, [this] { return !running_ || failed(); });
   }
-  // No membarrier here: resume looks at the ring under the submission lock, so it sees the task of any submitter that had the lock before,
-  // and any later one sees this.
-  asleep_.store(true, std::memory_order_relaxed);
-  if (failed()) throw failure();
-  backend_.finish();
 }
 
-bool Keeper::hold_at_end(std::chrono::nanoseconds patience) {
-  std::unique_lock lock(mutex_);
+// ---- Parking -------------------------------------------------------------------------------------------------------------------
+
+ParkGuard Keeper::park_loop() {
+  Lock lock(mutex_);
   ++holds_;
-  note_end();
-  if (!changed_.wait_for(lock, patience, [this] { return !running_ || failed(); })) {
-    --holds_;
-    return false;
+  ParkGuard guard(*this);
+  try {
+    collect();
+    if (!on_device_.empty()) {
+      const std::uint32_t newest = newest_.load(std::memory_order_relaxed).number;
+      lock.unlock();
+      ask_to_end(newest, true);
+      lock.lock();
+      wait_until(lock, [this] { return on_device_.empty(); });
+    }
+    // No membarrier here: release_park looks at the ring under the submission lock, so it sees the task of any submitter that had the lock
+    // before, and any later one sees this.
+    asleep_.store(true, std::memory_order_relaxed);
+    if (failed()) throw failure();
+    backend_.finish();
+  } catch (...) {
+    lock.unlock();  // which the guard takes
+    throw;
   }
-  asleep_.store(true, std::memory_order_relaxed);
-  if (failed()) throw failure();
-  backend_.finish();
-  return true;
+  janitor_.now();
+  return guard;
 }
 
-void Keeper::resume() {
+std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience) {
+  Lock lock(mutex_);
+  ++holds_;
+  std::optional<ParkGuard> guard(ParkGuard(*this));
+  try {
+    if (!wait_until(
+            lock, [this] { return on_device_.empty(); }, Clock::now() + patience)) {
+      lock.unlock();
+      return std::nullopt;
+    }
+    asleep_.store(true, std::memory_order_relaxed);
+    backend_.finish();
+  } catch (...) {
+    lock.unlock();
+    throw;
+  }
+  return guard;
+}
+
+void Keeper::release_park() {
   const std::lock_guard lock(mutex_);
-  if (holds_ == 0) throw Error(errc::invalid_argument, "resume without park");
   if (--holds_ == 0) start_if_needed(false);
 }
 
-void Keeper::resume_all() {
+void Keeper::park() {
+  ParkGuard guard = park_loop();
   const std::lock_guard lock(mutex_);
-  holds_ = 0;
-  start_if_needed(false);
+  ++parks_;
+  guard.keeper_ = nullptr;  // resume gives it back
 }
 
-void Keeper::install(std::unique_ptr<backend::LoadedImage> program) {
-  const std::uint32_t workers = workers_of(*program);
-  const std::lock_guard lock(mutex_);
-  image_ = std::move(program);
+void Keeper::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (parks_ == 0) throw Error(errc::invalid_argument, "resume without park");
+    --parks_;
+  }
+  release_park();
+}
+
+void Keeper::resume_all() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (parks_ == 0) return;
+      --parks_;
+    }
+    release_park();
+  }
+}
+
+// ---- Images --------------------------------------------------------------------------------------------------------------------
+
+void Keeper::install(std::shared_ptr<backend::LoadedImage> image) {
+  const std::uint32_t workers = workers_of(*image);
+  image_.swap(image);
   workers_.store(workers, std::memory_order_relaxed);
   crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
+  // A lease that runs it refers to it still: then collect gives it to the janitor.
+  const bool in_use = std::ranges::any_of(on_device_, [&](const OnDevice& lease) { return lease.image == image; });
+  if (!in_use) janitor_.take(std::move(image));
 }
 
+void Keeper::hand_over(std::unique_ptr<backend::LoadedImage> image) {
+  const std::uint32_t workers = workers_of(*image);
+  std::shared_ptr<backend::LoadedImage> shared = std::move(image);
+  Lock lock(mutex_);
+  if (workers != seats_workers_) {
+    lock.unlock();
+    const ParkGuard parked = park_loop();
+    lock.lock();
+    install(std::move(shared));
+    lock.unlock();  // before the guard takes it
+    janitor_.now();
+    return;
+  }
+  install(std::move(shared));
+  roll_over(lock);
+}
+
+bool Keeper::outlast_tasks(std::optional<std::chrono::nanoseconds> patience) {
+  Lock lock(mutex_);
+  return roll_over(lock, patience ? std::optional(Clock::now() + *patience) : std::nullopt);
+}
+
+bool Keeper::destroy_beside_tasks(bool urgent, const std::function<void()>& destroy) {
+  // The loop stays off while the driver works, or a task might begin for which that would wait.
+  if (const auto parked = try_park_loop(std::chrono::nanoseconds(0))) {
+    destroy();
+    return true;
+  }
+  if (!urgent) return false;
+  outlast_tasks();
+  destroy();
+  return true;
+}
+
+bool Keeper::roll_over(Lock& lock, std::optional<Clock::time_point> until) {
+  collect();
+  const std::uint32_t last = newest_.load(std::memory_order_relaxed).number;
+  const auto old_ones = [&] {
+    return std::ranges::any_of(on_device_, [last](const OnDevice& lease) { return !device::is_after(lease.number, last); });
+  };
+  const auto followed = [&] { return newest_.load(std::memory_order_relaxed).number != last; };
+  if (!wait_until(
+          lock, [&] { return !old_ones() || followed() || may_start() || holds_ != 0 || stop_; }, until))
+    return false;
+  if (old_ones() && !followed() && may_start()) start();
+  if (old_ones() && followed()) {
+    lock.unlock();
+    ask_to_end(last, false);
+    lock.lock();
+  }
+  return wait_until(
+      lock, [&] { return !old_ones(); }, until);
+}
+
+bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience) {
+  const std::uint32_t workers = workers_of(*image);
+  std::shared_ptr<backend::LoadedImage> shared = std::move(image);
+  // Changed by leases alone, of which none starts with another number before the image is installed.
+  const bool needs_park = [&] {
+    const std::lock_guard lock(mutex_);
+    return workers != seats_workers_;
+  }();
+  const std::optional<ParkGuard> parked = needs_park ? try_park_loop(patience) : std::nullopt;
+  if (needs_park && !parked) return false;
+  Lock lock(mutex_);
+  install(std::move(shared));
+  lock.unlock();
+  return true;
+}
+
+// ---- The keeper's own thread -----------------------------------------------------------------------------------------------------
+
 void Keeper::watch() {
-  // Sleeps until shortly before a lease must end; the usual slack of 50 us would be most of the gap between two leases.
+  // The usual slack of 50 us would be a good part of a lease.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!stop_) {
-    if (!running_ || failed()) {
+    // Others may have noted the end of the last lease; whether the ring is empty, only fall_asleep knows.
+    if ((on_device_.empty() && asleep_.load(std::memory_order_relaxed)) || failed()) {
       changed_.wait(lock);
       continue;
     }
-    const std::uint32_t epoch = epoch_.load(std::memory_order_relaxed);
-    lock.unlock();
-    const bool ended = wait_for_end(epoch, Clock::now());
-    lock.lock();
-    if (!ended) {
-      changed_.notify_all();  // once more, under the lock: whoever was about to wait has missed the one before
+    collect();
+    const auto now = Clock::now();
+    if (loop_is_gone()) start_if_needed(false);
+    if (loop_is_gone())
+      fall_asleep();
+    else
+      roll_if_due(now);
+    if (on_device_.empty()) {
+      janitor_.now();
       continue;
     }
-    note_end();
-    if (running_) continue;  // a submitter was faster: this is the next lease already
-    start_if_needed(false);
-    if (running_) continue;
-    asleep_.store(true, std::memory_order_relaxed);
-    membarrier();
-    // Any task whose submitter has not seen `asleep_` is visible now.
-    start_if_needed(!queue_.reap());
+    const auto until = next_look(now);
+    lock.unlock();
+    std::this_thread::sleep_until(until);
+    const bool check = now >= next_check_;
+    if (check) next_check_ = now + std::chrono::milliseconds(5);
+    const bool over = check && overstayed(now);
+    lock.lock();
+    if (over) changed_.notify_all();  // once more, under the lock: whoever was about to wait has missed the one before
   }
 }
 
-bool Keeper::wait_for_end(std::uint32_t epoch, Clock::time_point started) {
-  // A busy lease ends at its time: look closely only around then, and rarely before and after.
-  const auto busy_end = started + settings_.lease_time;
-  for (;;) {
-    const auto now = Clock::now();
-    if (left() == epoch) return true;
-    if (epoch_.load(std::memory_order_relaxed) != epoch) return true;
-    if (now < busy_end - std::chrono::microseconds(120)) {
-      const auto nap = std::min<Clock::duration>(busy_end - std::chrono::microseconds(120) - now, std::chrono::milliseconds(1));
-      std::this_thread::sleep_for(nap);
-    } else if (now < busy_end + std::chrono::microseconds(300)) {
-      for (int i = 0; i < 64 && left() != epoch; ++i) relax();
-      continue;
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    if (now >= next_look_) {
-      next_look_ = now + std::chrono::milliseconds(5);
-      if (overstayed(now)) return false;
-    }
-  }
+// When there may be something to do: a lease begins or is due to be followed.
+Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
+  constexpr std::chrono::microseconds kShortest{20};
+  constexpr std::chrono::microseconds kLongest{1000};
+  const bool waits = begun_ != newest_.load(std::memory_order_relaxed).number;
+  auto nap = begun_at_ + (waits ? settings_.lease_time / 2 : settings_.lease_time / 4) - now;
+  // Past that time either the hand-over is near, or a long task or an idle ring keeps the keeper from starting the next one.
+  if (nap <= Clock::duration::zero()) nap = waits ? Clock::duration(kShortest) : Clock::duration(5 * kShortest);
+  return now + std::clamp<Clock::duration>(nap, kShortest, kLongest);
 }
 
 bool Keeper::lost() {
@@ -204,11 +390,20 @@ bool Keeper::lost() {
   return true;
 }
 
+Error Keeper::explain(const Error& error) {
+  if (error.kind() != errc::device_lost) return error;
+  {
+    // Before lost(): a device that was given up has its failure noted first, and no fault.
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_code_ != errc::ok) return Error(failure_code_, failure_text_);
+  }
+  return lost() ? failure() : error;
+}
+
 bool Keeper::overstayed(Clock::time_point now) {
   if (lost()) return true;
   if (settings_.task_timeout.count() == 0) return false;
   const std::vector<Holder> now_held = holders(false);
-  sightings_.resize(workers());
   std::vector<Holder> late;
   for (const Holder& holder : now_held) {
     if (holder.worker >= sightings_.size()) continue;
@@ -226,8 +421,11 @@ bool Keeper::overstayed(Clock::time_point now) {
 }
 
 void Keeper::give_up(const Error& why) {
-  backend_.abandon();
-  fail(why.kind(), why.message());
+  // In this order: whoever starts a lease on the abandoned device fails too, and must not be the first to say why.
+  if (note_failure(why.kind(), why.message())) {
+    backend_.abandon();
+    announce_failure();
+  }
 }
 
 std::string Keeper::suspects() const {
@@ -254,12 +452,18 @@ std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
 }
 
 void Keeper::fail(errc code, const std::string& what) {
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (failure_code_ != errc::ok) return;
-    failure_code_ = code;
-    failure_text_ = what;
-  }
+  if (note_failure(code, what)) announce_failure();
+}
+
+bool Keeper::note_failure(errc code, const std::string& what) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_code_ != errc::ok) return false;
+  failure_code_ = code;
+  failure_text_ = what;
+  return true;
+}
+
+void Keeper::announce_failure() {
   failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }

@@ -9,19 +9,45 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <dwell/error.hpp>
 
 #include "backend/backend.hpp"
+#include "runtime/lease/janitor.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
 
-// The keeper: starts a lease when there is work, starts the next when one has ended and work is left, and lets the device rest
-// otherwise. A lease is started by whoever first sees the need: a submitter that finds the loop gone, or the keeper's own thread.
+class Keeper;
+
+// Keeps the loop off the device while it lives. Made by Keeper::park_loop and try_park_loop; outlived by the keeper.
+class ParkGuard {
+ public:
+  ParkGuard(ParkGuard&& from) noexcept : keeper_(std::exchange(from.keeper_, nullptr)) {}
+  ParkGuard& operator=(ParkGuard&&) = delete;
+  ParkGuard(const ParkGuard&) = delete;
+  ParkGuard& operator=(const ParkGuard&) = delete;
+  ~ParkGuard();
+
+ private:
+  friend class Keeper;
+  explicit ParkGuard(Keeper& keeper) : keeper_(&keeper) {}
+
+  Keeper* keeper_;
+};
+
+// The keeper: starts a lease when there is work, starts the next one while that works so that leases roll, and lets the device rest when
+// there is nothing to do. A lease is started by whoever first sees the need: a submitter that finds the loop gone, or the keeper's own
+// thread.
+//
+// The next lease is started half-way through the one that works. It waits on the device until the workers of that one hand over
+// (device/seat.hpp). A blocking call of others waits for the leases that were started before it: half of one, all of the next, and what
+// both stretch, which is no more than `lease_time`.
 //
 // Handshake with submitters (modelled in tests/model/park.pml): a submitter stores its slot and then looks whether the loop is gone,
 // with only a compiler fence between. The keeper says that it is gone, calls membarrier, and then looks at the ring once more. So
@@ -29,10 +55,10 @@ namespace dwell::runtime {
 class Keeper {
  public:
   struct Settings {
-    device::Lease lease;                    // all but workers, crew, epoch and times
+    device::Lease lease;                    // all but workers, crew, number, slot and times
     device::LeaseReport* report = nullptr;  // lease.report and lease.in_flight as the host sees them
     const device::InFlight* in_flight = nullptr;
-    std::chrono::nanoseconds lease_time;
+    std::chrono::nanoseconds lease_time;  // what others wait at most
     std::chrono::nanoseconds idle_time;
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
@@ -47,40 +73,61 @@ class Keeper {
   // Turns workers' tasks into a clause that names operators. `running`: these tasks have not ended.
   using Describe = std::function<std::string(const std::vector<Holder>&, bool running)>;
 
+  // Throws errc::out_of_memory when its thread cannot be made.
   Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
-  // Ends the lease; nothing may be in flight any more, or it is lost.
+  // Takes the loop off the device; nothing may be in flight any more, or it is lost.
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  // Called by submitters behind their last slot store. Costs two loads while the loop is on the device.
+  // Called by submitters behind their last slot store. Costs three loads while the loop is on the device.
   void submitted() {
     frequent_fence();
-    if (asleep_.load(std::memory_order_relaxed) || left() == epoch_.load(std::memory_order_relaxed)) wake();
+    if (asleep_.load(std::memory_order_relaxed) || has_left(newest_.load(std::memory_order_relaxed))) wake();
   }
 
-  // Takes the loop off the device until resume. Counts. Returns when the device is rid of it.
-  void hold();
-  // The same at the end that the lease comes to by itself, so that nobody waits for a task that runs long. False when that end has not come
-  // within `patience`: then nothing is held.
-  bool hold_at_end(std::chrono::nanoseconds patience);
+  // Takes the loop off the device: waits for tasks that run, not for those that wait. Returns when the device is rid of it. Throws the
+  // keeper's failure.
+  [[nodiscard]] ParkGuard park_loop();
+  // The same by starting no further lease, so that nobody else waits for a task that runs long. Nothing when the last lease has not left
+  // within `patience`.
+  [[nodiscard]] std::optional<ParkGuard> try_park_loop(std::chrono::nanoseconds patience);
+  // The user's own parks, which are counted apart. resume throws errc::invalid_argument without a park.
+  void park();
   void resume();
-  // As many resumes as there were holds.
+  // As many resumes as there were parks of the user.
   void resume_all();
 
-  // While held: takes the program that later leases run, and the one before is destroyed. It leaves room for a worker at least.
-  void install(std::unique_ptr<backend::LoadedImage> program);
-  // The workers of leases of such a program: as many as there is room for, and no more than were asked for.
-  std::uint32_t workers_of(const backend::LoadedImage& program) const { return within_asked(program.max_workers(scratch_bytes())); }
+  // Makes `image` the one that leases run from now on, and returns when no lease of another is on the device. Leases roll meanwhile; the
+  // loop parks only where the image has another number of workers. It has room for a worker at least. Throws the keeper's failure; then the
+  // image may run all the same. Called by one thread at a time.
+  void hand_over(std::unique_ptr<backend::LoadedImage> image);
+  // The same, but asks no lease to end and waits for none: for an image in which all opcodes mean the same. False, with nothing changed,
+  // when the image has another number of workers and the loop does not park within `patience`.
+  bool hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience);
+
+  // Waits until all tasks have ended that run now, while leases roll. A call that waits for the device then blocks for two leases at most:
+  // behind a long task it would hold the driver's lock for as long, and with it the copies and launches of all threads. False when they
+  // have not ended within `patience`. Throws the keeper's failure.
+  bool outlast_tasks(std::optional<std::chrono::nanoseconds> patience = {});
+
+  // The workers of leases of such an image: as many as there is room for, and no more than were asked for.
+  std::uint32_t workers_of(const backend::LoadedImage& image) const { return within_asked(image.max_workers(scratch_bytes())); }
   std::uint32_t within_asked(std::uint32_t workers) const { return std::min(workers, settings_.workers); }
 
   // Asks the device whether it has failed.
   bool lost();
+  // What to say when a call of the backend has thrown `error`: the keeper's failure when the device has one, which names the tasks that
+  // ran.
+  Error explain(const Error& error);
   // Something hangs on the device: `why` is the failure from now on, and nobody waits for the loop any more.
   void give_up(const Error& why);
   // Whether the device is known to have failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
+
+  // What the device must be rid of the loop for, or what waits for the driver, is given back here.
+  Janitor& janitor() { return janitor_; }
 
   // Bytes of scratch memory that each worker is given.
   std::uint32_t scratch_bytes() const { return settings_.lease.scratch_bytes; }
@@ -89,22 +136,57 @@ class Keeper {
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
 
  private:
+  friend class ParkGuard;
   using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
 
-  std::uint32_t left() const { return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left); }
+  // A lease that has been started and not left by all workers, as far as the keeper has noted.
+  struct OnDevice {
+    std::uint32_t number;
+    std::uint32_t slot;
+    std::shared_ptr<backend::LoadedImage> image;
+  };
+  // A lease's number and slot in one word.
+  struct Name {
+    std::uint32_t number;
+    std::uint32_t slot;
+  };
+
+  bool has_left(Name lease) const {
+    return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left[lease.slot]) == lease.number;
+  }
   void wake();
   void watch();
-  bool wait_for_end(std::uint32_t epoch, Clock::time_point started);
   bool overstayed(Clock::time_point now);
   // The tasks that workers run now, or those that ended last on each.
   std::vector<Holder> holders(bool ended) const;
   // Who may have brought the device down.
   std::string suspects() const;
   void fail(errc code, const std::string& what);
+  // The two halves of fail. The first is false when there is a failure already.
+  bool note_failure(errc code, const std::string& what);
+  void announce_failure();
+  void release_park();
 
   // The following need mutex_.
+  void collect();
+  bool loop_is_gone() const;
+  bool may_start() const;
+  void start();
   void start_if_needed(bool work_known);
-  void note_end();
+  void roll_if_due(Clock::time_point now);
+  void fall_asleep();
+  void ask_to_end(std::uint32_t number, bool at_once);
+  void install(std::shared_ptr<backend::LoadedImage> image);
+  Clock::time_point next_look(Clock::time_point now) const;
+  // Starts the next lease, asks those before to hand over to it, and waits until all workers have left them. False when `until` comes
+  // first.
+  bool roll_over(Lock& lock, std::optional<Clock::time_point> until = {});
+  // Gives things of the driver back, see Janitor::Around.
+  bool destroy_beside_tasks(bool urgent, const std::function<void()>& destroy);
+  // Waits until `condition` holds, looking closely at first. False when `until` comes first. Throws the failure.
+  template <class Condition>
+  bool wait_until(Lock& lock, Condition condition, std::optional<Clock::time_point> until = {});
 
   backend::Backend& backend_;
   SubmissionQueue& queue_;
@@ -113,16 +195,21 @@ class Keeper {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool running_ = false;  // a lease has been started and its end has not been noted
+  std::vector<OnDevice> on_device_;  // by number
   bool stop_ = false;
-  unsigned holds_ = 0;
-  std::unique_ptr<backend::LoadedImage> image_;
+  unsigned holds_ = 0;  // park guards
+  unsigned parks_ = 0;  // of the user, each with one of the holds
+  std::shared_ptr<backend::LoadedImage> image_;
+  std::uint32_t seats_workers_ = 0;  // as the seats are laid out
+  std::uint32_t seats_crew_ = 0;
+  std::uint32_t laid_out_by_ = 0;  // the lease that lays them out, until that is known to have happened
   std::uint64_t tail_seen_ = 0;
-  Clock::time_point started_at_{};
-  Clock::time_point active_until_{};  // when idle_time is over, as far as the keeper knows
+  Clock::time_point active_at_{};  // when the tail last moved, as far as the keeper knows
+  std::uint32_t begun_ = 0;        // the last lease that the keeper has seen work
+  Clock::time_point begun_at_{};   // when it saw that
 
   std::atomic<bool> asleep_{true};
-  std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<Name> newest_{Name{0, 0}};
   std::atomic<std::uint32_t> workers_{0};  // of image_
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
@@ -136,9 +223,14 @@ class Keeper {
     Clock::time_point since{};
   };
   std::vector<Sighting> sightings_;  // of the keeper's thread
-  Clock::time_point next_look_{};
+  Clock::time_point next_check_{};
 
   std::thread thread_;
+  Janitor janitor_;  // last: its thread uses the others
 };
+
+inline ParkGuard::~ParkGuard() {
+  if (keeper_ != nullptr) keeper_->release_park();
+}
 
 }  // namespace dwell::runtime

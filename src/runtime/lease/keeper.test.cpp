@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using device::InFlight;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -30,10 +31,14 @@ class KeeperTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kWorkers = 16;
 
-  explicit KeeperTest(std::uint64_t first = 0) : bench_(7, kWorkers, first) {}
+  // A lease works when a test says so: then the next one is due.
+  explicit KeeperTest(std::uint64_t first = 0) : bench_(7, kWorkers, first) { device_->begins = false; }
   ~KeeperTest() override {
     device_->obeys = true;
+    const bool failed = keeper_ != nullptr && keeper_->failed();
     keeper_.reset();
+    if (failed) return;  // nobody waits for such a device
+    EXPECT_EQ(device_->early, 0) << "an image was destroyed under a lease of it";
   }
 
   void open() {
@@ -44,13 +49,10 @@ class KeeperTest : public testing::Test {
                 std::to_string(holder.position);
       return text;
     });
-    install();
+    hand_over();
   }
-  void install() {
-    keeper_->hold();
-    keeper_->install(backend_.load({}));
-    keeper_->resume();
-  }
+  void park() { const ParkGuard guard = keeper_->park_loop(); }
+  void hand_over() { keeper_->hand_over(backend_.load({})); }
   // Submits a task; its position.
   std::uint64_t submit() {
     const detail::Task task = test::task_of({});
@@ -59,10 +61,15 @@ class KeeperTest : public testing::Test {
     keeper_->submitted();
     return position;
   }
+  // Completes all tasks, and what the crew passes over: the keeper's requests.
+  void finish_all() {
+    for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at) bench_.finish(at);
+  }
   void record_in_flight(std::uint32_t worker, std::uint64_t position, std::uint32_t opcode) {
     device::store<device::Order::relaxed, device::Scope::system>(
         &bench_.in_flight[worker].word, static_cast<u32>(position) | static_cast<u64>(opcode) << 32U | InFlight::kValid);
   }
+  static u32 told(const u32& word) { return device::load<device::Order::acquire, device::Scope::system>(&word); }
   int starts() const { return device_->starts; }
   bool started(int times) const {
     return eventually([&] { return starts() >= times; });
@@ -98,8 +105,13 @@ TEST_F(KeeperTest, ASubmitterStartsTheLeaseItself) {
   EXPECT_EQ(lease.number, 1U);
   EXPECT_EQ(lease.workers, kWorkers);
   EXPECT_EQ(lease.crew, kWorkers / 8);
-  EXPECT_EQ(lease.lease_ticks, 2'000'000U >> device::kTickShift);
+  EXPECT_EQ(lease.lease_ticks, 1'000'000U >> device::kTickShift) << "others wait for half of one lease and all of the next";
+  EXPECT_EQ(lease.stretch_ticks, 250'000U >> device::kTickShift);
   EXPECT_EQ(lease.idle_ticks, 1'000'000U >> device::kTickShift);
+  EXPECT_EQ(lease.wakes, 1U);
+  EXPECT_EQ(lease.laid_out_by, 1U) << "the first lease of all lays out the seats";
+  EXPECT_EQ(lease.former_workers, 0U);
+  EXPECT_EQ(told(bench_.report.launched), 1U);
   EXPECT_EQ(keeper_->workers(), kWorkers);
   submit();
   EXPECT_EQ(starts(), 1) << "one is on the device already";
@@ -117,11 +129,11 @@ TEST_F(KeeperTest, ALeaseFollowsWhileWorkIsLeft) {
   open();
   const std::uint64_t position = submit();
   for (int turn = 1; turn < 5; ++turn) {
-    device_->end_lease();
+    device_->end_leases();
     ASSERT_TRUE(started(turn + 1));
   }
   bench_.finish(position);
-  device_->end_lease();
+  device_->end_leases();
   EXPECT_TRUE(rests());
 }
 
@@ -131,62 +143,280 @@ TEST_F(KeeperTest, AfterARestTheNextSubmitterStartsIt) {
     const std::uint64_t position = submit();
     ASSERT_EQ(starts(), turn);
     bench_.finish(position);
-    device_->end_lease();
+    device_->end_leases();
     // Sometimes the keeper has noticed, sometimes not yet.
     if (turn % 2 == 0) std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(keeper_->leases(), 19U);
 }
 
-TEST_F(KeeperTest, LeasesFollowWithoutWorkWhileIdleIsLonger) {
-  settings_.lease_time = 1ms;
-  settings_.idle_time = 400ms;
+TEST_F(KeeperTest, ATaskThatALeaseHasMissedIsSeenWhoeverNotesTheEnd) {
+  settings_.lease_time = 1s;
   open();
-  bench_.finish(submit());
-  std::this_thread::sleep_for(2ms);
-  device_->end_lease();
-  EXPECT_TRUE(started(2));
-  std::this_thread::sleep_for(450ms);
-  const int before = starts();
-  device_->end_lease();
-  EXPECT_TRUE(rests()) << "idle is over";
-  EXPECT_EQ(starts(), before);
+  for (int turn = 0; turn < 30; ++turn) {
+    const int before = starts();
+    submit();
+    ASSERT_EQ(starts(), before + 1);
+    if (turn % 2 == 0) std::this_thread::sleep_for(300us);
+    device_->end_leases();
+    hand_over();  // may note it before the keeper's thread
+    ASSERT_TRUE(started(before + 2)) << "turn " << turn;
+    finish_all();
+    device_->end_leases();
+    std::this_thread::sleep_for(3ms);
+  }
 }
 
-TEST_F(KeeperTest, ALeaseThatEndsEarlyIsNotFollowedByOneWithoutWork) {
-  settings_.lease_time = 10s;
-  settings_.idle_time = 20s;
+// ---- Rolling ----
+
+TEST_F(KeeperTest, TheNextLeaseIsStartedHalfWayThroughTheOneThatWorks) {
+  settings_.lease_time = 400ms;  // half of which a lease works
   open();
-  bench_.finish(submit());
-  device_->end_lease();
+  submit();
+  std::this_thread::sleep_for(150ms);
+  EXPECT_EQ(starts(), 1) << "the first does not work yet";
+  for (std::uint32_t lease = 1; lease < 4; ++lease) {
+    const auto then = std::chrono::steady_clock::now();
+    device_->begin_lease(lease);
+    if (lease > 1) device_->end_lease(lease - 1);
+    ASSERT_TRUE(started(static_cast<int>(lease) + 1));
+    EXPECT_GE(std::chrono::steady_clock::now() - then, 100ms);
+    const device::Lease next = device_->last_lease();
+    EXPECT_EQ(next.number, lease + 1);
+    EXPECT_EQ(next.wakes, 0U);
+    EXPECT_EQ(next.laid_out_by, 0U);
+    EXPECT_THAT(device_->leases(), ElementsAre(lease, lease + 1));
+  }
+  EXPECT_EQ(told(bench_.report.over), 0U) << "leases roll by themselves";
+  EXPECT_EQ(told(bench_.report.end), 0U);
+}
+
+TEST_F(KeeperTest, AtMostOneLeaseWaits) {
+  open();
+  submit();
+  device_->begin_lease(1);
+  ASSERT_TRUE(started(2));
   EXPECT_TRUE(rests());
+  EXPECT_EQ(starts(), 2);
 }
 
-// ---- Holding ----
+TEST_F(KeeperTest, LeasesWithoutWorkDoNotRoll) {
+  settings_.lease_time = 400ms;
+  settings_.idle_time = 2ms;
+  open();
+  bench_.finish(submit());
+  device_->begin_lease(1);
+  std::this_thread::sleep_for(150ms);
+  EXPECT_EQ(starts(), 1);
+  submit();
+  EXPECT_TRUE(started(2)) << "it was due when work came";
+}
 
-TEST_F(KeeperTest, HoldAsksTheLeaseToEndAndWaitsForIt) {
+TEST_F(KeeperTest, LeasesRollWithoutWorkWhileIdleIsLonger) {
+  settings_.idle_time = 10s;
+  open();
+  bench_.finish(submit());
+  device_->begin_lease(1);
+  EXPECT_TRUE(started(2));
+}
+
+TEST_F(KeeperTest, LongTasksInEarlierLeasesLeaveTheLastSlotToANewImage) {
   device_->obeys = false;
   open();
   submit();
-  std::atomic<bool> held{false};
-  std::jthread holder([&] {
-    keeper_->hold();
-    held = true;
+  for (std::uint32_t lease = 1; lease < device::kMostLeases - 1; ++lease) {
+    device_->begin_lease(lease);
+    ASSERT_TRUE(started(static_cast<int>(lease) + 1));
+  }
+  device_->begin_lease(device::kMostLeases - 1);
+  EXPECT_TRUE(rests());
+  EXPECT_THAT(device_->leases(), ElementsAre(1, 2, 3));
+  std::atomic<bool> done{false};
+  std::jthread changer([&] {
+    hand_over();
+    done = true;
   });
-  const auto asked = [&] { return device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.end) == 1; };
-  EXPECT_TRUE(eventually(asked));
-  EXPECT_TRUE(eventually([&] { return bench_.queue.tail() == 2; })) << "the ring says so too";
+  ASSERT_TRUE(started(4));
+  EXPECT_TRUE(eventually([&] { return told(bench_.report.over) == 3; }));
+  EXPECT_EQ(told(bench_.report.end), 0U);
+  device_->end_lease(2);
+  device_->end_lease(3);
   std::this_thread::sleep_for(5ms);
-  EXPECT_FALSE(held);
-  const int before = device_->finishes;
-  device_->end_lease();
-  holder.join();
-  EXPECT_EQ(device_->finishes, before + 1) << "the device must be rid of the lease, which has only reported its end";
+  EXPECT_FALSE(done) << "a task of the old image still runs";
+  device_->begin_lease(4);
+  EXPECT_TRUE(started(5)) << "the new image rolls meanwhile";
+  device_->end_lease(1);
+  changer.join();
+  device_->obeys = true;
+  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
 }
 
-TEST_F(KeeperTest, NothingStartsWhileItIsHeld) {
+TEST_F(KeeperTest, ASlotIsUsedAgainWhenItsLeaseHasLeft) {
   open();
-  keeper_->hold();
+  submit();
+  device_->begin_lease(1);
+  for (std::uint32_t lease = 2; lease < 20; ++lease) {
+    ASSERT_TRUE(started(static_cast<int>(lease)));
+    EXPECT_LT(device_->last_lease().slot, device::kMostLeases);
+    device_->begin_lease(lease);
+    if (lease > 2) device_->end_lease(lease - 1);  // and the first stays
+  }
+  EXPECT_THAT(device_->leases(), testing::Contains(1U));
+}
+
+// ---- Images ----
+
+TEST_F(KeeperTest, ANewImageOfAsManyWorkersTakesOverWithoutAPark) {
+  open();
+  submit();
+  const int before = device_->finishes;
+  device_->begin_lease(1);
+  hand_over();
+  EXPECT_EQ(device_->finishes, before);
+  EXPECT_GE(starts(), 2);
+  EXPECT_EQ(told(bench_.report.end), 0U);
+  EXPECT_GE(told(bench_.report.over), 1U);
+  EXPECT_THAT(device_->leases(), Not(testing::Contains(1U)));
+  EXPECT_EQ(device_->last_lease().laid_out_by, 0U);
+  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+}
+
+TEST_F(KeeperTest, ANewImageStartsBeforeTheLeasesOfTheOldOneAreAskedOver) {
+  device_->obeys = false;
+  settings_.lease_time = 10s;
+  open();
+  submit();
+  device_->begin_lease(1);
+  std::atomic<bool> done{false};
+  std::jthread changer([&] {
+    hand_over();
+    done = true;
+  });
+  ASSERT_TRUE(eventually([&] { return told(bench_.report.over) == 1; }));
+  EXPECT_THAT(device_->leases(), ElementsAre(1, 2));
+  std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(done);
+  device_->end_lease(1);
+  changer.join();
+  EXPECT_THAT(device_->leases(), ElementsAre(2));
+}
+
+TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
+  device_->begins = false;
+  open();
+  submit();
+  const int before = device_->finishes;
+  device_->room = 3;
+  hand_over();
+  EXPECT_GT(device_->finishes, before);
+  EXPECT_EQ(told(bench_.report.end), 1U);
+  ASSERT_TRUE(started(2));
+  const device::Lease lease = device_->last_lease();
+  EXPECT_EQ(lease.workers, 3U);
+  EXPECT_EQ(lease.crew, 1U);
+  EXPECT_EQ(lease.wakes, 1U);
+  EXPECT_EQ(lease.laid_out_by, 2U);
+  EXPECT_EQ(lease.former_workers, kWorkers);
+  EXPECT_EQ(lease.former_crew, kWorkers / 8);
+  device_->begin_lease(2);
+  ASSERT_TRUE(started(3));
+  EXPECT_EQ(device_->last_lease().laid_out_by, 0U) << "they are laid out";
+}
+
+TEST_F(KeeperTest, ALeaseStartedBeforeTheSeatsAreKnownToBeLaidOutWaitsForThat) {
+  settings_.lease_time = 10s;
+  open();
+  submit();
+  std::jthread changer([&] { keeper_->outlast_tasks(); });  // starts the next lease, whether the first one has begun or not
+  ASSERT_TRUE(started(2));
+  EXPECT_EQ(device_->last_lease().number, 2U);
+  EXPECT_EQ(device_->last_lease().laid_out_by, 1U);
+  device_->end_lease(1);
+}
+
+TEST_F(KeeperTest, ANewImageWhileNothingRunsStartsNothing) {
+  open();
+  hand_over();
+  EXPECT_TRUE(rests());
+  EXPECT_EQ(starts(), 0);
+  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+}
+
+TEST_F(KeeperTest, AnImageIsDestroyedOnlyWhenItsLastLeaseHasLeft) {
+  device_->obeys = false;
+  open();
+  submit();
+  device_->begin_lease(1);
+  ASSERT_TRUE(started(2));
+  std::jthread changer([&] { hand_over(); });
+  ASSERT_TRUE(started(3));
+  device_->end_lease(1);
+  std::this_thread::sleep_for(1200ms);  // longer than the janitor puts anything off
+  EXPECT_EQ(device_->programs, 2);
+  device_->end_lease(2);
+  changer.join();
+  device_->obeys = true;
+  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+}
+
+TEST_F(KeeperTest, AQuietHandOverAsksNoLeaseToEnd) {
+  settings_.lease_time = 10s;
+  open();
+  submit();
+  device_->begin_lease(1);
+  EXPECT_TRUE(keeper_->hand_over_quietly(backend_.load({}), 0ns));
+  EXPECT_TRUE(rests());
+  EXPECT_THAT(device_->leases(), ElementsAre(1));
+  EXPECT_EQ(told(bench_.report.over), 0U);
+  EXPECT_EQ(told(bench_.report.end), 0U);
+  EXPECT_EQ(device_->programs, 2) << "the lease runs the old image";
+  device_->end_lease(1);
+  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+}
+
+TEST_F(KeeperTest, AQuietHandOverToAnotherNumberOfWorkersNeedsAPark) {
+  open();
+  const std::uint64_t task = submit();
+  device_->room = 3;
+  EXPECT_FALSE(keeper_->hand_over_quietly(backend_.load({}), 5ms));
+  EXPECT_EQ(keeper_->workers(), kWorkers) << "nothing has changed";
+  EXPECT_EQ(device_->programs, 1);
+  EXPECT_EQ(told(bench_.report.end), 0U);
+  bench_.finish(task);
+  device_->end_leases();
+  EXPECT_TRUE(keeper_->hand_over_quietly(backend_.load({}), 10s));
+  EXPECT_EQ(keeper_->workers(), 3U);
+}
+
+// ---- Parking ----
+
+TEST_F(KeeperTest, AParkAsksTheLeasesToEndAndWaitsForThem) {
+  device_->obeys = false;
+  open();
+  submit();
+  device_->begin_lease(1);
+  ASSERT_TRUE(started(2));
+  std::atomic<bool> parked{false};
+  const int before = device_->finishes;
+  std::jthread parker([&] {
+    const ParkGuard guard = keeper_->park_loop();
+    parked = true;
+  });
+  EXPECT_TRUE(eventually([&] { return told(bench_.report.end) == 2; }));
+  EXPECT_TRUE(eventually([&] { return bench_.queue.tail() == 2; })) << "the ring says so too";
+  device_->end_lease(2);
+  std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(parked);
+  EXPECT_EQ(device_->finishes, before);
+  device_->end_lease(1);
+  parker.join();
+  EXPECT_EQ(device_->finishes, before + 1) << "the device must be rid of the leases, which have only reported their end";
+  EXPECT_TRUE(started(3)) << "the guard is gone";
+}
+
+TEST_F(KeeperTest, NothingStartsWhileItIsParked) {
+  open();
+  keeper_->park();
   submit();
   EXPECT_TRUE(rests());
   EXPECT_EQ(starts(), 0);
@@ -194,10 +424,10 @@ TEST_F(KeeperTest, NothingStartsWhileItIsHeld) {
   EXPECT_EQ(starts(), 1);
 }
 
-TEST_F(KeeperTest, HoldsAreCounted) {
+TEST_F(KeeperTest, ParksAreCounted) {
   open();
   EXPECT_THROW(keeper_->resume(), Error);
-  for (int i = 0; i < 3; ++i) keeper_->hold();
+  for (int i = 0; i < 3; ++i) keeper_->park();
   submit();
   keeper_->resume();
   keeper_->resume();
@@ -207,42 +437,62 @@ TEST_F(KeeperTest, HoldsAreCounted) {
   EXPECT_THROW(keeper_->resume(), Error);
 }
 
-TEST_F(KeeperTest, AllHoldsCanBeUndoneAtOnce) {
+TEST_F(KeeperTest, AllParksCanBeUndoneAtOnce) {
   open();
-  for (int i = 0; i < 3; ++i) keeper_->hold();
+  for (int i = 0; i < 3; ++i) keeper_->park();
   submit();
   keeper_->resume_all();
   EXPECT_EQ(starts(), 1);
   EXPECT_THROW(keeper_->resume(), Error);
 }
 
-TEST_F(KeeperTest, HoldAtEndAsksForNothing) {
-  device_->obeys = false;
+TEST_F(KeeperTest, AResumeWithoutAParkDoesNotUndoAGuard) {
+  open();
+  {
+    ParkGuard first = keeper_->park_loop();
+    const ParkGuard guard = std::move(first);
+    EXPECT_THROW(keeper_->resume(), Error);
+    keeper_->resume_all();
+    keeper_->park();
+    keeper_->resume();
+    submit();
+    EXPECT_TRUE(rests());
+    EXPECT_EQ(starts(), 0);
+  }
+  EXPECT_EQ(starts(), 1);
+}
+
+TEST_F(KeeperTest, ANewImageWaitsForAParkToEnd) {
+  open();
+  submit();
+  keeper_->park();
+  hand_over();
+  EXPECT_EQ(starts(), 1);
+  keeper_->resume();
+  EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(KeeperTest, ATryToParkAsksNoLeaseToEnd) {
   open();
   const std::uint64_t task = submit();
-  EXPECT_FALSE(keeper_->hold_at_end(20ms)) << "the lease goes on";
-  EXPECT_EQ((device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.end)), 0U);
+  EXPECT_FALSE(keeper_->try_park_loop(20ms)) << "the lease goes on";
+  EXPECT_EQ(told(bench_.report.end), 0U);
+  EXPECT_EQ(told(bench_.report.over), 0U);
   bench_.finish(task);
   const std::uint64_t next = submit();
-  device_->end_lease();
-  EXPECT_TRUE(started(2)) << "what was given up holds nothing";
+  device_->end_leases();
+  EXPECT_TRUE(started(2)) << "what was given up parks nothing";
   bench_.finish(next);
   std::jthread end([&] {
     std::this_thread::sleep_for(5ms);
-    device_->end_lease();
+    device_->end_leases();
   });
-  EXPECT_TRUE(keeper_->hold_at_end(10s));
+  std::optional<ParkGuard> guard = keeper_->try_park_loop(10s);
+  ASSERT_TRUE(guard);
   submit();
   EXPECT_TRUE(rests());
-  keeper_->resume();
+  guard.reset();
   EXPECT_TRUE(started(3));
-}
-
-TEST_F(KeeperTest, TheProgramBeforeIsDestroyed) {
-  open();
-  EXPECT_EQ(device_->programs, 1);
-  install();
-  EXPECT_EQ(device_->programs, 1);
 }
 
 TEST_F(KeeperTest, WorkersAreAsManyAsFitAndAsWereAskedFor) {
@@ -251,17 +501,54 @@ TEST_F(KeeperTest, WorkersAreAsManyAsFitAndAsWereAskedFor) {
   EXPECT_EQ(keeper_->workers_of(*program), kWorkers);
   device_->room = kWorkers - 1;
   EXPECT_EQ(keeper_->workers_of(*program), kWorkers - 1);
-  EXPECT_EQ(keeper_->workers(), kWorkers) << "of the program that was installed";
+  EXPECT_EQ(keeper_->workers(), kWorkers) << "of the image that runs";
   device_->room = 0;
   EXPECT_EQ(keeper_->workers_of(*program), 0U);
 }
 
-TEST_F(KeeperTest, ItEndsItsLeaseBeforeItGoes) {
+TEST_F(KeeperTest, ItEndsItsLeasesBeforeItGoes) {
   open();
-  bench_.finish(submit());
+  submit();
+  device_->begin_lease(1);
+  ASSERT_TRUE(started(2));
   keeper_.reset();
-  EXPECT_EQ((device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.left)), 1U);
+  EXPECT_THAT(device_->leases(), testing::IsEmpty());
   EXPECT_EQ(device_->programs, 0);
+}
+
+TEST_F(KeeperTest, UnderLoadLeasesRollAndImagesChangeUntilItGoes) {
+  device_->begins = true;
+  settings_.lease_time = 400us;
+  open();
+  std::atomic<bool> stop{false};
+  std::jthread submitter([&] {
+    while (!stop) {
+      const detail::Task task = test::task_of({});
+      std::uint64_t position = 0;
+      if (bench_.queue.try_submit(alias_, task, &position)) keeper_->submitted();
+      finish_all();
+      if (position % 64 == 0) std::this_thread::sleep_for(3ms);  // the loop may fall asleep
+    }
+  });
+  std::jthread workers([&] {
+    while (!stop) {
+      const std::vector<std::uint32_t> leases = device_->leases();
+      if (leases.size() > 1 && told(bench_.report.begun) == leases.front()) device_->begin_lease(leases[1]);
+      if (leases.size() > 1) device_->end_lease(leases.front());
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  for (int turn = 0; turn < 40; ++turn) {
+    device_->room = turn % 8 == 7 ? 8 : 64;
+    hand_over();
+    if (turn % 5 == 0) const ParkGuard guard = keeper_->park_loop();
+    std::this_thread::sleep_for(1ms);
+  }
+  stop = true;
+  submitter.join();
+  workers.join();
+  EXPECT_FALSE(keeper_->failed());
+  EXPECT_GE(starts(), 8);
 }
 
 // ---- Failing ----
@@ -273,7 +560,7 @@ TEST_F(KeeperTest, ALeaseThatCannotStartFailsTheRuntime) {
   ASSERT_TRUE(keeper_->failed());
   EXPECT_EQ(keeper_->failure().kind(), errc::device_lost);
   EXPECT_THAT(keeper_->failure().message(), HasSubstr("the launch is refused"));
-  EXPECT_THROW(keeper_->hold(), Error);
+  EXPECT_THROW(park(), Error);
 }
 
 TEST_F(KeeperTest, AFaultNamesAllThatWereRunning) {
@@ -289,17 +576,28 @@ TEST_F(KeeperTest, AFaultNamesAllThatWereRunning) {
   EXPECT_EQ(keeper_->failure().kind(), errc::device_lost);
   EXPECT_THAT(keeper_->failure().message(),
               AllOf(HasSubstr("illegal address; worker 0 ran 7 at 1; worker 9 ran 8 at 4"), Not(HasSubstr("at 2"))));
-  EXPECT_THROW(keeper_->hold(), Error) << "whoever waits for the device is told";
+  EXPECT_THROW(park(), Error) << "whoever waits for the device is told";
 }
 
 TEST_F(KeeperTest, AFaultEndsAWaitForTheDevice) {
   device_->obeys = false;
   open();
   submit();
-  std::jthread holder([&] { EXPECT_THROW(keeper_->hold(), Error); });
+  std::jthread holder([&] { EXPECT_THROW(park(), Error); });
   std::this_thread::sleep_for(5ms);
   device_->set_fault("illegal address");
   holder.join();
+}
+
+TEST_F(KeeperTest, AFaultEndsAWaitForTheLeasesOfAnOldImage) {
+  device_->obeys = false;
+  open();
+  submit();
+  std::jthread changer([&] { EXPECT_THROW(hand_over(), Error); });
+  ASSERT_TRUE(started(2));
+  device_->set_fault("illegal address");
+  changer.join();
+  device_->end_leases();
 }
 
 TEST_F(KeeperTest, ATaskThatOverstaysIsNamedAndTheDeviceAbandoned) {
@@ -318,7 +616,7 @@ TEST_F(KeeperTest, NobodyWaitsForADeviceThatWasGivenUp) {
   device_->obeys = false;
   open();
   submit();
-  std::jthread holder([&] { EXPECT_THROW(keeper_->hold(), Error); });
+  std::jthread holder([&] { EXPECT_THROW(park(), Error); });
   std::this_thread::sleep_for(20ms);
   keeper_->give_up(Error(errc::task_timeout, "a kernel hangs"));
   holder.join();

@@ -85,15 +85,10 @@ void Buffers::collect() {
       return true;
     });
   }
-  // Freed outside the lock, and between leases where it would wait for the end of one, which may be far.
-  if (!host_memory_waits_ || std::ranges::none_of(unused, [](const auto& memory) { return memory->host() != nullptr; })) return;
-  try {
-    keeper_.hold();
-    unused.clear();
-    keeper_.resume();
-  } catch (const Error&) {
-    // The device has failed: there is no lease to wait for.
-  }
+  // Freed outside the lock, and by a thread that may wait where that waits for leases to end.
+  if (!host_memory_waits_) return;
+  for (auto& memory : unused)
+    if (memory->host() != nullptr) keeper_.janitor().take(std::move(memory));
 }
 
 void Buffers::close() {

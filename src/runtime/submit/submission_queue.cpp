@@ -165,12 +165,12 @@ std::optional<std::uint64_t> SubmissionQueue::reserve(std::uint32_t slots) {
   }
   tail_.store(end, std::memory_order_release);
   not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + padding + slots - 1, std::memory_order_relaxed);
-  if (padding != 0) skip(tail, padding, 0, 0);
+  if (padding != 0) skip(tail, Header{0, 0, padding, flag::skip, drains_, 0});
   return tail + padding;
 }
 
-void SubmissionQueue::skip(std::uint64_t position, std::uint32_t slots, std::uint32_t flags, std::uint32_t back) {
-  const Header header{0, 0, slots, flag::skip | flags, drains_, back};
+void SubmissionQueue::skip(std::uint64_t position, const Header& header) {
+  const std::uint32_t slots = header.slots;
   for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by whoever fetches it
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     for (std::uint32_t i = 0; i < 4; ++i)
@@ -257,12 +257,12 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
   return places.count;
 }
 
-bool SubmissionQueue::try_close_lease(std::uint32_t lease) {
+bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
   const std::lock_guard guard(lock_);
   const std::optional<std::uint64_t> position = reserve(1);
   if (!position) return false;
   not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  skip(*position, 1, flag::close, lease & 0x7FU);
+  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::skip | flag::close, drains_, lease & 0x7FU});
   return true;
 }
 

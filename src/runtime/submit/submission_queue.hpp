@@ -55,8 +55,9 @@ class SubmissionQueue {
   std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                std::uint64_t* last);
 
-  // Asks the lease of this number to end as soon as the fetch crew comes to it. False when the ring is full.
-  bool try_close_lease(std::uint32_t lease);
+  // Asks the lease of this number and those before to end as soon as the fetch crew comes to it: when the next one is there, or at once.
+  // False when the ring is full.
+  bool try_close_lease(std::uint32_t lease, bool at_once);
 
   // Changes an alias such that every task before `tail()` as returned ran the old entry and every later one runs the new.
   std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode);
@@ -133,7 +134,7 @@ class SubmissionQueue {
   std::optional<std::uint64_t> reserve(std::uint32_t slots);
   void reap_locked();
   device::Header head(std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task);
-  void skip(std::uint64_t position, std::uint32_t slots, std::uint32_t flags, std::uint32_t back);
+  void skip(std::uint64_t position, const device::Header& header);
 
   device::Slot* ring_;
   device::Completion* completions_;

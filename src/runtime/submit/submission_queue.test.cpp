@@ -233,12 +233,12 @@ class SubmissionQueueOf512 : public SubmissionQueueTest {
 TEST_F(SubmissionQueueOf512, ALinkAcrossALongGapBecomesADrain) {
   submit();
   const auto before = submit({}, detail::kLink);
-  for (int i = 0; i < 126; ++i) ASSERT_TRUE(queue().try_close_lease(1));
+  for (int i = 0; i < 126; ++i) ASSERT_TRUE(queue().try_close_lease(1, true));
   const auto near = submit({}, detail::kLink);
   EXPECT_EQ(*near - *before, 127U);
   EXPECT_EQ(bench_.header(*near).flags, flag::link | flag::tracked);
   EXPECT_EQ(bench_.header(*near).back, 127U);
-  for (int i = 0; i < 127; ++i) ASSERT_TRUE(queue().try_close_lease(1));
+  for (int i = 0; i < 127; ++i) ASSERT_TRUE(queue().try_close_lease(1, true));
   const auto far = submit({}, detail::kLink);
   EXPECT_EQ(bench_.header(*far).flags, flag::drain | flag::tracked);
 }
@@ -350,19 +350,19 @@ TEST_F(SubmissionQueueNames, ATaskThatIsNotWrittenYetNamesNothing) {
 
 TEST_F(SubmissionQueueTest, ARequestToEndALeaseIsNoTask) {
   submit();
-  EXPECT_TRUE(queue().try_close_lease(0x185));
+  EXPECT_TRUE(queue().try_close_lease(0x185, true));
   EXPECT_EQ(bench_.header(1).flags, flag::skip | flag::close);
   EXPECT_EQ(bench_.header(1).slots, 1U);
   EXPECT_EQ(bench_.header(1).back, 0x05U) << "seven bits of the lease number";
   EXPECT_EQ(queue().submitted(), 1U);
   submit_many(126);
-  EXPECT_FALSE(queue().try_close_lease(1)) << "the ring is full";
+  EXPECT_FALSE(queue().try_close_lease(1, true)) << "the ring is full";
   EXPECT_EQ(queue().submitted(), 127U);
 }
 
 TEST_F(SubmissionQueueTest, ARequestStandsBehindTheDrainsBeforeIt) {
   submit({}, detail::kDrain);
-  queue().try_close_lease(1);
+  queue().try_close_lease(1, true);
   EXPECT_EQ(bench_.header(1).drains, 1U);
 }
 

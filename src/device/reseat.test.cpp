@@ -1,7 +1,10 @@
-#include "device/books.hpp"
+#include "device/reseat.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/bench.hpp"
@@ -13,7 +16,7 @@ using test::Bench;
 
 void push(const Bench& bench, u32 position) { ready_queue::push(bench.lease, Bench::quads(Bench::plain(0), position)); }
 // Worker `me` claims a place and leaves with it.
-void leave_with_a_claim(const Bench& bench, u32 me) { bench.lease.claims[me] = ready_queue::claim(bench.lease) | kClaimed; }
+void leave_with_a_claim(const Bench& bench, u32 me) { bench.lease.claims[me] = ready_queue::claim_next(bench.lease) | kClaimed; }
 // What the next lease finds, in order.
 std::vector<u32> rest(const Bench& bench) {
   std::vector<u32> positions;
@@ -23,52 +26,52 @@ std::vector<u32> rest(const Bench& bench) {
 }
 using Positions = std::vector<u32>;
 
-TEST(Books, ClaimsThatNothingFilledAreTakenBack) {
+TEST(Reseat, ClaimsThatNothingFilledAreTakenBack) {
   const Bench bench(7, 3);
   for (u32 me = 0; me < 3; ++me) leave_with_a_claim(bench, me);
-  books::close_ready_queue(bench.lease);
+  reseat::clear_claims(bench.lease);
   EXPECT_EQ(bench.control().head.value, bench.control().tail.value);
   push(bench, 5);
   EXPECT_EQ(rest(bench), Positions{5});
 }
 
-TEST(Books, TasksAtClaimedPlacesMoveToTheTail) {
+TEST(Reseat, TasksAtClaimedPlacesMoveToTheTail) {
   const Bench bench(7, 2);
   leave_with_a_claim(bench, 0);
   leave_with_a_claim(bench, 1);
   push(bench, 5);
   push(bench, 6);
-  books::close_ready_queue(bench.lease);
+  reseat::clear_claims(bench.lease);
   EXPECT_EQ(rest(bench), (Positions{5, 6}));
 }
 
-TEST(Books, TasksThatNobodyClaimedStay) {
+TEST(Reseat, TasksThatNobodyClaimedStay) {
   const Bench bench(7, 2);
   for (const u32 position : {5U, 6U, 7U}) push(bench, position);
   leave_with_a_claim(bench, 1);
-  books::close_ready_queue(bench.lease);
+  reseat::clear_claims(bench.lease);
   EXPECT_EQ(rest(bench), (Positions{6, 7, 5}));
 }
 
-TEST(Books, AWorkerWithoutAClaimLeavesNothing) {
+TEST(Reseat, AWorkerWithoutAClaimLeavesNothing) {
   const Bench bench(7, 2);
   push(bench, 5);
-  books::close_ready_queue(bench.lease);
+  reseat::clear_claims(bench.lease);
   EXPECT_EQ(rest(bench), Positions{5}) << "no claim is not a claim of place 0";
 }
 
-TEST(Books, FilledAndUnfilledClaimsMix) {
+TEST(Reseat, FilledAndUnfilledClaimsMix) {
   const Bench bench(7, 4);
   for (const u32 me : {3U, 1U, 0U, 2U}) leave_with_a_claim(bench, me);
   push(bench, 5);
   push(bench, 6);
-  books::close_ready_queue(bench.lease);
+  reseat::clear_claims(bench.lease);
   const Positions after = rest(bench);
   EXPECT_EQ(after, (Positions{6, 5})) << "worker 1 comes before worker 3";
   EXPECT_EQ(bench.control().head.value, bench.control().tail.value);
 }
 
-TEST(Books, ManyLeasesLoseNothing) {
+TEST(Reseat, ManyLeasesLoseNothing) {
   // Claims come and go at every edge of the queue, positions wrap around.
   const Bench bench(7, 3, (1ULL << 32U) - 64);
   u32 pushed = 0;
@@ -82,18 +85,40 @@ TEST(Books, ManyLeasesLoseNothing) {
         bench.lease.claims[me] = 0;
     }
     for (u32 i = 0; i < lease % 3; ++i) push(bench, pushed++);
-    books::close_ready_queue(bench.lease);
+    reseat::clear_claims(bench.lease);
     if (lease % 7 == 0) found += static_cast<u32>(rest(bench).size());
   }
   EXPECT_EQ(found + rest(bench).size(), pushed);
 }
 
-TEST(Books, ClosingThemTellsTheHostAndOpensTheNextGate) {
-  const Bench bench;
-  bench.control().crew.gate[(bench.lease.number + 1) & 1U] = 0xFFFF;
-  books::close(bench.lease);
-  EXPECT_EQ(bench.report.left, bench.lease.number);
-  EXPECT_EQ(bench.control().crew.gate[(bench.lease.number + 1) & 1U], 0U);
+TEST(Reseat, TheFirstWorkerOfTheLeaseThatLaysOutDoesIt) {
+  Bench bench;
+  bench.lease.number = 7;
+  bench.lease.laid_out_by = 7;
+  EXPECT_TRUE(reseat::is_for(bench.lease, 0));
+  EXPECT_FALSE(reseat::is_for(bench.lease, 1));
+  bench.lease.number = 8;
+  EXPECT_FALSE(reseat::is_for(bench.lease, 0));
+  bench.lease.laid_out_by = 0;
+  EXPECT_FALSE(reseat::is_for(bench.lease, 0));
+}
+
+TEST(Reseat, ALeaseThatOvertakesTheOneThatLaysOutWaitsForIt) {
+  Bench bench;
+  bench.lease.number = 7;
+  bench.lease.laid_out_by = 7;
+  device::Lease next = bench.lease;
+  next.number = 8;
+  std::atomic<bool> through{false};
+  std::jthread overtaking([&] {
+    reseat::await(next);
+    through = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(through);
+  reseat::lay_out(bench.lease);
+  overtaking.join();
+  EXPECT_TRUE(through);
 }
 
 }  // namespace

@@ -1,0 +1,114 @@
+// Laying out the seats anew: what the first worker of a lease does when it has another number of workers than the lease before, or is the
+// first one of all.
+//
+// All earlier leases have left, so nobody pushes, claims or fetches. Claims of places that nothing has filled are dropped; tasks at places
+// that were claimed but not read move to the tail; windows that are not wholly fetched are listed in ascending order, and the members of
+// the new fetch crew begin with them.
+#pragma once
+
+#include "device/completion.hpp"
+
+namespace dwell::device::reseat {
+
+// Moves the tasks at claimed and unread places to the tail and takes all claims back.
+DWELL_DEVICE_COLD void clear_claims(const Lease& lease) {
+  Control* const control = lease.control;
+  const u32 tail = load<Order::relaxed, Scope::device>(&control->tail.value);
+  const u32 head = load<Order::relaxed, Scope::device>(&control->head.value);
+  for (u32 first = 0; first < lease.former_workers; first += kLanes) {
+    const u32 seat = first + lane();
+    const u64 claim = seat < lease.former_workers ? load<Order::relaxed, Scope::device>(lease.claims + seat) : 0;
+    u32 lanes = ballot((claim & kClaimed) != 0 && is_after(tail, static_cast<u32>(claim)));
+    for (u32 from = 0; lanes != 0; ++from) {
+      if ((lanes >> from & 1U) == 0) continue;
+      lanes &= ~(1U << from);
+      const u32 place = broadcast(static_cast<u32>(claim), from);
+      TaskQuads task;
+      while (!ready_queue::poll(lease, place, &task)) {}
+      if (lane() == from) ready_queue::clear_claim(lease, seat);
+      ready_queue::push(lease, task);
+    }
+    if (seat < lease.former_workers) ready_queue::clear_claim(lease, seat);
+  }
+  // Claims that nothing filled lie at or behind the old tail, and the tasks that moved begin there too. Places from `head` on, if any
+  // before the tail, were never claimed.
+  if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, is_after(tail, head) ? head : tail);
+}
+
+#if DWELL_ON_CUDA
+// Lists the windows that are not wholly fetched: those of the former crew, and those left over from before that nobody took. A window on
+// the list is taken before a fresh one, so there are never more than kMaxCrew.
+DWELL_DEVICE_COLD void list_windows(const Lease& lease) {
+  Control* const control = lease.control;
+  const u32 turns = lease.former_crew + load<Order::relaxed, Scope::device>(&control->window_turns.value);
+  const u32 open = control->open_count;
+  const u32 me = lane();
+  const bool is_held = me < lease.former_crew;
+  const bool is_left = me >= turns && me < open;
+  const OpenWindow held = is_held ? lease.seats[me].window : OpenWindow{};
+  const OpenWindow left = is_left ? control->open[me] : OpenWindow{};
+  const u32 all_held = ballot(is_held);
+  const u32 all_left = ballot(is_left);
+  u32 held_rank = 0;
+  u32 left_rank = 0;
+  for (u32 from = 0; from < kLanes; ++from) {
+    const u32 held_there = broadcast(held.number, from);
+    const u32 left_there = broadcast(left.number, from);
+    if ((all_held >> from & 1U) != 0) {
+      held_rank += is_after(held.number, held_there) ? 1 : 0;
+      left_rank += is_after(left.number, held_there) ? 1 : 0;
+    }
+    if ((all_left >> from & 1U) != 0) {
+      held_rank += is_after(held.number, left_there) ? 1 : 0;
+      left_rank += is_after(left.number, left_there) ? 1 : 0;
+    }
+  }
+  if (is_held) control->open[held_rank] = held;
+  if (is_left) control->open[left_rank] = left;
+  if (me == 0) {
+    control->window_base += turns > open ? turns - open : 0;
+    control->open_count = static_cast<u32>(__popc(all_held) + __popc(all_left));
+    control->window_turns.value = 0;
+    control->crew.busy = 0;
+  }
+}
+
+// Gives the first windows of the list, or fresh ones, to the new crew.
+DWELL_DEVICE_COLD void deal_windows(const Lease& lease) {
+  const Control* const control = lease.control;
+  const u32 count = control->open_count;
+  const u32 me = lane();
+  if (me >= lease.crew) return;
+  Seat& seat = lease.seats[me];
+  seat.window = me < count ? control->open[me] : OpenWindow{control->window_base + (me - count), 0};
+  seat.reads = 0;
+  seat.drains = control->crew.drains;
+}
+#endif
+
+// Called by all lanes of the worker in seat 0, before it takes that seat. The others wait for it (await).
+DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
+  clear_claims(lease);
+#if DWELL_ON_CUDA
+  list_windows(lease);
+  sync_lanes();
+  deal_windows(lease);
+#endif
+  sync_lanes();
+  // Pairs with the acquire in await: all seats and claims.
+  if (lane() == 0) {
+    fence<Scope::device>();
+    store<Order::release, Scope::device>(&lease.control->seated.value, lease.number);
+  }
+}
+
+// Whether the worker `me` lays out the seats.
+DWELL_DEVICE bool is_for(const Lease& lease, u32 me) { return me == 0 && lease.laid_out_by == lease.number; }
+
+// Waits until the seats are laid out, by this lease or one before that has not come to it yet: whoever took a seat earlier would go on
+// with the former layout. Called by one thread of every other worker when Lease::laid_out_by is not 0.
+DWELL_DEVICE_COLD void await(const Lease& lease) {
+  for (u32 round = 0; load<Order::acquire, Scope::device>(&lease.control->seated.value) != lease.laid_out_by; ++round) relax(round);
+}
+
+}  // namespace dwell::device::reseat

@@ -1,0 +1,158 @@
+// Seats: how the workers of one lease hand over to those of the next, each for itself.
+//
+// A worker works while it holds its seat, so that at most one works in its name (its in-flight record, its claim, its window), however
+// many leases are on the device. A successor that finds the seat held says so in the seat's word, and the holder hands the seat to it
+// directly. What the holder knows goes with the seat: Seat::window, Seat::quiet_since, Lease::claims.
+//
+// The rule of leaving. The first member of the fetch crew whose time is up says that the lease is over. From then on a worker leaves when
+// its operator has returned and its successor waits, so that no seat is empty for longer than a hand-over. After Lease::stretch_ticks it
+// leaves without: the device may have no room for two generations, and each worker that leaves makes room for one of the next. A worker
+// that a long task keeps stays, and while no successor comes the others stay with it: a long task stops nobody. A lease that ends at once
+// (CrewLine::end) is left as soon as operators have returned. A successor whose own lease is over gives up where a long task holds the
+// seat; a holder that would have left for its sake then stays, for a free seat may hold the claim of a task. Modelled in
+// tests/model/roll.pml.
+//   word: the lease that waits for the seat, or 0 (32) | the lease that holds it, or 0 (32)
+#pragma once
+
+#include "device/arena.hpp"
+
+namespace dwell::device::seat {
+
+DWELL_DEVICE u32 holder(u64 word) { return static_cast<u32>(word); }
+DWELL_DEVICE u32 waiter(u64 word) { return static_cast<u32>(word >> 32U); }
+DWELL_DEVICE u64 word_of(u32 holder, u32 waiter) { return static_cast<u64>(holder) | static_cast<u64>(waiter) << 32U; }
+
+// Where the lease that waits for a seat stands.
+DWELL_DEVICE const u32* waiter_word(const Lease& lease, u32 me) { return reinterpret_cast<const u32*>(&lease.seats[me].word) + 1; }
+
+inline constexpr u32 kLong = 4;     // ticks after which a task counts as long
+inline constexpr u32 kGiveUp = 16;  // ticks that a worker of a lease that is over waits for its seat at least
+
+DWELL_DEVICE u32 crew_word(const u32* word) { return load<Order::relaxed, Scope::device>(word); }
+
+// Waits for the seat of worker `me`. False when the lease was over before the seat was free. Called by one thread. Acquires what the last
+// holder did.
+DWELL_DEVICE bool take(const Lease& lease, u32 me) {
+  const Control& control = *lease.control;
+  u64* const at = &lease.seats[me].word;
+  const u32 mine = lease.number;
+  const u32 came = now_ticks();
+  bool over = false;
+  for (u32 round = 0;; ++round) {
+    // Pairs with leave(): as holder this thread has synchronised with the one before.
+    const u64 word = load<Order::acquire, Scope::device>(at);
+    if (holder(word) == mine) return true;
+    const bool first = waiter(word) == 0 || waiter(word) == mine;
+    if (over) {
+      if (waiter(word) != mine || compare_exchange<Order::relaxed>(at, word, word_of(holder(word), 0)) == word) return false;
+      continue;  // it was handed over meanwhile
+    }
+    if (holder(word) == 0 && first) {
+      if (compare_exchange<Order::acq_rel>(at, word, word_of(mine, 0)) == word) return true;
+      continue;
+    }
+    if (waiter(word) == 0) compare_exchange<Order::relaxed>(at, word, word_of(holder(word), mine));
+    pause_briefly(round);
+    // Not at once: a holder that no task keeps answers within microseconds.
+    over = round % 8 == 7 && !is_after(mine, crew_word(&control.crew.over)) && now_ticks() - came > kGiveUp;
+  }
+}
+
+// Gives the seat to the worker that waits for it, or frees it. False, with the seat kept, when nobody waits any more and it must not be
+// free (`may_free`). Called by one thread, behind its last store of what goes with the seat.
+DWELL_DEVICE bool leave(const Lease& lease, u32 me, bool may_free) {
+  u64* const at = &lease.seats[me].word;
+  // Nearly always the next lease waits, so that the word need not be read first.
+  u64 word = word_of(lease.number, lease.number + 1);
+  while (waiter(word) != 0 || may_free) {
+    const u64 seen = compare_exchange<Order::acq_rel>(at, word, word_of(waiter(word), 0));
+    if (seen == word) return true;
+    word = seen;
+  }
+  return false;
+}
+
+// Counts the calling worker out of the lease; the last one tells the host. Called by one thread of each worker, whether it had its seat or
+// not, behind leave().
+DWELL_DEVICE void count_out(const Lease& lease) {
+  u32* const out = &lease.control->exits[lease.slot];
+  // Pairs with itself in the last one.
+  if (fetch_add<Order::acq_rel>(out, 1U) + 1 != lease.workers) return;
+  store<Order::relaxed, Scope::device>(out, 0U);  // for the next lease with this slot, which the host starts when it knows of this end
+  store<Order::release, Scope::system>(&lease.report->left[lease.slot], lease.number);
+}
+
+// Says that this lease works. Called by one thread of each worker that has its seat; one of them tells the host. Of two leases that race,
+// the earlier may speak last: the host then takes the later one for one that waits until it has left.
+DWELL_DEVICE void begin(const Lease& lease) {
+  if (raise(&lease.control->crew.begun, lease.number)) store<Order::relaxed, Scope::system>(&lease.report->begun, lease.number);
+}
+
+// Ends the lease: its workers leave as soon as their successors have come, or at once. Called by one thread.
+DWELL_DEVICE void call_over(const Lease& lease, u32 number, bool at_once) {
+  raise(&lease.control->crew.over, number);
+  if (at_once) raise(&lease.control->crew.end, number);
+}
+
+// Whether this lease is over, `over` being CrewLine::over as seen.
+DWELL_DEVICE bool is_over(const Lease& lease, u32 over) { return !is_after(lease.number, over); }
+
+// Whether somebody of a later lease is ready to take the seat.
+DWELL_DEVICE bool has_successor(const Lease& lease, u32 me) {
+#if DWELL_ON_CUDA
+  return load<Order::relaxed, Scope::device>(waiter_word(lease, me)) != 0;
+#else
+  // The same thread serves the seat in the next lease.
+  (void)me;
+  return is_after(load<Order::relaxed, Scope::system>(&lease.report->launched), lease.number);
+#endif
+}
+
+// A worker's way out of a lease that is over.
+struct WayOut {
+  u32 since;     // when it saw that the lease is over, in ticks
+  u32 seen;      // 1: that it is over
+  u32 overdue;   // 1: counted in CrewLine::overdue
+  u32 may_free;  // 1: it may leave whether its successor waits or not
+};
+
+// Whether a long task keeps a worker on the device.
+DWELL_DEVICE_COLD bool is_overdue(const Lease& lease, [[maybe_unused]] u32 now) {
+#if DWELL_ON_CUDA
+  return crew_word(&lease.control->crew.overdue) != 0;
+#else
+  // A CPU worker is inside the operator itself, so others look.
+  for (u32 seat = 0; seat < lease.workers; ++seat) {
+    const u32 since = crew_word(&lease.seats[seat].running_since);
+    if (since != 0 && now - since > kLong) return true;
+  }
+  return false;
+#endif
+}
+
+// Whether a worker whose operator has returned may leave a lease that is over. Called by one thread.
+DWELL_DEVICE_COLD bool may_leave(const Lease& lease, u32 me, WayOut* way) {
+  const CrewLine& crew = lease.control->crew;
+  const u32 now = now_ticks();
+  if (way->seen == 0) *way = WayOut{now, 1, way->overdue, 0};
+  if (way->overdue != 0) {
+    fetch_add<Order::relaxed>(&lease.control->crew.overdue, ~0U);
+    way->overdue = 0;
+  }
+  // Both loads in one latency.
+  const u32 end = crew_word(&crew.end);
+  const bool succeeded = has_successor(lease, me);
+  way->may_free = !is_after(lease.number, end) || (now - way->since > lease.stretch_ticks && !is_overdue(lease, now)) ? 1 : 0;
+  return succeeded || way->may_free != 0;
+}
+
+// Notes that a task keeps the worker in a lease that is over. Called by one thread, now and then while the task runs.
+DWELL_DEVICE_COLD void note_overdue(const Lease& lease, WayOut* way) {
+  const u32 now = now_ticks();
+  if (way->seen == 0) *way = WayOut{now, 1, 0, 0};
+  if (way->overdue != 0 || now - way->since <= kLong) return;
+  fetch_add<Order::relaxed>(&lease.control->crew.overdue, 1U);
+  way->overdue = 1;
+}
+
+}  // namespace dwell::device::seat
