@@ -71,6 +71,10 @@ dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
 file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
 dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 
+# Apart from the others, because its operator new fails when told.
+file(GLOB scarcity_sources CONFIGURE_DEPENDS tests/scarcity/*.cpp)
+dwell_test(scarcity SOURCES ${scarcity_sources} TIMEOUT 300 PROCESSORS 1)
+
 # They use CUDA beside dwell, as any other program in the process may.
 if(DWELL_CUDA_INCLUDE)
   file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)

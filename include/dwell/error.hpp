@@ -1,8 +1,12 @@
 // Every way in which dwell can refuse or fail.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 namespace dwell {
 
@@ -23,7 +27,7 @@ enum class errc {
   compiler_unavailable,
   // There is no such device, or its driver is missing or too old; the message says which.
   device_unavailable,
-  // Device or host memory could not be had. Free some and try again.
+  // Device memory, host memory or a thread could not be had; the message names it. Free some or raise the limit, and try again.
   out_of_memory,
   // The operator itself reported this task as failed with Group::fail.
   task_failed,
@@ -58,18 +62,38 @@ const std::error_category& error_category() noexcept;
 
 inline std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), error_category()}; }
 
-// What this library throws. `what()` says what happened and what to do; `code()` is an errc.
+// What an Error is about, for programs: nobody has to search the message. What does not apply is empty or 0.
+struct ErrorFields {
+  std::string what;         // the kind of thing: "operator", "kernel", "option", "buffer", "argument", "thread", "file"
+  std::string which;        // its name: "axpy", "Options::workers"
+  std::uint64_t value = 0;  // the figure that was asked for
+  std::uint64_t limit = 0;  // the limit that it breaks
+};
+
+// What this library throws. `what()` says what happened and what to do; `code()` is an errc. Copies share their text and never throw.
+// Calls may throw std::bad_alloc too, when the host has no memory: then nothing has changed, and the call may be made again.
 class Error : public std::system_error {
  public:
-  Error(errc code, const std::string& message) : std::system_error(make_error_code(code), message), message_(message) {}
+  Error(errc code, const std::string& message, ErrorFields fields = {})
+      : std::system_error(make_error_code(code), message), said_(std::make_shared<const Said>(Said{message, std::move(fields)})) {}
+  // No move: what an Error was moved from would have no message.
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override = default;
 
   errc kind() const noexcept { return static_cast<errc>(code().value()); }
   // The message alone, without the sentence of the code that what() adds.
-  const std::string& message() const noexcept { return message_; }
+  const std::string& message() const noexcept { return said_->message; }
+  const ErrorFields& fields() const noexcept { return said_->fields; }
 
  private:
-  std::string message_;
+  struct Said {
+    std::string message;
+    ErrorFields fields;
+  };
+  std::shared_ptr<const Said> said_;
 };
+static_assert(std::is_nothrow_copy_constructible_v<Error> && std::is_nothrow_copy_assignable_v<Error>);
 
 }  // namespace dwell
 

@@ -42,9 +42,11 @@ struct Definition {
 // How an asynchronous definition reports, and how it is called off. An aggregate.
 template <class Result>
 struct Async {
-  // Called once, with the future ready, on a thread of the runtime. It may use the runtime, but must neither throw nor close or rebuild it.
+  // Called once, with the future ready, on a thread of the runtime, also for what is cancelled; Runtime::close waits for it. It may use the
+  // runtime, but not close or rebuild it. What it throws is told to Options::warn.
   std::function<void(const std::shared_future<Result>&)> done = {};
-  // A stop that is asked for before the new version is handed over ends the definition at once with errc::cancelled.
+  // A stop that is asked for before the new version is handed over ends this request at once with errc::cancelled. The definition is called
+  // off with its last request. A stop may be asked for at any time, also beside and after the end of the runtime.
   std::stop_token stop = {};
 };
 

@@ -5,6 +5,7 @@
 
 #include <dwell/device/status.hpp>
 
+#include "runtime/caught.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -89,7 +90,11 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
                                        [this](std::uint64_t position) { wait(position, std::nullopt); });
 }
 
-Core::~Core() = default;
+Core::~Core() {
+  // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame.
+  registry_->close();
+  keeper_.reset();
+}
 
 std::string Core::describe(const std::vector<Keeper::Holder>& holders, bool running) const {
   constexpr std::size_t kMost = 8;
@@ -235,81 +240,108 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   return buffers_->allocate(count, element, memory);
 }
 
+void Core::park() {
+  check_open();
+  keeper_->park();
+  if (shell_->stage() == detail::Stage::open) return;
+  keeper_->resume_all();  // close has ended the user's parks, perhaps before this one
+  refuse();
+}
+
 void Core::close(Close how) {
-  closing_.store(true);
-  std::optional<Error> failure;
-  if (how == Close::when_done) {
-    try {
-      keeper_->resume_all();
-      wait_before(queue_->tail());
-    } catch (const Error& error) {
-      failure = error;
-    }
-  }
-  if (const std::optional<Error> hangs = close_launches(); hangs && !failure) failure = hangs;
-  try {
-    off_device_.emplace(keeper_->park_loop());
-  } catch (const Error& error) {
-    if (!failure) failure = error;
-  }
-  if (!failure) queue_->complete_all(status::cancelled);
   shell_->lineage->closed.store(true);
-  leave(failure);
-  if (failure) throw *failure;
+  shell_->enter(detail::Stage::closing);
+  std::optional<Error> failure;
+  const auto attempt = [&](auto&& step) {
+    const std::optional<Error> its = failure_of(errc::device_lost, step);
+    if (!failure) failure = its;
+  };
+  // Nothing starts any more, and what has not started is cancelled.
+  const auto end_loop = [&] {
+    attempt([this] {
+      keeper_->retire();
+      note_cancelled();
+    });
+    if (!failure) queue_->complete_all(status::cancelled);
+  };
+  // Callbacks of the user's may wait for tasks: so those run, or are cancelled, before the callbacks are waited for.
+  if (how == Close::now)
+    end_loop();
+  else
+    keeper_->resume_all();
+  registry_->close();
+  if (how == Close::when_done) attempt([this] { wait_before(queue_->tail()); });
+  attempt([this] { close_launches(); });
+  if (how == Close::when_done) end_loop();
+  leave(failure, detail::Stage::closed);
+  if (failure) throw Error(*failure);
 }
 
 void Core::give_up() {
   if (!keeper_->lost()) throw Error(errc::invalid_argument, "the device works: only a runtime that has lost its device is rebuilt");
   if (const std::string why = backend_->stuck(); !why.empty())
     throw Error(errc::device_lost, device_.device + " cannot be opened again: " + why);
-  closing_.store(true);
   const Error failure = keeper_->failure();
+  Options again = options_;
+  again.device = device_.device;  // "auto" must not come to mean another one
+  again.first_position = device::align_up(queue_->tail(), device::kWindow);
   {
     const std::lock_guard lock(shell_->mutex);
     shell_->failure = failure;
-    shell_->again = options_;
-    shell_->again->device = device_.device;  // "auto" must not come to mean another one
-    shell_->again->first_position = device::align_up(queue_->tail(), device::kWindow);
+    shell_->again = std::move(again);
   }
-  close_launches();
-  leave(failure);
+  shell_->enter(detail::Stage::closing);
+  registry_->close();
+  static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
+  leave(failure, detail::Stage::lost);
 }
 
-std::optional<Error> Core::close_launches() {
+void Core::close_launches() {
   const std::string left = launches_->close(options_.task_timeout);
-  if (left.empty()) return std::nullopt;
+  if (left.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.task_timeout);
-  Error failure(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
-                                        " ms (Options::task_timeout) none of these kernels has ended: " + left);
+  const Error failure(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
+                                              " ms (Options::task_timeout) none of these kernels has ended: " + left);
   keeper_->give_up(failure);  // a lease may be waiting for their multiprocessors
   launches_->close({});       // who asks for them is told from now on that the device was given up
-  return failure;
+  throw Error(failure);
 }
 
-void Core::leave(const std::optional<Error>& failure) {
+void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   modules_->close();
-  registry_->close();
   buffers_->close();  // before the core goes: without it they would not be taken off the list
   const std::lock_guard lock(shell_->mutex);
+  if (const auto unknown = failure_of(errc::out_of_memory, [&] { note_fates(); })) {
+    // A ticket never lies: of which nothing is noted, it says so.
+    if (!failure) failure = unknown;
+    shell_->lost.assign(1, {options_.first_position, queue_->tail()});  // has room for one
+  }
+  shell_->failure = failure;
+  shell_->enter(to);
+  shell_->open.reset();
+}
+
+void Core::note_cancelled() {
+  // The queue keeps the failures of the last tasks only. A ticket never lies: the shell keeps all.
+  const std::lock_guard lock(shell_->mutex);
+  for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position)
+    if (!queue_->done(position)) detail::Shell::add(position, shell_->cancelled);
+}
+
+void Core::note_fates() {
   const auto note = [this](std::uint64_t position) {
     if (const std::optional<Error> error = error_of(position))
       shell_->ended.emplace(position, detail::Shell::Fate{queue_->result(position).status, *error});
   };
   for (const std::uint64_t position : queue_->failed_positions()) note(position);
-  if (failure) {
-    shell_->failure = failure;
-    for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position) {
-      if (queue_->done(position))
-        note(position);
-      else if (!shell_->lost.empty() && shell_->lost.back().second == position)
-        ++shell_->lost.back().second;
-      else
-        shell_->lost.emplace_back(position, position + 1);
-    }
+  for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position) {
+    if (queue_->done(position))
+      note(position);
+    else
+      detail::Shell::add(position, shell_->lost);
   }
   for (const auto& [number, error] : launches_->errors())
     shell_->ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
-  shell_->open.reset();
 }
 
 RuntimeInfo Core::info() const {

@@ -66,9 +66,15 @@ class Core {
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
 
+  // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
+  void park();
+
+  // Ends the generation: open → closing → closed, as shell.hpp says. Throws the failure of the device that came in between; the generation
+  // has ended then too.
   void close(Close how);
-  // The device has failed: lets go of all that the handles hold of it, and leaves in the shell what the next generation needs. Throws
-  // errc::invalid_argument when the device works, errc::device_lost when the device cannot be opened again (Backend::stuck).
+  // The device has failed: open → closing → lost. Lets go of all that the handles hold of the device, and leaves in the shell what the next
+  // generation needs. Throws errc::invalid_argument when the device works, errc::device_lost when the device cannot be opened again
+  // (Backend::stuck), and std::bad_alloc; then the generation is as open as it was.
   void give_up();
 
   SubmissionQueue& queue() { return *queue_; }
@@ -80,7 +86,7 @@ class Core {
 
  private:
   void check_open() const {
-    if (keeper_->failed() || closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (keeper_->failed() || shell_->stage() != detail::Stage::open) [[unlikely]]
       refuse();
   }
   [[noreturn, gnu::noinline]] void refuse() const;
@@ -89,11 +95,15 @@ class Core {
   void retry(TrySubmit try_submit);
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
-  // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and says
-  // so.
-  std::optional<Error> close_launches();
+  // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
+  // throws.
+  void close_launches();
   // What close and give_up have in common: handles lead nowhere any more, tickets tell how their tasks ended.
-  void leave(const std::optional<Error>& failure);
+  void leave(std::optional<Error> failure, detail::Stage to) noexcept;
+  // Notes which tasks are about to be cancelled. No lease runs.
+  void note_cancelled();
+  // Needs the shell's mutex.
+  void note_fates();
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;
@@ -113,9 +123,6 @@ class Core {
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Buffers> buffers_;
-  std::optional<ParkGuard> off_device_;  // once closed
-
-  std::atomic<bool> closing_{false};
 };
 
 }  // namespace dwell::runtime

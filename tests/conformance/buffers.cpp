@@ -69,11 +69,19 @@ TEST_P(BuffersTest, ABufferOfNothingWorks) {
 TEST_P(BuffersTest, MoreThanThereIsIsRefused) {
   Runtime runtime(options());
   DWELL_EXPECT_ERROR(runtime.allocate<double>(SIZE_MAX / 4), errc::invalid_argument, HasSubstr("too large"));
+  // Products and roundings that wrap around.
   struct Prime {
     char bytes[2800529];
   };
   static_assert(6586878433935ULL * sizeof(Prime) == SIZE_MAX);
   DWELL_EXPECT_ERROR(runtime.allocate<Prime>(6586878433935ULL), errc::invalid_argument, HasSubstr("too large"));
+  for (const Memory memory : {Memory::device, Memory::host}) {
+    for (std::size_t less = 0; less < 600; less += 17)
+      DWELL_EXPECT_ERROR(runtime.allocate<u8>(SIZE_MAX - less, memory), errc::invalid_argument, HasSubstr("too large"));
+    for (int bit = 48; bit < 64; ++bit)
+      for (const std::size_t count : {std::size_t{1} << bit, (std::size_t{1} << bit) / 8, (std::size_t{1} << bit) / 8 + 1})
+        DWELL_EXPECT_ERROR(runtime.allocate<double>(count, memory), errc::invalid_argument, HasSubstr("too large"));
+  }
   if (kSanitized) GTEST_SKIP() << "the sanitizer's allocator ends the program instead";
   DWELL_EXPECT_ERROR(runtime.allocate<double>(1ULL << 43), errc::out_of_memory, HasSubstr("70368744177664 bytes"));
   DWELL_EXPECT_ERROR(runtime.allocate<double>(1ULL << 43, Memory::host), errc::out_of_memory, HasSubstr("70368744177664 bytes"));

@@ -72,6 +72,20 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
   }
 }
 
+TEST_P(CloseTest, EachOfVeryManyCancelledTicketsSaysSo) {
+  Options large = options();
+  large.ring_slots = 1U << 20U;
+  Runtime runtime(large);
+  auto nothing = runtime.define("nothing", kNothing);
+  runtime.submit(nothing).wait();
+  runtime.park();
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 300'000; ++i) tickets.push_back(runtime.submit(nothing));
+  runtime.close(now);
+  for (const Ticket& ticket : tickets) ASSERT_EQ(ticket.status(), status::cancelled);
+  DWELL_EXPECT_ERROR(tickets.front().wait(), errc::cancelled, HasSubstr(std::to_string(tickets.front().position())));
+}
+
 TEST_P(CloseTest, WhoWaitsIsTold) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
@@ -228,6 +242,139 @@ TEST_P(CloseTest, RuntimesComeAndGo) {
     for (int k = 0; k < 50; ++k) runtime.submit(add, cells, 0U, 1U);
     if (i % 2 == 0) {
       EXPECT_EQ(read(cells)[0], 50U);
+    }
+  }
+}
+
+// An operator that adds `k`. A few texts, so that each is compiled once and hand-overs follow each other closely.
+std::string adds(const std::string& name, u32 k) {
+  return "DWELL_OPERATOR(" + name +
+         ")(dwell::Group g, dwell::Span<dwell::u32> x) { for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + "; }";
+}
+
+TEST_P(CloseTest, VersionsMadeBesideTheCloseAreMadeOrRefused) {
+  for (int round = 0; round < (kSanitized ? 6 : 30); ++round) {
+    SCOPED_TRACE(round);
+    Runtime runtime(options());
+    auto op = runtime.define("op", adds("op", 0));
+    auto cells = runtime.allocate<u32>(16);
+    for (u32 k = 1; k < 3; ++k) op.redefine(adds("op", k));
+    std::jthread redefines([&op](const std::stop_token& stop) {
+      for (u32 k = 0; !stop.stop_requested(); ++k) {
+        try {
+          op.redefine(adds("op", k % 3));
+        } catch (const Error& error) {
+          EXPECT_THAT(error.kind(), testing::AnyOf(errc::stale_handle, errc::cancelled)) << error.what();
+          return;
+        }
+      }
+    });
+    std::vector<Ticket> tickets;
+    for (int i = 0; i < 900; ++i) tickets.push_back(runtime.submit(op, cells));
+    const auto later = op.redefine_async(adds("op", static_cast<u32>(round) % 3));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 67));
+    for (int i = 0; i < 100; ++i) tickets.push_back(runtime.submit(op, cells));
+    ASSERT_NO_THROW(runtime.close(round % 5 == 4 ? Close::now : Close::when_done));
+    redefines.request_stop();
+    redefines.join();
+    for (const Ticket& ticket : tickets)
+      ASSERT_THAT(ticket.status(), testing::AnyOf(status::ok, round % 5 == 4 ? status::cancelled : status::ok));
+    try {
+      later.get();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), errc::cancelled) << error.what();
+    }
+  }
+}
+
+TEST_P(CloseTest, TheCallbackOfACancelledDefinitionRuns) {
+  static const std::string run = std::to_string(Clock::now().time_since_epoch().count());
+  std::atomic<int> called{0};
+  std::atomic<int> cancelled{0};
+  {
+    Options one = options();
+    one.compile_threads = 1;
+    Runtime runtime(one);
+    for (int k = 0; k < 8; ++k) {
+      const std::string name = "op" + std::to_string(k);
+      const auto done = [&](const std::shared_future<Operator<>>& future) {
+        ++called;
+        try {
+          future.get();
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), errc::cancelled) << error.what();
+          ++cancelled;
+        }
+      };
+      runtime.define_async(name, "// " + run + "\n" + adds(name, 1), {}, {.done = done});
+    }
+  }
+  EXPECT_EQ(called, 8);
+  EXPECT_GE(cancelled, 1) << "all were compiled before the runtime was closed";
+}
+
+TEST_P(CloseTest, ACallbackMayWaitForATaskThatCloseRunsOrCancels) {
+  for (const Close how : {Close::when_done, Close::now}) {
+    Runtime runtime(options());
+    auto nothing = runtime.define("nothing", kNothing);
+    runtime.park();
+    const Ticket ticket = runtime.submit(nothing);
+    std::atomic<bool> called{false};
+    const auto done = [&](const auto&) {
+      EXPECT_THAT(ticket.status(), testing::AnyOf(status::ok, status::cancelled));
+      called = true;
+    };
+    auto later = nothing.redefine_async(kNothing, {.done = done});
+    later.wait();
+    ASSERT_NO_THROW(runtime.close(how));
+    EXPECT_TRUE(called);
+  }
+}
+
+TEST_P(CloseTest, WhatACallbackThrowsIsTold) {
+  std::mutex mutex;
+  std::string told;
+  {
+    Options with = options();
+    with.warn = [&](std::string_view line) {
+      const std::lock_guard lock(mutex);
+      told += line;
+    };
+    Runtime runtime(with);
+    runtime.define_async("nothing", kNothing, {}, {.done = [](const auto&) { throw Error(errc::closed, "thrown by the callback"); }});
+  }
+  EXPECT_THAT(told, HasSubstr("thrown by the callback"));
+}
+
+TEST_P(CloseTest, AResumeWithoutAParkIsRefusedAndEndsNoHoldOfTheRuntime) {
+  Runtime runtime(options());
+  auto op = runtime.define("op", adds("op", 0));
+  auto cells = filled<u32>(runtime, 1, 0);
+  for (u32 k = 1; k < 3; ++k) op.redefine(adds("op", k));
+  std::jthread redefines([&] {
+    for (u32 k = 0; k < 100; ++k) ASSERT_NO_THROW(op.redefine(adds("op", 1 + k % 2)));
+  });
+  for (int i = 0; i < 2000; ++i) {
+    DWELL_EXPECT_ERROR(runtime.resume(), errc::invalid_argument, HasSubstr("resume without park"));
+    if (i % 100 == 0) runtime.submit(op, cells).wait();
+  }
+  redefines.join();
+  runtime.park();
+  runtime.resume();
+  DWELL_EXPECT_ERROR(runtime.resume(), errc::invalid_argument, HasSubstr("resume without park"));
+}
+
+TEST_P(CloseTest, AStopMayBeAskedForBesideTheEnd) {
+  for (int round = 0; round < 20; ++round) {
+    std::stop_source stop;
+    std::jthread stops;
+    {
+      Runtime runtime(options());
+      auto op = runtime.define("op", adds("op", 0));
+      for (u32 k = 0; k < 8; ++k) op.redefine_async(adds("op", k % 3), {.stop = stop.get_token()});
+      stops = std::jthread([&stop] { stop.request_stop(); });
+      std::this_thread::sleep_for(std::chrono::microseconds(round * 29));
+      runtime.close(now);
     }
   }
 }

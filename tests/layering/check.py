@@ -30,7 +30,8 @@ LAYERS = (
     Layer(DEVICE_API, DEVICE_API, "none"),
     Layer(("device/",), (*DEVICE_API, "device/"), "none"),
     Layer(("dwell/",), ("dwell/",), "standard"),
-    Layer(("base/",), ("base/",), "standard"),
+    # What any layer may stand on.
+    Layer(("base/",), ("base/", "dwell/error.hpp"), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
     Layer(("image/",), ("image/", "dwell/"), "standard"),
     # jit's rooms, from the ground up. The host's compiler and CUDA's do not meet.

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +26,7 @@ struct FakeDevice {
   std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over
   std::atomic<bool> obeys{true};          // a lease is left when the host asks for its end, or asks it over and has started another
   std::atomic<bool> refuses_load{false};  // load throws
+  std::function<void()> on_load;          // called by load
   std::atomic<bool> refuses_start{false};
   std::atomic<int> programs{0};  // that live
   std::atomic<int> early{0};     // destroyed while a lease of theirs was on the device
@@ -32,6 +35,7 @@ struct FakeDevice {
   std::atomic<int> finishes{0};
   std::atomic<bool> abandoned{false};
   std::atomic<bool> refuses_launch{false};  // launch throws
+  std::atomic<bool> no_memory{false};       // launch throws std::bad_alloc
   std::atomic<int> loaded_kernels{0};       // sets of kernels that live
   std::atomic<int> launches{0};
   std::atomic<int> completions{0};  // that live
@@ -153,6 +157,7 @@ class FakeBackend final : public backend::Backend {
 
   std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte>) override {
     ++device_->loads;
+    if (device_->on_load) device_->on_load();
     if (device_->refuses_load) throw Error(errc::link_failed, "the image is refused");
     return std::make_unique<LoadedImage>(device_);
   }
@@ -161,6 +166,7 @@ class FakeBackend final : public backend::Backend {
     return std::make_unique<Counted<backend::LoadedModule>>(&device_->loaded_kernels, device_);
   }
   std::unique_ptr<backend::Completion> launch(backend::LoadedModule&, const backend::KernelLaunch&) override {
+    if (device_->no_memory) throw std::bad_alloc();
     if (device_->refuses_launch) throw Error(errc::invalid_argument, "the launch is refused");
     return std::make_unique<Completion>(device_, device_->launches++);
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +28,7 @@ struct Workshop {
   std::mutex mutex;        // guards the one below: texts are compiled by several threads
   CompileOptions options;  // of the last text that was compiled
   std::string includes;    // what every text includes: part of what it compiles to, and of its fingerprint
+  std::function<void(const std::string& text)> on_compile = [](const auto&) {};  // called with each text, on the thread that compiles it
 };
 
 // Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
@@ -39,6 +41,7 @@ class FakeCompiler final : public jit::Compiler {
       const std::lock_guard lock(workshop_->mutex);
       workshop_->options = unit.options;
     }
+    workshop_->on_compile(unit.text);
     if (unit.text == "error") throw Error(errc::compile_failed, unit.file + ":" + std::to_string(unit.line) + ": error");
     if (unit.text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::string text = unit.text + workshop_->includes;

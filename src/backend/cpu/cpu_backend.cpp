@@ -10,13 +10,13 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <dwell/error.hpp>
 
 #include "backend/cpu/loaded_object.hpp"
+#include "base/thread.hpp"
 #include "device/cpu_resident.hpp"
 #include "image/bundle.hpp"
 
@@ -48,7 +48,7 @@ class CpuAllocation final : public Allocation {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
     // A system that overcommits would hand out more than there is, and kill the process that touches it.
     if (rounded <= physical_memory()) host_ = std::aligned_alloc(256, rounded);
-    if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes");
+    if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes", {"memory", "", bytes, 0});
     std::memset(host_, 0, rounded);
     device_ = reinterpret_cast<std::uint64_t>(host_);
     bytes_ = bytes;
@@ -97,14 +97,11 @@ class WorkerThreads {
 
   // Runs a lease on `lease.workers` threads, on each of them behind those before. Throws errc::out_of_memory when threads cannot be made.
   void start(const device::Lease& lease) {
-    try {
-      while (threads_.size() < lease.workers) {
-        const auto me = static_cast<std::uint32_t>(threads_.size());
-        threads_.emplace_back([this, me, next = started_.load(std::memory_order_relaxed)] { serve(me, next); });
-      }
-    } catch (const std::system_error& error) {
-      throw Error(errc::out_of_memory, "no thread for worker " + std::to_string(threads_.size()) + " of " + std::to_string(lease.workers) +
-                                           ": " + error.what() + "; ask for fewer (Options::workers) or allow more (ulimit -u)");
+    while (threads_.size() < lease.workers) {
+      const auto me = static_cast<std::uint32_t>(threads_.size());
+      with_thread("worker " + std::to_string(me) + " of " + std::to_string(lease.workers), "lower Options::workers", [&] {
+        return threads_.emplace_back([this, me, next = started_.load(std::memory_order_relaxed)] { serve(me, next); }).get_id();
+      });
     }
     running_.fetch_add(lease.workers, std::memory_order_relaxed);
     const std::uint32_t number = started_.load(std::memory_order_relaxed);

@@ -127,6 +127,7 @@ class CudaBackendTest : public testing::Test {
     };
     driver_.cuEventCreate = [](CUevent* event, unsigned) { return it->give("event", "event", event); };
     driver_.cuEventDestroy = [](CUevent) { return it->take("event destroy", "event"); };
+    driver_.cuEventRecord = [](CUevent, CUstream) { return it->call("record"); };
     driver_.cuEventQuery = [](CUevent) { return it->finished ? it->call("event query") : CUDA_ERROR_NOT_READY; };
     driver_.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps*) { return it->give("pool", "pool", pool); };
     driver_.cuMemPoolDestroy = [](CUmemoryPool) { return it->take("pool destroy", "pool"); };
@@ -349,6 +350,21 @@ TEST_F(CudaBackendTest, AContextThatAFaultHasTakenDownIsSaidSo) {
   const auto backend = open();
   stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
   EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
+}
+
+TEST_F(CudaBackendTest, ALaunchBehindWhichNoEventWasRecordedGoesOn) {
+  const auto backend = open();
+  const std::string symbols[] = {"kernel"};
+  const auto kernels = backend->load_kernels(cubin(), symbols);
+  stand_in_.failures = {{"record", CUDA_ERROR_OUT_OF_MEMORY}};
+  const auto completion = backend->launch(*kernels, {});
+  stand_in_.failures = {{"record", CUDA_ERROR_OUT_OF_MEMORY}};
+  EXPECT_FALSE(completion->done()) << "nobody knows yet";
+  EXPECT_TRUE(completion->done()) << "a later event has been recorded";
+  stand_in_.failures = {{"record", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  const auto lost = backend->launch(*kernels, {});
+  stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
+  DWELL_EXPECT_ERROR(lost->done(), errc::device_lost, HasSubstr("it failed"));
 }
 
 TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {

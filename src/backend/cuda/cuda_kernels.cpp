@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
@@ -76,19 +77,40 @@ class CudaCompletion final : public Completion {
   CudaCompletion(const CudaCompletion&) = delete;
   CudaCompletion& operator=(const CudaCompletion&) = delete;
 
-  bool done() override {
-    const Entered entered(place_);
-    const CUresult result = place_.driver.cuEventQuery(event_);
-    if (result == CUDA_ERROR_NOT_READY) return false;
-    if (result != CUDA_SUCCESS) throw Error(errc::device_lost, "the device failed: " + place_.driver.text(result));
-    return true;
+  // Puts the event behind all that the stream has been given. The launch has been made, whatever comes of this: when it fails, done tries
+  // again, and so sees the end later than it comes, never earlier.
+  void record(CUstream stream) {
+    const std::lock_guard lock(mutex_);
+    stream_ = stream;
+    recorded_ = place_.driver.cuEventRecord(event_, stream) == CUDA_SUCCESS;
   }
 
-  CUevent event() const noexcept { return event_; }
+  bool done() override {
+    const Entered entered(place_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!recorded_) {
+        fail_if(place_.driver.cuStreamQuery(place_.launches));  // what has taken the device down shows on every stream
+        recorded_ = place_.driver.cuEventRecord(event_, stream_) == CUDA_SUCCESS;
+      }
+      if (!recorded_) return false;
+    }
+    const CUresult result = place_.driver.cuEventQuery(event_);
+    fail_if(result);
+    return result == CUDA_SUCCESS;
+  }
 
  private:
+  void fail_if(CUresult result) const {
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return;
+    throw Error(errc::device_lost, "the device failed: " + place_.driver.text(result));
+  }
+
   const CudaPlace& place_;
   CUevent event_ = nullptr;
+  std::mutex mutex_;  // guards the two below
+  CUstream stream_ = nullptr;
+  bool recorded_ = false;
 };
 
 void check_limit(std::uint64_t asked, std::uint64_t limit, const std::string& what) {
@@ -139,7 +161,7 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
   driver.check(driver.cuLaunchKernel(kernel.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
                                      launch.block[2], launch.shared_bytes, stream, parameters.data(), nullptr),
                "the launch");
-  driver.check(driver.cuEventRecord(completion->event(), stream), "recording the event behind the launch");
+  completion->record(stream);
   return completion;
 }
 

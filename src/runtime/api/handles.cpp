@@ -171,7 +171,7 @@ std::shared_future<void> OperatorBase::redefine_async(const Source& source, cons
 
 std::shared_future<void> OperatorBase::redefine_later(const Source& source, const CompileOptions* options, Async<void> async) {
   return with_registry(state_, [&](runtime::Registry& registry) {
-    auto [future, report] =
+    auto [kept, future, report] =
         runtime::promise_for<void>(registry, std::move(async.done), [](std::promise<void>& promise, const auto&) { promise.set_value(); });
     registry.redefine_async(definition_of(state_), source, options, std::move(report), async.stop);
     return future;

@@ -1,4 +1,4 @@
-// From a report of the registry to the future and the callback of whoever asked.
+// From a report of the registry to the caller's future and callback.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,32 @@
 
 namespace dwell::runtime {
 
-// A future, and the report that makes it ready: `fulfil` sets the value of a success. Then `done`, unless it is empty, is called with the
-// future on a thread of the registry's pool.
+template <class Result>
+struct Promised {
+  std::shared_ptr<std::promise<Result>> promise;  // first, so that it goes last: a promise that breaks before a future needs memory
+  std::shared_future<Result> future;
+  Registry::Report report;
+};
+
+// A future, and the report that makes it ready: `fulfil` sets the value after a success. The report then calls `done`, unless it is empty,
+// with the future on a thread of the registry's pool. All steps that can fail are taken here; the report cannot fail.
 template <class Result, class Fulfil>
-std::pair<std::shared_future<Result>, Registry::Report> promise_for(Registry& registry,
-                                                                    std::function<void(const std::shared_future<Result>&)> done,
-                                                                    Fulfil fulfil) {
+Promised<Result> promise_for(Registry& registry, std::function<void(const std::shared_future<Result>&)> done, Fulfil fulfil) {
   const auto promise = std::make_shared<std::promise<Result>>();
   std::shared_future<Result> future = promise->get_future().share();
-  Registry::Report report = [&registry, promise, future, done = std::move(done), fulfil](const Registry::DefinitionPointer& definition,
-                                                                                         const Error* failure) {
+  std::shared_ptr<CompilePool::Errand> callback;
+  if (done) {
+    callback = std::make_shared<CompilePool::Errand>();
+    *callback = registry.prepare([done = std::move(done), future] { done(future); });
+  }
+  Registry::Report report = [&registry, promise, callback, fulfil](const Registry::DefinitionPointer& definition, const Error* failure) {
     if (failure == nullptr)
       fulfil(*promise, definition);
     else
       promise->set_exception(std::make_exception_ptr(*failure));
-    if (done) registry.run_soon([done, future] { done(future); });
+    if (callback != nullptr) registry.run_next(std::move(*callback));
   };
-  return {std::move(future), std::move(report)};
+  return {promise, std::move(future), std::move(report)};
 }
 
 }  // namespace dwell::runtime

@@ -50,7 +50,7 @@ std::shared_future<Operator<>> Runtime::define_async(std::string_view name, cons
                                                      Async<Operator<>> async) {
   const auto core = detail::Shell::require(shell_);
   runtime::Registry& registry = core->registry();
-  auto [future, report] = runtime::promise_for<Operator<>>(
+  auto [kept, future, report] = runtime::promise_for<Operator<>>(
       registry, std::move(async.done), [](std::promise<Operator<>>& promise, const std::shared_ptr<detail::DefinitionState>& definition) {
         promise.set_value(Operator<>(first_of(definition)));
       });
@@ -119,7 +119,7 @@ std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, con
 
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
 
-void Runtime::park() { detail::Shell::require(shell_)->keeper().park(); }
+void Runtime::park() { detail::Shell::require(shell_)->park(); }
 void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }
 
 void Runtime::close(Close how) {

@@ -1,6 +1,7 @@
 #include "runtime/api/shell.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include <dwell/device/status.hpp>
 
@@ -18,7 +19,19 @@ Shell* keep(std::unique_ptr<Shell> shell) {
   return all.emplace_back(std::move(shell)).get();
 }
 
+bool is_in(const Shell::Ranges& ranges, std::uint64_t position) {
+  const auto after = std::ranges::upper_bound(ranges, position, {}, [](const auto& range) { return range.first; });
+  return after != ranges.begin() && position < std::prev(after)->second;
+}
+
 }  // namespace
+
+void Shell::add(std::uint64_t position, Ranges& into) {
+  if (!into.empty() && into.back().second == position)
+    ++into.back().second;
+  else
+    into.emplace_back(position, position + 1);
+}
 
 Shell* Shell::first(Options options, Lineage::Open open) {
   static std::atomic<std::uint64_t> runtimes{0};
@@ -29,6 +42,16 @@ Shell* Shell::first(Options options, Lineage::Open open) {
 
 Runtime Shell::runtime_on(Options options, Lineage::Open open) { return Runtime(first(std::move(options), std::move(open))); }
 
+void Shell::enter(Stage next) noexcept {
+  const Stage now = stage();
+  assert(next == Stage::closing    ? now == Stage::open
+         : next == Stage::lost     ? now == Stage::closing
+         : next == Stage::replaced ? now == Stage::lost
+                                   : now == Stage::closing || now == Stage::lost);
+  static_cast<void>(now);
+  stage_.store(next, std::memory_order_relaxed);
+}
+
 Shell* Shell::next() {
   if (lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
   if (const std::shared_ptr<runtime::Core> lost_core = core()) lost_core->give_up();
@@ -38,6 +61,7 @@ Shell* Shell::next() {
   shell->populate(again.value());
   Shell* const kept = keep(std::move(shell));
   lineage->generation.store(kept->generation);
+  enter(Stage::replaced);
   const std::lock_guard lock(mutex);
   again.reset();
   return kept;
@@ -45,6 +69,7 @@ Shell* Shell::next() {
 
 void Shell::close() {
   if (lineage->closed.exchange(true)) return;
+  enter(Stage::closed);
   const std::lock_guard lock(mutex);
   again.reset();
   throw Error(failure.value());
@@ -89,9 +114,11 @@ std::optional<Shell::Fate> Shell::fate(std::uint64_t position) const {
   std::optional<Fate> fate;
   if (const auto at = ended.find(position); at != ended.end()) {
     fate = at->second;
+  } else if (is_in(cancelled, position)) {
+    return Fate{status::cancelled,
+                Error(errc::cancelled, "ticket " + std::to_string(position) + " was cancelled: the runtime was closed before it ran")};
   } else {
-    const auto after = std::ranges::upper_bound(lost, position, {}, [](const auto& range) { return range.first; });
-    if (after == lost.begin() || position >= std::prev(after)->second) return std::nullopt;
+    if (!is_in(lost, position)) return std::nullopt;
     fate = Fate{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
   }
   const bool with_device = fate->error.kind() == errc::device_lost || fate->error.kind() == errc::task_timeout;

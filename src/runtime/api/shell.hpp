@@ -1,4 +1,34 @@
-// What outlives a runtime and its generations: where handles point.
+// The state of a runtime that outlives its generations: handles point to it. And the end of a generation.
+//
+// Stages of a generation. Only calls of the runtime's owner (close, the destructor, rebuild) change them, which do not overlap.
+//
+//   open ──close──▶ closing ──────────────▶ closed
+//   open ──rebuild──▶ closing ──▶ lost ──close──▶ closed
+//                                  └──rebuild──▶ replaced
+//
+//   open       has a core. The failure of the device does not end the stage: every call throws it until close or rebuild
+//   closing    has a core, which refuses new tasks, launches, definitions, versions and buffers. Tickets can be waited for, buffers read
+//   lost       no core: the device has failed, the next generation is not open yet
+//   replaced   no core: the next generation is open
+//   closed     no core, no next generation
+//
+// Closing, in this order (Core::close; modelled in tests/model/close.pml):
+//   1. Stage closing. New requests throw errc::closed or errc::stale_handle.
+//   2. Close::now: the loop leaves the device for good, tasks that have not started are cancelled. Close::when_done: the user's parks end.
+//      The runtime's own holds do not: a hand-over ends its hold itself.
+//   3. The registry closes. A hand-over under way completes; other definitions end with errc::cancelled. The registry waits for
+//      compilations and for the user's callbacks; each callback runs once.
+//   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
+//   5. Buffers and programs lose their memory. The shell notes how tasks ended, enters its last stage and drops the core.
+// A failure in one step does not skip the later steps.
+//
+// Who outlives whom:
+//   Shell                  is never freed: no handle can dangle
+//   Core                   is owned by its shell until step 5, and by each thread that calls a handle for the time of the call. The last
+//                          owner destroys it, so a call never loses a part of it
+//   keeper, compile pool   ~Core joins their threads before it destroys anything that they use. Step 3 joins the pool's already, so a
+//                          thread of a core is never its last owner
+//   a user's stop token    may call back at any time: the registry admits no such thread after step 3, and waits for those inside
 #pragma once
 
 #include <unistd.h>
@@ -26,6 +56,8 @@ class Core;
 
 namespace dwell::detail {
 
+enum class Stage : std::uint8_t { open, closing, lost, replaced, closed };
+
 // What all generations of one Runtime have in common.
 struct Lineage {
   using Open = std::function<runtime::Device(const Options&)>;
@@ -37,17 +69,15 @@ struct Lineage {
   const std::uint64_t runtime;  // which one of this process, from 1
   const Open open;              // how its device is opened
   const pid_t process = getpid();
-  // Whoever finds that a generation has no core learns here why: `closed` is set before the last one is let go; `generation` once the next
-  // one has its own. In between Shell::failure says it.
   std::atomic<std::uint32_t> generation{1};  // the newest
-  std::atomic<bool> closed{false};
+  std::atomic<bool> closed{false};           // the runtime is being closed, or has been
 };
 
 // One generation of a runtime: from the opening of its device to the device's loss or to the end of the runtime. Never freed (a few
 // hundred bytes, and what became of the tasks that did not succeed), so that no handle can dangle. Members may be called from any thread,
 // but next() must not overlap others on the newest generation of a runtime, apart from core, gone and fate.
 struct Shell {
-  Shell(std::shared_ptr<Lineage> of, std::uint32_t number) : lineage(std::move(of)), generation(number) {}
+  Shell(std::shared_ptr<Lineage> of, std::uint32_t number) : lineage(std::move(of)), generation(number) { lost.reserve(1); }
 
   // Opens the device of a new runtime. Throws as Runtime::Runtime.
   static Shell* first(Options options, Lineage::Open open = runtime::open_device);
@@ -72,6 +102,10 @@ struct Shell {
   // Ends a runtime whose device is lost and was not opened again. Throws the failure. Nothing to do the second time.
   void close();
 
+  // Ranges of positions [first, last), in order. `into` takes a position above all that are in it.
+  using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  static void add(std::uint64_t position, Ranges& into);
+
   // What became of a task whose core is gone.
   struct Fate {
     int status;
@@ -80,21 +114,28 @@ struct Shell {
   // Nothing for one that succeeded.
   std::optional<Fate> fate(std::uint64_t position) const;
 
+  Stage stage() const { return stage_.load(std::memory_order_relaxed); }
+  // Takes a step of the table above.
+  void enter(Stage next) noexcept;
+
   const std::shared_ptr<Lineage> lineage;
   const std::uint32_t generation;
 
-  mutable std::mutex mutex;        // guards all that follows but `alive`
+  mutable std::mutex mutex;        // guards all that follows but `alive` and the stage
   std::atomic<bool> alive{false};  // whether there is a core, be it only one that another thread has not let go of yet
   std::shared_ptr<runtime::Core> open;
-  std::map<std::uint64_t, Fate> ended;                        // tasks that did not succeed, by position
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> lost;  // ranges of positions [first, last) of tasks that the failure took
-  std::optional<Error> failure;                               // of the device
-  std::optional<Options> again;                               // what to open the next generation with, while there is none
+  std::map<std::uint64_t, Fate> ended;  // tasks that did not succeed, by position
+  Ranges lost;                          // positions of tasks that the failure took
+  Ranges cancelled;                     // and of those that close cancelled; `ended` has details of the last ones
+  std::optional<Error> failure;         // of the device
+  std::optional<Options> again;         // what to open the next generation with, while there is none
 
  private:
   void populate(Options options);
-  bool superseded() const { return lineage->generation.load() != generation; }
+  bool superseded() const { return stage() == Stage::replaced; }
   std::string belongs(const std::string& handle) const;
+
+  alignas(64) std::atomic<Stage> stage_{Stage::open};  // read with each task: apart from what others write
 };
 
 }  // namespace dwell::detail

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/thread.hpp"
+
 namespace dwell::runtime {
 
 namespace {
@@ -18,37 +20,67 @@ void lower_priority() { static_cast<void>(setpriority(PRIO_PROCESS, static_cast<
 
 CompilePool::CompilePool(unsigned threads) : most_(threads != 0 ? threads : usual_threads()) {}
 
-void CompilePool::add(Job job, bool next) {
+void CompilePool::run(Job job) {
   const Lock lock(mutex_);
   if (stopped_) return;
-  if (next)
-    jobs_.push_front(std::move(job));
-  else
-    jobs_.push_back(std::move(job));
-  start_thread();
+  make_thread();
+  jobs_.push_back(std::move(job));
+  changed_.notify_one();
 }
 
 void CompilePool::run_at(Clock::time_point when, Job job) {
   const Lock lock(mutex_);
   if (stopped_) return;
+  make_thread();
   timed_.emplace(when, std::move(job));
-  start_thread();
-}
-
-void CompilePool::start_thread() {
-  if (jobs_.size() + (timed_.empty() ? 0 : 1) > idle_ && threads_.size() < most_) {
-    threads_.emplace_back([this] { work(); });
-    ++idle_;
-  }
   changed_.notify_one();
 }
 
-void CompilePool::work() {
+CompilePool::Errand CompilePool::prepare(Job job) {
+  Errand errand;
+  errand.job_.push_back(std::move(job));
+  const Lock lock(mutex_);
+  if (!stopped_ && serving_ == 0) make_thread();
+  return errand;
+}
+
+void CompilePool::run_next(Errand errand) noexcept {
+  {
+    const Lock lock(mutex_);
+    if (serving_ != 0) {
+      errands_.splice(errands_.end(), errand.job_);
+      changed_.notify_one();
+      return;
+    }
+  }
+  for (const Job& job : errand.job_) job();
+}
+
+void CompilePool::make_thread() {
+  if (errands_.size() + jobs_.size() + (timed_.empty() ? 0 : 1) < idle_ || threads_.size() >= most_) return;
+  try {
+    threads_.reserve(threads_.size() + 1);
+    threads_.push_back(
+        with_thread("the compilation of operators", "lower Options::compile_threads", [this] { return std::jthread([this] { work(); }); }));
+  } catch (...) {
+    if (serving_ == 0) throw;
+    return;  // the others will come to it
+  }
+  ++serving_;
+  ++idle_;
+}
+
+void CompilePool::work() noexcept {
   lower_priority();
   Lock lock(mutex_);
-  while (!stopped_) {
+  for (;;) {
     Job job;
-    if (!timed_.empty() && timed_.begin()->first <= Clock::now()) {
+    if (!errands_.empty()) {
+      job = std::move(errands_.front());
+      errands_.pop_front();
+    } else if (stopped_) {
+      break;
+    } else if (!timed_.empty() && timed_.begin()->first <= Clock::now()) {
       job = std::move(timed_.begin()->second);
       timed_.erase(timed_.begin());
     } else if (!jobs_.empty()) {
@@ -69,10 +101,12 @@ void CompilePool::work() {
     lock.lock();
     ++idle_;
   }
+  --serving_;
+  --idle_;
 }
 
-void CompilePool::stop() {
-  std::deque<Job> dropped;
+void CompilePool::stop() noexcept {
+  std::list<Job> dropped;
   std::multimap<Clock::time_point, Job> dropped_timed;
   std::vector<std::jthread> threads;
   {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <thread>
 #include <vector>
@@ -12,12 +12,23 @@
 
 namespace dwell::runtime {
 
-// Runs jobs on threads of low priority, which are started when there is work for them. Members may be called from any thread, except
-// that stop and the destructor must not be called from a job.
+// Runs jobs on threads of low priority, which it starts as they are needed. Members may be called from any thread; stop and the destructor
+// must not be called from a job. run, run_at and prepare throw errc::out_of_memory when the pool has no thread and cannot start one, and
+// std::bad_alloc; then nothing is queued.
 class CompilePool {
  public:
   using Job = std::function<void()>;  // must not throw
   using Clock = std::chrono::steady_clock;
+
+  // A job that is certain to run: run_next cannot fail, stop does not drop it.
+  class Errand {
+   public:
+    Errand() = default;
+
+   private:
+    friend class CompilePool;
+    std::list<Job> job_;  // one
+  };
 
   // At most `threads` at once; 0: half of the processors, one to eight.
   explicit CompilePool(unsigned threads);
@@ -25,26 +36,31 @@ class CompilePool {
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
-  // Jobs run in the order in which they come, those of `run_next` before all others. After stop nothing happens.
-  void run(Job job) { add(std::move(job), false); }
-  void run_next(Job job) { add(std::move(job), true); }
+  // Jobs run in the order in which they come. After stop they are dropped.
+  void run(Job job);
   void run_at(Clock::time_point when, Job job);
+  // Takes all steps that can fail before run_next.
+  Errand prepare(Job job);
+  // Runs before all jobs; on the calling thread when the pool has stopped.
+  void run_next(Errand errand) noexcept;
 
-  // Drops the jobs that have not begun and waits for those that have.
-  void stop();
+  // Drops jobs that have not begun. Waits for running ones and for errands.
+  void stop() noexcept;
 
  private:
-  void add(Job job, bool next);
-  void work();
-  void start_thread() DWELL_REQUIRES(mutex_);
+  void work() noexcept;
+  // Starts a thread for one more job, unless one is idle or there are enough.
+  void make_thread() DWELL_REQUIRES(mutex_);
 
   const std::size_t most_;
   Mutex mutex_;
   Condition changed_;
-  std::deque<Job> jobs_ DWELL_GUARDED_BY(mutex_);
+  std::list<Job> errands_ DWELL_GUARDED_BY(mutex_);
+  std::list<Job> jobs_ DWELL_GUARDED_BY(mutex_);
   std::multimap<Clock::time_point, Job> timed_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_ DWELL_GUARDED_BY(mutex_);
-  std::size_t idle_ DWELL_GUARDED_BY(mutex_) = 0;
+  std::size_t serving_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that will look for a job again
+  std::size_t idle_ DWELL_GUARDED_BY(mutex_) = 0;     // among them, those without a job
   bool stopped_ DWELL_GUARDED_BY(mutex_) = false;
 };
 

@@ -39,7 +39,7 @@ TEST(CompilePool, KeepsTheOrderAndLetsTheUrgentPass) {
   std::promise<void> end;
   for (int i = 0; i < 3; ++i) pool.run([&order, i] { order.push_back(i); });
   pool.run([&] { end.set_value(); });
-  pool.run_next([&] { order.push_back(9); });
+  pool.run_next(pool.prepare([&] { order.push_back(9); }));
   go.set_value();
   end.get_future().wait();
   EXPECT_EQ(order, (std::vector{9, 0, 1, 2}));
@@ -75,6 +75,29 @@ TEST(CompilePool, StopsWithoutWhatHasNotBegun) {
   pool.run([&] { ++ran; });
   pool.stop();
   EXPECT_EQ(ran, 1);
+}
+
+TEST(CompilePool, RunsEveryErrandAlsoBesideAndAfterItsStop) {
+  CompilePool pool(1);
+  std::promise<void> begun;
+  std::promise<void> go;
+  std::vector<int> order;
+  CompilePool::Errand errands[3];
+  for (int i = 0; i < 3; ++i) errands[i] = pool.prepare([&order, i] { order.push_back(i); });
+  pool.run([&] {
+    begun.set_value();
+    go.get_future().wait();
+    pool.run_next(std::move(errands[1]));
+  });
+  begun.get_future().wait();
+  pool.run_next(std::move(errands[0]));
+  std::jthread stops([&] { pool.stop(); });
+  std::this_thread::sleep_for(5ms);
+  go.set_value();
+  stops.join();
+  EXPECT_EQ(order, (std::vector{0, 1}));
+  pool.run_next(std::move(errands[2]));
+  EXPECT_EQ(order, (std::vector{0, 1, 2}));
 }
 
 TEST(CompilePool, WorksWithLowPriority) {

@@ -24,11 +24,12 @@ struct Version {
   std::uint32_t number = 0;
   jit::Unit unit;
   jit::Object object;
-  jit::Object inlinable;               // the same for Tier::lto; without entries where there is none (yet)
-  std::vector<std::uint32_t> opcodes;  // of its entries, while it is in the image
-  bool linked = false;                 // whether it is in the image
-  std::uint64_t needed_until = 0;      // with `retired`: tasks before this position may still run it
-  bool retired = false;                // no task submitted from now on runs it
+  jit::Object inlinable;                                  // the same for Tier::lto; without entries where there is none (yet)
+  std::vector<std::uint32_t> opcodes;                     // of its entries, while it is in the image
+  std::vector<std::shared_ptr<const std::string>> names;  // of its entries: "axpy<float> (version 2)"
+  bool linked = false;                                    // whether it is in the image
+  std::uint64_t needed_until = 0;                         // with `retired`: tasks before this position may still run it
+  bool retired = false;                                   // no task submitted from now on runs it
 };
 
 }  // namespace dwell::runtime

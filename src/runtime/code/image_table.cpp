@@ -34,17 +34,38 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       limits_(limits),
       tier_of_changes_(tier) {}
 
+namespace {
+
+// Room for `more` elements, so that adding them cannot fail.
+template <class T>
+void make_room(std::vector<T>& vector, std::size_t more) {
+  const std::size_t needed = vector.size() + more;
+  if (vector.capacity() < needed) vector.reserve(std::max(needed, 2 * vector.capacity()));
+}
+
+}  // namespace
+
 void ImageTable::apply(std::span<Change> changes) {
   const std::lock_guard lock(mutex_);
   std::vector<Version*> fresh;
-  for (const Change& change : changes) fresh.push_back(change.fresh.get());
+  make_room(definitions_, changes.size());
+  for (const Change& change : changes) {
+    const detail::DefinitionState& definition = *change.definition;
+    Version& version = *change.fresh;
+    const auto before = std::ranges::count(changes.first(fresh.size()), change.definition, &Change::definition);
+    make_room(change.definition->history, changes.size());
+    version.number = definition.versions.load() + static_cast<std::uint32_t>(before) + 1;
+    version.names.clear();
+    for (const detail::OperatorState& instance : definition.instances)
+      version.names.push_back(std::make_shared<const std::string>(instance.name + " (version " + std::to_string(version.number) + ")"));
+    fresh.push_back(&version);
+  }
   link_and_load(fresh);
   for (Change& change : changes) {
     detail::DefinitionState& definition = *change.definition;
     if (definition.history.empty()) definitions_.push_back(change.definition);
     definition.history.push_back(std::move(change.fresh));
     Version& version = *definition.history.back();
-    version.number = definition.versions.load() + 1;
     definition.versions.store(version.number);
     make_current(definition, version);
   }
@@ -62,12 +83,10 @@ void ImageTable::rollback(detail::DefinitionState& definition) {
   make_current(definition, previous);
 }
 
-void ImageTable::make_current(detail::DefinitionState& definition, Version& version) {
+void ImageTable::make_current(detail::DefinitionState& definition, Version& version) noexcept {
   {
     const std::lock_guard facts(facts_mutex_);
-    if (names_.size() < table_.size()) names_.resize(table_.size());
-    for (std::size_t i = 0; i < version.opcodes.size(); ++i)
-      names_[version.opcodes[i]] = definition.instances[i].name + " (version " + std::to_string(version.number) + ")";
+    for (std::size_t i = 0; i < version.opcodes.size(); ++i) names_[version.opcodes[i]] = version.names[i];
   }
   const std::uint32_t before = definition.current.load();
   version.retired = false;
@@ -89,11 +108,11 @@ std::uint32_t ImageTable::free_opcode() {
   return static_cast<std::uint32_t>(table_.size() - 1);
 }
 
-void ImageTable::give_back(const Version& version) {
+void ImageTable::give_back(const Version& version) noexcept {
   for (const std::uint32_t opcode : version.opcodes) table_[opcode] = Place{};
 }
 
-void ImageTable::drop_unneeded() {
+void ImageTable::drop_unneeded() noexcept {
   queue_.reap();
   const std::uint64_t reaped = queue_.reaped();
   for (const auto& definition : definitions_) {
@@ -107,19 +126,26 @@ void ImageTable::drop_unneeded() {
   }
 }
 
+void ImageTable::place(std::span<Version* const> fresh) {
+  for (Version* const version : fresh) {
+    version->opcodes.reserve(version->object.entries.size());
+    for (std::uint32_t i = 0; i < version->object.entries.size(); ++i) {
+      const std::uint32_t opcode = free_opcode();
+      table_[opcode] = Place{version, i};
+      version->opcodes.push_back(opcode);
+    }
+  }
+  const std::lock_guard facts(facts_mutex_);
+  if (names_.size() < table_.size()) names_.resize(table_.size());
+}
+
 void ImageTable::link_and_load(std::span<Version* const> fresh) {
   drop_unneeded();
+  for (Version* const version : fresh) version->opcodes.clear();
   try {
-    for (Version* const version : fresh) {
-      version->opcodes.clear();
-      for (std::uint32_t i = 0; i < version->object.entries.size(); ++i) {
-        const std::uint32_t opcode = free_opcode();
-        table_[opcode] = Place{version, i};
-        version->opcodes.push_back(opcode);
-      }
-    }
-    jit::Image image = compiler_.link(opcodes(tier_of_changes_), tier_of_changes_);
-    check(image, fresh, room_for(image, device_, keeper_.scratch_bytes()));
+    place(fresh);
+    auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_));
+    check(*image, fresh, room_for(*image, device_, keeper_.scratch_bytes()));
     hand_over(std::move(image), tier_of_changes_, fresh);
   } catch (...) {
     for (const Version* const version : fresh) give_back(*version);
@@ -151,8 +177,7 @@ std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) 
   }
 }
 
-void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh) {
-  auto image = std::make_shared<const jit::Image>(std::move(linked));
+void ImageTable::hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh) {
   // Leases roll meanwhile; loading waits for those that were started before.
   auto loaded = load(*image);
   check(*image, fresh, keeper_.workers_of(*loaded));
@@ -161,7 +186,7 @@ void ImageTable::hand_over(jit::Image linked, Tier tier, std::span<Version* cons
   note_image(std::move(image), tier, std::chrono::steady_clock::now() - start);
 }
 
-void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) {
+void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept {
   const std::uint64_t completed_now = completed();
   image_ = std::move(image);
   const std::lock_guard facts(facts_mutex_);
@@ -196,21 +221,21 @@ bool ImageTable::promote(const std::stop_token& stop) {
     if (revision() != revision_then) return false;
     list = opcodes(Tier::lto);
   }
-  jit::Image image = compiler_.link(list, Tier::lto);
+  auto image = std::make_shared<const jit::Image>(compiler_.link(list, Tier::lto));
   const std::lock_guard lock(mutex_);
   if (revision() != revision_then) return false;
-  check(image, {}, room_for(image, device_, keeper_.scratch_bytes()));
+  check(*image, {}, room_for(*image, device_, keeper_.scratch_bytes()));
   // Nobody waits for this image, least of all behind a task that runs long.
   if (!keeper_.outlast_tasks(kPatience)) return false;
-  auto loaded = load(image);
-  check(image, {}, keeper_.workers_of(*loaded));
+  auto loaded = load(*image);
+  check(*image, {}, keeper_.workers_of(*loaded));
   const auto start = std::chrono::steady_clock::now();
   if (!keeper_.hand_over_quietly(std::move(loaded), kPatience)) return false;
-  note_image(std::make_shared<const jit::Image>(std::move(image)), Tier::lto, std::chrono::steady_clock::now() - start);
+  note_image(std::move(image), Tier::lto, std::chrono::steady_clock::now() - start);
   return true;
 }
 
-std::uint64_t ImageTable::completed() const {
+std::uint64_t ImageTable::completed() const noexcept {
   queue_.reap();
   const std::uint64_t submitted = queue_.submitted();
   const std::uint64_t slots_in_flight = queue_.tail() - queue_.reaped();
@@ -245,7 +270,7 @@ void ImageTable::check(const jit::Image& image, std::span<Version* const> fresh,
 
 std::string ImageTable::name_of(std::uint32_t opcode) const {
   const std::lock_guard facts(facts_mutex_);
-  return opcode < names_.size() && !names_[opcode].empty() ? names_[opcode] : "an unknown operator";
+  return opcode < names_.size() && names_[opcode] != nullptr ? *names_[opcode] : "an unknown operator";
 }
 
 std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {

@@ -78,20 +78,22 @@ class ImageTable {
   std::chrono::nanoseconds last_hand_over() const;
 
  private:
-  // The following need mutex_.
+  // The following need mutex_. Those that throw have changed nothing then; what can fail comes before the image takes over.
   void link_and_load(std::span<Version* const> fresh);
+  // Gives the entries of these their opcodes.
+  void place(std::span<Version* const> fresh);
   std::vector<jit::Opcode> opcodes(Tier tier) const;
   std::unique_ptr<backend::LoadedImage> load(const jit::Image& image);
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
-  void hand_over(jit::Image linked, Tier tier, std::span<Version* const> fresh);
-  void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took);
-  std::uint64_t completed() const;
+  void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh);
+  void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept;
+  std::uint64_t completed() const noexcept;
   // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
   void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const;
   std::uint32_t free_opcode();
-  void give_back(const Version& version);
-  void drop_unneeded();
-  void make_current(detail::DefinitionState& definition, Version& version);
+  void give_back(const Version& version) noexcept;
+  void drop_unneeded() noexcept;
+  void make_current(detail::DefinitionState& definition, Version& version) noexcept;
 
   jit::Compiler& compiler_;
   backend::Backend& backend_;
@@ -119,7 +121,8 @@ class ImageTable {
   std::uint64_t tasks_[2] = {};       // by tier, until the last hand-over
   std::uint64_t completed_then_ = 0;  // at the last hand-over
   std::chrono::nanoseconds last_hand_over_{0};
-  std::vector<std::string> names_;  // by opcode; a task that has failed may be asked about when its version is long gone
+  // By opcode. A task that has failed may be asked about when its version is long gone.
+  std::vector<std::shared_ptr<const std::string>> names_;
 };
 
 }  // namespace dwell::runtime

@@ -2,23 +2,24 @@
 
 #include <string>
 
-#include <dwell/error.hpp>
+#include "runtime/caught.hpp"
 
 namespace dwell::runtime {
 
-void Promoter::changed() {
+void Promoter::changed() noexcept {
   const std::lock_guard lock(mutex_);
   since_ = Clock::now();
   submitted_then_ = queue_.submitted();
   look_in(kHot);
 }
 
-void Promoter::look_in(Clock::duration time) {
-  if (std::exchange(alarm_set_, true)) return;
-  pool_.run_at(Clock::now() + time, [this] { look(); });
+void Promoter::look_in(Clock::duration time) noexcept {
+  if (alarm_set_) return;
+  // Without memory or a thread for it the image stays as it is, until the next change.
+  alarm_set_ = !failure_of(errc::out_of_memory, [&] { pool_.run_at(Clock::now() + time, [this] { look(); }); });
 }
 
-void Promoter::look() {
+void Promoter::look() noexcept {
   {
     const std::lock_guard lock(mutex_);
     alarm_set_ = false;
@@ -28,13 +29,17 @@ void Promoter::look() {
     const bool worth_it = (stood >= kHot && tasks >= kHotTasks) || (stood >= kStable && tasks != 0);
     if (!worth_it) return look_in(stood < kStable ? kHot : kStable);
   }
-  try {
-    if (table_.promote(stop_.get_token())) return;
+  bool promoted = false;
+  const std::optional<Error> failure = failure_of(errc::link_failed, [&] { promoted = table_.promote(stop_.get_token()); });
+  if (failure) {
+    // What runs goes on running; the next change is another try.
+    if (!warn_) return;
+    static_cast<void>(failure_of(errc::link_failed, [&] {
+      warn_("dwell: operators stay as they are, an image with them inlined cannot be had: " + failure->message());
+    }));
+  } else if (!promoted) {
     const std::lock_guard lock(mutex_);
     look_in(kStable);
-  } catch (const std::exception& failure) {
-    // What runs goes on running; the next change is another try.
-    if (warn_) warn_(std::string("dwell: operators stay as they are, an image with them inlined cannot be had: ") + failure.what());
   }
 }
 

@@ -29,16 +29,16 @@ class Promoter {
       : table_(table), pool_(pool), queue_(queue), warn_(std::move(warn)) {}
 
   // To be called behind every hand-over of another tier.
-  void changed();
+  void changed() noexcept;
   // Ends the work under way as soon as can be. Before the pool stops.
   void stop() { stop_.request_stop(); }
 
  private:
   using Clock = CompilePool::Clock;
 
-  void look();
+  void look() noexcept;
   // Needs mutex_.
-  void look_in(Clock::duration time);
+  void look_in(Clock::duration time) noexcept;
 
   ImageTable& table_;
   CompilePool& pool_;

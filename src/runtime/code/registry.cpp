@@ -9,13 +9,14 @@
 
 #include "jit/source/fingerprint.hpp"
 #include "jit/source/source.hpp"
+#include "runtime/caught.hpp"
 
 namespace dwell::runtime {
 
 namespace {
 
-// How long what is compiled waits for others that are being compiled, to share a hand-over with them. About ten hand-overs long, and
-// short beside a compilation.
+// How long a compiled job waits for others that are being compiled, to share a hand-over with them: about ten hand-overs, and short beside
+// a compilation.
 constexpr std::chrono::milliseconds kGather{10};
 
 // Symbols name their content: equal sources give equal symbols, so that caches and loaded code can be shared.
@@ -44,8 +45,16 @@ bool same_request(const jit::Unit& a, const jit::Unit& b) {
 
 }  // namespace
 
-// A source on its way to being a version. `stage`, `failure` and `reports` are guarded by Registry::mutex_; the version belongs to whoever
-// the stage says works on it.
+// One caller's part in a job. Registry::mutex_ guards all but `report`; `stop` is made before other threads know the request.
+struct Registry::Request {
+  Report report;
+  std::weak_ptr<Job> job;  // none before it has entered
+  bool stopped = false;
+  std::optional<std::stop_callback<std::function<void()>>> stop;
+};
+
+// A source that is to become a version. Registry::mutex_ guards `stage`, `failure` and `requests`. The version belongs to the compiling
+// thread in stage compiling; it and `failure` belong to the handing thread in stage handed_over.
 struct Registry::Job {
   enum class Stage { waiting, compiling, compiled, ready, handed_over, settled };
 
@@ -54,10 +63,10 @@ struct Registry::Job {
   bool urgent = false;   // somebody waits for it
   CompileOptions options;
   ImageTable::Change change;
+  std::uint64_t number = 0;  // in the order of entering
   Stage stage = Stage::waiting;
   std::optional<Error> failure;
-  std::vector<Report> reports;
-  std::optional<std::stop_callback<std::function<void()>>> stop;
+  std::vector<RequestPointer> requests;
 };
 
 Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue,
@@ -67,8 +76,9 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       options_(std::move(settings.compile)),
       tier_(settings.tier),
       table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits),
+      warn_(std::move(settings.warn)),
       pool_(settings.threads),
-      promoter_(table_, pool_, queue, std::move(settings.warn)) {}
+      promoter_(table_, pool_, queue, warn_) {}
 
 Registry::~Registry() { close(); }
 
@@ -109,7 +119,7 @@ Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, con
   job->definition = definition;
   auto version = std::make_unique<Version>();
   {
-    // Those of the version before may still be on their way.
+    // The version before may still be under way.
     const std::lock_guard lock(mutex_);
     const auto order = orders_.find(definition.get());
     job->options = options != nullptr ? *options : order != orders_.end() ? order->second.back()->options : definition->options;
@@ -122,11 +132,20 @@ Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, con
 
 void Registry::enter(const JobPointer& job) {
   check_open();
-  if (job->defines && !names_.try_emplace(job->definition->name, job->definition).second) {
-    throw Error(errc::invalid_argument,
-                "operator '" + job->definition->name + "' is defined already: use Operator::redefine to replace it");
+  detail::DefinitionState* const definition = job->definition.get();
+  auto& order = orders_[definition];
+  try {
+    order.push_back(job);
+    if (job->defines && !names_.try_emplace(definition->name, job->definition).second)
+      throw Error(errc::invalid_argument, "operator '" + definition->name + "' is defined already: use Operator::redefine to replace it",
+                  {"operator", definition->name});
+  } catch (...) {
+    std::erase(order, job);
+    if (order.empty()) orders_.erase(definition);
+    throw;
   }
-  orders_[job->definition.get()].push_back(job);
+  job->number = entered_++;
+  for (const RequestPointer& request : job->requests) request->job = job;
 }
 
 Registry::DefinitionPointer Registry::define(const std::string& name, const Source& source, const Definition& how) {
@@ -140,105 +159,146 @@ void Registry::redefine(const DefinitionPointer& definition, const Source& sourc
 }
 
 void Registry::rollback(detail::DefinitionState& definition) {
-  {
-    const std::lock_guard lock(mutex_);
-    check_open();
-  }
-  table_.rollback(definition);
+  Lock lock(mutex_);
+  check_open();
+  ++outside_;
+  lock.unlock();
+  const std::optional<Error> failure = failure_of(errc::link_failed, [&] { table_.rollback(definition); });
+  lock.lock();
+  --outside_;
+  changed_.notify_all();
+  if (failure) throw Error(*failure);
+}
+
+Registry::RequestPointer Registry::make_request(Report report, const std::stop_token& stop) {
+  auto request = std::make_shared<Request>();
+  request->report = std::move(report);
+  if (!stop.stop_possible()) return request;
+  // Weak, because the request owns the callback. The rundown admits the callback only while the registry is there. If the stop has been
+  // requested already, emplace calls back at once.
+  request->stop.emplace(stop, [this, weak = std::weak_ptr(request), visits = stops_] {
+    const std::shared_ptr<Rundown> keep = visits;  // the capture may be destroyed with the request, before the visit ends
+    const Rundown::Visit visit(*keep);
+    if (!visit) return;
+    if (const RequestPointer held = weak.lock()) call_off(held);
+  });
+  return request;
 }
 
 void Registry::finish_here(const JobPointer& job) {
-  // Owned by the report too: it may still be in the promise when this thread goes on.
+  // The report owns the promise too: set_value may still run in it when this thread goes on.
   const auto promise = std::make_shared<std::promise<void>>();
+  std::future<void> future = promise->get_future();
   job->urgent = true;
-  job->reports.emplace_back([promise](const DefinitionPointer&, const Error* failure) {
-    if (failure == nullptr)
-      promise->set_value();
-    else
-      promise->set_exception(std::make_exception_ptr(*failure));
-  });
+  job->requests.push_back(make_request(
+      [promise](const DefinitionPointer&, const Error* failure) {
+        if (failure == nullptr)
+          promise->set_value();
+        else
+          promise->set_exception(std::make_exception_ptr(*failure));
+      },
+      {}));
   {
     const std::lock_guard lock(mutex_);
     enter(job);
   }
   process(job);
-  promise->get_future().get();
+  future.get();
 }
 
 void Registry::define_async(const std::string& name, const Source& source, const Definition& how, Report report,
                             const std::stop_token& stop) {
   const JobPointer job = first_job(name, source, how);
+  const RequestPointer request = make_request(std::move(report), stop);
+  job->requests.push_back(request);
   {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     check_open();
     const auto at = names_.find(name);
-    if (at != names_.end() && same_request(at->second->request, job->definition->request)) {
+    if (at == names_.end() || !same_request(at->second->request, job->definition->request)) {
+      enter(job);
+      ++in_pool_;
+    } else if (const auto order = orders_.find(at->second.get()); order != orders_.end() && order->second.front()->defines) {
+      const JobPointer& same = order->second.front();
+      same->requests.push_back(request);
+      request->job = same;
+      const bool stopped = request->stopped;
+      lock.unlock();
+      if (stopped) call_off(request);
+      return;
+    } else {
       const DefinitionPointer there = at->second;
-      if (const auto order = orders_.find(there.get()); order != orders_.end() && order->second.front()->defines) {
-        order->second.front()->reports.push_back(std::move(report));
-      } else {
-        lock.unlock();
-        report(there, nullptr);
-      }
+      ++outside_;
+      lock.unlock();
+      request->report(there, nullptr);
+      lock.lock();
+      --outside_;
+      changed_.notify_all();
       return;
     }
-    job->reports.push_back(std::move(report));
-    enter(job);
-    ++in_pool_;
   }
-  finish_in_pool(job, stop);
+  finish_in_pool(job, request);
 }
 
 void Registry::redefine_async(const DefinitionPointer& definition, const Source& source, const CompileOptions* options, Report report,
                               const std::stop_token& stop) {
   const JobPointer job = next_job(definition, source, options);
-  job->reports.push_back(std::move(report));
+  const RequestPointer request = make_request(std::move(report), stop);
+  job->requests.push_back(request);
   {
     const std::lock_guard lock(mutex_);
     enter(job);
     ++in_pool_;
   }
-  finish_in_pool(job, stop);
+  finish_in_pool(job, request);
 }
 
-void Registry::finish_in_pool(const JobPointer& job, const std::stop_token& stop) {
-  pool_.run([this, job] {
-    process(job);
-    std::unique_lock lock(mutex_);
-    --in_pool_;
-    hand_over_ready(lock);
-  });
-  // Weak, because the job owns the callback. When the stop was asked for before, this calls it off here.
-  if (stop.stop_possible()) {
-    auto& callback = job->stop;
-    callback.emplace(stop, [this, weak = std::weak_ptr(job)] {
-      if (const JobPointer held = weak.lock()) call_off(held);
+void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& request) noexcept {
+  const std::optional<Error> no_thread = failure_of(errc::out_of_memory, [&] {
+    pool_.run([this, job] {
+      process(job);
+      Lock lock(mutex_);
+      --in_pool_;
+      go_on(lock);
     });
+  });
+  Lock lock(mutex_);
+  if (no_thread) {
+    --in_pool_;
+    if (job->stage == Job::Stage::waiting) {
+      settle(job, *no_thread);
+      advance(job->definition.get());
+    }
+    go_on(lock);
   }
+  const bool stopped = request->stopped;
+  lock.unlock();
+  if (stopped) call_off(request);
+}
+
+CompilePool::Errand Registry::prepare(CompilePool::Job job) {
+  return pool_.prepare([this, job = std::move(job)] {
+    const std::optional<Error> thrown = failure_of(errc::invalid_argument, job);
+    if (!thrown || !warn_) return;
+    static_cast<void>(failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw: " + thrown->message()); }));
+  });
 }
 
 // ---- Compiling -----------------------------------------------------------------------------------------------------------------
 
-void Registry::process(const JobPointer& job) {
+void Registry::process(const JobPointer& job) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (job->stage != Job::Stage::waiting) return;  // called off
     job->stage = Job::Stage::compiling;
   }
-  std::optional<Error> failure;
-  try {
-    compile(*job);
-  } catch (const Error& error) {
-    failure = error;
-  } catch (const std::exception& error) {
-    failure = Error(errc::compile_failed, "operator " + job->definition->name + ": " + error.what());
-  }
-  std::unique_lock lock(mutex_);
+  std::optional<Error> failure = failure_of(errc::compile_failed, [&] { compile(*job); });
+  Lock lock(mutex_);
   if (job->stage != Job::Stage::compiling) return;
   job->failure = std::move(failure);
   job->stage = Job::Stage::compiled;
-  advance(lock, job->definition.get());
-  hand_over_ready(lock);
+  advance(job->definition.get());
+  go_on(lock);
 }
 
 void Registry::compile(Job& job) {
@@ -261,7 +321,7 @@ void Registry::compile(Job& job) {
 
 // ---- Handing over --------------------------------------------------------------------------------------------------------------
 
-void Registry::advance(std::unique_lock<std::mutex>& lock, detail::DefinitionState* definition) {
+void Registry::advance(detail::DefinitionState* definition) noexcept {
   for (;;) {
     const auto order = orders_.find(definition);
     if (order == orders_.end()) return;
@@ -269,112 +329,176 @@ void Registry::advance(std::unique_lock<std::mutex>& lock, detail::DefinitionSta
     if (next == order->second.end() || (*next)->stage != Job::Stage::compiled) return;
     const JobPointer job = *next;
     if (job->failure) {
-      settle(lock, job, &*job->failure);
+      settle(job, job->failure);
       continue;
     }
     job->stage = Job::Stage::ready;
-    if (ready_.empty()) wait_until_ = CompilePool::Clock::now() + kGather;
-    ready_.push_back(job);
+    if (ready_++ == 0) wait_until_ = CompilePool::Clock::now() + kGather;
+    if (job->urgent) ++ready_urgent_;
   }
 }
 
-bool Registry::is_time() const {
-  return in_pool_ == 0 || CompilePool::Clock::now() >= wait_until_ ||
-         std::ranges::any_of(ready_, [](const auto& job) { return job->urgent; });
+bool Registry::is_time() const { return in_pool_ == 0 || ready_urgent_ != 0 || CompilePool::Clock::now() >= wait_until_; }
+
+bool Registry::set_alarm() noexcept {
+  if (alarm_set_) return true;
+  alarm_set_ = !failure_of(errc::out_of_memory, [this] {
+    pool_.run_at(wait_until_, [this] {
+      Lock lock(mutex_);
+      alarm_set_ = false;
+      go_on(lock);
+    });
+  });
+  return alarm_set_;
 }
 
-void Registry::hand_over_ready(std::unique_lock<std::mutex>& lock) {
-  while (!handing_over_ && !ready_.empty()) {
-    if (!is_time()) {
-      if (std::exchange(alarm_set_, true)) return;
-      pool_.run_at(wait_until_, [this] {
-        std::unique_lock later(mutex_);
-        alarm_set_ = false;
-        hand_over_ready(later);
-      });
-      return;
+std::vector<Registry::JobPointer> Registry::take_ready() {
+  std::vector<JobPointer> batch;
+  batch.reserve(ready_);
+  for (const auto& [definition, order] : orders_)
+    for (const JobPointer& job : order)
+      if (job->stage == Job::Stage::ready) batch.push_back(job);
+  std::ranges::sort(batch, {}, &Job::number);
+  return batch;
+}
+
+void Registry::go_on(Lock& lock) noexcept {
+  for (;;) {
+    report_settled(lock);
+    if (handing_over_ || ready_ == 0) return;
+    if (!is_time() && set_alarm()) return;
+    std::vector<JobPointer> batch;
+    if (const std::optional<Error> failure = failure_of(errc::out_of_memory, [&] { batch = take_ready(); })) {
+      settle_all([](const Job& job) { return job.stage == Job::Stage::ready; }, [&](const Job&) { return *failure; });
+      continue;
     }
     handing_over_ = true;
-    std::vector<JobPointer> batch;
-    batch.swap(ready_);
+    ready_ = ready_urgent_ = 0;
     for (const JobPointer& job : batch) job->stage = Job::Stage::handed_over;
     lock.unlock();
-    std::vector<std::optional<Error>> failures = hand_over(batch);
+    hand_over(batch);
     lock.lock();
-    for (std::size_t i = 0; i < batch.size(); ++i) settle(lock, batch[i], failures[i] ? &*failures[i] : nullptr);
+    for (const JobPointer& job : batch) settle(job, job->failure);
     handing_over_ = false;
     changed_.notify_all();
   }
 }
 
-std::vector<std::optional<Error>> Registry::hand_over(const std::vector<JobPointer>& batch) {
-  std::vector<std::optional<Error>> failures(batch.size());
-  const auto apply = [&](std::size_t first, std::size_t count) -> std::optional<Error> {
+void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
+  const auto apply = [this](std::span<const JobPointer> jobs) {
     std::vector<ImageTable::Change> changes;
-    for (std::size_t i = first; i < first + count; ++i) changes.push_back(std::move(batch[i]->change));
-    std::optional<Error> failure;
-    try {
+    std::optional<Error> failure = failure_of(errc::link_failed, [&] {
+      changes.reserve(jobs.size());
+      for (const JobPointer& job : jobs) changes.push_back(std::move(job->change));
       table_.apply(changes);
-    } catch (const Error& error) {
-      failure = error;
-    } catch (const std::exception& error) {
-      failure = Error(errc::link_failed, error.what());
-    }
+    });
     if (failure)
-      for (std::size_t i = 0; i < count; ++i) batch[first + i]->change = std::move(changes[i]);
+      for (std::size_t i = 0; i < changes.size(); ++i) jobs[i]->change = std::move(changes[i]);
     return failure;
   };
-  const std::optional<Error> failure = apply(0, batch.size());
+  const std::optional<Error> failure = apply(batch);
   if (!tier_) promoter_.changed();
-  if (!failure) return failures;
-  if (batch.size() == 1) return {failure};
-  // One of them is to blame: each for itself, so that the others are not lost with it.
-  for (std::size_t i = 0; i < batch.size(); ++i) failures[i] = apply(i, 1);
-  return failures;
+  if (!failure) return;
+  if (batch.size() == 1) {
+    batch.front()->failure = failure;
+    return;
+  }
+  // One job's failure must not take the others with it: try each alone.
+  for (const JobPointer& job : batch) job->failure = apply({&job, 1});
 }
 
-void Registry::settle(std::unique_lock<std::mutex>& lock, const JobPointer& job, const Error* failure) {
+// ---- Settling ------------------------------------------------------------------------------------------------------------------
+
+void Registry::settle(const JobPointer& job, std::optional<Error> failure) noexcept {
+  if (job->stage == Job::Stage::ready) {
+    --ready_;
+    if (job->urgent) --ready_urgent_;
+  }
   job->stage = Job::Stage::settled;
+  job->failure = std::move(failure);
   const auto order = orders_.find(job->definition.get());
-  std::erase(order->second, job);
+  settled_.splice(settled_.end(), order->second, std::ranges::find(order->second, job));
   if (order->second.empty()) orders_.erase(order);
-  if (failure == nullptr) job->definition->options = job->options;
-  if (failure != nullptr && job->defines) names_.erase(job->definition->name);
-  std::vector<Report> reports;
-  reports.swap(job->reports);
-  const std::optional<Error> said = failure != nullptr ? std::optional(*failure) : std::nullopt;
+  if (!job->failure)
+    job->definition->options = std::move(job->options);
+  else if (job->defines)
+    names_.erase(job->definition->name);
+}
+
+template <class Which, class Why>
+void Registry::settle_all(Which which, Why why) noexcept {
+  for (auto order = orders_.begin(); order != orders_.end();) {
+    auto& jobs = (order++)->second;  // erased with its last job
+    auto at = jobs.begin();
+    for (std::size_t left = jobs.size(); left != 0; --left) {
+      const JobPointer job = *at++;
+      if (which(*job)) settle(job, why(*job));
+    }
+  }
+}
+
+void Registry::report_settled(Lock& lock) noexcept {
+  if (reporting_) return;
+  reporting_ = true;
+  while (!settled_.empty()) {
+    std::list<JobPointer> jobs;
+    jobs.swap(settled_);
+    lock.unlock();
+    for (const JobPointer& job : jobs)
+      for (const RequestPointer& request : job->requests) request->report(job->definition, job->failure ? &*job->failure : nullptr);
+    jobs.clear();
+    lock.lock();
+  }
+  reporting_ = false;
+  changed_.notify_all();
+}
+
+namespace {
+
+Error called_off(const detail::DefinitionState& definition, const char* why) noexcept {
+  return error_or_no_memory([&] {
+    return Error(errc::cancelled, "the definition of operator '" + definition.name + "' was called off" + why,
+                 {"operator", definition.name});
+  });
+}
+
+}  // namespace
+
+void Registry::call_off(const RequestPointer& request) noexcept {
+  Lock lock(mutex_);
+  request->stopped = true;
+  const JobPointer job = request->job.lock();
+  if (job == nullptr || job->stage >= Job::Stage::handed_over) return;
+  const auto at = std::ranges::find(job->requests, request);
+  if (at == job->requests.end()) return;
+  const Error failure = called_off(*job->definition, "");
+  if (job->requests.size() == 1) {
+    settle(job, failure);
+    advance(job->definition.get());
+    go_on(lock);
+    return;
+  }
+  // Others want it too.
+  job->requests.erase(at);
+  ++outside_;
   lock.unlock();
-  for (const Report& report : reports) report(job->definition, said ? &*said : nullptr);
+  request->report(job->definition, &failure);
   lock.lock();
+  --outside_;
+  changed_.notify_all();
 }
 
-void Registry::call_off(const JobPointer& job) {
-  std::unique_lock lock(mutex_);
-  if (job->stage >= Job::Stage::handed_over) return;
-  std::erase(ready_, job);
-  const Error failure(errc::cancelled, "the definition of operator '" + job->definition->name + "' was called off");
-  settle(lock, job, &failure);
-  advance(lock, job->definition.get());
-  hand_over_ready(lock);
-}
-
-void Registry::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return;
-    closed_ = true;
-  }
+void Registry::close() noexcept {
   promoter_.stop();
+  Lock lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  settle_all([](const Job& job) { return job.stage < Job::Stage::handed_over; },
+             [](const Job& job) { return called_off(*job.definition, ": the runtime is closed"); });
+  report_settled(lock);
+  changed_.wait(lock, [this] { return !handing_over_ && !reporting_ && outside_ == 0; });
+  lock.unlock();
+  stops_->close();
   pool_.stop();
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !handing_over_; });
-  ready_.clear();
-  while (!orders_.empty()) {
-    const JobPointer job = orders_.begin()->second.front();
-    const Error failure(errc::cancelled,
-                        "the definition of operator '" + job->definition->name + "' was called off: the runtime is closed");
-    settle(lock, job, &failure);
-  }
 }
 
 }  // namespace dwell::runtime

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,16 +21,21 @@
 #include "runtime/code/definition.hpp"
 #include "runtime/code/image_table.hpp"
 #include "runtime/code/promoter.hpp"
+#include "runtime/code/rundown.hpp"
 
 namespace dwell::runtime {
 
-// Takes definitions, compiles each on the thread that asked for it or on one of a pool, and passes what is compiled on to the image
-// table: what becomes ready while an image is handed over goes into the next one together. Versions of one definition come in the order
-// in which they were asked for. Members may be called from any thread.
+// Takes definitions, compiles each on the caller's thread or on one of a pool, and passes compiled versions to the image table: versions
+// that become ready during a hand-over share the next one. Versions of one definition become current in the order of their requests.
+// Members may be called from any thread.
+//
+// A source is a job with the stages waiting, compiling, compiled, ready, handed over, settled; each stage may be followed by settled.
+// Stages change under the mutex, and no step that can fail lies between a change and the next one that it needs. Each caller has a request
+// at the job: equal sources share a job, and the job is called off with its last request. Each request is reported once, outside the mutex.
 class Registry {
  public:
   using DefinitionPointer = std::shared_ptr<detail::DefinitionState>;
-  // Told once how it went: null for success. On a thread of the caller's or of the registry's; must not throw.
+  // Called once with the outcome: null for success. On a thread of a caller's or of the pool. Must neither throw nor run the user's code.
   using Report = std::function<void(const DefinitionPointer&, const Error*)>;
 
   struct Settings {
@@ -48,45 +55,65 @@ class Registry {
   void redefine(const DefinitionPointer& definition, const Source& source, const CompileOptions* options = nullptr);
   void rollback(detail::DefinitionState& definition);
 
-  // As the two above, but they return at once. A request equal to one that is under way or done under the same name is that one. What is
-  // called off before its hand-over ends with errc::cancelled, and at once.
+  // As the two above, but they return at once. A request equal to one under way or done under the same name shares its job. A request that
+  // is stopped before the hand-over ends with errc::cancelled at once; equal requests go on.
   void define_async(const std::string& name, const Source& source, const Definition& how, Report report, const std::stop_token& stop);
   void redefine_async(const DefinitionPointer& definition, const Source& source, const CompileOptions* options, Report report,
                       const std::stop_token& stop);
-  // Runs `job`, which must not throw, on a thread of the pool, before all that waits to be compiled.
-  void run_soon(CompilePool::Job job) { pool_.run_next(std::move(job)); }
+  // Prepares `job` for run_next, which runs it on a thread of the pool ahead of all compilations. Exceptions of the job go to
+  // Settings::warn.
+  CompilePool::Errand prepare(CompilePool::Job job);
+  void run_next(CompilePool::Errand errand) { pool_.run_next(std::move(errand)); }
 
   const ImageTable& table() const { return table_; }
   jit::Compiler& compiler() const { return *compiler_; }
 
-  // From now on every member throws errc::closed; what is under way ends with errc::cancelled. Waits for compilations that run. Not to
-  // be called by a job of the pool.
-  void close();
+  // Refuses further changes with errc::closed. Jobs that are not being handed over end with errc::cancelled. Waits for the hand-over under
+  // way, for compilations of the pool, for reports and for errands. Not to be called by a job of the pool. The second call does nothing.
+  void close() noexcept;
 
  private:
   struct Job;
+  struct Request;
   using JobPointer = std::shared_ptr<Job>;
+  using RequestPointer = std::shared_ptr<Request>;
+  using Lock = std::unique_lock<std::mutex>;
 
   JobPointer first_job(const std::string& name, const Source& source, const Definition& how);
   JobPointer next_job(const DefinitionPointer& definition, const Source& source, const CompileOptions* options);
-  // Compiles on this thread and returns when the job is settled; throws what became of it.
+  // A request that `stop` can call off from now on.
+  RequestPointer make_request(Report report, const std::stop_token& stop);
+  // Compiles on this thread and returns when the job is settled. Throws the job's failure.
   void finish_here(const JobPointer& job);
-  void finish_in_pool(const JobPointer& job, const std::stop_token& stop);
+  // Has a job that has entered compiled in the pool; `request` is its first.
+  void finish_in_pool(const JobPointer& job, const RequestPointer& request) noexcept;
   // Compiles and passes on.
-  void process(const JobPointer& job);
+  void process(const JobPointer& job) noexcept;
   void compile(Job& job);
-  // What became of each.
-  std::vector<std::optional<Error>> hand_over(const std::vector<JobPointer>& batch);
-  void call_off(const JobPointer& job);
+  // Brings these jobs into the image; notes in each its failure. They belong to the calling thread meanwhile.
+  void hand_over(std::span<const JobPointer> batch) noexcept;
+  void call_off(const RequestPointer& request) noexcept;
 
-  // The following need mutex_, through `lock` where they let go of it for a while.
+  // The following need mutex_.
+  // Adds a job to those under way. When it throws nothing has changed.
   void enter(const JobPointer& job);
   void check_open() const;
-  // Jobs that no earlier one of their definition holds back become ready; those that failed are settled.
-  void advance(std::unique_lock<std::mutex>& lock, detail::DefinitionState* definition);
-  void settle(std::unique_lock<std::mutex>& lock, const JobPointer& job, const Error* failure);
-  void hand_over_ready(std::unique_lock<std::mutex>& lock);
+  // Compiled jobs without an unfinished one ahead of them become ready; failed ones are settled.
+  void advance(detail::DefinitionState* definition) noexcept;
+  void settle(const JobPointer& job, std::optional<Error> failure) noexcept;
+  // Settles each job for which `which` is true with the Error that `why` returns.
+  template <class Which, class Why>
+  void settle_all(Which which, Why why) noexcept;
+  std::vector<JobPointer> take_ready();
   bool is_time() const;
+  // Has the pool look again at wait_until_. False when the pool cannot.
+  bool set_alarm() noexcept;
+
+  // The following need mutex_, through `lock`, and let go of it for a while.
+  // Reports settled jobs and hands over ready ones, as far as possible now.
+  void go_on(Lock& lock) noexcept;
+  // Reports in the order of settling: one thread at a time, which reports the others' jobs too.
+  void report_settled(Lock& lock) noexcept;
 
   const std::unique_ptr<jit::Compiler> compiler_;
   detail::Shell* const shell_;  // for the handles
@@ -97,15 +124,21 @@ class Registry {
   std::mutex mutex_;  // guards all below; never held while something is compiled, linked or reported
   std::condition_variable changed_;
   bool closed_ = false;
-  std::map<std::string, DefinitionPointer> names_;                     // defined or under way
-  std::map<detail::DefinitionState*, std::deque<JobPointer>> orders_;  // all that is not settled, in order
-  std::vector<JobPointer> ready_;                                      // for the next hand-over
+  std::map<std::string, DefinitionPointer> names_;                    // defined or under way
+  std::map<detail::DefinitionState*, std::list<JobPointer>> orders_;  // all that is not settled, in order
+  std::list<JobPointer> settled_;                                     // and not reported yet
+  std::uint64_t entered_ = 0;                                         // jobs so far
+  unsigned ready_ = 0;                                                // jobs for the next hand-over
+  unsigned ready_urgent_ = 0;                                         // those of them that somebody waits for
   bool handing_over_ = false;
+  bool reporting_ = false;
+  unsigned outside_ = 0;                       // threads that roll back or answer a single request, and have let go of the mutex
   unsigned in_pool_ = 0;                       // jobs that the pool has still to compile
   CompilePool::Clock::time_point wait_until_;  // for others that may join the next hand-over
+  bool alarm_set_ = false;                     // the pool looks again at that time
 
-  bool alarm_set_ = false;  // the pool looks again at that time
-
+  const std::shared_ptr<Rundown> stops_ = std::make_shared<Rundown>();  // threads that call something off
+  const Promoter::Warn warn_;
   CompilePool pool_;
   Promoter promoter_;
 };

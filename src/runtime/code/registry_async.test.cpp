@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include "runtime/code/registry.hpp"
 #include "tests/unit/registry_test.hpp"
@@ -72,6 +75,138 @@ TEST_F(RegistryAsyncTest, WhatIsCalledOffLetsTheNextPass) {
   stop.request_stop();
   EXPECT_THAT(said.wait_for(2), testing::UnorderedElementsAre("off cancelled", "on done"));
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a3");
+}
+
+// A step that a test lets pass: who comes to it waits until then.
+class Step {
+ public:
+  void arrive() {
+    arrived_.set_value();
+    passed_.get_future().wait();
+  }
+  void await() { arrived_.get_future().wait(); }
+  void let_pass() { passed_.set_value(); }
+
+ private:
+  std::promise<void> arrived_;
+  std::promise<void> passed_;
+};
+
+TEST_F(RegistryAsyncTest, EqualRequestsAreStoppedOneByOne) {
+  for (const int stopped : {0, 1}) {
+    const std::string name = "a" + std::to_string(stopped);
+    Step compiling;
+    workshop_->on_compile = [&](const std::string& text) {
+      if (text == name) compiling.arrive();
+    };
+    Said said;
+    std::stop_source stops[2];
+    for (int i = 0; i < 2; ++i) registry_->define_async(name, name, {}, said.report(std::to_string(i)), stops[i].get_token());
+    compiling.await();
+    stops[stopped].request_stop();
+    EXPECT_THAT(said.wait_for(1), testing::ElementsAre(std::to_string(stopped) + " cancelled"));
+    compiling.let_pass();
+    EXPECT_THAT(said.wait_for(2), testing::Contains(std::to_string(1 - stopped) + " done"));
+    EXPECT_EQ(kind_of([&] { define(name, name); }), errc::invalid_argument) << "it is not defined";
+  }
+}
+
+TEST_F(RegistryAsyncTest, ADefinitionIsCalledOffWithItsLastRequest) {
+  Step compiling;
+  workshop_->on_compile = [&](const std::string& text) {
+    if (text == "a1") compiling.arrive();
+  };
+  Said said;
+  std::stop_source stops[2];
+  for (int i = 0; i < 2; ++i) registry_->define_async("a", "a1", {}, said.report(std::to_string(i)), stops[i].get_token());
+  compiling.await();
+  for (std::stop_source& stop : stops) stop.request_stop();
+  EXPECT_THAT(said.wait_for(2), testing::ElementsAre("0 cancelled", "1 cancelled"));
+  compiling.let_pass();
+  define("a", "a2");
+  EXPECT_EQ(image(), std::vector<std::string>{"a2"});
+  registry_->close();  // waits for the first compilation, which uses `compiling`
+}
+
+TEST_F(RegistryAsyncTest, AStopAskedForBeforeTheRequestCancelsIt) {
+  Said said;
+  std::stop_source stop;
+  stop.request_stop();
+  registry_->define_async("a", "slow", {}, said.report("a"), stop.get_token());
+  EXPECT_THAT(said.wait_for(1), testing::ElementsAre("a cancelled"));
+}
+
+TEST_F(RegistryAsyncTest, TheEndWaitsForAStopThatIsUnderWay) {
+  const auto a = define("a", "a1");
+  Step compiling;
+  workshop_->on_compile = [&](const std::string& text) {
+    if (text == "a2") compiling.arrive();
+  };
+  Step reporting;
+  std::stop_source stop;
+  registry_->redefine_async(
+      a, std::string("a2"), nullptr, [&](const auto&, const Error*) { reporting.arrive(); }, stop.get_token());
+  compiling.await();
+  std::jthread stopper([&] { stop.request_stop(); });
+  reporting.await();  // in the registry, on the stopper's thread
+  compiling.let_pass();
+  std::atomic<bool> ended{false};
+  std::jthread end([&] {
+    registry_.reset();
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(ended);
+  reporting.let_pass();
+  end.join();
+}
+
+TEST_F(RegistryAsyncTest, AllThatIsNotBeingHandedOverIsCancelledAtOnce) {
+  // A report of the close holds it up; meanwhile a compilation comes to its end, which must not be handed over any more.
+  const auto a = define("a", "a1");
+  const auto b = define("b", "b1");
+  const int images = device_->loads;
+  Step compiling_a;
+  Step compiling_b;
+  workshop_->on_compile = [&](const std::string& text) {
+    if (text == "a2") compiling_a.arrive();
+    if (text == "b2") compiling_b.arrive();
+  };
+  Step reporting;
+  registry_->redefine_async(a, std::string("a2"), nullptr, [&](const auto&, const Error*) { reporting.arrive(); }, {});
+  compiling_a.await();
+  std::jthread redefines([&] { EXPECT_EQ(kind_of([&] { registry_->redefine(b, std::string("b2")); }), errc::cancelled); });
+  compiling_b.await();
+  std::jthread closes([&] { registry_->close(); });
+  reporting.await();
+  compiling_b.let_pass();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  reporting.let_pass();
+  compiling_a.let_pass();
+  closes.join();
+  redefines.join();
+  EXPECT_EQ(device_->loads, images);
+}
+
+TEST_F(RegistryAsyncTest, TheEndWaitsForTheHandOverUnderWay) {
+  const auto a = define("a", "a1");
+  Step loading;
+  device_->on_load = [&] { loading.arrive(); };
+  std::jthread redefines([&] { registry_->redefine(a, std::string("a2")); });
+  loading.await();
+  device_->on_load = {};
+  std::atomic<bool> closed{false};
+  std::jthread closes([&] {
+    registry_->close();
+    closed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(closed);
+  loading.let_pass();
+  closes.join();
+  redefines.join();
+  EXPECT_EQ(a->current, 2U);
+  EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::closed);
 }
 
 TEST_F(RegistryAsyncTest, EveryRequestIsAnsweredOnceHoweverItEnds) {

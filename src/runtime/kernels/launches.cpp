@@ -1,6 +1,8 @@
 #include "runtime/kernels/launches.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "runtime/submit/backoff.hpp"
@@ -8,63 +10,65 @@
 namespace dwell::runtime {
 
 std::uint64_t Launches::launch(backend::LoadedModule& kernels, const backend::KernelLaunch& launch, Needs needs) {
+  const auto completion = std::make_shared<std::unique_ptr<backend::Completion>>();
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     if (closed_) throw Error(errc::closed, "the runtime is closed");
     // Before the device has it: from now on memory that is dropped waits for this number.
+    in_flight_.emplace(next_, Flight{nullptr, std::move(needs)});
     number = next_++;
-    in_flight_.emplace(number, Flight{nullptr, std::move(needs)});
     ++entering_;
   }
-  std::shared_ptr<backend::Completion> completion;
-  std::optional<Error> refusal;
+  std::exception_ptr refusal;
   try {
-    completion = backend_.launch(kernels, launch);
-  } catch (const Error& error) {
-    refusal = error;
+    *completion = backend_.launch(kernels, launch);
+  } catch (...) {
+    refusal = std::current_exception();
   }
   {
     const std::lock_guard lock(mutex_);
     --entering_;
     const auto at = in_flight_.find(number);
-    if (refusal) {
-      ended_.push_back(std::move(at->second));
-      in_flight_.erase(at);
-    } else {
-      at->second.completion = std::move(completion);
-    }
+    if (refusal)
+      ended_.insert(in_flight_.extract(at));
+    else
+      at->second.completion = completion;
+    entered_.notify_all();
   }
-  entered_.notify_all();
-  if (refusal) throw Error(*refusal);
+  if (refusal) std::rethrow_exception(refusal);
   return number;
 }
 
-void Launches::look(std::uint64_t number) {
-  std::shared_ptr<backend::Completion> completion;
-  std::string kernel;
-  {
+void Launches::look(std::uint64_t number) noexcept {
+  try {
+    Completion completion;
+    std::string kernel;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at = in_flight_.find(number);
+      if (at == in_flight_.end() || at->second.completion == nullptr) return;
+      completion = at->second.completion;
+      kernel = at->second.needs.kernel;
+    }
+    std::optional<Error> error;
+    try {
+      if (!(*completion)->done()) return;
+    } catch (const Error& failure) {
+      error =
+          Error(failure.kind(), "launch " + std::to_string(number) + " of kernel " + kernel + ": " + failure.message(), {"kernel", kernel});
+    }
     const std::lock_guard lock(mutex_);
     const auto at = in_flight_.find(number);
-    if (at == in_flight_.end() || at->second.completion == nullptr) return;
-    completion = at->second.completion;
-    kernel = at->second.needs.kernel;
+    if (at == in_flight_.end()) return;
+    if (error) errors_.emplace(number, *error);
+    ended_.insert(in_flight_.extract(at));
+  } catch (const std::bad_alloc&) {
+    return;  // it is asked about again
   }
-  std::optional<Error> error;
-  try {
-    if (!completion->done()) return;
-  } catch (const Error& failure) {
-    error = Error(failure.kind(), "launch " + std::to_string(number) + " of kernel " + kernel + ": " + failure.message());
-  }
-  const std::lock_guard lock(mutex_);
-  const auto at = in_flight_.find(number);
-  if (at == in_flight_.end()) return;
-  if (error) errors_.emplace(number, *error);
-  ended_.push_back(std::move(at->second));
-  in_flight_.erase(at);
 }
 
-void Launches::look_around() {
+void Launches::look_around() noexcept {
   constexpr int kOthers = 4;
   for (int others = 0; others < kOthers;) {
     std::uint64_t oldest = 0;
@@ -143,7 +147,7 @@ void Launches::wait_before(std::uint64_t number) {
 
 void Launches::collect() {
   look_around();
-  std::vector<Flight> given_up;  // outside the lock
+  Flights given_up;  // outside the lock
   const std::lock_guard lock(mutex_);
   given_up.swap(ended_);
 }

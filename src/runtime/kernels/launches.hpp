@@ -1,4 +1,4 @@
-// The launches of ordinary kernels that are in flight, and what became of them.
+// Launches of ordinary kernels: those in flight, and the failures of others.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@
 
 namespace dwell::runtime {
 
-// Numbers launches from 0, keeps what they need, and says how far they are. Launches on different streams end in any order. No thread waits
-// inside the driver: whoever waits asks again and again. Members may be called from any thread.
+// Numbers launches from 0, keeps their needs until they end, and tells their state. Launches on different streams end in any order. No
+// thread waits inside the driver: waiting is repeated asking. Members may be called from any thread.
 //
 // Invariant: a number is in `in_flight_` from before its launch returns until it is known to have ended, and every number below
 // `settled()` has ended.
@@ -33,8 +33,8 @@ class Launches {
   Launches(const Launches&) = delete;
   Launches& operator=(const Launches&) = delete;
 
-  // What a launch needs beside the backend's call. `addresses` are its arguments that may lead to memory; `keep` stays alive until it has
-  // ended, and is given up by collect.
+  // The needs of a launch beside the backend's call. `addresses`: arguments that may point to memory; `keep`: is kept until the launch has
+  // ended, and dropped by collect.
   struct Needs {
     std::string kernel;
     std::vector<std::uint64_t> addresses;
@@ -45,11 +45,11 @@ class Launches {
 
   // Whether the launch has ended, well or not. Does not block.
   bool done(std::uint64_t number);
-  // Waits for it, until `deadline` if there is one; false when that comes first.
+  // Waits for a launch, until `deadline` if there is one; false at the deadline.
   bool wait(std::uint64_t number, std::optional<Clock::time_point> deadline);
-  // The error of one that has ended, or nothing if it went well.
+  // The error of a launch that has ended; nothing after a success.
   std::optional<Error> error_of(std::uint64_t number) const;
-  // All that went wrong, by number.
+  // The errors of all launches, by number.
   std::map<std::uint64_t, Error> errors() const;
 
   // The launches in flight that have an argument which is an address in [begin, end).
@@ -60,25 +60,28 @@ class Launches {
   // Waits for every launch before `number`.
   void wait_before(std::uint64_t number);
 
-  // Gives up what launches that have ended have kept; may take as long as that takes.
+  // Drops what ended launches have kept. Takes as long as the destructors of those things.
   void collect();
 
-  // The kernels in flight, for a message that says who may have brought the device down; empty if there are none.
+  // The kernels in flight, for the message after a fault; empty if there are none.
   std::string in_flight() const;
 
-  // Lets no more launches in, and waits for those that are in flight, but not when none ends for as long as `patience` (0: for ever).
-  // Returns the kernels that are left then, as in_flight.
+  // Refuses further launches and waits for those in flight. Gives up when none ends for `patience` (0: never), and returns the kernels that
+  // are left, as in_flight.
   std::string close(std::chrono::nanoseconds patience);
 
  private:
+  // Made before the launch and filled behind it: a shortage of memory cannot lose a launch.
+  using Completion = std::shared_ptr<std::unique_ptr<backend::Completion>>;
   struct Flight {
-    std::shared_ptr<backend::Completion> completion;
+    Completion completion;  // null while the launch is being made
     Needs needs;
   };
-  // Asks the backend about one.
-  void look(std::uint64_t number);
+  using Flights = std::map<std::uint64_t, Flight>;  // by number; nodes move between maps, which cannot fail
+  // Asks the backend about a launch. Without memory for its error the launch stays in flight, and is asked about again.
+  void look(std::uint64_t number) noexcept;
   // Asks about the oldest up to the first that has not ended, and about a few others in turn: a call costs the same however many there are.
-  void look_around();
+  void look_around() noexcept;
   bool ended(std::uint64_t number) const;
 
   backend::Backend& backend_;
@@ -87,9 +90,9 @@ class Launches {
   bool closed_ = false;
   unsigned entering_ = 0;  // launches between their check of closed_ and their place in in_flight_
   std::uint64_t next_ = 0;
-  std::map<std::uint64_t, Flight> in_flight_;
+  Flights in_flight_;
   std::map<std::uint64_t, Error> errors_;
-  std::vector<Flight> ended_;    // until collect
+  Flights ended_;                // until collect
   std::uint64_t looked_at_ = 0;  // where look_around goes on
 };
 

@@ -92,6 +92,17 @@ TEST_F(LaunchesTest, CollectFindsThoseBehindALongOneInTime) {
   EXPECT_EQ(launches_.settled(), 0U);
 }
 
+TEST_F(LaunchesTest, ALaunchWithoutMemoryHoldsNobodyUp) {
+  device_->no_memory = true;
+  EXPECT_THROW(launch({}, std::make_shared<int>(7)), std::bad_alloc);
+  EXPECT_EQ(launches_.settled(), launches_.next());
+  device_->no_memory = false;
+  device_->end_launch(0);
+  const std::uint64_t number = launch();
+  EXPECT_TRUE(launches_.done(number));
+  EXPECT_EQ(launches_.close({}), "");
+}
+
 TEST_F(LaunchesTest, KnowsWhichLaunchesNameMemory) {
   launch({1000, 2000});
   launch({1999});

@@ -158,11 +158,10 @@ void Modules::release(detail::ModuleState& module) {
   if (loaded != nullptr) unload(std::move(loaded));
 }
 
-void Modules::close() {
-  std::vector<std::shared_ptr<backend::LoadedModule>> all;
+void Modules::close() noexcept {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  for (detail::ModuleState* const module : modules_) all.push_back(std::move(module->loaded));
+  for (detail::ModuleState* const module : modules_) module->loaded.reset();
   modules_.clear();
 }
 

@@ -63,7 +63,7 @@ class Modules {
   // Unloads a program that no handle names any more.
   void release(detail::ModuleState& module);
   // Unloads all programs, of which no launch is in flight. The device rests.
-  void close();
+  void close() noexcept;
 
  private:
   void unload(std::shared_ptr<backend::LoadedModule> loaded);

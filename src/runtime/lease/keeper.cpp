@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <system_error>
+
+#include "base/thread.hpp"
+#include "runtime/caught.hpp"
 
 namespace dwell::runtime {
 
@@ -31,11 +33,7 @@ Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings setti
       janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
   on_device_.reserve(device::kMostLeases);
   sightings_.resize(settings_.workers);
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error& error) {
-    throw Error(errc::out_of_memory, std::string("no thread for the keeper of leases: ") + error.what() + " (ulimit -u, cgroup pids.max)");
-  }
+  thread_ = with_thread("the keeper of leases", nullptr, [this] { return std::thread([this] { watch(); }); });
 }
 
 Keeper::~Keeper() {
@@ -106,8 +104,9 @@ void Keeper::start() {
   device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
   try {
     backend_.start(*image_, lease);
-  } catch (const Error& error) {
-    fail(error.kind(), error.message() + suspects());
+  } catch (...) {
+    const Error why = caught(errc::device_lost);
+    fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
     return;
   }
   on_device_.push_back({lease.number, lease.slot, image_});
@@ -226,6 +225,14 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
 void Keeper::release_park() {
   const std::lock_guard lock(mutex_);
   if (--holds_ == 0) start_if_needed(false);
+}
+
+void Keeper::retire() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++holds_;
+  }
+  const ParkGuard parked = park_loop();
 }
 
 void Keeper::park() {
@@ -365,7 +372,8 @@ void Keeper::watch() {
     std::this_thread::sleep_until(until);
     const bool check = now >= next_check_;
     if (check) next_check_ = now + std::chrono::milliseconds(5);
-    const bool over = check && overstayed(now);
+    // Without memory to say what has failed it is asked again.
+    const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(now); }) && failed();
     lock.lock();
     if (over) changed_.notify_all();  // once more, under the lock: whoever was about to wait has missed the one before
   }
@@ -386,7 +394,7 @@ bool Keeper::lost() {
   if (failed()) return true;
   const std::string fault = backend_.fault();
   if (fault.empty()) return false;
-  fail(errc::device_lost, "the device failed: " + fault + suspects());
+  fail(Error(errc::device_lost, "the device failed: " + fault + suspects()));
   return true;
 }
 
@@ -395,34 +403,36 @@ Error Keeper::explain(const Error& error) {
   {
     // Before lost(): a device that was given up has its failure noted first, and no fault.
     const std::lock_guard lock(failure_mutex_);
-    if (failure_code_ != errc::ok) return Error(failure_code_, failure_text_);
+    if (failure_) return *failure_;
   }
   return lost() ? failure() : error;
 }
 
-bool Keeper::overstayed(Clock::time_point now) {
-  if (lost()) return true;
-  if (settings_.task_timeout.count() == 0) return false;
+void Keeper::overstayed(Clock::time_point now) {
+  if (lost()) return;
+  if (settings_.task_timeout.count() == 0) return;
+  const Clock::duration time = running_.read(now);
   const std::vector<Holder> now_held = holders(false);
   std::vector<Holder> late;
   for (const Holder& holder : now_held) {
     if (holder.worker >= sightings_.size()) continue;
     Sighting& sighting = sightings_[holder.worker];
-    if (sighting.since == Clock::time_point{} || sighting.word != holder.position)
-      sighting = Sighting{holder.position, now};
-    else if (now - sighting.since > settings_.task_timeout)
+    if (!sighting.since || sighting.word != holder.position)
+      sighting = Sighting{holder.position, time};
+    else if (time - *sighting.since > settings_.task_timeout)
       late.push_back(holder);
   }
-  if (late.empty()) return false;
+  if (late.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
   give_up(Error(errc::task_timeout,
                 "a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)" + describe_(late, true)));
-  return true;
 }
 
 void Keeper::give_up(const Error& why) {
   // In this order: whoever starts a lease on the abandoned device fails too, and must not be the first to say why.
-  if (note_failure(why.kind(), why.message())) {
+  if (note_failure(why)) {
+    // Workers that do not hang leave, and run nothing further.
+    ask_to_end(newest_.load(std::memory_order_relaxed).number, true);
     backend_.abandon();
     announce_failure();
   }
@@ -451,26 +461,25 @@ std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
   return all;
 }
 
-void Keeper::fail(errc code, const std::string& what) {
-  if (note_failure(code, what)) announce_failure();
+void Keeper::fail(const Error& why) noexcept {
+  if (note_failure(why)) announce_failure();
 }
 
-bool Keeper::note_failure(errc code, const std::string& what) {
+bool Keeper::note_failure(const Error& why) noexcept {
   const std::lock_guard lock(failure_mutex_);
-  if (failure_code_ != errc::ok) return false;
-  failure_code_ = code;
-  failure_text_ = what;
+  if (failure_) return false;
+  failure_.emplace(why);
   return true;
 }
 
-void Keeper::announce_failure() {
+void Keeper::announce_failure() noexcept {
   failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }
 
 Error Keeper::failure() const {
   const std::lock_guard lock(failure_mutex_);
-  return Error(failure_code_, failure_text_);
+  return *failure_;
 }
 
 }  // namespace dwell::runtime

@@ -19,6 +19,7 @@
 
 #include "backend/backend.hpp"
 #include "runtime/lease/janitor.hpp"
+#include "runtime/lease/running_clock.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
@@ -92,6 +93,8 @@ class Keeper {
   // The same by starting no further lease, so that nobody else waits for a task that runs long. Nothing when the last lease has not left
   // within `patience`.
   [[nodiscard]] std::optional<ParkGuard> try_park_loop(std::chrono::nanoseconds patience);
+  // Takes the loop off the device for good: no lease starts any more, also when it throws. Throws the keeper's failure.
+  void retire();
   // The user's own parks, which are counted apart. resume throws errc::invalid_argument without a park.
   void park();
   void resume();
@@ -157,15 +160,16 @@ class Keeper {
   }
   void wake();
   void watch();
-  bool overstayed(Clock::time_point now);
+  // Looks whether the device has failed or a task runs for too long.
+  void overstayed(Clock::time_point now);
   // The tasks that workers run now, or those that ended last on each.
   std::vector<Holder> holders(bool ended) const;
   // Who may have brought the device down.
   std::string suspects() const;
-  void fail(errc code, const std::string& what);
+  void fail(const Error& why) noexcept;
   // The two halves of fail. The first is false when there is a failure already.
-  bool note_failure(errc code, const std::string& what);
-  void announce_failure();
+  bool note_failure(const Error& why) noexcept;
+  void announce_failure() noexcept;
   void release_park();
 
   // The following need mutex_.
@@ -197,7 +201,7 @@ class Keeper {
   std::condition_variable changed_;
   std::vector<OnDevice> on_device_;  // by number
   bool stop_ = false;
-  unsigned holds_ = 0;  // park guards
+  unsigned holds_ = 0;  // park guards, and one since retire
   unsigned parks_ = 0;  // of the user, each with one of the holds
   std::shared_ptr<backend::LoadedImage> image_;
   std::uint32_t seats_workers_ = 0;  // as the seats are laid out
@@ -215,14 +219,15 @@ class Keeper {
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<bool> failed_{false};
   mutable std::mutex failure_mutex_;
-  errc failure_code_ = errc::ok;
-  std::string failure_text_;
+  std::optional<Error> failure_;
 
   struct Sighting {
     std::uint64_t word = 0;
-    Clock::time_point since{};
+    std::optional<Clock::duration> since;  // by running_
   };
-  std::vector<Sighting> sightings_;  // of the keeper's thread
+  // Of the keeper's thread.
+  std::vector<Sighting> sightings_;
+  RunningClock running_{std::chrono::milliseconds(50)};
   Clock::time_point next_check_{};
 
   std::thread thread_;

@@ -308,7 +308,7 @@ TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
   const int before = device_->finishes;
   device_->room = 3;
   hand_over();
-  EXPECT_GT(device_->finishes, before);
+  EXPECT_EQ(device_->finishes, before + 1);
   EXPECT_EQ(told(bench_.report.end), 1U);
   ASSERT_TRUE(started(2));
   const device::Lease lease = device_->last_lease();
@@ -622,6 +622,25 @@ TEST_F(KeeperTest, NobodyWaitsForADeviceThatWasGivenUp) {
   holder.join();
   EXPECT_TRUE(device_->abandoned);
   EXPECT_EQ(keeper_->failure().message(), "a kernel hangs");
+}
+
+TEST_F(KeeperTest, WorkersOfADeviceThatWasGivenUpAreAskedToLeave) {
+  device_->obeys = false;
+  open();
+  submit();
+  keeper_->give_up(Error(errc::task_timeout, "a kernel hangs"));
+  EXPECT_EQ(told(bench_.report.end), told(bench_.report.launched));
+}
+
+TEST_F(KeeperTest, NoLeaseStartsOnceItHasRetired) {
+  open();
+  submit();
+  keeper_->retire();
+  const auto leases = keeper_->leases();
+  keeper_->park();
+  keeper_->resume();
+  submit();
+  EXPECT_EQ(keeper_->leases(), leases);
 }
 
 TEST_F(KeeperTest, ManyTasksOnOneWorkerDoNotOverstay) {

@@ -6,6 +6,8 @@
 
 #include <dwell/error.hpp>
 
+#include "runtime/caught.hpp"
+
 namespace dwell::runtime {
 
 std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::size_t element, Memory memory) {
@@ -13,8 +15,10 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   constexpr std::uint64_t kMostElements = 1ULL << 44U;
   constexpr std::uint64_t kMostBytes = 1ULL << 47U;
   if (count >= kMostElements || count > kMostBytes / element)
-    throw Error(errc::invalid_argument, "a buffer of " + std::to_string(count) + " elements of " + std::to_string(element) +
-                                            " bytes is too large: the limits are 2^44 elements and 2^47 bytes");
+    throw Error(errc::invalid_argument,
+                "a buffer of " + std::to_string(count) + " elements of " + std::to_string(element) +
+                    " bytes is too large: the limits are 2^44 elements and 2^47 bytes",
+                {"buffer", "", count, std::min(kMostElements - 1, kMostBytes / element)});
   collect();
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
@@ -22,8 +26,11 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
   const Lock lock(mutex_);
-  state->shell = shell_;
+  if (closed_) throw Error(errc::closed, "the runtime is closed");
+  // Room for all to be released without memory.
+  if (const std::size_t most = retired_.size() + alive_.size() + 1; most > retired_.capacity()) retired_.reserve(2 * most);
   alive_.insert(state.get());
+  state->shell = shell_;
   return state;
 }
 
@@ -67,7 +74,7 @@ void Buffers::release(detail::BufferState& buffer) {
     alive_.erase(&buffer);
     if (buffer.allocation) retired_.push_back(Retired{queue_.tail(), launches_.next(), std::move(buffer.allocation)});
   }
-  collect();
+  static_cast<void>(failure_of(errc::out_of_memory, [this] { collect(); }));  // without memory the next call frees it
 }
 
 void Buffers::collect() {
@@ -77,6 +84,7 @@ void Buffers::collect() {
   {
     const Lock lock(mutex_);
     if (retired_.empty()) return;
+    unused.reserve(retired_.size());
     queue_.reap();
     const std::uint64_t reaped = queue_.reaped();
     std::erase_if(retired_, [&](Retired& retired) {
@@ -91,9 +99,10 @@ void Buffers::collect() {
     if (memory->host() != nullptr) keeper_.janitor().take(std::move(memory));
 }
 
-void Buffers::close() {
+void Buffers::close() noexcept {
   const Lock lock(mutex_);
-  for (detail::BufferState* buffer : alive_) retired_.push_back(Retired{0, 0, std::move(buffer->allocation)});
+  closed_ = true;
+  for (detail::BufferState* const buffer : alive_) buffer->allocation.reset();
   alive_.clear();
 }
 

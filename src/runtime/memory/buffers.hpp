@@ -66,7 +66,7 @@ class Buffers {
   // Frees what nothing names any more.
   void collect();
   // Buffers outlive the runtime, their memory does not: takes it from all.
-  void close();
+  void close() noexcept;
 
  private:
   std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
@@ -87,6 +87,7 @@ class Buffers {
   const Wait wait_;
   const bool host_memory_waits_;
   Mutex mutex_;  // guards BufferState::allocation too
+  bool closed_ DWELL_GUARDED_BY(mutex_) = false;
   std::vector<Retired> retired_ DWELL_GUARDED_BY(mutex_);
   std::set<detail::BufferState*> alive_ DWELL_GUARDED_BY(mutex_);
 };

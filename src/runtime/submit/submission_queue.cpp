@@ -1,6 +1,7 @@
 #include "runtime/submit/submission_queue.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include <dwell/device/status.hpp>
 
@@ -109,13 +110,24 @@ std::uint32_t SubmissionQueue::opcode_at(std::uint64_t position) const {
   return device::load<Order::relaxed, Scope::system>(&ring_[index(position)].quad[0].word[0]) & 0xFFFFU;
 }
 
-bool SubmissionQueue::reap() {
+bool SubmissionQueue::reap() noexcept {
   const std::lock_guard guard(lock_);
   reap_locked();
   return reaped() == tail();
 }
 
-void SubmissionQueue::reap_locked() {
+bool SubmissionQueue::note_failure(std::uint64_t position, std::int32_t status) noexcept {
+  try {
+    // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
+    failures_.emplace(position, Failure{status, name_of_(opcode_at(position))});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
+  return true;
+}
+
+void SubmissionQueue::reap_locked() noexcept {
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   std::uint64_t at = reaped_.load(std::memory_order_relaxed);
   while (at != tail) {
@@ -126,11 +138,7 @@ void SubmissionQueue::reap_locked() {
     if (at == end) continue;
     const Completion entry = completion(at);
     if (entry.lap != lap(at)) break;
-    if (entry.status != 0) {
-      // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
-      failures_.emplace(at, Failure{entry.status, name_of_(opcode_at(at))});
-      if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
-    }
+    if (entry.status != 0 && !note_failure(at, entry.status)) break;
     ++at;
   }
   reaped_.store(at, std::memory_order_release);

@@ -79,8 +79,8 @@ class SubmissionQueue {
   std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
   std::uint64_t submitted() const { return tail() - first_ - not_tasks_.load(std::memory_order_relaxed); }
 
-  // Reads completion entries in order as far as they are there. True when nothing is in flight.
-  bool reap();
+  // Reads completion entries in order as far as they are there, and as there is memory to note failures. True when nothing is in flight.
+  bool reap() noexcept;
 
   // Completes everything in flight with `status`. The device no longer writes.
   void complete_all(std::int32_t status);
@@ -132,7 +132,9 @@ class SubmissionQueue {
   }
   std::uint64_t reap_for_room(std::uint64_t tail);
   std::optional<std::uint64_t> reserve(std::uint32_t slots);
-  void reap_locked();
+  void reap_locked() noexcept;
+  // False when there is no memory for it.
+  bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
   device::Header head(std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task);
   void skip(std::uint64_t position, const device::Header& header);
 

@@ -1,0 +1,301 @@
+// Every allocation that a call makes fails once. The call throws, or does without; then the runtime goes on, or says in each call why not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <dwell/device/status.hpp>
+#include <dwell/dwell.hpp>
+
+#include "jit/cache/caching_compiler.hpp"
+#include "runtime/api/shell.hpp"
+#include "tests/conformance/suite.hpp"
+#include "tests/scarcity/scarce_memory.hpp"
+#include "tests/unit/breakable_backend.hpp"
+
+namespace dwell::test {
+namespace {
+
+// The CPU's compiler, one for all runtimes, so that a source is compiled once.
+class SharedCompiler final : public jit::Compiler {
+ public:
+  jit::Object compile(const jit::Unit& unit) override {
+    {
+      // Compilers are processes, and slow: the first one of a source has memory, and its object is kept.
+      const ScarceMemory::Spared spared;
+      static_cast<void>(shared().compile(unit));
+    }
+    return shared().compile(unit);
+  }
+  std::string fingerprint(const jit::Unit& unit) override { return shared().fingerprint(unit); }
+  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return shared().link(table, tier); }
+  jit::ModuleObject compile_module(const jit::Unit& unit) override { return shared().compile_module(unit); }
+  std::string identity() const override { return shared().identity(); }
+
+ private:
+  static jit::CachingCompiler& shared() {
+    static jit::CachingCompiler compiler(std::make_unique<KernelCompiler>());
+    return compiler;
+  }
+};
+
+std::string adds(const std::string& name, u32 k) {
+  return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 code) {\n" +
+         "  for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + ";\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
+}
+
+// A runtime with two versions of an operator, a buffer, and tickets of tasks that have come to all ends.
+struct World {
+  explicit World(std::shared_ptr<BreakableDevice> on = std::make_shared<BreakableDevice>()) : device(std::move(on)) {}
+  void open() {
+    Options options;
+    options.workers = 2;
+    options.ring_slots = 128;
+    options.compile_threads = 1;
+    runtime.emplace(detail::Shell::runtime_on(options, [device = device](const Options&) {
+      return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
+    }));
+  }
+  void fill() {
+    op = runtime->define("op", adds("op", 1));
+    op.redefine(adds("op", 2));
+    cells = runtime->allocate<u32>(16);
+    kernel = runtime->compile("spin").kernel("spin");
+    tickets.push_back(runtime->submit(op, cells, 0U));
+    tickets.push_back(runtime->submit(op, cells, 3U));
+    runtime->wait_all();
+  }
+
+  std::shared_ptr<BreakableDevice> device;
+  std::optional<Runtime> runtime;
+  Operator<> op;
+  Kernel<> kernel;
+  Buffer<u32> cells;
+  std::vector<Ticket> tickets;
+};
+
+class ScarceMemoryTest : public testing::Test {
+ protected:
+  using Step = std::function<void(World&)>;
+
+  // What `step` throws is an Error or std::bad_alloc. Whether it throws.
+  static bool throws(const std::function<void()>& step) {
+    try {
+      step();
+      return false;
+    } catch (const Error&) {
+    } catch (const std::bad_alloc&) {
+    } catch (const std::exception& other) {
+      ADD_FAILURE() << "it throws neither Error nor std::bad_alloc: " << other.what();
+    }
+    return true;
+  }
+
+  // Runs `step` in a world of its own for each allocation that it makes, which fails; with those behind it, `many` at once.
+  void at_every_allocation(const Step& before, const Step& step, long many = 1) {
+    const long stride = environment("DWELL_STRESS") == "short" || kSanitized ? 7 : 1;
+    int failed = 0;
+    for (long number = 1;; number += stride) {
+      SCOPED_TRACE("allocation " + std::to_string(number));
+      const Watchdog watchdog(std::chrono::seconds(kSanitized ? 60 : 20));
+      World world;
+      before(world);
+      ScarceMemory::fail(number, many);
+      static_cast<void>(throws([&] { step(world); }));
+      const long made = ScarceMemory::relent();
+      if (made >= number) ++failed;
+      look_after(world);
+      if (made < number || HasFailure()) break;
+    }
+    EXPECT_GT(failed, 0) << "nothing was short";
+  }
+  void at_every_allocation(const Step& step, long many = 1) {
+    at_every_allocation(
+        [](World& world) {
+          world.open();
+          world.fill();
+        },
+        step, many);
+  }
+
+ private:
+  // Every call comes back.
+  void look_after(World& world) {
+    if (!world.runtime) return;
+    Ticket ticket;
+    const bool closed = throws([&] { static_cast<void>(world.runtime->info()); });
+    const bool lost = throws([&] {
+      if (world.op.state() == nullptr) world.op = world.runtime->define("op", adds("op", 1));
+      if (world.cells.size() == 0) world.cells = world.runtime->allocate<u32>(16);
+      ticket = world.runtime->submit(world.op, world.cells, 0U);
+      EXPECT_TRUE(ticket.wait_for(std::chrono::seconds(5))) << "tasks do not run any more";
+    });
+    EXPECT_EQ(closed, lost) << "a runtime that is there does not work";
+    EXPECT_EQ(lost, throws([&] { world.runtime->define("after", adds("after", 1)); }));
+    EXPECT_EQ(lost, throws([&] { world.op.redefine(adds("op", 1)); }));
+    for (const Ticket& earlier : world.tickets) static_cast<void>(earlier.status());
+    world.tickets.clear();
+    static_cast<void>(throws([&] { world.runtime->close(); }));
+    world.runtime.reset();
+  }
+};
+
+TEST_F(ScarceMemoryTest, Opening) {
+  at_every_allocation([](World&) {}, [](World& world) { world.open(); });
+}
+
+TEST_F(ScarceMemoryTest, Defining) {
+  at_every_allocation([](World& world) { world.runtime->define("other", adds("other", 5)); });
+  at_every_allocation([](World& world) { world.runtime->define("other", adds("other", 5)); }, 3);
+}
+
+TEST_F(ScarceMemoryTest, Redefining) {
+  at_every_allocation([](World& world) {
+    world.op.redefine(adds("op", 1));
+    world.op.redefine(adds("op", 2));
+  });
+}
+
+TEST_F(ScarceMemoryTest, RollingBack) {
+  at_every_allocation(
+      [](World& world) {
+        world.open();
+        world.fill();
+        for (u32 k = 0; k < 4; ++k) world.op.redefine(adds("op", 1 + k % 2));
+      },
+      [](World& world) {
+        for (int i = 0; i < 4; ++i) world.op.rollback();
+      });
+}
+
+TEST_F(ScarceMemoryTest, DefiningInTheBackground) {
+  for (const long many : {1, 3}) {
+    at_every_allocation(
+        [](World& world) {
+          std::vector<std::shared_future<Operator<>>> futures;
+          std::vector<std::shared_future<void>> versions;
+          std::stop_source stop;
+          std::atomic<int> called{0};
+          futures.reserve(3);
+          versions.reserve(3);
+          try {
+            for (u32 i = 0; i < 3; ++i) {
+              const std::string name = "later" + std::to_string(i);
+              const auto done = [&](const auto&) { ++called; };
+              futures.push_back(world.runtime->define_async(name, adds(name, 5), {}, {.done = done, .stop = stop.get_token()}));
+              versions.push_back(world.op.redefine_async(adds("op", 1 + i % 2)));
+            }
+          } catch (const std::exception&) {}
+          stop.request_stop();
+          for (const auto& future : futures) future.wait();
+          for (const auto& future : versions) future.wait();
+          world.runtime->close();
+          EXPECT_EQ(called, static_cast<int>(futures.size()));
+          for (const auto& future : futures) static_cast<void>(future.get());
+        },
+        many);
+  }
+}
+
+TEST_F(ScarceMemoryTest, SubmittingAndWaiting) {
+  at_every_allocation([](World& world) {
+    for (u32 i = 0; i < 300; ++i) world.tickets.push_back(world.runtime->submit(world.op, world.cells, i % 50 == 0 ? i : 0U));
+    for (const Ticket& ticket : world.tickets) {
+      try {
+        ticket.wait();
+      } catch (const Error& error) {
+        if (error.kind() != errc::task_failed) throw;
+      }
+    }
+    Arguments arguments;
+    arguments.add(world.cells).add(7U);
+    EXPECT_EQ(world.runtime->submit(world.op, arguments).status(), 7);
+  });
+}
+
+TEST_F(ScarceMemoryTest, Buffers) {
+  at_every_allocation([](World& world) {
+    std::vector<u32> values(16, 3);
+    for (const Memory memory : {Memory::device, Memory::host}) {
+      Buffer<u32> buffer = world.runtime->allocate<u32>(16, memory);
+      buffer.write(values);
+      world.runtime->submit(world.op, buffer, 0U);
+      buffer.read(values);
+    }
+  });
+}
+
+TEST_F(ScarceMemoryTest, ParkingAndInquiring) {
+  at_every_allocation([](World& world) {
+    world.runtime->park();
+    const bool threw = throws([&] {
+      world.tickets.push_back(world.runtime->submit(world.op, world.cells, 0U));
+      static_cast<void>(world.runtime->info());
+      static_cast<void>(world.runtime->image());
+    });
+    world.runtime->resume();
+    if (threw) return;
+    world.runtime->wait_all();
+  });
+}
+
+TEST_F(ScarceMemoryTest, Kernels) {
+  at_every_allocation([](World& world) {
+    const Module module = world.runtime->compile("spin");
+    world.tickets.push_back(module.kernel("spin").launch({}));
+    world.tickets.back().wait();
+    world.tickets.push_back(world.kernel.launch({}));
+  });
+}
+
+TEST_F(ScarceMemoryTest, Closing) {
+  for (const Close how : {Close::when_done, Close::now}) {
+    at_every_allocation(
+        [](World& world) {
+          world.open();
+          world.fill();
+          world.runtime->park();
+          for (u32 i = 0; i < 40; ++i) world.tickets.push_back(world.runtime->submit(world.op, world.cells, i % 3));
+          world.tickets.push_back(world.kernel.launch({}));
+          for (const char* const name : {"a", "b", "c"}) world.runtime->define_async(name, adds(name, 6));
+        },
+        [how](World& world) {
+          world.runtime->close(how);
+          // A ticket says what has become of its task, or that this is not known.
+          for (std::size_t i = 2; i + 1 < world.tickets.size(); ++i) {
+            const int status = world.tickets[i].status();
+            const int own = static_cast<int>((i - 2) % 3);
+            EXPECT_TRUE(status == own || status == status::cancelled || status == status::lost) << status << " of task " << i;
+          }
+        });
+  }
+}
+
+TEST_F(ScarceMemoryTest, Rebuilding) {
+  at_every_allocation(
+      [](World& world) {
+        world.open();
+        world.fill();
+        world.runtime->park();
+        for (u32 i = 0; i < 10; ++i) world.tickets.push_back(world.runtime->submit(world.op, world.cells, 0U));
+        world.device->break_now();
+      },
+      [](World& world) {
+        const auto rebuild = [&] { world.runtime->rebuild(); };
+        if (throws(rebuild)) {
+          ScarceMemory::relent();
+          rebuild();
+        }
+        world.op = {};
+        world.cells = {};
+        world.kernel = {};
+      });
+}
+
+}  // namespace
+}  // namespace dwell::test
