@@ -192,8 +192,8 @@ struct Lease {
   u32 idle_ticks;
 };
 
-// Points a lease into the arena that lies at `base` on the device.
-inline void point_into_arena(Lease* lease, const ArenaHeader& header, u64 base) {
+// Points a lease into the arena that lies at `base` on the device. Called by the host.
+DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 base) {
 #define DWELL_PART(name, type, count) lease->name = reinterpret_cast<type*>(base + header.name);
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
