@@ -154,7 +154,7 @@ void CudaBackend::release() {
     if (place_.pool != nullptr) driver_.cuMemPoolDestroy(place_.pool);
     if (place_.launches != nullptr) driver_.cuStreamDestroy(place_.launches);
     if (place_.copies != nullptr) driver_.cuStreamDestroy(place_.copies);
-    for (const CUstream stream : place_.leases)
+    for (auto* stream : place_.leases)
       if (stream != nullptr) driver_.cuStreamDestroy(stream);
   }
   driver_.cuDevicePrimaryCtxRelease(place_.device);
@@ -178,7 +178,7 @@ DeviceInfo CudaBackend::info() const {
 CUresult CudaBackend::leases() const {
   const Current current(driver_, place_.context);
   CUresult all = current.result();
-  for (const CUstream stream : place_.leases) {
+  for (auto* stream : place_.leases) {
     if (all != CUDA_SUCCESS && all != CUDA_ERROR_NOT_READY) break;
     if (const CUresult one = driver_.cuStreamQuery(stream); one != CUDA_SUCCESS) all = one;
   }

@@ -265,7 +265,7 @@ TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
   stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
   EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
   backend->abandon();
-  for (const CUstream stream : stand_in_.launches) {
+  for (auto* stream : stand_in_.launches) {
     stand_in_.slow = stream;
     EXPECT_THAT(backend->stuck(), HasSubstr("a new process is needed"));
   }

@@ -177,7 +177,9 @@ Registry::RequestPointer Registry::make_request(Report report, const std::stop_t
   // Weak, because the request owns the callback. The rundown admits the callback only while the registry is there. If the stop has been
   // requested already, emplace calls back at once.
   request->stop.emplace(stop, [this, weak = std::weak_ptr(request), visits = stops_] {
-    const std::shared_ptr<Rundown> keep = visits;  // the capture may be destroyed with the request, before the visit ends
+    // The capture may be destroyed with the request, before the visit ends.
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+    const std::shared_ptr<Rundown> keep = visits;
     const Rundown::Visit visit(*keep);
     if (!visit) return;
     if (const RequestPointer held = weak.lock()) call_off(held);
