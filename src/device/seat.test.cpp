@@ -23,7 +23,7 @@ class SeatTest : public testing::Test {
     lease.slot = number % kMostLeases;
     return lease;
   }
-  u64& word() const { return bench_.lease.seats[0].word; }
+  u64 word() const { return load<Order::relaxed, Scope::device>(&bench_.lease.seats[0].word); }
 
   Bench bench_{7, 2};
 };
@@ -38,7 +38,7 @@ TEST_F(SeatTest, AFreeSeatIsTakenAtOnce) {
 TEST_F(SeatTest, TheSeatGoesToTheWorkerThatWaits) {
   ASSERT_TRUE(seat::take(lease(1), 0));
   std::jthread next([this] { EXPECT_TRUE(seat::take(lease(2), 0)); });
-  while (seat::waiter(load<Order::relaxed, Scope::device>(&word())) != 2) std::this_thread::yield();
+  while (seat::waiter(word()) != 2) std::this_thread::yield();
   EXPECT_TRUE(seat::leave(lease(1), 0, false));
   EXPECT_EQ(word(), seat::word_of(2, 0)) << "handed over, not freed";
 }
@@ -52,7 +52,7 @@ TEST_F(SeatTest, AHolderWhoseSuccessorHasGivenUpKeepsTheSeat) {
 TEST_F(SeatTest, AWorkerOfALeaseThatIsOverGivesUp) {
   ASSERT_TRUE(seat::take(lease(1), 0));
   std::jthread next([this] { EXPECT_FALSE(seat::take(lease(2), 0)); });
-  while (seat::waiter(load<Order::relaxed, Scope::device>(&word())) != 2) std::this_thread::yield();
+  while (seat::waiter(word()) != 2) std::this_thread::yield();
   seat::call_over(lease(2), 2, false);
   next.join();
   EXPECT_EQ(word(), seat::word_of(1, 0)) << "nobody waits any more";
@@ -62,7 +62,7 @@ TEST_F(SeatTest, ALaterLeaseWaitsBehindAnEarlierOne) {
   ASSERT_TRUE(seat::take(lease(1), 0));
   std::atomic<bool> third{false};
   std::jthread second([this] { EXPECT_TRUE(seat::take(lease(2), 0)); });
-  while (seat::waiter(load<Order::relaxed, Scope::device>(&word())) != 2) std::this_thread::yield();
+  while (seat::waiter(word()) != 2) std::this_thread::yield();
   std::jthread last([&] {
     EXPECT_TRUE(seat::take(lease(3), 0));
     third = true;

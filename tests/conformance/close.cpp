@@ -248,8 +248,8 @@ TEST_P(CloseTest, RuntimesComeAndGo) {
 
 // An operator that adds `k`. A few texts, so that each is compiled once and hand-overs follow each other closely.
 std::string adds(const std::string& name, u32 k) {
-  return "DWELL_OPERATOR(" + name +
-         ")(dwell::Group g, dwell::Span<dwell::u32> x) { for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + "; }";
+  return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x) { for (auto i : g.range(x.size())) x.atomic_add(i, " +
+         std::to_string(k) + "U); }";
 }
 
 TEST_P(CloseTest, VersionsMadeBesideTheCloseAreMadeOrRefused) {
