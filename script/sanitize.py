@@ -12,7 +12,8 @@ compute-sanitizer is looked for on PATH, in $DWELL_CUDA_PATH/bin and in /usr/loc
 tests passed; 77: no GPU or no compute-sanitizer, which a line names; 1: all else. racecheck runs only when it is named: it
 takes `idle`, a flag in shared memory by which nothing is published (docs/memory_model.md), for a race.
 
-memcheck does not know memory that is allocated while a lease runs, and reports accesses to it as out of bounds.
+The tools know memory only when it was allocated before a kernel was launched. Under them a runtime lets all leases end before it hands out
+an allocation.
 """
 
 import argparse

@@ -74,6 +74,7 @@ struct DeviceInfo {
   std::uint64_t default_idle_ns = 0;
   bool on_host = false;               // its workers share the host's processors
   bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
+  bool memory_needs_lease = false;    // a tool that checks accesses knows only memory allocated before the lease was started
   std::uint32_t multiprocessors = 0;  // that share the workers; 0 where there are none
 };
 

@@ -25,6 +25,7 @@ struct FakeDevice {
   std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
   std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over
   std::atomic<bool> obeys{true};          // a lease is left when the host asks for its end, or asks it over and has started another
+  std::atomic<bool> has_memory{false};    // otherwise allocate throws
   std::atomic<bool> refuses_load{false};  // load throws
   std::function<void()> on_load;          // called by load
   std::atomic<bool> refuses_start{false};
@@ -149,8 +150,15 @@ class FakeBackend final : public backend::Backend {
   explicit FakeBackend(std::shared_ptr<FakeDevice> device)
       : device_(std::move(device)), obedience_([this](const std::stop_token& stop) { obey(stop); }) {}
 
-  backend::DeviceInfo info() const override { return {"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000}; }
-  std::unique_ptr<backend::Allocation> allocate(std::size_t) override { throw Error(errc::out_of_memory, "the fake device has no memory"); }
+  backend::DeviceInfo info() const override {
+    backend::DeviceInfo info{"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000};
+    info.memory_needs_lease = true;
+    return info;
+  }
+  std::unique_ptr<backend::Allocation> allocate(std::size_t) override {
+    if (!device_->has_memory) throw Error(errc::out_of_memory, "the fake device has no memory");
+    return std::make_unique<backend::Allocation>();
+  }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}

@@ -1,5 +1,7 @@
 #include "backend/cuda/cuda_backend.hpp"
 
+#include <cstdlib>
+
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
 #include "backend/cuda/cuda_kernels.hpp"
@@ -83,6 +85,7 @@ class CudaBackend final : public Backend {
   void start(LoadedImage& program, const device::Lease& lease) override {
     const Entered entered(place_);
     start_cuda_lease(place_, program, lease);
+    used_slots_ |= 1U << lease.slot;
   }
   void finish() override {
     const Entered entered(place_);
@@ -171,6 +174,8 @@ DeviceInfo CudaBackend::info() const {
   info.default_lease_ns = 1'000'000;
   info.default_idle_ns = 500'000;
   info.host_memory_waits = true;
+  // Set by compute-sanitizer for the programs that it watches.
+  info.memory_needs_lease = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;
   return info;
 }
 

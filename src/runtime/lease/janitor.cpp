@@ -1,17 +1,9 @@
 #include "runtime/lease/janitor.hpp"
 
-#include <chrono>
 #include <exception>
 #include <utility>
 
 namespace dwell::runtime {
-
-namespace {
-
-constexpr std::size_t kTogether = 16;
-constexpr std::chrono::seconds kLongest{1};
-
-}  // namespace
 
 Janitor::~Janitor() {
   {
@@ -22,12 +14,14 @@ Janitor::~Janitor() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Janitor::take(std::shared_ptr<void> waste) noexcept {
-  if (waste == nullptr) return;
+void Janitor::take(std::shared_ptr<void> thing, std::size_t bytes) noexcept {
+  if (thing == nullptr) return;
   try {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-    waste_.push_back(std::move(waste));
+    waste_.push_back({std::move(thing), bytes, Clock::now()});
+    bytes_ += bytes;
+    now_ = true;
   } catch (const std::exception&) {
     return;  // no thread or no memory: the caller's reference is the last one, and goes here
   }
@@ -37,40 +31,49 @@ void Janitor::take(std::shared_ptr<void> waste) noexcept {
 void Janitor::now() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    now_ = busy_ || !waste_.empty();
+    now_ = true;
   }
   changed_.notify_all();
 }
 
+bool Janitor::is_urgent() const {
+  return waste_.size() > kMost || bytes_ > kMostBytes || (!waste_.empty() && Clock::now() - waste_.front().since >= longest_);
+}
+
+// False when the loop is on the device, and it is not urgent.
+bool Janitor::destroy_oldest(std::unique_lock<std::mutex>& lock, bool urgent) {
+  std::list<Waste> oldest;
+  oldest.splice(oldest.begin(), waste_, waste_.begin());
+  bytes_ -= oldest.front().bytes;
+  const auto destroy = [&oldest] { oldest.clear(); };
+  const bool stop = stop_;
+  lock.unlock();
+  bool done = true;
+  try {
+    done = stop || !around_ || around_(urgent, destroy);
+  } catch (const std::exception&) {
+    done = true;  // the device has failed: there is nothing to wait for
+  }
+  if (done) destroy();
+  lock.lock();
+  if (!done) bytes_ += oldest.front().bytes;
+  waste_.splice(waste_.begin(), oldest);
+  return done;
+}
+
 void Janitor::work() {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
-  std::list<std::shared_ptr<void>> waste;
-  const auto destroy = [&waste] { waste.clear(); };
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || !waste_.empty(); });
-    const auto until = Clock::now() + kLongest;
-    bool stop = false;
-    bool done = false;
-    do {
-      changed_.wait_until(lock, until, [this] { return stop_ || now_ || waste_.size() >= kTogether; });
-      stop = stop_;
-      const bool urgent = waste_.size() >= kTogether || Clock::now() >= until;
-      now_ = false;
-      waste.splice(waste.end(), waste_);
-      busy_ = true;
-      lock.unlock();
-      try {
-        if (stop || !around_ || around_(urgent, destroy)) destroy();
-      } catch (const std::exception&) {
-        destroy();  // the device has failed: there is nothing to wait for
-      }
-      lock.lock();
-      busy_ = false;
-      done = waste.empty();
-      waste_.splice(waste_.begin(), waste);
-    } while (!done);
-    if (stop && waste_.empty()) return;
+    if (waste_.empty()) return;
+    now_ = false;
+    while (!waste_.empty() && destroy_oldest(lock, false)) {}
+    if (waste_.empty()) continue;
+    changed_.wait_until(lock, waste_.front().since + longest_, [this] { return stop_ || now_ || is_urgent(); });
+    if (!stop_ && !now_) {
+      destroy_oldest(lock, true);
+      changed_.wait_for(lock, kBreak, [this] { return stop_ || now_; });
+    }
   }
 }
 

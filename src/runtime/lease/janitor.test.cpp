@@ -30,94 +30,95 @@ class JanitorTest : public testing::Test {
     JanitorTest* test;
   };
 
-  void take() { janitor_->take(std::make_shared<Waste>(this)); }
-  bool comes_to(int count, std::chrono::milliseconds time) const {
-    const auto until = std::chrono::steady_clock::now() + time;
+  Janitor::Around around() {
+    return [this](bool urgent, const std::function<void()>& destroy) {
+      if (urgent) ++urgent_;
+      if (!urgent && !parked_) return false;
+      destroy();
+      return true;
+    };
+  }
+  void take(std::size_t bytes = 0) { janitor_->take(std::make_shared<Waste>(this), bytes); }
+  bool comes_to(int count) const {
+    const auto until = std::chrono::steady_clock::now() + 5s;
     while (destroyed_ != count && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(100us);
+    return destroyed_ == count;
+  }
+  bool stays_at(int count, std::chrono::milliseconds time = 20ms) const {
+    std::this_thread::sleep_for(time);
     return destroyed_ == count;
   }
 
   const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> parked_{false};
+  std::atomic<int> urgent_{0};
   std::atomic<int> destroyed_{0};
   std::atomic<int> here_{0};
-  std::unique_ptr<Janitor> janitor_ = std::make_unique<Janitor>();
+  std::unique_ptr<Janitor> janitor_ = std::make_unique<Janitor>(around());
 };
 
 TEST_F(JanitorTest, NothingIsDestroyedOnTheCallersThread) {
+  parked_ = true;
   for (int i = 0; i < 100; ++i) take();
-  janitor_->now();
-  EXPECT_TRUE(comes_to(100, 10s));
+  EXPECT_TRUE(comes_to(100));
   EXPECT_EQ(here_, 0);
+  EXPECT_EQ(urgent_, 0);
 }
 
-TEST_F(JanitorTest, ManyAreDestroyedTogether) {
-  for (int i = 0; i < 15; ++i) take();
-  std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(destroyed_, 0) << "fifteen wait";
+TEST_F(JanitorTest, NothingIsDestroyedBeforeTheLoopIsOffTheDevice) {
   take();
-  EXPECT_TRUE(comes_to(16, 500ms)) << "and not for the second that fewer wait";
-}
-
-TEST_F(JanitorTest, NothingIsDestroyedWhileTheLoopIsOnTheDeviceUntilItIsUrgent) {
-  std::atomic<int> asked{0};
-  std::atomic<bool> parked{false};
-  std::atomic<int> urgent_asks{0};
-  janitor_ = std::make_unique<Janitor>([&](bool urgent, const std::function<void()>& destroy) {
-    ++asked;
-    if (urgent) ++urgent_asks;
-    if (!urgent && !parked) return false;
-    destroy();
-    return true;
-  });
-  take();
-  std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(stays_at(0));
   janitor_->now();
-  while (asked == 0) std::this_thread::sleep_for(100us);
-  EXPECT_EQ(destroyed_, 0);
-  take();
-  parked = true;
+  EXPECT_TRUE(stays_at(0)) << "it is back";
+  parked_ = true;
   janitor_->now();
-  EXPECT_TRUE(comes_to(2, 500ms)) << "with what came since";
-  EXPECT_EQ(urgent_asks, 0);
-  parked = false;
+  EXPECT_TRUE(comes_to(1));
   take();
-  EXPECT_TRUE(comes_to(3, 10s)) << "after a second";
-  EXPECT_EQ(urgent_asks, 1);
+  EXPECT_TRUE(comes_to(2)) << "it is off still";
+  EXPECT_EQ(urgent_, 0);
 }
 
-TEST_F(JanitorTest, WhatFailsBeforeItDestroysDestroysAllTheSame) {
+TEST_F(JanitorTest, BeyondTheLimitTheOldestAreDestroyedOneByOne) {
+  for (std::size_t i = 0; i < Janitor::kMost; ++i) take();
+  EXPECT_TRUE(stays_at(0)) << "as many wait";
+  take();
+  take();
+  EXPECT_TRUE(comes_to(2));
+  EXPECT_TRUE(stays_at(2, 2 * Janitor::kBreak)) << "the others wait on";
+  EXPECT_EQ(urgent_, 2);
+}
+
+TEST_F(JanitorTest, LargeThingsDoNotWait) {
+  take(Janitor::kMostBytes);
+  EXPECT_TRUE(stays_at(0));
+  take(1);
+  EXPECT_TRUE(comes_to(1));
+  EXPECT_TRUE(stays_at(1, 2 * Janitor::kBreak)) << "the oldest alone";
+}
+
+TEST_F(JanitorTest, EachIsDestroyedWhenItHasWaitedForLong) {
+  janitor_ = std::make_unique<Janitor>(around(), 300ms);
+  take();
+  EXPECT_TRUE(stays_at(0, 100ms));
+  take();
+  EXPECT_TRUE(comes_to(2));
+  EXPECT_EQ(urgent_, 2);
+}
+
+TEST_F(JanitorTest, AFailureBeforeTheDestructionDestroysAllTheSame) {
   janitor_ =
       std::make_unique<Janitor>([](bool, const std::function<void()>&) -> bool { throw std::runtime_error("the device has failed"); });
   take();
-  janitor_->now();
-  EXPECT_TRUE(comes_to(1, 10s));
-}
-
-TEST_F(JanitorTest, FewerAreDestroyedAfterASecond) {
-  take();
-  std::this_thread::sleep_for(300ms);
-  EXPECT_EQ(destroyed_, 0);
-  EXPECT_TRUE(comes_to(1, 10s));
-}
-
-TEST_F(JanitorTest, NowDestroysWhatItHas) {
-  janitor_->now();
-  take();
-  std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(destroyed_, 0) << "an earlier now does not count";
-  janitor_->now();
-  EXPECT_TRUE(comes_to(1, 500ms));
+  EXPECT_TRUE(comes_to(1));
 }
 
 TEST_F(JanitorTest, TheLastReferenceOfAllCounts) {
+  parked_ = true;
   auto kept = std::make_shared<Waste>(this);
   janitor_->take(kept);
-  janitor_->now();
-  std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(destroyed_, 0);
+  EXPECT_TRUE(stays_at(0));
   janitor_->take(std::move(kept));
-  janitor_->now();
-  EXPECT_TRUE(comes_to(1, 10s));
+  EXPECT_TRUE(comes_to(1));
   EXPECT_EQ(here_, 0);
 }
 
@@ -131,15 +132,14 @@ TEST_F(JanitorTest, ItsEndDestroysAll) {
 
 TEST_F(JanitorTest, NothingIsNoWaste) {
   janitor_->take(nullptr);
-  janitor_->now();
   janitor_.reset();
   EXPECT_EQ(destroyed_, 0);
 }
 
-TEST_F(JanitorTest, WhatDestroysMoreMayGiveItToTheJanitor) {
+TEST_F(JanitorTest, DestroyingMayGiveMoreToTheJanitor) {
+  parked_ = true;
   janitor_->take(std::shared_ptr<void>(this, [this](void*) { take(); }));
-  janitor_->now();
-  EXPECT_TRUE(comes_to(1, 10s));
+  EXPECT_TRUE(comes_to(1));
 }
 
 }  // namespace

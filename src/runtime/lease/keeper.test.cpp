@@ -81,6 +81,12 @@ class KeeperTest : public testing::Test {
     return starts() == before;
   }
 
+  // Images go while no lease is on the device.
+  bool one_image_is_left() {
+    const ParkGuard parked = keeper_->park_loop();
+    return eventually([this] { return device_->programs == 1; });
+  }
+
   test::Bench bench_;
   std::shared_ptr<test::FakeDevice> device_ = std::make_shared<test::FakeDevice>();
   test::FakeBackend backend_{device_};
@@ -248,7 +254,7 @@ TEST_F(KeeperTest, LongTasksInEarlierLeasesLeaveTheLastSlotToANewImage) {
   device_->end_lease(1);
   changer.join();
   device_->obeys = true;
-  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+  EXPECT_TRUE(one_image_is_left());
 }
 
 TEST_F(KeeperTest, ASlotIsUsedAgainWhenItsLeaseHasLeft) {
@@ -278,7 +284,7 @@ TEST_F(KeeperTest, ANewImageOfAsManyWorkersTakesOverWithoutAPark) {
   EXPECT_GE(told(bench_.report.over), 1U);
   EXPECT_THAT(device_->leases(), Not(testing::Contains(1U)));
   EXPECT_EQ(device_->last_lease().laid_out_by, 0U);
-  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+  EXPECT_TRUE(one_image_is_left());
 }
 
 TEST_F(KeeperTest, ANewImageStartsBeforeTheLeasesOfTheOldOneAreAskedOver) {
@@ -339,7 +345,7 @@ TEST_F(KeeperTest, ANewImageWhileNothingRunsStartsNothing) {
   hand_over();
   EXPECT_TRUE(rests());
   EXPECT_EQ(starts(), 0);
-  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+  EXPECT_TRUE(one_image_is_left());
 }
 
 TEST_F(KeeperTest, AnImageIsDestroyedOnlyWhenItsLastLeaseHasLeft) {
@@ -351,12 +357,12 @@ TEST_F(KeeperTest, AnImageIsDestroyedOnlyWhenItsLastLeaseHasLeft) {
   std::jthread changer([&] { hand_over(); });
   ASSERT_TRUE(started(3));
   device_->end_lease(1);
-  std::this_thread::sleep_for(1200ms);  // longer than the janitor puts anything off
+  std::this_thread::sleep_for(100ms);
   EXPECT_EQ(device_->programs, 2);
   device_->end_lease(2);
   changer.join();
   device_->obeys = true;
-  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+  EXPECT_TRUE(one_image_is_left());
 }
 
 TEST_F(KeeperTest, AQuietHandOverAsksNoLeaseToEnd) {
@@ -371,7 +377,7 @@ TEST_F(KeeperTest, AQuietHandOverAsksNoLeaseToEnd) {
   EXPECT_EQ(told(bench_.report.end), 0U);
   EXPECT_EQ(device_->programs, 2) << "the lease runs the old image";
   device_->end_lease(1);
-  EXPECT_TRUE(eventually([&] { return device_->programs == 1; }));
+  EXPECT_TRUE(one_image_is_left());
 }
 
 TEST_F(KeeperTest, AQuietHandOverToAnotherNumberOfWorkersNeedsAPark) {

@@ -25,6 +25,7 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   state->memory = memory;
   state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
+  if (memory_needs_lease_) keeper_.outlast_tasks();
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
   // Room for all to be released without memory.
@@ -95,8 +96,11 @@ void Buffers::collect() {
   }
   // Freed outside the lock, and by a thread that may wait where that waits for leases to end.
   if (!host_memory_waits_) return;
-  for (auto& memory : unused)
-    if (memory->host() != nullptr) keeper_.janitor().take(std::move(memory));
+  for (auto& memory : unused) {
+    if (memory->host() == nullptr) continue;
+    const std::size_t bytes = memory->bytes();
+    keeper_.janitor().take(std::move(memory), bytes);
+  }
 }
 
 void Buffers::close() noexcept {

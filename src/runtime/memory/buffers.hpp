@@ -52,7 +52,8 @@ class Buffers {
         launches_(launches),
         shell_(shell),
         wait_(std::move(wait)),
-        host_memory_waits_(backend.info().host_memory_waits) {}
+        host_memory_waits_(backend.info().host_memory_waits),
+        memory_needs_lease_(backend.info().memory_needs_lease) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   // Both wait for the tasks and launches in flight that name the buffer. These three throw errc::stale_handle when the runtime is closed
@@ -86,6 +87,7 @@ class Buffers {
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;
+  const bool memory_needs_lease_;
   Mutex mutex_;  // guards BufferState::allocation too
   bool closed_ DWELL_GUARDED_BY(mutex_) = false;
   std::vector<Retired> retired_ DWELL_GUARDED_BY(mutex_);
