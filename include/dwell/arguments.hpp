@@ -1,8 +1,11 @@
 // A task's arguments as a list built at run time, for programs that learn them only then.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
+#include <dwell/buffer_view.hpp>
 #include <dwell/detail/task.hpp>
 
 namespace dwell {
@@ -12,23 +15,32 @@ namespace detail {
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
 }  // namespace detail
 
-// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, and groups(n), link, drain. May be submitted any
-// number of times, to the runtime that the buffers it names belong to; they must live until then.
+// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, and groups(n), link, drain. May be
+// submitted any number of times, to the runtime that the buffers it names belong to; they must live until then.
+//
+//   Arguments arguments;
+//   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));
 class Arguments {
  public:
-  // Throws errc::invalid_argument when all arguments together exceed 372 bytes, when buffers of several runtimes or empty ones are
+  // All `add` throw errc::invalid_argument when all arguments together exceed 372 bytes, when buffers of several runtimes or empty ones are
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>) {
-      const detail::BufferUse* const use = detail::SliceParts(value).use;
-      if (use->shell == nullptr) detail::throw_unusable_buffer(use, shell_);
-      if (shell_ == nullptr) shell_ = use->shell;
-    }
+    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>)
+      require_one_runtime(detail::SliceParts(value).use);
     detail::put(list_, shell_, value);
     if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
     return *this;
   }
+
+  // A value of a type known only now: the bytes that a value of `type` has in memory. Throws errc::invalid_argument when it is of another
+  // size, or `type` is a span or a pointer too.
+  Arguments& add(const Parameter& type, std::span<const std::byte> value);
+  // A span for writing of the view's own type.
+  Arguments& add(const BufferView& view) { return add(span_of(view.type()), view); }
+  // The same elements as the operator declares them: as a span for reading alone, or with elements of another name and the same size (a
+  // struct of the operator's own). Throws errc::invalid_argument too when `type` is no span with elements of that size.
+  Arguments& add(const Parameter& type, const BufferView& view);
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
 
@@ -40,6 +52,11 @@ class Arguments {
   detail::Task task_for(const detail::Shell* shell) const {
     if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
     return detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups);
+  }
+  // Notes the runtime of the first buffer. Throws errc::invalid_argument for a buffer without memory.
+  void require_one_runtime(const detail::BufferUse* use) {
+    if (use->shell == nullptr) detail::throw_unusable_buffer(use, shell_);
+    if (shell_ == nullptr) shell_ = use->shell;
   }
 
   // What detail::put fills.

@@ -80,6 +80,7 @@ class BufferBase {
 
 // What a task or a launch takes of a slice.
 struct SliceParts {
+  SliceParts(const BufferUse* of, SpanWords span) : use(of), words(span) {}
   template <class T>
   explicit SliceParts(const Slice<T>& of) : use(of.use_), words(of.words_) {}
   template <class T>

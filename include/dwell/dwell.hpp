@@ -3,6 +3,7 @@
 
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
+#include <dwell/buffer_view.hpp>
 #include <dwell/compile_options.hpp>
 #include <dwell/element_type.hpp>
 #include <dwell/error.hpp>

@@ -1,4 +1,6 @@
 // What a task can be given: every kind of argument, every size, and what is refused.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tests/conformance/suite.hpp"
@@ -327,6 +329,111 @@ TEST_P(ArgumentsTest, ArgumentsCollectedAtRunTimeMayBeSubmittedAgain) {
   runtime.submit(add, wide);
   EXPECT_THAT(read(cells), testing::ElementsAre(0, 0, 5 * 18, 0));
   EXPECT_EQ(copy.parameters().size(), 3U);
+}
+
+// As an operator's source has it.
+std::string cpp_name_of(ElementType type) {
+  const std::string text = text_of(value_of(type));
+  return text == "bool" || text == "float" || text == "double" ? text : "dwell::" + text;
+}
+
+TEST_P(ArgumentsTest, EveryElementTypeArrivesWithoutTemplates) {
+  Runtime runtime(options());
+  Definition how;
+  for (const ElementType type : kElementTypes) how.instances.push_back("pick<" + cpp_name_of(type) + ">");
+  const Operator<> pick = runtime.define("pick", R"(
+    template <class T>
+    DWELL_OPERATOR(pick)(dwell::Group g, T value, dwell::Span<const T> from, dwell::Span<T> to) {
+      for (auto i : g.range(to.size())) to[i] = i % 2 == 0 ? from[i] : value;
+    })",
+                                         how);
+  // Any bits but those of a bool: they are copied, not computed with.
+  Random random(7);
+  for (const ElementType type : kElementTypes) {
+    SCOPED_TRACE(name_of(type));
+    constexpr std::size_t kCount = 37;
+    const std::size_t bytes = bytes_of(type);
+    std::vector<std::byte> value(bytes);
+    std::vector<std::byte> from(kCount * bytes);
+    const auto any = [&](std::byte& byte) {
+      byte = static_cast<std::byte>(type == ElementType::boolean ? random() & 1U : random() & 0x3FU);
+    };
+    std::ranges::for_each(value, any);
+    std::ranges::for_each(from, any);
+    auto in = runtime.allocate<std::byte>(from.size());
+    auto out = filled(runtime, from.size(), std::byte{0});
+    in.write(from);
+    const Operator<> op = pick.instance("pick<" + cpp_name_of(type) + ">");
+    const std::vector<Parameter>& parameters = op.signature().parameters();
+    Arguments arguments;
+    arguments.add(parameters[0], value).add(parameters[1], BufferView(in, type)).add(BufferView(out, type));
+    EXPECT_EQ(arguments.parameters(), parameters);
+    runtime.submit(op, arguments);
+    const std::vector<std::byte> result = read(out);
+    for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], i / bytes % 2 == 0 ? from[i] : value[i % bytes]) << i;
+  }
+}
+
+TEST_P(ArgumentsTest, AViewIsAddressCountAndType) {
+  Runtime runtime(options());
+  auto buffer = filled<float>(runtime, 10, 1.0F);
+  const BufferView whole = buffer;
+  EXPECT_EQ(whole.address(), reinterpret_cast<std::uint64_t>(buffer.data()));
+  EXPECT_EQ(whole.count(), 10U);
+  EXPECT_EQ(whole.bytes(), 40U);
+  EXPECT_EQ(whole.type(), ElementType::f32);
+  const BufferView part = whole.part(4, 3);
+  EXPECT_EQ(part.address(), whole.address() + 16);
+  EXPECT_EQ(part.count(), 3U);
+  const BufferView bytes(buffer.slice(2, 2), ElementType::u8);
+  EXPECT_EQ(bytes.address(), whole.address() + 8);
+  EXPECT_EQ(bytes.count(), 8U);
+  EXPECT_EQ(BufferView(buffer, ElementType::complex64).count(), 5U);
+  EXPECT_EQ(BufferView().count(), 0U);
+  DWELL_EXPECT_ERROR(whole.part(8, 3), errc::invalid_argument, HasSubstr("a buffer of 10"));
+  DWELL_EXPECT_ERROR(whole.part(11, 0), errc::invalid_argument, HasSubstr("11"));
+  DWELL_EXPECT_ERROR(BufferView(buffer.slice(0, 3), ElementType::f64), errc::invalid_argument, HasSubstr("12 bytes"));
+  DWELL_EXPECT_ERROR(BufferView(buffer.slice(1, 2), ElementType::i64), errc::invalid_argument, HasSubstr("aligned to 8"));
+  DWELL_EXPECT_ERROR(BufferView(1ULL << 52U, 1, ElementType::u8), errc::invalid_argument, HasSubstr("out of reach"));
+  DWELL_EXPECT_ERROR(BufferView(0, 1ULL << 44U, ElementType::u8), errc::invalid_argument, HasSubstr("out of reach"));
+
+  // By address alone, as a bare Span.
+  auto host = runtime.allocate<float>(10, Memory::host);
+  auto copy = runtime.define("copy", R"(
+    DWELL_OPERATOR(copy)(dwell::Group g, dwell::Span<const float> from, dwell::Span<float> to) {
+      for (auto i : g.range(to.size())) to[i] = from[i];
+    })");
+  runtime.submit(copy, Arguments().add(whole.part(2, 8)).add(BufferView(reinterpret_cast<std::uint64_t>(host.data()), 8, ElementType::f32)))
+      .wait();
+  EXPECT_THAT(host.host().first(8), testing::Each(1.0F));
+}
+
+TEST_P(ArgumentsTest, WhatHasAnotherTypeIsRefusedWithoutTemplates) {
+  Runtime runtime(options());
+  Options little = options();
+  little.workers = 1;
+  Runtime other(little);
+  auto op = runtime.define("op", "DWELL_OPERATOR(op)(dwell::Group, float, dwell::Span<const float>) {}");
+  auto floats = runtime.allocate<float>(4);
+  auto doubles = runtime.allocate<double>(4);
+  const auto theirs = other.allocate<float>(4);
+  const Buffer<float> none;
+  const std::vector<Parameter>& takes = op.signature().parameters();
+  const std::array<std::byte, 8> bytes{};
+  DWELL_EXPECT_ERROR(Arguments().add(takes[0], bytes), errc::invalid_argument, AllOf(HasSubstr("float of 4 bytes"), HasSubstr("8 were")));
+  DWELL_EXPECT_ERROR(Arguments().add(takes[1], bytes), errc::invalid_argument, HasSubstr("pass a BufferView"));
+  DWELL_EXPECT_ERROR(Arguments().add(takes[0], BufferView(floats)), errc::invalid_argument, HasSubstr("cannot be a view of f32"));
+  DWELL_EXPECT_ERROR(Arguments().add(takes[1], BufferView(doubles)), errc::invalid_argument, HasSubstr("cannot be a view of f64"));
+  DWELL_EXPECT_ERROR(Arguments().add(BufferView(none)), errc::invalid_argument, HasSubstr("empty"));
+  DWELL_EXPECT_ERROR(Arguments().add(floats).add(BufferView(theirs)), errc::invalid_argument, HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(BufferView(theirs))), errc::invalid_argument,
+                     HasSubstr("another runtime"));
+  DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(BufferView(doubles))), errc::signature_mismatch, HasSubstr("argument 2"));
+  Arguments full;
+  for (int i = 0; i < 31; ++i) full.add(BufferView(floats));
+  DWELL_EXPECT_ERROR(full.add(BufferView(floats)), errc::invalid_argument, HasSubstr("372 bytes"));
+  DWELL_EXPECT_ERROR(full.add(takes[0], std::span(bytes).first(4)), errc::invalid_argument, HasSubstr("372 bytes"));
+  runtime.submit(op, Arguments().add(takes[0], std::span(bytes).first(4)).add(takes[1], BufferView(floats))).wait();
 }
 
 TEST_P(ArgumentsTest, ForeignAndEmptyHandlesAreRefused) {

@@ -4,12 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include <dwell/dwell.hpp>
-
-#include "element_type.hpp"
 
 namespace dwell::tool {
 
@@ -17,24 +14,26 @@ namespace dwell::tool {
 class Array {
  public:
   // Memory for `count` elements, uninitialised. Throws dwell::Error with errc::out_of_memory.
-  Array(Runtime& runtime, ElementType type, std::uint64_t count);
+  Array(Runtime& runtime, ElementType type, std::uint64_t count)
+      : type_(type), buffer_(runtime.allocate<std::byte>(count * bytes_of(type))) {}
 
   ElementType type() const { return type_; }
 
   // `data` is the whole array.
-  void write(std::span<const std::byte> data);
+  void write(std::span<const std::byte> data) { buffer_.write(data); }
   // The whole array, once the tasks that name it have run.
-  std::vector<std::byte> read() const;
+  std::vector<std::byte> read() const {
+    std::vector<std::byte> data(buffer_.bytes());
+    buffer_.read(data);
+    return data;
+  }
 
-  // Appends the array as the span that `declared` asks for; the type must fit it (element_type.hpp).
-  void add_to(Arguments& arguments, const Parameter& declared) const;
+  // As an argument of a task.
+  BufferView view() const { return {buffer_, type_}; }
 
  private:
   ElementType type_;
-  std::variant<Buffer<half>, Buffer<bfloat16>, Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>,
-               Buffer<std::int32_t>, Buffer<std::int64_t>, Buffer<std::uint8_t>, Buffer<std::uint16_t>, Buffer<std::uint32_t>,
-               Buffer<std::uint64_t>, Buffer<bool>, Buffer<complex<float>>, Buffer<complex<double>>>
-      buffer_;
+  Buffer<std::byte> buffer_;
 };
 
 }  // namespace dwell::tool

@@ -119,9 +119,9 @@ Arguments make_arguments(const JobTask& task, const Signature& signature, const 
     const Parameter& declared = signature.parameters()[i];
     const auto& value = task.arguments[i].value;
     if (const auto* const array = std::get_if<ArrayIndex>(&value)) {
-      arrays[array->value].add_to(arguments, declared);
+      arguments.add(declared, arrays[array->value].view());
     } else {
-      std::visit([&](const auto& scalar) { arguments.add(scalar); }, to_scalar(std::get<Number>(value), declared));
+      arguments.add(declared, to_scalar(std::get<Number>(value), declared));
     }
   }
   if (task.groups != 1) arguments.add(groups(task.groups));

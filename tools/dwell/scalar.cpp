@@ -3,12 +3,12 @@
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <limits>
-#include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include <dwell/signature.hpp>
 
@@ -20,8 +20,8 @@ namespace {
   throw std::invalid_argument(text_of(number) + " " + why + " " + text_of(parameter));
 }
 
-template <class T>
-T to_integer(const Number& number, const Parameter& parameter) {
+// Within the range of the parameter.
+std::int64_t to_integer(const Number& number, const Parameter& parameter) {
   const auto* integer = std::get_if<std::int64_t>(&number);
   std::int64_t whole = 0;
   if (const auto* const floating = std::get_if<double>(&number)) {
@@ -31,14 +31,12 @@ T to_integer(const Number& number, const Parameter& parameter) {
     integer = &whole;
   }
   if (integer == nullptr) refuse(number, parameter, "is no number, as is needed for");
-  bool fits = false;
-  if constexpr (std::is_signed_v<T>) {
-    fits = *integer >= std::numeric_limits<T>::min() && *integer <= std::numeric_limits<T>::max();
-  } else {
-    fits = *integer >= 0 && static_cast<std::uint64_t>(*integer) <= std::numeric_limits<T>::max();
-  }
-  if (!fits) refuse(number, parameter, "is out of the range of");
-  return static_cast<T>(*integer);
+  const bool is_signed = parameter.kind == Kind::signed_integer;
+  const int bits = parameter.bytes * 8 - (is_signed ? 1 : 0);
+  const std::int64_t highest = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+  const std::int64_t lowest = is_signed ? -highest - 1 : 0;
+  if (*integer < lowest || *integer > highest) refuse(number, parameter, "is out of the range of");
+  return *integer;
 }
 
 double to_floating(const Number& number, const Parameter& parameter, double largest) {
@@ -74,6 +72,14 @@ complex<T> to_complex(const Number& number, const Parameter& parameter) {
   return both != nullptr ? complex<T>(part(both->real()), part(both->imag())) : complex<T>(part(number));
 }
 
+// The first bytes of a value: all of them, or an integer's low ones.
+template <class T>
+std::vector<std::byte> bytes_of_value(const T& value, std::size_t bytes = sizeof(T)) {
+  static_assert(std::endian::native == std::endian::little);
+  const auto all = std::as_bytes(std::span(&value, 1));
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes)};
+}
+
 }  // namespace
 
 std::string text_of(const Number& number) {
@@ -88,49 +94,26 @@ std::string text_of(const Number& number) {
   return text.str();
 }
 
-Scalar to_scalar(const Number& number, const Parameter& parameter) {
+std::vector<std::byte> to_scalar(const Number& number, const Parameter& parameter) {
   switch (parameter.kind) {
     case Kind::boolean:
-      if (const bool* const value = std::get_if<bool>(&number)) return *value;
+      if (const bool* const value = std::get_if<bool>(&number)) return bytes_of_value(*value);
       refuse(number, parameter, "is neither true nor false, as is needed for");
     case Kind::signed_integer:
-      switch (parameter.bytes) {
-        case 1: return to_integer<std::int8_t>(number, parameter);
-        case 2: return to_integer<std::int16_t>(number, parameter);
-        case 4: return to_integer<std::int32_t>(number, parameter);
-        case 8: return to_integer<std::int64_t>(number, parameter);
-        default: break;
-      }
-      break;
-    case Kind::unsigned_integer:
-      switch (parameter.bytes) {
-        case 1: return to_integer<std::uint8_t>(number, parameter);
-        case 2: return to_integer<std::uint16_t>(number, parameter);
-        case 4: return to_integer<std::uint32_t>(number, parameter);
-        case 8: return to_integer<std::uint64_t>(number, parameter);
-        default: break;
-      }
-      break;
+    case Kind::unsigned_integer: return bytes_of_value(to_integer(number, parameter), parameter.bytes);
     case Kind::floating:
-      switch (parameter.bytes) {
-        case 2: return nearest<half>(to_floating(number, parameter, half::max()));
-        case 4: return static_cast<float>(to_floating(number, parameter, std::numeric_limits<float>::max()));
-        case 8: return to_floating(number, parameter, std::numeric_limits<double>::max());
-        default: break;
-      }
-      break;
-    case Kind::bfloat: return nearest<bfloat16>(to_floating(number, parameter, bfloat16::max()));
+      if (parameter.bytes == sizeof(half)) return bytes_of_value(nearest<half>(to_floating(number, parameter, half::max())));
+      if (parameter.bytes == sizeof(float))
+        return bytes_of_value(static_cast<float>(to_floating(number, parameter, std::numeric_limits<float>::max())));
+      return bytes_of_value(to_floating(number, parameter, std::numeric_limits<double>::max()));
+    case Kind::bfloat: return bytes_of_value(nearest<bfloat16>(to_floating(number, parameter, bfloat16::max())));
     case Kind::complex:
-      if (parameter.bytes == sizeof(complex<float>)) return to_complex<float>(number, parameter);
-      return to_complex<double>(number, parameter);
+      if (parameter.bytes == sizeof(complex<float>)) return bytes_of_value(to_complex<float>(number, parameter));
+      return bytes_of_value(to_complex<double>(number, parameter));
     case Kind::span:
     case Kind::const_span: refuse(number, parameter, "is no array, as is needed for");
-    case Kind::structure:
-    case Kind::pointer:
-    case Kind::const_pointer:
-    case Kind::opaque: break;
+    default: refuse(number, parameter, "cannot be given for");
   }
-  refuse(number, parameter, "cannot be given for");
 }
 
 }  // namespace dwell::tool

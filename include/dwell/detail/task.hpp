@@ -10,6 +10,10 @@
 #include <dwell/device/signature.hpp>
 #include <dwell/task.hpp>
 
+namespace dwell {
+class BufferView;
+}
+
 namespace dwell::detail {
 
 inline constexpr std::uint32_t kMaxWords = 93;
@@ -65,6 +69,7 @@ inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || std::is_same_v<
 // What an argument of type T is to an operator.
 template <class T>
 struct Argument {
+  static_assert(!std::is_same_v<T, BufferView>, "the type of a BufferView is known at run time only: pass it through Arguments::add");
   static_assert(std::is_trivially_copyable_v<T>,
                 "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, or a plain value");
   using type = T;
@@ -159,6 +164,15 @@ inline Task task_of(const std::uint32_t* word, std::uint32_t words, std::uint32_
   return task;
 }
 
+// Adds a span in memory of the runtime `shell`.
+template <class Sink>
+[[gnu::always_inline]] inline void put_slice(Sink& to, const Shell* shell, const SliceParts& slice) {
+  if (slice.use->shell != shell) [[unlikely]]
+    throw_unusable_buffer(slice.use, shell);
+  to.add(slice.words);
+  to.flags |= kMemory | (slice.use->flags & kSystem);
+}
+
 // Adds one argument. `shell` is the runtime that buffers must belong to.
 template <class Sink, class T>
 [[gnu::always_inline]] inline void put(Sink& to, const Shell* shell, const T& value) {
@@ -192,11 +206,7 @@ template <class Sink, class T>
         if constexpr (device::ElementKind<T>::value == Kind::structure || std::is_pointer_v<T>) to.flags |= kSystem | kMemory;
       }
     } else {
-      const SliceParts slice(value);
-      if (slice.use->shell != shell) [[unlikely]]
-        throw_unusable_buffer(slice.use, shell);
-      to.add(slice.words);
-      to.flags |= kMemory | (slice.use->flags & kSystem);
+      put_slice(to, shell, SliceParts(value));
     }
   }
 }
