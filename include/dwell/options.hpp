@@ -38,7 +38,7 @@ struct Options {
   unsigned workers = 0;
 
   // What other CUDA calls wait at most, in total, for the loop to leave a busy device (cudaFree, module loading, cudaDeviceSynchronize), as
-  // long as no operator runs longer. Leases roll meanwhile: each is half of this. 0: 1 ms on CUDA, 100 ms on the CPU.
+  // long as no operator runs longer. Leases roll meanwhile: each is 9/20 of this. 0: 1 ms on CUDA, 100 ms on the CPU.
   std::chrono::nanoseconds lease{0};
 
   // How long the loop waits for work before it parks. A task that arrives later pays for a launch. 0: 500 us on CUDA, 100 us on the CPU.

@@ -72,6 +72,7 @@ struct DeviceInfo {
   std::uint32_t default_workers = 0;  // when Options::workers is 0
   std::uint64_t default_lease_ns = 0;
   std::uint64_t default_idle_ns = 0;
+  std::uint64_t give_way_ns = 0;      // how long the device stays empty for a call of others that waits for it; 0: none does
   bool on_host = false;               // its workers share the host's processors
   bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
   bool memory_needs_lease = false;    // a tool that checks accesses knows only memory allocated before the lease was started

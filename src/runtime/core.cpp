@@ -74,6 +74,7 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   constexpr std::chrono::nanoseconds kLongest = std::chrono::minutes(30);
   settings.lease_time = std::min(settings.lease_time, kLongest);
   settings.idle_time = std::min(settings.idle_time, kLongest);
+  settings.give_way = std::chrono::nanoseconds(device_.give_way_ns);
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,

@@ -28,6 +28,7 @@ struct FakeDevice {
   std::atomic<bool> has_memory{false};    // otherwise allocate throws
   std::atomic<bool> refuses_load{false};  // load throws
   std::function<void()> on_load;          // called by load
+  std::function<void()> on_start;         // called by start
   std::atomic<bool> refuses_start{false};
   std::atomic<int> programs{0};  // that live
   std::atomic<int> early{0};     // destroyed while a lease of theirs was on the device
@@ -180,6 +181,7 @@ class FakeBackend final : public backend::Backend {
   }
   void start(backend::LoadedImage& image, const device::Lease& lease) override {
     if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
+    if (device_->on_start) device_->on_start();
     device_->start_lease(image, lease);
   }
   void finish() override { ++device_->finishes; }

@@ -173,6 +173,7 @@ DeviceInfo CudaBackend::info() const {
   info.default_workers = kWorkersPerMultiprocessor * info.multiprocessors;
   info.default_lease_ns = 1'000'000;
   info.default_idle_ns = 500'000;
+  info.give_way_ns = 50'000;
   info.host_memory_waits = true;
   // Set by compute-sanitizer for the programs that it watches.
   info.memory_needs_lease = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;

@@ -17,6 +17,15 @@ std::uint32_t ticks(std::chrono::nanoseconds time) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, 0x7FFFFFFF));
 }
 
+// The parts of Settings::lease_time: how long a lease is, when the next one is started, and how long workers wait for it at most. A quarter
+// of a lease, a lease and two stretches, and once more a lease and a stretch.
+std::chrono::nanoseconds length_of(std::chrono::nanoseconds lease_time) { return lease_time * 9 / 20; }
+std::chrono::nanoseconds follow_of(std::chrono::nanoseconds lease_time) { return length_of(lease_time) * 3 / 4; }
+std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time) { return lease_time / 16; }
+
+// A start that takes longer has waited for a lock of the driver's.
+constexpr std::chrono::microseconds kContended{100};
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -60,6 +69,7 @@ void Keeper::collect() {
   const bool any = std::erase_if(on_device_, [this](OnDevice& lease) {
                      if (!has_left({lease.number, lease.slot})) return false;
                      if (lease.image != image_) janitor_.take(std::move(lease.image));
+                     if (lease.gives_way) give_way_until_ = Clock::now() + settings_.give_way;
                      return true;
                    }) != 0;
   const std::uint32_t begun = device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun);
@@ -78,6 +88,7 @@ bool Keeper::loop_is_gone() const {
 
 bool Keeper::may_start() const {
   if (holds_ != 0 || stop_ || failed() || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
+  if (Clock::now() < give_way_until_) return false;
   return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
 }
 
@@ -97,11 +108,11 @@ void Keeper::start() {
   lease.laid_out_by = laid_out_by_;
   lease.former_workers = seats_workers_;
   lease.former_crew = seats_crew_;
-  // Others wait for half of one lease and all of the next, and for what each stretches: an eighth at most.
-  lease.lease_ticks = ticks(settings_.lease_time / 2);
-  lease.stretch_ticks = ticks(settings_.lease_time / 8);
+  lease.lease_ticks = ticks(length_of(settings_.lease_time));
+  lease.stretch_ticks = ticks(stretch_of(settings_.lease_time));
   lease.idle_ticks = ticks(settings_.idle_time);
   device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
+  const auto before = Clock::now();
   try {
     backend_.start(*image_, lease);
   } catch (...) {
@@ -109,7 +120,8 @@ void Keeper::start() {
     fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
     return;
   }
-  on_device_.push_back({lease.number, lease.slot, image_});
+  const bool contended = Clock::now() - before > kContended;
+  on_device_.push_back({lease.number, lease.slot, image_, contended && settings_.give_way.count() != 0});
   seats_workers_ = lease.workers;
   seats_crew_ = lease.crew;
   leases_.fetch_add(1, std::memory_order_relaxed);
@@ -129,7 +141,9 @@ void Keeper::roll_if_due(Clock::time_point now) {
   tail_seen_ = tail;
   // One lease waits at a time; and one slot is left for a new image when long tasks hold the others.
   if (loop_is_gone() || !may_start() || begun_ != newest_.load(std::memory_order_relaxed).number) return;
-  if (on_device_.size() >= device::kMostLeases - 1 || now < begun_at_ + settings_.lease_time / 4) return;
+  // Not for ever: a long task may keep it there, and tasks behind that wait for a successor.
+  if (on_device_.back().gives_way && now < begun_at_ + settings_.lease_time) return;
+  if (on_device_.size() >= device::kMostLeases - 1 || now < begun_at_ + follow_of(settings_.lease_time)) return;
   // A loop with nothing to do is about to end the lease by itself.
   if (now - active_at_ >= settings_.idle_time / 2 && queue_.reap()) return;
   start();
@@ -358,6 +372,13 @@ void Keeper::watch() {
     }
     collect();
     const auto now = Clock::now();
+    // Whatever has been submitted is looked for afterwards.
+    if (const auto until = give_way_until_; now < until) {
+      lock.unlock();
+      std::this_thread::sleep_until(until);
+      lock.lock();
+      continue;
+    }
     if (loop_is_gone()) start_if_needed(false);
     if (loop_is_gone())
       fall_asleep();
@@ -384,7 +405,7 @@ Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
   constexpr std::chrono::microseconds kShortest{20};
   constexpr std::chrono::microseconds kLongest{1000};
   const bool waits = begun_ != newest_.load(std::memory_order_relaxed).number;
-  auto nap = begun_at_ + (waits ? settings_.lease_time / 2 : settings_.lease_time / 4) - now;
+  auto nap = begun_at_ + (waits ? length_of(settings_.lease_time) : follow_of(settings_.lease_time)) - now;
   // Past that time either the hand-over is near, or a long task or an idle ring keeps the keeper from starting the next one.
   if (nap <= Clock::duration::zero()) nap = waits ? Clock::duration(kShortest) : Clock::duration(5 * kShortest);
   return now + std::clamp<Clock::duration>(nap, kShortest, kLongest);

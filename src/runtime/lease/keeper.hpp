@@ -46,9 +46,11 @@ class ParkGuard {
 // there is nothing to do. A lease is started by whoever first sees the need: a submitter that finds the loop gone, or the keeper's own
 // thread.
 //
-// The next lease is started half-way through the one that works. It waits on the device until the workers of that one hand over
-// (device/seat.hpp). A blocking call of others waits for the leases that were started before it: half of one, all of the next, and what
-// both stretch, which is no more than `lease_time`.
+// The next lease is started when three quarters of the one that works have passed. It waits on the device until the workers of that one
+// hand over (device/seat.hpp). A blocking call of others waits for the leases that were started before it: a quarter of one, all of the
+// next, and what both stretch. Some calls wait twice, and between the two let a start pass that has waited for the driver's lock. The lease
+// that came so has no successor until it has left, and for `give_way` nothing is started: then the call finds the device empty. All in all
+// that is little more than `lease_time`.
 //
 // Handshake with submitters (modelled in tests/model/park.pml): a submitter stores its slot and then looks whether the loop is gone,
 // with only a compiler fence between. The keeper says that it is gone, calls membarrier, and then looks at the ring once more. So
@@ -60,6 +62,7 @@ class Keeper {
     device::LeaseReport* report = nullptr;  // lease.report and lease.in_flight as the host sees them
     const device::InFlight* in_flight = nullptr;
     std::chrono::nanoseconds lease_time;  // what others wait at most
+    std::chrono::nanoseconds give_way;    // see above; 0 where the calls of others wait for no lease
     std::chrono::nanoseconds idle_time;
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
@@ -148,6 +151,7 @@ class Keeper {
     std::uint32_t number;
     std::uint32_t slot;
     std::shared_ptr<backend::LoadedImage> image;
+    bool gives_way;  // a call of others held up its start, and may wait for its end
   };
   // A lease's number and slot in one word.
   struct Name {
@@ -211,6 +215,7 @@ class Keeper {
   Clock::time_point active_at_{};  // when the tail last moved, as far as the keeper knows
   std::uint32_t begun_ = 0;        // the last lease that the keeper has seen work
   Clock::time_point begun_at_{};   // when it saw that
+  Clock::time_point give_way_until_{};
 
   std::atomic<bool> asleep_{true};
   std::atomic<Name> newest_{Name{0, 0}};

@@ -111,8 +111,8 @@ TEST_F(KeeperTest, ASubmitterStartsTheLeaseItself) {
   EXPECT_EQ(lease.number, 1U);
   EXPECT_EQ(lease.workers, kWorkers);
   EXPECT_EQ(lease.crew, kWorkers / 8);
-  EXPECT_EQ(lease.lease_ticks, 1'000'000U >> device::kTickShift) << "others wait for half of one lease and all of the next";
-  EXPECT_EQ(lease.stretch_ticks, 250'000U >> device::kTickShift);
+  EXPECT_EQ(lease.lease_ticks, 900'000U >> device::kTickShift) << "of the 2 ms that others wait";
+  EXPECT_EQ(lease.stretch_ticks, 125'000U >> device::kTickShift);
   EXPECT_EQ(lease.idle_ticks, 1'000'000U >> device::kTickShift);
   EXPECT_EQ(lease.wakes, 1U);
   EXPECT_EQ(lease.laid_out_by, 1U) << "the first lease of all lays out the seats";
@@ -338,6 +338,27 @@ TEST_F(KeeperTest, ALeaseStartedBeforeTheSeatsAreKnownToBeLaidOutWaitsForThat) {
   EXPECT_EQ(device_->last_lease().number, 2U);
   EXPECT_EQ(device_->last_lease().laid_out_by, 1U);
   device_->end_lease(1);
+}
+
+TEST_F(KeeperTest, ALeaseWhoseStartWasHeldUpLeavesBeforeTheNextOneStarts) {
+  device_->obeys = false;
+  settings_.lease_time = 200ms;
+  settings_.give_way = 50ms;
+  open();
+  device_->on_start = [] { std::this_thread::sleep_for(1ms); };
+  submit();
+  device_->begin_lease(1);
+  EXPECT_TRUE(rests());
+  EXPECT_EQ(starts(), 1) << "the call that held it up waits for its end";
+  device_->on_start = nullptr;
+  const auto end = std::chrono::steady_clock::now();
+  device_->end_lease(1);
+  submit();
+  ASSERT_TRUE(started(2)) << "tasks wait";
+  EXPECT_GE(std::chrono::steady_clock::now() - end, 50ms);
+  device_->begin_lease(2);
+  EXPECT_TRUE(started(3)) << "that was quick";
+  device_->end_leases();
 }
 
 TEST_F(KeeperTest, ANewImageWhileNothingRunsStartsNothing) {

@@ -1,6 +1,7 @@
 #include "runtime/memory/buffers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -25,7 +26,8 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   state->memory = memory;
   state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
-  if (memory_needs_lease_) keeper_.outlast_tasks();
+  // Not for ever: a task that runs may wait for what its submitter does with the memory.
+  if (memory_needs_lease_) keeper_.outlast_tasks(std::chrono::seconds(2));
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
   // Room for all to be released without memory.
