@@ -314,7 +314,7 @@ TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
   const int before = device_->finishes;
   device_->room = 3;
   hand_over();
-  EXPECT_EQ(device_->finishes, before + 1);
+  EXPECT_GE(device_->finishes, before + 1);
   EXPECT_EQ(told(bench_.report.end), 1U);
   ASSERT_TRUE(started(2));
   const device::Lease lease = device_->last_lease();
