@@ -1,9 +1,10 @@
 // The operator author's kit against the same work written by hand, which it should not be slower than.
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,48 +27,46 @@ struct Way {
   const char* source;
   bool ours;
 };
+enum class Result : std::uint8_t {
+  elements,  // each as `expected` has it
+  sums,      // one a group, of its block
+  running,   // sums up to each element, from the beginning of its group's block on
+};
 // The same work in several ways; the kit's is the first.
 struct Work {
   const char* what;
   std::vector<Way> ways;
   double bytes;  // that an element moves
-  // What `inputs` floats from `first` on come to as element `index` of the result of one group.
-  std::function<double(std::size_t first, std::size_t inputs, std::size_t index)> expected;
-  bool one_result;  // a group, else one an element
+  Result result;
+  double (*expected)(std::size_t index);  // of Result::elements, out of the inputs at `index`
 };
 
 // Small whole numbers, so that all sums are exact.
 float first_input(std::size_t index) { return static_cast<float>(index % 3); }
 float second_input(std::size_t index) { return static_cast<float>(index % 5); }
-// first_input(0) + ... + first_input(count - 1)
-double sum_of_first(std::size_t count) {
-  const std::size_t sum = count / 3 * 3 + (count % 3 == 2 ? 1U : 0U);
-  return static_cast<double>(sum);
-}
 
 std::vector<Work> all_work() {
-  const auto sum = [](std::size_t first, std::size_t inputs, std::size_t) { return sum_of_first(first + inputs) - sum_of_first(first); };
   return {
       {"add",
        {{"transform", "add_kit", kKitAdd, true}, {"plain loop", "add_plain", kPlainAdd, true}, {"by hand", "add_hand", kHandAdd, false}},
        12,
-       [](std::size_t first, std::size_t, std::size_t index) { return first_input(first + index) + second_input(first + index); },
-       false},
+       Result::elements,
+       [](std::size_t index) -> double { return first_input(index) + second_input(index); }},
       {"copy",
        {{"copy", "copy_kit", kKitCopy, true}, {"by hand", "copy_hand", kHandCopy, false}},
        8,
-       [](std::size_t first, std::size_t, std::size_t index) { return first_input(first + index); },
-       false},
+       Result::elements,
+       [](std::size_t index) -> double { return first_input(index); }},
       {"sum",
        {{"reduce", "sum_kit", kKitSum, true}, {"plain loop", "sum_plain", kPlainSum, true}, {"by hand", "sum_hand", kHandSum, false}},
        4,
-       sum,
-       true},
+       Result::sums,
+       nullptr},
       {"running sum",
        {{"inclusive_scan", "scan_kit", kKitScan, true}, {"by hand", "scan_hand", kHandScan, false}},
        8,
-       [](std::size_t first, std::size_t, std::size_t index) { return sum_of_first(first + index + 1) - sum_of_first(first); },
-       false},
+       Result::running,
+       nullptr},
   };
 }
 
@@ -94,18 +93,42 @@ class Arrays {
     z_.read(z);
     std::size_t wrong = 0;
     for (std::size_t slice = 0; slice < z.size(); slice += floats) {
-      if (work.one_result) {
-        double all = 0;
-        for (std::uint32_t group = 0; group < groups; ++group) all += z[slice + group];
-        wrong += all == work.expected(slice, floats, 0) ? 0U : 1U;
+      const auto results = std::span(z).subspan(slice, floats);
+      if (work.result == Result::sums) {
+        wrong += wrong_sums(results, slice, groups);
+      } else if (work.result == Result::running) {
+        wrong += wrong_running(results, slice, groups);
       } else {
-        for (std::size_t i = 0; i < floats; ++i) wrong += z[slice + i] == work.expected(slice, floats, i) ? 0U : 1U;
+        for (std::size_t i = 0; i < floats; ++i) wrong += results[i] == work.expected(slice + i) ? 0U : 1U;
       }
     }
     return wrong;
   }
 
  private:
+  static std::size_t wrong_sums(std::span<const float> results, std::size_t first, std::uint32_t groups) {
+    double expected = 0;
+    for (std::size_t i = 0; i < results.size(); ++i) expected += first_input(first + i);
+    double all = 0;
+    for (std::uint32_t group = 0; group < groups; ++group) all += results[group];
+    return all == expected ? 0 : 1;
+  }
+  // Where the blocks begin is left to each way: an element begins a block when it is its input alone, which no more than `groups` may be.
+  static std::size_t wrong_running(std::span<const float> results, std::size_t first, std::uint32_t groups) {
+    std::size_t wrong = 0;
+    std::uint32_t blocks = 1;
+    double before = 0;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const double input = first_input(first + i);
+      if (results[i] != before + input && results[i] == input)
+        ++blocks;
+      else if (results[i] != before + input)
+        ++wrong;
+      before = results[i];
+    }
+    return wrong + (blocks > groups ? 1 : 0);
+  }
+
   Buffer<float> x_;
   Buffer<float> y_;
   Buffer<float> z_;

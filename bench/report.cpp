@@ -93,19 +93,19 @@ std::string Report::key_figure() const {
 void Report::print(std::ostream& to) const {
   to << "\n== " << name_ << ": " << title_ << '\n';
   if (!rows_.empty()) {
-    std::vector<std::vector<std::string>> table{{"", "", "p50", "p90", "p99", "max", "times", "against dwell", "GB/s"}};
+    std::vector<std::vector<std::string>> table{{"", "", "p50", "p90", "p99", "p99.9", "max", "times", "against dwell", "GB/s"}};
     const bool bandwidth = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.gigabytes_per_second.has_value(); });
     const bool ratios = std::any_of(rows_.begin(), rows_.end(), [this](const Row& row) { return ratio_of(row).has_value(); });
-    if (!bandwidth) table[0][8].clear();
-    if (!ratios) table[0][7].clear();
+    if (!bandwidth) table[0][9].clear();
+    if (!ratios) table[0][8].clear();
     const std::string* before = nullptr;
     for (const Row& row : rows_) {
       const auto text = [&](double value) { return row.spread.count > 1 ? text_of(value, row.unit) : std::string(); };
       const std::optional<double> ratio = ratio_of(row);
       table.push_back({before != nullptr && *before == row.what ? "" : row.what, row.by, text_of(row.spread.p50, row.unit),
-                       text(row.spread.p90), text(row.spread.p99), text(row.spread.most),
-                       row.spread.count > 1 ? text_of_count(row.spread.count) : "", ratio ? text_of(*ratio, "x") : "",
-                       row.gigabytes_per_second ? three_digits(*row.gigabytes_per_second) : ""});
+                       text(row.spread.p90), text(row.spread.p99), row.spread.count >= 1000 ? text(row.spread.p999) : std::string(),
+                       text(row.spread.most), row.spread.count > 1 ? text_of_count(row.spread.count) : "",
+                       ratio ? text_of(*ratio, "x") : "", row.gigabytes_per_second ? three_digits(*row.gigabytes_per_second) : ""});
       before = &row.what;
     }
     print_columns(to, table);
@@ -133,7 +133,8 @@ nlohmann::ordered_json Report::json() const {
   for (const Row& row : rows_) {
     Json line = {
         {"what", row.what},        {"by", row.by},          {"peer", !row.ours},     {"unit", row.unit},      {"count", row.spread.count},
-        {"min", row.spread.least}, {"p50", row.spread.p50}, {"p90", row.spread.p90}, {"p99", row.spread.p99}, {"max", row.spread.most}};
+        {"min", row.spread.least}, {"p50", row.spread.p50}, {"p90", row.spread.p90}, {"p99", row.spread.p99}, {"p99.9", row.spread.p999},
+        {"max", row.spread.most}};
     if (const std::optional<double> ratio = ratio_of(row)) line["ratio"] = *ratio;
     if (row.gigabytes_per_second) line["gigabytes_per_second"] = *row.gigabytes_per_second;
     out["rows"].push_back(std::move(line));

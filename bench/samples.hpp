@@ -13,6 +13,7 @@ struct Spread {
   double p50 = 0;
   double p90 = 0;
   double p99 = 0;
+  double p999 = 0;  // 99.9 %
   double most = 0;
 };
 
@@ -20,6 +21,6 @@ struct Spread {
 Spread spread_of(std::vector<double> values);
 
 // A figure that was measured once, or computed.
-inline Spread one(double value) { return {1, value, value, value, value, value}; }
+inline Spread one(double value) { return {1, value, value, value, value, value, value}; }
 
 }  // namespace dwell::bench

@@ -20,6 +20,7 @@ TEST(Samples, QuantilesAreNearestRank) {
   EXPECT_EQ(spread.p50, 100);
   EXPECT_EQ(spread.p90, 180);
   EXPECT_EQ(spread.p99, 198);
+  EXPECT_EQ(spread.p999, 200);
   EXPECT_EQ(spread.most, 200);
 }
 

@@ -47,10 +47,10 @@ class Random {
   std::uint64_t state_ = 0x9E3779B97F4A7C15ULL;
 };
 
-// Calls once(i) `count` times and times each, with busy pauses of 0 to 10 us between; a hundredth, not timed, goes before, with the numbers
-// from `count` on. look(i) comes behind each and is not timed.
+// Calls once(i) `count` times and times each, with busy pauses of 0 to `pause` between; a hundredth, not timed, goes before, with the
+// numbers from `count` on. look(i) comes behind each and is not timed.
 template <class Once, class Look>
-std::vector<double> time_at_random(std::size_t count, Once once, Look look) {
+std::vector<double> time_with_pauses(std::size_t count, std::chrono::nanoseconds pause, Once once, Look look) {
   std::vector<double> times(count);
   Random random;
   for (std::size_t i = 0; i < count / 100 + 1; ++i) {
@@ -58,13 +58,18 @@ std::vector<double> time_at_random(std::size_t count, Once once, Look look) {
     look(count + i);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    spin_for(std::chrono::nanoseconds(random.below(10'001)));
+    spin_for(std::chrono::nanoseconds(random.below(static_cast<std::uint32_t>(pause.count()) + 1)));
     const Clock::time_point start = Clock::now();
     once(i);
     times[i] = nanoseconds_since(start);
     look(i);
   }
   return times;
+}
+// The same with pauses of 0 to 10 us.
+template <class Once, class Look>
+std::vector<double> time_at_random(std::size_t count, Once once, Look look) {
+  return time_with_pauses(count, std::chrono::microseconds(10), once, look);
 }
 template <class Once>
 std::vector<double> time_at_random(std::size_t count, Once once) {

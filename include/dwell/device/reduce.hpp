@@ -37,8 +37,22 @@ class Reduction {
     bool first = true;
     Room room;
     from += g.rank() * kCount;
+    i64 behind = static_cast<i64>(count) - g.rank() * kCount;
+    if (kAligned) {
+      // Whole packs without a condition between them, so that all their loads are under way at once.
 #pragma unroll 1
-    for (i64 behind = static_cast<i64>(count) - g.rank() * kCount; behind > 0; behind -= kPacks * kStep, from += kPacks * kStep) {
+      for (; behind >= (kPacks - 1) * kStep + kCount; behind -= kPacks * kStep, from += kPacks * kStep) {
+#pragma unroll
+        for (u32 i = 0; i < kPacks; ++i) room.pack[i] = *reinterpret_cast<const Pack<In, kCount>*>(from + i * kStep);
+        T value = of_pack<kCount>(room.pack[0].at, combine);
+#pragma unroll
+        for (u32 i = 1; i < kPacks; ++i) value = static_cast<T>(combine(value, of_pack<kCount>(room.pack[i].at, combine)));
+        all = first ? value : static_cast<T>(combine(all, value));
+        first = false;
+      }
+    }
+#pragma unroll 1
+    for (; behind > 0; behind -= kPacks * kStep, from += kPacks * kStep) {
       const u32 left = behind < kPacks * kStep ? static_cast<u32>(behind) : kPacks * kStep;
 #pragma unroll
       for (u32 i = 0; i < kPacks; ++i) load<kAligned>(&room.pack[i], from + i * kStep, left, i * kStep);
