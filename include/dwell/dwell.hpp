@@ -5,6 +5,7 @@
 #include <dwell/buffer.hpp>
 #include <dwell/buffer_view.hpp>
 #include <dwell/compile_options.hpp>
+#include <dwell/devices.hpp>
 #include <dwell/element_type.hpp>
 #include <dwell/error.hpp>
 #include <dwell/image.hpp>

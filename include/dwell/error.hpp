@@ -37,13 +37,11 @@ enum class errc {
   // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
-  // The runtime was closed with Runtime::close(now) before this task ran; or a definition in the background was called off, or overtaken by
-  // the end of the runtime.
+  // The runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background was called off, or
+  // overtaken by the end of the runtime.
   cancelled,
   // The Runtime is closed.
   closed,
-  // wait_for ran out of time; the task goes on.
-  timed_out,
   // There is no earlier version to go back to.
   no_previous_version,
   // The device or its backend cannot do this; the message says why.

@@ -52,6 +52,7 @@ struct Async {
 
 template <class Function = void>
 class Operator;
+class Runtime;
 
 namespace detail {
 
@@ -89,7 +90,9 @@ class OperatorBase {
   // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.
   void rollback();
 
-  OperatorState* state() const noexcept { return state_.get(); }
+  // Whether the handle names an operator, and whether two name the same.
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  bool operator==(const OperatorBase& other) const noexcept { return state_ == other.state_; }
 
  protected:
   OperatorBase() = default;
@@ -97,6 +100,8 @@ class OperatorBase {
   std::shared_ptr<OperatorState> state_;
 
  private:
+  friend class dwell::Runtime;
+  OperatorState* state() const noexcept { return state_.get(); }
   std::shared_future<void> redefine_later(const Source& source, const CompileOptions* options, Async<void> async);
 };
 

@@ -68,9 +68,6 @@ struct Options {
   // What operators may take of the device.
   Limits limits = {};
 
-  // Where the first ticket stands. For tests of wrap-around; a multiple of 64 below 2^63.
-  std::uint64_t first_position = 0;
-
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.
   std::function<void(std::string_view)> warn = {};

@@ -53,8 +53,8 @@ struct RuntimeInfo {
       0};  // the last change of image: loaded, until no lease of another was on the device; leases rolled meanwhile
 };
 
+// What becomes of the tasks in flight when a runtime is closed: all run first, or those that have not started are cancelled.
 enum class Close : std::uint8_t { when_done, now };
-inline constexpr Close now = Close::now;
 
 // Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
 // that close (and the destructor) and rebuild must not overlap other calls on the same object; tickets, buffers and operators may still be
@@ -102,6 +102,22 @@ class Runtime {
     return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count);
   }
 
+  // Memory of others as a buffer: `count` elements from `pointer` on, in memory of the device (of PyTorch, of the program's cudaMalloc), in
+  // managed or pinned host memory (cudaHostAlloc, cudaHostRegister), and on the CPU in any memory of the process. Nothing is copied. Where
+  // the memory lies is looked up, so a task that names device memory does not pay for the wider fence of host memory. `keep_alive` is
+  // dropped when the buffer has been dropped and the last task and launch that name it have ended, or with the runtime: by the thread that
+  // drops the buffer, by another that uses the runtime's buffers, or by one of the runtime; it may use the runtime, but not close or
+  // rebuild it. When it is null, the caller keeps the memory until then. Works that others do on the memory are ordered by nobody but the
+  // caller. Throws errc::invalid_argument for null, a count that is too large, a pointer that is not aligned for T, and on CUDA for
+  // pageable host memory, memory of another device, and memory of fewer bytes; then `keep_alive` is dropped.
+  template <class T>
+  requires(!std::is_void_v<T>) Buffer<T> wrap(T* pointer, std::size_t count, std::shared_ptr<void> keep_alive = {}) {
+    return Buffer<T>(wrap_bytes(pointer, count, sizeof(T), alignof(T), std::move(keep_alive)), count);
+  }
+  Buffer<std::byte> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive = {}) {
+    return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
+  }
+
   // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
   // full. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
@@ -126,36 +142,41 @@ class Runtime {
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
   // the arguments of task i once. They stand in order, but other threads' tasks may come between. Returns the last one's ticket (an
-  // empty one for none). What has been put when `each` throws is submitted. Throws errc::invalid_argument when a call of `each` puts no
-  // task, or several.
+  // empty one for none). When a call of `each` throws, the tasks of the calls before it are submitted, and its own is not. The same holds
+  // when a call puts no task, or several: then submit_many throws errc::invalid_argument, which names the call.
   template <class Function, class Each>
   Ticket submit_many(const Operator<Function>& op, std::size_t count, Each&& each) {
     detail::Batch batch;
+    detail::Task long_task;  // of the call under way, which takes several slots or asks for order
+    std::uint32_t rest[detail::kMaxWords - detail::kFirstSlotWords];
     std::uint64_t last = 0;
     const auto flush = [&] {
       if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
     };
     for (std::size_t i = 0; i < count; ++i) {
       std::uint32_t puts = 0;
+      bool is_long = false;
+      const std::size_t before = batch.size;
       try {
         each(i, [&](const auto&... list) {
           if (++puts > 1) return;
-          detail::Rest<std::remove_cvref_t<decltype(list)>...> rest;
-          const detail::Task task = pack(rest.word, op, list...);
+          const detail::Task task = pack(rest, op, list...);
           if (task.plain()) {
             batch.add(task.first);
-            return;
+          } else {
+            long_task = task;
+            is_long = true;
           }
-          flush();
-          last = enqueue(op.state(), task);
         });
         if (puts != 1) [[unlikely]]
           detail::throw_bad_puts(i, puts);
       } catch (...) {
+        batch.size = before;
         flush();
         throw;
       }
-      if (batch.size == detail::Batch::kMost) flush();
+      if (is_long || batch.size == detail::Batch::kMost) flush();
+      if (is_long) last = enqueue(op.state(), long_task);
     }
     flush();
     return count == 0 ? Ticket() : Ticket(shell_, last);
@@ -163,6 +184,13 @@ class Runtime {
 
   // Waits until every task submitted so far is complete. Throws errc::device_lost and errc::task_timeout, but not for failed tasks.
   void wait_all();
+
+  // An eventfd for epoll, poll and io_uring: Ticket::notify adds 1 to it when its task is complete, as io_uring does with a registered
+  // eventfd. Readable while the count is not 0; reading 8 bytes returns the count and sets it to 0. One read may stand for several tasks,
+  // so look at all tickets that are waited for (Ticket::done); read first and look then, and none is missed. The number of tickets is not
+  // bounded. The descriptor is non-blocking, the same for each call of a generation, and closed with the runtime or with rebuild, behind
+  // the last count; dup it to use it longer. Throws errc::out_of_memory when no descriptor can be had, errc::closed.
+  int completion_fd();
 
   // Takes the loop off the device until resume(): waits for tasks that run, not for those that wait. Tasks may be submitted meanwhile
   // and run after resume. Counts: as many resumes as parks.
@@ -207,6 +235,8 @@ class Runtime {
 
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
+  std::shared_ptr<detail::BufferState> wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                                  std::shared_ptr<void> keep_alive);
   // These wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.
   [[gnu::always_inline]] std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task) {
     if (!task.plain()) return enqueue_any(op, task);

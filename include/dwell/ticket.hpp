@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace dwell {
 
@@ -37,6 +38,27 @@ class Ticket {
   // 0 for success, positive for the operator's own code, negative for one of dwell::status. Waits for completion, does not throw for
   // failed tasks.
   int status() const;
+
+  // Calls `f` once, with this ticket, when the task is complete, successful or not: on a thread of the runtime, which calls one after the
+  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild. What it throws is told to
+  // Options::warn. Runtime::close and rebuild call what is left, with tasks that are complete, cancelled or lost by then, and return when
+  // all have returned. Of a ticket whose runtime is closed or rebuilt already, and of one of no task, `f` is called before `then` returns,
+  // on the calling thread; what it throws is thrown. Costs nothing while unused; the runtime's thread starts with the first call, looks at
+  // the tasks that are asked for from time to time (every 5 us to 1 ms, about an eighth of the time that it has waited), and sleeps
+  // otherwise. Throws errc::out_of_memory when there is no thread to be had, and std::bad_alloc; then `f` is not called.
+  void then(std::function<void(const Ticket&)> f) const;
+
+  // Adds 1 to the eventfd Runtime::completion_fd when the task is complete, successful or not, cancelled or lost. Nothing is added for a
+  // ticket of no task or of a runtime that is closed or rebuilt. Costs, and throws, as `then`.
+  void notify() const;
+
+  // co_await ticket: resumes the coroutine as `then` would call it, and throws as `wait` does. A task that is complete does not suspend it.
+  bool await_ready() const { return done(); }
+  template <class Coroutine>
+  void await_suspend(Coroutine waiting) const {
+    then([waiting](const Ticket&) { waiting.resume(); });
+  }
+  void await_resume() const { wait(); }
 
   // The task's place in the order of submission, a launch's among the launches.
   std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }

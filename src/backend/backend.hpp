@@ -77,6 +77,7 @@ struct DeviceInfo {
   bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
   bool memory_needs_lease = false;    // a tool that checks accesses knows only memory allocated before the lease was started
   std::uint32_t multiprocessors = 0;  // that share the workers; 0 where there are none
+  std::uint64_t memory_bytes = 0;
 };
 
 class Backend {
@@ -89,6 +90,10 @@ class Backend {
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
   // Host memory that the device reaches too, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate_host(std::size_t bytes) = 0;
+  // Memory of others, for as long as the allocation lives, which keeps `keep_alive` meanwhile; for good when the device has been abandoned.
+  // Its host address is null for memory of the device that the host cannot reach. `bytes` is not 0. Throws errc::invalid_argument with the
+  // reason when the device does not reach the memory: all of it; errc::unsupported where a backend takes none, as the one below does.
+  virtual std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive);
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
@@ -118,6 +123,9 @@ class Backend {
   virtual void abandon() = 0;
 };
 
+inline std::unique_ptr<Allocation> Backend::wrap(void*, std::size_t, std::shared_ptr<void>) {
+  throw Error(errc::unsupported, info().device + " takes no memory of others");
+}
 inline std::unique_ptr<LoadedModule> Backend::load_kernels(std::span<const std::byte>, std::span<const std::string>) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }

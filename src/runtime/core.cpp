@@ -14,14 +14,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void validate(const Options& options) {
+void validate(const Options& options, std::uint64_t first_position) {
   if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
     throw Error(errc::invalid_argument,
                 "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216");
   if (options.workers > device::kMaxWorkers)
     throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
-  if (options.first_position % device::kWindow != 0 || options.first_position >= detail::kLaunch)
-    throw Error(errc::invalid_argument, "Options::first_position must be a multiple of 64 below 2^63");
+  if (first_position % device::kWindow != 0 || first_position >= detail::kLaunch)
+    throw Error(errc::invalid_argument,
+                "the first position is " + std::to_string(first_position) + ": it must be a multiple of 64 below 2^63");
   if (options.lease.count() < 0 || options.idle.count() < 0 || options.task_timeout.count() < 0)
     throw Error(errc::invalid_argument, "Options::lease, idle and task_timeout must not be negative");
   if (options.scratch_bytes > (1U << 24U))
@@ -31,8 +32,9 @@ void validate(const Options& options) {
 
 }  // namespace
 
-Core::Core(Options options, detail::Shell* shell) : options_(std::move(options)), shell_(shell) {
-  validate(options_);
+Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
+    : options_(std::move(options)), first_position_(first_position), shell_(shell), notifier_(options_.warn) {
+  validate(options_, first_position_);
   Device device = shell_->lineage->open(options_);
   backend_ = std::move(device.backend);
   device_ = backend_->info();
@@ -49,12 +51,12 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
   in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
 
-  const device::Control control = device::first_control(layout, options_.first_position);
+  const device::Control control = device::first_control(layout, first_position_);
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
   queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
-                                             static_cast<device::Completion*>(completions_->host()), shift, options_.first_position,
+                                             static_cast<device::Completion*>(completions_->host()), shift, first_position_,
                                              [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); });
 
   Keeper::Settings settings;
@@ -87,13 +89,14 @@ Core::Core(Options options, detail::Shell* shell) : options_(std::move(options))
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
-  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, shell_,
+  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, shell_,
                                        [this](std::uint64_t position) { wait(position, std::nullopt); });
 }
 
 Core::~Core() {
   // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame.
   registry_->close();
+  notifier_.finish();
   keeper_.reset();
 }
 
@@ -241,6 +244,16 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   return buffers_->allocate(count, element, memory);
 }
 
+std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                                std::shared_ptr<void> keep_alive) {
+  check_open();
+  return buffers_->wrap(pointer, count, element, alignment, std::move(keep_alive));
+}
+
+bool Core::when_done(std::uint64_t position, Notifier::Callback callback) {
+  return notifier_.when([this, position] { return done(position); }, std::move(callback));
+}
+
 void Core::park() {
   check_open();
   keeper_->park();
@@ -275,6 +288,7 @@ void Core::close(Close how) {
   attempt([this] { close_launches(); });
   if (how == Close::when_done) end_loop();
   leave(failure, detail::Stage::closed);
+  notifier_.finish();  // behind leave: tickets tell what became of every task
   if (failure) throw Error(*failure);
 }
 
@@ -285,16 +299,17 @@ void Core::give_up() {
   const Error failure = keeper_->failure();
   Options again = options_;
   again.device = device_.device;  // "auto" must not come to mean another one
-  again.first_position = device::align_up(queue_->tail(), device::kWindow);
   {
     const std::lock_guard lock(shell_->mutex);
     shell_->failure = failure;
     shell_->again = std::move(again);
+    shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
   leave(failure, detail::Stage::lost);
+  notifier_.finish();
 }
 
 void Core::close_launches() {
@@ -315,7 +330,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   if (const auto unknown = failure_of(errc::out_of_memory, [&] { note_fates(); })) {
     // A ticket never lies: of which nothing is noted, it says so.
     if (!failure) failure = unknown;
-    shell_->lost.assign(1, {options_.first_position, queue_->tail()});  // has room for one
+    shell_->lost.assign(1, {first_position_, queue_->tail()});  // has room for one
   }
   shell_->failure = failure;
   shell_->enter(to);

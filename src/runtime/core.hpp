@@ -16,6 +16,7 @@
 #include "backend/backend.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/registry.hpp"
+#include "runtime/complete/notifier.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/kernels/modules.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -27,7 +28,8 @@ namespace dwell::runtime {
 // Everything an open runtime is made of. Held by its Shell and, for the time of a call, by tickets and buffers in other threads.
 class Core {
  public:
-  Core(Options options, detail::Shell* shell);
+  // `first_position`: of the first ticket, a multiple of 64 below 2^63.
+  Core(Options options, std::uint64_t first_position, detail::Shell* shell);
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -65,6 +67,13 @@ class Core {
   void wait_all();
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                            std::shared_ptr<void> keep_alive);
+
+  // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
+  // the runtime is closed: then it does not.
+  bool when_done(std::uint64_t position, Notifier::Callback callback);
+  Notifier& notifier() { return notifier_; }
 
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
@@ -107,9 +116,11 @@ class Core {
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;
+  const std::uint64_t first_position_;
   detail::Shell* shell_;
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
+  Notifier notifier_;
 
   std::unique_ptr<backend::Allocation> arena_;
   std::unique_ptr<backend::Allocation> ring_;

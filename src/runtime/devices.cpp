@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string>
 
+#include <dwell/devices.hpp>
 #include <dwell/error.hpp>
 
 #include "backend/cpu/cpu_backend.hpp"
@@ -10,6 +11,7 @@
 #include "jit/host/host_compiler.hpp"
 #if DWELL_WITH_CUDA
 #include "backend/cuda/cuda_backend.hpp"
+#include "backend/cuda/cuda_devices.hpp"
 #include "jit/cuda/cuda_compiler.hpp"
 #endif
 
@@ -66,3 +68,20 @@ Device open_device(const Options& options) {
 }
 
 }  // namespace dwell::runtime
+
+namespace dwell {
+
+std::vector<DeviceSummary> devices() {
+  const backend::DeviceInfo cpu = backend::open_cpu()->info();
+  std::vector<DeviceSummary> all;
+  all.push_back({cpu.device, cpu.name, cpu.target, cpu.memory_bytes, 0, cpu.default_workers, ""});
+#if DWELL_WITH_CUDA
+  for (const backend::CudaDeviceSummary& cuda : backend::cuda_devices().devices) {
+    all.push_back({"cuda:" + std::to_string(cuda.ordinal), cuda.name, "sm_" + std::to_string(cuda.major) + std::to_string(cuda.minor),
+                   cuda.memory_bytes, cuda.multiprocessors, cuda.default_workers, cuda.problem});
+  }
+#endif
+  return all;
+}
+
+}  // namespace dwell

@@ -261,7 +261,7 @@ TEST_P(BuffersTest, BuffersMayBeUsedWhileTheirRuntimeCloses) {
     });
     ++ready;
     while (ready < 3) {}
-    runtime.close(turn % 2 == 0 ? Close::when_done : now);
+    runtime.close(turn % 2 == 0 ? Close::when_done : Close::now);
     dropper.join();
     reader.join();
   }

@@ -36,7 +36,7 @@ TEST_P(CloseTest, ClosingNowCancelsWhatHasNotStarted) {
   std::vector<Ticket> waiting;
   for (int i = 0; i < 50; ++i) waiting.push_back(runtime.submit(add, cells, 0U, 1U, drain));
   latch.await();
-  std::jthread closer([&] { runtime.close(now); });
+  std::jthread closer([&] { runtime.close(Close::now); });
   std::this_thread::sleep_for(20ms);
   latch.release();
   closer.join();
@@ -62,7 +62,7 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
       tickets.push_back(i % 10 == 0 ? runtime.submit(add, cells, i, 1U, link) : runtime.submit(add, cells, i, 1U));
     std::vector<bool> ran;
     for (u32& cell : seen) ran.push_back(std::atomic_ref(cell).load(std::memory_order_relaxed) != 0);
-    runtime.close(now);
+    runtime.close(Close::now);
     for (u32 i = 0; i < 300; ++i) {
       ASSERT_TRUE(tickets[i].done());
       const int status = tickets[i].status();
@@ -81,7 +81,7 @@ TEST_P(CloseTest, EachOfVeryManyCancelledTicketsSaysSo) {
   runtime.park();
   std::vector<Ticket> tickets;
   for (int i = 0; i < 300'000; ++i) tickets.push_back(runtime.submit(nothing));
-  runtime.close(now);
+  runtime.close(Close::now);
   for (const Ticket& ticket : tickets) ASSERT_EQ(ticket.status(), status::cancelled);
   DWELL_EXPECT_ERROR(tickets.front().wait(), errc::cancelled, HasSubstr(std::to_string(tickets.front().position())));
 }
@@ -99,7 +99,7 @@ TEST_P(CloseTest, WhoWaitsIsTold) {
   });
   std::this_thread::sleep_for(10ms);
   EXPECT_FALSE(told);
-  runtime.close(now);
+  runtime.close(Close::now);
   waiter.join();
   EXPECT_TRUE(told);
 }
@@ -125,7 +125,7 @@ TEST_P(CloseTest, AfterwardsEveryHandleSaysSo) {
   const Ticket ticket = runtime.submit(add, cells, 0U, 1U);
   runtime.close();
   runtime.close();
-  runtime.close(now);
+  runtime.close(Close::now);
   ticket.wait();
   EXPECT_TRUE(ticket.wait_for(0ns));
   EXPECT_TRUE(ticket.done());
@@ -158,7 +158,7 @@ TEST_P(CloseTest, ARuntimeThatDidNothingCloses) {
     runtime.wait_all();
     runtime.park();
     runtime.resume();
-    runtime.close(now);
+    runtime.close(Close::now);
   }
   Runtime runtime(options());
   runtime.define("nothing", kNothing);
@@ -374,7 +374,7 @@ TEST_P(CloseTest, AStopMayBeAskedForBesideTheEnd) {
       for (u32 k = 0; k < 8; ++k) op.redefine_async(adds("op", k % 3), {.stop = stop.get_token()});
       stops = std::jthread([&stop] { stop.request_stop(); });
       std::this_thread::sleep_for(std::chrono::microseconds(round * 29));
-      runtime.close(now);
+      runtime.close(Close::now);
     }
   }
 }

@@ -142,7 +142,7 @@ TEST_P(FailureTest, AWideTaskThatOverstaysIsNamedToo) {
   auto hang = runtime.define<Spin>("hang", kHang);
   const Ticket ticket = runtime.submit(hang, u64{800'000'000}, groups(2));
   DWELL_EXPECT_ERROR(ticket.wait(), errc::task_timeout, AllOf(HasSubstr("hang (version 1), ticket 0"), HasSubstr("on worker")));
-  DWELL_EXPECT_ERROR(runtime.close(now), errc::task_timeout, HasSubstr("hang"));
+  DWELL_EXPECT_ERROR(runtime.close(Close::now), errc::task_timeout, HasSubstr("hang"));
   std::this_thread::sleep_for(1200ms);
 }
 

@@ -1,4 +1,6 @@
 // Options: what is refused, and what is not.
+#include <dwell/detail/open_at.hpp>
+
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -16,7 +18,8 @@ TEST_P(OptionsTest, WhatMakesNoSenseIsRefusedByName) {
   for (const unsigned slots : {0U, 1U, 64U, 100U, 129U, 65535U, 1U << 25U, ~0U})
     refused([&](Options& o) { o.ring_slots = slots; }, "ring_slots");
   for (const unsigned workers : {8193U, ~0U}) refused([&](Options& o) { o.workers = workers; }, "workers");
-  for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, ~0ULL}) refused([&](Options& o) { o.first_position = first; }, "first_position");
+  for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, ~0ULL})
+    DWELL_EXPECT_ERROR(detail::open_at(first, options()), errc::invalid_argument, HasSubstr("first position"));
   refused([](Options& o) { o.lease = -1ns; }, "lease");
   refused([](Options& o) { o.idle = -1ms; }, "idle");
   refused([](Options& o) { o.task_timeout = -1s; }, "task_timeout");

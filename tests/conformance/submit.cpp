@@ -175,9 +175,25 @@ TEST_P(SubmitTest, SubmitManyWantsOneTaskOfEachCall) {
     put(cells, static_cast<u32>(i), 1U);
   };
   EXPECT_THROW(runtime.submit_many(add, 200, stops), std::runtime_error);
+  const auto stops_behind_its_put = [&](std::size_t i, auto&& put) {
+    if (i % 2 == 0)
+      put(cells, static_cast<u32>(i), 1U);
+    else
+      put(cells, static_cast<u32>(i), 1U, link);
+    if (i == 20 || i == 31) throw std::runtime_error("enough");
+  };
+  EXPECT_THROW(runtime.submit_many(add, 200, stops_behind_its_put), std::runtime_error);
+  const auto links_twice = [&](std::size_t i, auto&& put) {
+    put(cells, static_cast<u32>(i), 1U, link);
+    if (i == 10) put(cells, static_cast<u32>(i), 1U, link);
+  };
+  DWELL_EXPECT_ERROR(runtime.submit_many(add, 200, links_twice), errc::invalid_argument, HasSubstr("each(10, put)"));
   runtime.wait_all();
   const std::vector<u32> result = read(cells);
-  for (u32 i = 0; i < 200; ++i) EXPECT_EQ(result[i], i < 70 ? 3U : i < 100 ? 2U : i == 100 ? 1U : 0U) << "cell " << i;
+  for (u32 i = 0; i < 200; ++i) {
+    const u32 calls = i < 10 ? 5 : i < 20 ? 4 : i < 70 ? 3 : i < 100 ? 2 : 0;
+    EXPECT_EQ(result[i], calls) << "cell " << i;
+  }
 }
 
 TEST_P(SubmitTest, AFullRingRefusesAndThenTakesMore) {

@@ -1,4 +1,6 @@
 // Positions are 64 bits on the host and 32 on the device: nothing may happen where the latter wrap around.
+#include <dwell/detail/open_at.hpp>
+
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -14,8 +16,7 @@ class WrapTest : public DeviceTest {
     SCOPED_TRACE("first_position " + std::to_string(first) + ", ring_slots " + std::to_string(slots));
     Options there = options();
     there.ring_slots = slots;
-    there.first_position = first;
-    Runtime runtime(there);
+    Runtime runtime = detail::open_at(first, there);
     auto add = runtime.define<Add>("add", kAdd);
     auto append = runtime.define<Append>("append", kAppend);
     auto fail = runtime.define<Fail>("fail", kFail);
@@ -98,9 +99,8 @@ TEST_P(WrapTest, TasksThatWaitThroughTheEdgeAreFound) {
   // What a leaving lease writes down about the ring's and the queue's state lies on both sides of the edge.
   Options there = options();
   there.ring_slots = 128;
-  there.first_position = kEdge - 64;
   there.lease = 500us;
-  Runtime runtime(there);
+  Runtime runtime = detail::open_at(kEdge - 64, there);
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 2000, 0);
   for (u32 i = 0; i < 2000; ++i) {

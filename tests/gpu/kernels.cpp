@@ -208,7 +208,7 @@ TEST_F(KernelTest, ClosingWaitsForLaunchesAndTheirTicketsKnowTheEnd) {
   const auto to = filled<u32>(*runtime_, 1, 0U);
   const Ticket ticket = slow(latch.words(), to, 50ms);
   const Kernel<> kernel = module_.kernel("slow");
-  runtime_->close(now);
+  runtime_->close(Close::now);
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(ticket.status(), status::ok);
   ticket.wait();

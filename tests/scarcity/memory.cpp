@@ -130,7 +130,7 @@ class ScarceMemoryTest : public testing::Test {
     Ticket ticket;
     const bool closed = throws([&] { static_cast<void>(world.runtime->info()); });
     const bool lost = throws([&] {
-      if (world.op.state() == nullptr) world.op = world.runtime->define("op", adds("op", 1));
+      if (!world.op) world.op = world.runtime->define("op", adds("op", 1));
       if (world.cells.size() == 0) world.cells = world.runtime->allocate<u32>(16);
       ticket = world.runtime->submit(world.op, world.cells, 0U);
       EXPECT_TRUE(ticket.wait_for(std::chrono::seconds(5))) << "tasks do not run any more";

@@ -1,6 +1,8 @@
 // Everything at once, and the order of all of it checked: links, drains, wide and long tasks, tiny leases, parks, swaps, a small ring.
 #include <algorithm>
 
+#include <dwell/detail/open_at.hpp>
+
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -12,13 +14,13 @@ class ChaosTest : public DeviceTest {
   static bool brief() { return environment("DWELL_STRESS") == "short"; }
 
   // Runs tasks that take stamps from four threads under `options`, and checks their order along the tickets.
-  static void run(Options options, u32 each, u32 seed) {
+  static void run(Options options, u32 each, u32 seed, std::uint64_t first_position = 0) {
     constexpr u32 kProducers = 4;
     constexpr u32 kMostGroups = 6;
     struct Long {
       u32 word[50];
     };
-    Runtime runtime(std::move(options));
+    Runtime runtime = detail::open_at(first_position, std::move(options));
     auto stamp = runtime.define<Stamp>("stamp", kStamp);
     auto extensive = runtime.define<void(Span<u32>, Span<u32>, Span<u32>, u32, Long)>("extensive", R"(
       struct Long { dwell::u32 word[50]; };
@@ -152,8 +154,7 @@ TEST_P(ChaosTest, OrderHoldsWithManyWorkers) {
   options.ring_slots = 128;
   options.lease = 2ms;
   if (on_cpu()) options.workers = 8;
-  options.first_position = (1ULL << 32U) - 4096;
-  run(options, brief() ? 1'500 : 150'000, 2);
+  run(options, brief() ? 1'500 : 150'000, 2, (1ULL << 32U) - 4096);
 }
 
 TEST_P(ChaosTest, OrderHoldsWithOneWorker) {
@@ -207,7 +208,7 @@ TEST_P(ChaosTest, RuntimesEndAmidTheirTasks) {
           runtime.resume();
         }
       }
-      runtime.close(turn % 3 == 0 ? Close::when_done : now);
+      runtime.close(turn % 3 == 0 ? Close::when_done : Close::now);
     }
     for (const Ticket& ticket : tickets) {
       ASSERT_TRUE(ticket.done());

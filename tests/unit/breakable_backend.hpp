@@ -48,6 +48,10 @@ class BreakableBackend final : public backend::Backend {
     return std::make_unique<Memory>(device_, inner_->allocate(bytes));
   }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  std::unique_ptr<backend::Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
+    check();
+    return std::make_unique<Memory>(device_, inner_->wrap(pointer, bytes, std::move(keep_alive)));
+  }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
     check();
     inner_->copy_to_device(to, from, bytes);

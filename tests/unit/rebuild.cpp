@@ -54,10 +54,11 @@ class RebuildTest : public testing::Test {
     Options options;
     options.workers = 1;
     options.ring_slots = 128;
-    options.first_position = 64;
     return options;
   }
-  Runtime open(const Options& with = options()) { return detail::Shell::runtime_on(with, opener(device_)); }
+  Runtime open(const Options& with = options(), std::uint64_t first_position = 64) {
+    return detail::Shell::runtime_on(with, opener(device_), first_position);
+  }
   static std::vector<u32> read(const Buffer<u32>& buffer) {
     std::vector<u32> to(buffer.size());
     buffer.read(to);
@@ -271,11 +272,25 @@ TEST_F(RebuildTest, AFailedRebuildCanBeClosed) {
   DWELL_EXPECT_STALE(read(cells), HasSubstr("which is closed"));
 }
 
+TEST_F(RebuildTest, CallbacksOfLostTasksAreCalled) {
+  Runtime runtime = open();
+  auto store = runtime.define<Store>("store", kStore);
+  auto cells = runtime.allocate<u32>(4);
+  std::atomic<int> lost{0};
+  lose(runtime, [&] {
+    for (int i = 0; i < 3; ++i)
+      runtime.submit(store, cells, 1U).then([&](const Ticket& ticket) {
+        EXPECT_EQ(error_of([&] { ticket.wait(); }).kind(), errc::device_lost);
+        ++lost;
+      });
+  });
+  runtime.rebuild();
+  EXPECT_EQ(lost, 3);
+}
+
 // Across the end of the 32 bits that the device has for positions.
 TEST_F(RebuildTest, GenerationsAreMany) {
-  Options near = options();
-  near.first_position = (1ULL << 32U) - 512;
-  Runtime runtime = open(near);
+  Runtime runtime = open(options(), (1ULL << 32U) - 512);
   std::uint64_t last = 0;
   std::vector<Ticket> done;
   for (u32 turn = 1; turn <= 5; ++turn) {

@@ -66,6 +66,26 @@ class CpuAllocation final : public Allocation {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
+// Memory of the process that somebody else has allocated.
+class CpuForeignMemory final : public Allocation {
+ public:
+  CpuForeignMemory(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive, std::shared_ptr<const Abandoned> abandoned)
+      : keep_alive_(std::move(keep_alive)), abandoned_(std::move(abandoned)) {
+    host_ = pointer;
+    device_ = reinterpret_cast<std::uint64_t>(pointer);
+    bytes_ = bytes;
+  }
+  ~CpuForeignMemory() override {
+    if (abandoned_->load()) keep(std::move(keep_alive_));
+  }
+  CpuForeignMemory(const CpuForeignMemory&) = delete;
+  CpuForeignMemory& operator=(const CpuForeignMemory&) = delete;
+
+ private:
+  std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<const Abandoned> abandoned_;
+};
+
 class CpuImage final : public LoadedImage {
  public:
   explicit CpuImage(std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {}
@@ -188,11 +208,16 @@ class CpuBackend final : public Backend {
 
   DeviceInfo info() const override {
     const unsigned processors = usable_processors();
-    return DeviceInfo{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000, true, false};
+    DeviceInfo info{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000, true, false};
+    info.memory_bytes = physical_memory();
+    return info;
   }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
+  std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
+    return std::make_unique<CpuForeignMemory>(pointer, bytes, std::move(keep_alive), abandoned_);
+  }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
     if (bytes != 0) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include <utility>
+
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
 #include "backend/cuda/cuda_kernels.hpp"
@@ -12,7 +14,6 @@ namespace dwell::backend {
 
 namespace {
 
-constexpr std::uint32_t kWorkersPerMultiprocessor = 4;
 constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
 // Whether it is what a kernel has done wrong, which CUDA answers all later calls of the process with.
@@ -57,6 +58,10 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override {
     const Entered entered(place_);
     return allocate_cuda_host(place_, bytes);
+  }
+  std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
+    const Entered entered(place_);
+    return wrap_cuda(place_, ordinal_, pointer, bytes, std::move(keep_alive));
   }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return;
@@ -175,6 +180,7 @@ DeviceInfo CudaBackend::info() const {
   info.default_idle_ns = 500'000;
   info.give_way_ns = 50'000;
   info.host_memory_waits = true;
+  info.memory_bytes = memory_of(driver_, place_.device);
   // Set by compute-sanitizer for the programs that it watches.
   info.memory_needs_lease = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;
   return info;

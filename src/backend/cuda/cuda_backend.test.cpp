@@ -26,6 +26,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+// What the driver knows of an address.
+struct Known {
+  CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+  std::size_t behind = 1000;  // bytes of the range from the address on
+  int device = 0;
+  bool managed = false;
+  CUcontext context = nullptr;
+  CUdeviceptr mapped = 0;  // where the device sees it
+};
+
 // The driver's side. There is one, as of the driver: its functions have no state of their own.
 struct StandIn {
   std::map<std::string, int> alive;          // what was given out and is not given back
@@ -39,6 +49,7 @@ struct StandIn {
   CUstream slow = nullptr;         // the one stream in which something still runs
   std::vector<CUcontext> current;
   std::map<void*, std::unique_ptr<std::byte[]>> memory;  // on the device and on the host
+  std::map<CUdeviceptr, Known> known;                    // memory of others
 
   void* allocate(std::size_t bytes) {
     auto made = std::make_unique<std::byte[]>(bytes);
@@ -75,6 +86,26 @@ struct StandIn {
   }
 };
 StandIn* it = nullptr;
+
+CUresult pointer_attribute(void* to, CUpointer_attribute asked, CUdeviceptr address) {
+  const auto at = it->known.find(address);
+  if (const CUresult result = it->call("pointer"); result != CUDA_SUCCESS) return result;
+  if (at == it->known.end()) return CUDA_ERROR_INVALID_VALUE;
+  const Known& known = at->second;
+  const auto answer = [to](auto value) { return std::memcpy(to, &value, sizeof(value)), CUDA_SUCCESS; };
+  switch (asked) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return answer(static_cast<unsigned>(known.type));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return answer(known.managed ? 1U : 0U);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer(known.device);
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return answer(known.context);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return answer(address - 24);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(known.behind + 24);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return known.mapped == 0 ? CUDA_ERROR_INVALID_VALUE : answer(known.mapped);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return known.type == CU_MEMORYTYPE_HOST ? answer(reinterpret_cast<void*>(address)) : CUDA_ERROR_INVALID_VALUE;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
 
 int attribute(CUdevice_attribute asked) {
   switch (asked) {
@@ -159,6 +190,7 @@ class CudaBackendTest : public testing::Test {
     driver_.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
       return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), it->call("to host");
     };
+    driver_.cuPointerGetAttribute = pointer_attribute;
     driver_.cuModuleLoadData = [](CUmodule* module, const void*) { return it->give("load", "module", module); };
     driver_.cuModuleUnload = [](CUmodule) { return it->take("unload", "module"); };
     driver_.cuModuleGetFunction = [](CUfunction* function, CUmodule, const char*) {
@@ -232,6 +264,41 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
     EXPECT_TRUE(completion->done());
   }
   EXPECT_THAT(stand_in_.alive, IsEmpty());
+  EXPECT_THAT(stand_in_.current, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, MemoryOfOthersIsTakenWithItsPlace) {
+  const auto backend = open();
+  const auto wrap = [&](Known known, std::size_t bytes, std::shared_ptr<void> keep_alive = {}) {
+    stand_in_.known[0x7000] = known;
+    return backend->wrap(reinterpret_cast<void*>(0x7000), bytes, std::move(keep_alive));
+  };
+  auto kept = std::make_shared<int>(1);
+  {
+    const auto device = wrap({.mapped = 0x7000}, 1000, kept);
+    EXPECT_EQ(device->device(), 0x7000U);
+    EXPECT_EQ(device->host(), nullptr) << "no task that names it needs a system fence";
+    EXPECT_EQ(device->bytes(), 1000U);
+    EXPECT_EQ(kept.use_count(), 2);
+  }
+  EXPECT_EQ(kept.use_count(), 1);
+  const auto of_the_context = wrap({.context = reinterpret_cast<CUcontext>(0x1000), .mapped = 0x7000}, 1);
+  EXPECT_EQ(of_the_context->host(), nullptr);
+  const auto host = wrap({.type = CU_MEMORYTYPE_HOST, .mapped = 0x9000}, 8);
+  EXPECT_EQ(host->device(), 0x9000U);
+  EXPECT_EQ(host->host(), reinterpret_cast<void*>(0x7000));
+  const auto managed = wrap({.device = 3, .managed = true, .mapped = 0x7000}, 8);
+  EXPECT_EQ(managed->host(), reinterpret_cast<void*>(0x7000));
+
+  DWELL_EXPECT_ERROR(wrap({.mapped = 0x7000}, 1001), errc::invalid_argument, HasSubstr("it has 1000 bytes, not 1001"));
+  DWELL_EXPECT_ERROR(wrap({.device = 1, .mapped = 0x7000}, 8), errc::invalid_argument, HasSubstr("memory of cuda:1"));
+  DWELL_EXPECT_ERROR(wrap({.context = reinterpret_cast<CUcontext>(0x5000), .mapped = 0x7000}, 8), errc::invalid_argument,
+                     HasSubstr("context"));
+  DWELL_EXPECT_ERROR(wrap({.type = CU_MEMORYTYPE_HOST}, 8), errc::invalid_argument, HasSubstr("not mapped"));
+  DWELL_EXPECT_ERROR(backend->wrap(reinterpret_cast<void*>(0x8000), 8, kept), errc::invalid_argument, HasSubstr("cudaHostRegister"));
+  EXPECT_EQ(kept.use_count(), 1);
+  stand_in_.failures["pointer"] = CUDA_ERROR_ILLEGAL_ADDRESS;
+  DWELL_EXPECT_ERROR(wrap({.mapped = 0x7000}, 8), errc::device_lost, HasSubstr("whose memory"));
   EXPECT_THAT(stand_in_.current, IsEmpty());
 }
 

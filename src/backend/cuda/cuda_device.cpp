@@ -22,6 +22,12 @@ std::string name_of(const Driver& driver, CUdevice device) {
   return name;
 }
 
+std::uint64_t memory_of(const Driver& driver, CUdevice device) {
+  std::size_t bytes = 0;
+  driver.check(driver.cuDeviceTotalMem(&bytes, device), "reading the device's memory");
+  return bytes;
+}
+
 CUdevice usable_device(const Driver& driver, int ordinal) {
   int count = 0;
   driver.check(driver.cuDeviceGetCount(&count), "counting devices");

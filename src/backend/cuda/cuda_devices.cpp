@@ -25,9 +25,13 @@ CudaDevices cuda_devices() {
       summary.major = attribute_of(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
       summary.minor = attribute_of(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
       summary.multiprocessors = static_cast<std::uint32_t>(attribute_of(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-      std::size_t bytes = 0;
-      driver.check(driver.cuDeviceTotalMem(&bytes, device), "reading the device's memory");
-      summary.memory_bytes = bytes;
+      summary.memory_bytes = memory_of(driver, device);
+      summary.default_workers = kWorkersPerMultiprocessor * summary.multiprocessors;
+      try {
+        usable_device(driver, ordinal);
+      } catch (const Error& failure) {
+        summary.problem = failure.message();
+      }
       found.devices.push_back(std::move(summary));
     }
     if (found.devices.empty()) found.problem = "the driver shows no device (CUDA_VISIBLE_DEVICES limits them)";

@@ -14,7 +14,9 @@ struct CudaDeviceSummary {
   int major = 0;  // compute capability
   int minor = 0;
   std::uint32_t multiprocessors = 0;
+  std::uint32_t default_workers = 0;
   std::uint64_t memory_bytes = 0;
+  std::string problem;  // why it cannot run dwell; empty when it can
 };
 
 struct CudaDevices {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace dwell::backend {
 
@@ -68,6 +70,61 @@ class CudaMemory final : public Allocation {
   const CudaPlace& place_;
 };
 
+// What the driver says of an address; nothing when it does not know it.
+template <class T>
+std::optional<T> look_up(const Driver& driver, CUpointer_attribute attribute, CUdeviceptr address) {
+  T value{};
+  const CUresult result = driver.cuPointerGetAttribute(&value, attribute, address);
+  if (result == CUDA_ERROR_INVALID_VALUE) return std::nullopt;
+  driver.check(result, "looking up whose memory it is");
+  return value;
+}
+
+class CudaForeignMemory final : public Allocation {
+ public:
+  CudaForeignMemory(const CudaPlace& place, int ordinal, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive)
+      : place_(place), keep_alive_(std::make_unique<std::shared_ptr<void>>(std::move(keep_alive))) {
+    const Driver& driver = place.driver;
+    const auto address = reinterpret_cast<CUdeviceptr>(pointer);
+    bytes_ = bytes;
+    const auto refuse = [&](const std::string& why) {
+      throw Error(errc::invalid_argument, "memory at " + std::to_string(address) + " cannot be wrapped: " + why, {"buffer", "", bytes, 0});
+    };
+    const auto type = look_up<unsigned>(driver, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    if (!type)
+      refuse(
+          "CUDA does not know it, so that the device does not reach it: allocate it with cudaHostAlloc, or pin it with cudaHostRegister");
+    // For some kinds of memory the driver knows no range.
+    const auto start = look_up<CUdeviceptr>(driver, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    const auto size = look_up<std::size_t>(driver, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
+    if (start && size && *size != 0 && bytes > *size - (address - *start))
+      refuse("it has " + std::to_string(*size - (address - *start)) + " bytes, not " + std::to_string(bytes));
+    const bool managed = look_up<unsigned>(driver, CU_POINTER_ATTRIBUTE_IS_MANAGED, address).value_or(0) != 0;
+    device_ = look_up<CUdeviceptr>(driver, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address).value_or(0);
+    if (managed || *type == CU_MEMORYTYPE_HOST) {
+      // Both sides reach it.
+      host_ = look_up<void*>(driver, CU_POINTER_ATTRIBUTE_HOST_POINTER, address).value_or(pointer);
+      if (device_ == 0) refuse("it is host memory that is not mapped into the device (cudaHostAllocMapped, cudaHostRegisterMapped)");
+      return;
+    }
+    const int owner = look_up<int>(driver, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).value_or(ordinal);
+    if (owner != ordinal) refuse("it is memory of cuda:" + std::to_string(owner) + ", the runtime is on cuda:" + std::to_string(ordinal));
+    auto* const context = look_up<CUcontext>(driver, CU_POINTER_ATTRIBUTE_CONTEXT, address).value_or(nullptr);
+    if (context != nullptr && context != place.context) refuse("it was allocated in a context that is not the primary one of its device");
+    if (device_ == 0) device_ = address;
+  }
+  ~CudaForeignMemory() override {
+    // A task that hangs may still use it.
+    if (place_.is_abandoned()) static_cast<void>(keep_alive_.release());
+  }
+  CudaForeignMemory(const CudaForeignMemory&) = delete;
+  CudaForeignMemory& operator=(const CudaForeignMemory&) = delete;
+
+ private:
+  const CudaPlace& place_;
+  std::unique_ptr<std::shared_ptr<void>> keep_alive_;
+};
+
 }  // namespace
 
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes) {
@@ -76,6 +133,11 @@ std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t by
 
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes) {
   return std::make_unique<CudaMemory>(place, CudaMemory::Kind::host, bytes);
+}
+
+std::unique_ptr<Allocation> wrap_cuda(const CudaPlace& place, int ordinal, void* pointer, std::size_t bytes,
+                                      std::shared_ptr<void> keep_alive) {
+  return std::make_unique<CudaForeignMemory>(place, ordinal, pointer, bytes, std::move(keep_alive));
 }
 
 }  // namespace dwell::backend

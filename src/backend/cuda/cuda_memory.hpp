@@ -1,4 +1,4 @@
-// Memory for a CUDA device, on it or pinned on the host.
+// Memory for a CUDA device, on it or pinned on the host, of dwell's own or of others.
 #pragma once
 
 #include <cstddef>
@@ -13,5 +13,10 @@ namespace dwell::backend {
 // and waits for no lease to be freed; that on the host does wait.
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes);
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes);
+
+// Memory of others: of the device, managed, or pinned on the host. The context is current. Throws errc::invalid_argument with the reason
+// when the device `ordinal`, which is the place's, does not reach it.
+std::unique_ptr<Allocation> wrap_cuda(const CudaPlace& place, int ordinal, void* pointer, std::size_t bytes,
+                                      std::shared_ptr<void> keep_alive);
 
 }  // namespace dwell::backend

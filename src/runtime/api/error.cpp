@@ -23,7 +23,6 @@ class Category final : public std::error_category {
       case errc::device_lost: return "the device is lost";
       case errc::cancelled: return "cancelled";
       case errc::closed: return "the runtime is closed";
-      case errc::timed_out: return "timed out";
       case errc::no_previous_version: return "no previous version";
       case errc::unsupported: return "unsupported";
       case errc::io_failed: return "input or output failed";

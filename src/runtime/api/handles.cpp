@@ -243,4 +243,23 @@ int Ticket::status() const {
   return fate ? fate->status : dwell::status::ok;
 }
 
+void Ticket::then(std::function<void(const Ticket&)> f) const {
+  const auto core = shell_ == nullptr ? nullptr : shell_->core();
+  if (core != nullptr) {
+    // Shared, as it is needed again where the runtime is closed meanwhile.
+    const auto call = std::make_shared<std::function<void(const Ticket&)>>(std::move(f));
+    if (core->when_done(position_, [call, ticket = *this] { (*call)(ticket); })) return;
+    f = std::move(*call);
+  }
+  f(*this);
+}
+
+void Ticket::notify() const {
+  const auto core = shell_ == nullptr ? nullptr : shell_->core();
+  if (core == nullptr) return;
+  runtime::Notifier& notifier = core->notifier();
+  static_cast<void>(notifier.event_fd());
+  core->when_done(position_, [&notifier] { notifier.count(); });
+}
+
 }  // namespace dwell

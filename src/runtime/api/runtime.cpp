@@ -83,6 +83,13 @@ std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, 
   return detail::Shell::require(shell_)->allocate(count, element, memory);
 }
 
+std::shared_ptr<detail::BufferState> Runtime::wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                                         std::shared_ptr<void> keep_alive) {
+  return detail::Shell::require(shell_)->wrap(pointer, count, element, alignment, std::move(keep_alive));
+}
+
+int Runtime::completion_fd() { return detail::Shell::require(shell_)->notifier().event_fd(); }
+
 namespace {
 
 // Says why a task of `op` cannot be submitted to the newest generation of a runtime.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include <dwell/detail/open_at.hpp>
 #include <dwell/device/status.hpp>
 
 #include "runtime/core.hpp"
@@ -33,14 +34,20 @@ void Shell::add(std::uint64_t position, Ranges& into) {
     into.emplace_back(position, position + 1);
 }
 
-Shell* Shell::first(Options options, Lineage::Open open) {
+Shell* Shell::first(Options options, std::uint64_t first_position, Lineage::Open open) {
   static std::atomic<std::uint64_t> runtimes{0};
   auto shell = std::make_unique<Shell>(std::make_shared<Lineage>(++runtimes, std::move(open)), 1);
-  shell->populate(std::move(options));
+  shell->populate(std::move(options), first_position);
   return keep(std::move(shell));
 }
 
-Runtime Shell::runtime_on(Options options, Lineage::Open open) { return Runtime(first(std::move(options), std::move(open))); }
+Runtime Shell::runtime_on(Options options, Lineage::Open open, std::uint64_t first_position) {
+  return Runtime(first(std::move(options), first_position, std::move(open)));
+}
+
+Runtime open_at(std::uint64_t first_position, Options options) {
+  return Shell::runtime_on(std::move(options), runtime::open_device, first_position);
+}
 
 void Shell::enter(Stage next) noexcept {
   const Stage now = stage();
@@ -58,7 +65,7 @@ Shell* Shell::next() {
   // What other threads still hold of the lost device must go first: it keeps the device from being opened as new.
   alive.wait(true);
   auto shell = std::make_unique<Shell>(lineage, generation + 1);
-  shell->populate(again.value());
+  shell->populate(again.value(), next_position);
   Shell* const kept = keep(std::move(shell));
   lineage->generation.store(kept->generation);
   enter(Stage::replaced);
@@ -75,8 +82,8 @@ void Shell::close() {
   throw Error(failure.value());
 }
 
-void Shell::populate(Options options) {
-  auto core = std::make_unique<runtime::Core>(std::move(options), this);
+void Shell::populate(Options options, std::uint64_t first_position) {
+  auto core = std::make_unique<runtime::Core>(std::move(options), first_position, this);
   alive.store(true);
   open = std::shared_ptr<runtime::Core>(core.release(), [this](runtime::Core* last) {
     delete last;

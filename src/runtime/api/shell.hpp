@@ -20,14 +20,15 @@
 //      compilations and for the user's callbacks; each callback runs once.
 //   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
 //   5. Buffers and programs lose their memory. The shell notes how tasks ended, enters its last stage and drops the core.
+//   6. What waits for tasks (Ticket::then, notify, co_await) is called, and waited for.
 // A failure in one step does not skip the later steps.
 //
 // Who outlives whom:
 //   Shell                  is never freed: no handle can dangle
 //   Core                   is owned by its shell until step 5, and by each thread that calls a handle for the time of the call. The last
 //                          owner destroys it, so a call never loses a part of it
-//   keeper, compile pool   ~Core joins their threads before it destroys anything that they use. Step 3 joins the pool's already, so a
-//                          thread of a core is never its last owner
+//   keeper, compile pool,  ~Core joins their threads before it destroys anything that they use. Steps 3 and 6 join the pool's and the
+//   notifier               notifier's already, so a thread of a core is never its last owner
 //   a user's stop token    may call back at any time: the registry admits no such thread after step 3, and waits for those inside
 #pragma once
 
@@ -80,9 +81,9 @@ struct Shell {
   Shell(std::shared_ptr<Lineage> of, std::uint32_t number) : lineage(std::move(of)), generation(number) { lost.reserve(1); }
 
   // Opens the device of a new runtime. Throws as Runtime::Runtime.
-  static Shell* first(Options options, Lineage::Open open = runtime::open_device);
+  static Shell* first(Options options, std::uint64_t first_position = 0, Lineage::Open open = runtime::open_device);
   // A runtime on a device of the caller's, who is a test.
-  static Runtime runtime_on(Options options, Lineage::Open open);
+  static Runtime runtime_on(Options options, Lineage::Open open, std::uint64_t first_position = 0);
   // Opens the device again after this generation has lost it: the next generation. Throws as Runtime::rebuild.
   Shell* next();
 
@@ -129,9 +130,10 @@ struct Shell {
   Ranges cancelled;                     // and of those that close cancelled; `ended` has details of the last ones
   std::optional<Error> failure;         // of the device
   std::optional<Options> again;         // what to open the next generation with, while there is none
+  std::uint64_t next_position = 0;      // of its first ticket
 
  private:
-  void populate(Options options);
+  void populate(Options options, std::uint64_t first_position);
   bool superseded() const { return stage() == Stage::replaced; }
   std::string belongs(const std::string& handle) const;
 

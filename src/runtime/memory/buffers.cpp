@@ -11,7 +11,7 @@
 
 namespace dwell::runtime {
 
-std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::size_t element, Memory memory) {
+void Buffers::check_size(std::size_t count, std::size_t element) {
   // A span has 44 bits for its size, an address 47.
   constexpr std::uint64_t kMostElements = 1ULL << 44U;
   constexpr std::uint64_t kMostBytes = 1ULL << 47U;
@@ -20,12 +20,44 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
                 "a buffer of " + std::to_string(count) + " elements of " + std::to_string(element) +
                     " bytes is too large: the limits are 2^44 elements and 2^47 bytes",
                 {"buffer", "", count, std::min(kMostElements - 1, kMostBytes / element)});
+}
+
+std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::size_t element, Memory memory) {
+  check_size(count, element);
   collect();
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
   state->memory = memory;
-  state->flags = memory == Memory::host ? detail::kSystem : 0;
   state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
+  return enter(std::move(state));
+}
+
+std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                                   std::shared_ptr<void> keep_alive) {
+  check_size(count, element);
+  const std::size_t bytes = count * element;
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  if (bytes == 0) return allocate(0, element, Memory::device);
+  const auto refuse = [&](const std::string& why) {
+    throw Error(errc::invalid_argument,
+                std::to_string(bytes) + " bytes at address " + std::to_string(address) + " cannot be wrapped: " + why,
+                {"buffer", "", bytes, 0});
+  };
+  if (pointer == nullptr) refuse("the pointer is null");
+  constexpr std::uint64_t kEndOfAddresses = 1ULL << 52U;
+  if (address >= kEndOfAddresses || bytes > kEndOfAddresses - address) refuse("they end beyond 2^52, where a span cannot name them");
+  if (address % alignment != 0) refuse("elements of this type are aligned to " + std::to_string(alignment) + " bytes");
+  collect();
+  auto state = std::make_shared<detail::BufferState>();
+  state->bytes = bytes;
+  state->foreign = true;
+  state->allocation = backend_.wrap(pointer, bytes, std::move(keep_alive));
+  state->memory = state->allocation->host() != nullptr ? Memory::host : Memory::device;
+  return enter(std::move(state));
+}
+
+std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
+  state->flags = state->memory == Memory::host ? detail::kSystem : 0;
   // Not for ever: a task that runs may wait for what its submitter does with the memory.
   if (memory_needs_lease_) keeper_.outlast_tasks(std::chrono::seconds(2));
   const Lock lock(mutex_);
@@ -72,18 +104,30 @@ void* Buffers::host_address(const detail::BufferState& buffer) {
 }
 
 void Buffers::release(detail::BufferState& buffer) {
+  const std::uint64_t until = queue_.tail();
+  const std::uint64_t launched = launches_.next();
   {
     const Lock lock(mutex_);
     alive_.erase(&buffer);
-    if (buffer.allocation) retired_.push_back(Retired{queue_.tail(), launches_.next(), std::move(buffer.allocation)});
+    if (buffer.allocation) retired_.push_back(Retired{until, launched, buffer.foreign, std::move(buffer.allocation)});
   }
-  static_cast<void>(failure_of(errc::out_of_memory, [this] { collect(); }));  // without memory the next call frees it
+  // Without memory, or a thread, the next call frees it.
+  static_cast<void>(failure_of(errc::out_of_memory, [&] {
+    collect();
+    if (buffer.foreign && !ended(until, launched))
+      notifier_.when([this, until, launched] { return ended(until, launched); }, [this] { collect(); });
+  }));
+}
+
+bool Buffers::ended(std::uint64_t until, std::uint64_t launched) {
+  queue_.reap();
+  return queue_.reaped() >= until && launches_.settled() >= launched;
 }
 
 void Buffers::collect() {
   launches_.collect();
   const std::uint64_t settled = launches_.settled();
-  std::vector<std::shared_ptr<backend::Allocation>> unused;
+  std::vector<Retired> unused;
   {
     const Lock lock(mutex_);
     if (retired_.empty()) return;
@@ -92,24 +136,27 @@ void Buffers::collect() {
     const std::uint64_t reaped = queue_.reaped();
     std::erase_if(retired_, [&](Retired& retired) {
       if (retired.until > reaped || retired.launched > settled) return false;
-      unused.push_back(std::move(retired.allocation));
+      unused.push_back(std::move(retired));
       return true;
     });
   }
   // Freed outside the lock, and by a thread that may wait where that waits for leases to end.
   if (!host_memory_waits_) return;
-  for (auto& memory : unused) {
-    if (memory->host() == nullptr) continue;
-    const std::size_t bytes = memory->bytes();
-    keeper_.janitor().take(std::move(memory), bytes);
+  for (Retired& retired : unused) {
+    if (retired.foreign || retired.allocation->host() == nullptr) continue;
+    const std::size_t bytes = retired.allocation->bytes();
+    keeper_.janitor().take(std::move(retired.allocation), bytes);
   }
 }
 
 void Buffers::close() noexcept {
+  std::vector<Retired> given_up;  // outside the lock: what others have given along with their memory may come back here
   const Lock lock(mutex_);
   closed_ = true;
-  for (detail::BufferState* const buffer : alive_) buffer->allocation.reset();
+  // There is room, see enter.
+  for (detail::BufferState* const buffer : alive_) retired_.push_back(Retired{0, 0, buffer->foreign, std::move(buffer->allocation)});
   alive_.clear();
+  given_up.swap(retired_);
 }
 
 }  // namespace dwell::runtime

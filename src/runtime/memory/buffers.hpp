@@ -15,6 +15,7 @@
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
 #include "runtime/api/shell.hpp"
+#include "runtime/complete/notifier.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -26,13 +27,16 @@ struct BufferState : BufferUse {
   std::shared_ptr<backend::Allocation> allocation;  // guarded by Buffers; null once the runtime is gone
   std::size_t bytes = 0;
   Memory memory = Memory::device;
+  bool foreign = false;  // somebody else has allocated it
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
   ~BufferState();
   // Why it leads to no memory.
-  Error gone() const { return shell->gone("buffer of " + std::to_string(bytes) + " bytes", "allocate it again"); }
+  Error gone() const {
+    return shell->gone("buffer of " + std::to_string(bytes) + " bytes", foreign ? "wrap it again" : "allocate it again");
+  }
 };
 
 }  // namespace dwell::detail
@@ -45,24 +49,30 @@ class Buffers {
   // Waits for a task, as Core::wait.
   using Wait = std::function<void(std::uint64_t position)>;
 
-  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, detail::Shell* shell, Wait wait)
+  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, detail::Shell* shell,
+          Wait wait)
       : backend_(backend),
         queue_(queue),
         keeper_(keeper),
         launches_(launches),
+        notifier_(notifier),
         shell_(shell),
         wait_(std::move(wait)),
         host_memory_waits_(backend.info().host_memory_waits),
         memory_needs_lease_(backend.info().memory_needs_lease) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  // Memory of others, see Runtime::wrap. `alignment`: of an element.
+  std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
+                                            std::shared_ptr<void> keep_alive);
   // Both wait for the tasks and launches in flight that name the buffer. These three throw errc::stale_handle when the runtime is closed
   // meanwhile.
   void write(const detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
   // The buffer's address on the host. Throws errc::unsupported when it has none.
   void* host_address(const detail::BufferState& buffer);
-  // Takes a buffer's memory over, which goes when the last task that names it has run.
+  // Takes a buffer's memory over, which goes when the last task that names it has run: memory of others soon after, the runtime's own at a
+  // later call.
   void release(detail::BufferState& buffer);
   // Frees what nothing names any more.
   void collect();
@@ -74,9 +84,17 @@ class Buffers {
   // The buffer's memory, once no task in flight names it.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
 
+  // Throws errc::invalid_argument when no span can name so much.
+  static void check_size(std::size_t count, std::size_t element);
+  // Takes a new buffer in.
+  std::shared_ptr<detail::BufferState> enter(std::shared_ptr<detail::BufferState> state);
+  // Whether everything before has ended.
+  bool ended(std::uint64_t until, std::uint64_t launched);
+
   struct Retired {
     std::uint64_t until;     // tasks before this position may name it
     std::uint64_t launched;  // and launches before this number
+    bool foreign;            // not the runtime's own: released at once
     std::shared_ptr<backend::Allocation> allocation;
   };
 
@@ -84,6 +102,7 @@ class Buffers {
   SubmissionQueue& queue_;
   Keeper& keeper_;
   Launches& launches_;
+  Notifier& notifier_;
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;

@@ -20,7 +20,8 @@ TEST(BuffersTest, ATracedDeviceStartsALeaseBeforeMemoryIsHandedOut) {
   const auto keeper = test::make_keeper(backend, bench);
   keeper->hand_over(backend.load({}));
   Launches launches(backend);
-  Buffers buffers(backend, bench.queue, *keeper, launches, nullptr, [](std::uint64_t) {});
+  Notifier notifier({});
+  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, nullptr, [](std::uint64_t) {});
 
   const std::atomic<std::uint32_t> alias{1};
   std::uint64_t position = 0;

@@ -1,0 +1,13 @@
+// How tests of wrap-around open a runtime. Internal: what stands here may change at any time.
+#pragma once
+
+#include <cstdint>
+
+#include <dwell/runtime.hpp>
+
+namespace dwell::detail {
+
+// As Runtime(options), whose first ticket has this position: a multiple of 64 below 2^63. Throws errc::invalid_argument too.
+Runtime open_at(std::uint64_t first_position, Options options);
+
+}  // namespace dwell::detail

@@ -1,0 +1,25 @@
+// The devices of this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dwell {
+
+// A device as its driver describes it, without being opened.
+struct DeviceSummary {
+  std::string device;                 // as Options::device takes it: "cpu", "cuda:0"
+  std::string name;                   // as the vendor names it
+  std::string target;                 // what operators are compiled for: "host", "sm_90"
+  std::uint64_t memory_bytes = 0;     // all of it
+  std::uint32_t multiprocessors = 0;  // 0 on the CPU
+  std::uint32_t workers = 0;          // with Options::workers 0; an image that takes much leaves room for fewer
+  std::string problem;                // why it cannot run dwell; empty when nothing is known against it (examine tries)
+};
+
+// The CPU first, then each CUDA device that the driver shows; none of these without a driver. Throws nothing but std::bad_alloc. May be
+// called from any thread.
+std::vector<DeviceSummary> devices();
+
+}  // namespace dwell

@@ -1,0 +1,62 @@
+// Tells the program what has come to pass on the device: callbacks, and a count in an eventfd.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "base/mutex.hpp"
+
+namespace dwell::runtime {
+
+// Calls back when something has come to pass of which the device gives no notice (the end of a task). Starts its thread with the first
+// request; a runtime that asks for nothing has neither thread nor file descriptor. The thread sleeps while nothing is asked for; otherwise
+// it looks again and again, and sleeps in between: an eighth of the time that it has waited, 5 us to 1 ms. Members may be called from any
+// thread but finish, which no callback may call.
+class Notifier {
+ public:
+  using Due = std::function<bool()>;  // must not block; what it throws counts as false
+  using Callback = std::function<void()>;
+  using Warn = std::function<void(std::string_view)>;
+
+  // `warn`, unless it is empty, is told what callbacks throw.
+  explicit Notifier(Warn warn) : warn_(std::move(warn)) {}
+  ~Notifier();
+  Notifier(const Notifier&) = delete;
+  Notifier& operator=(const Notifier&) = delete;
+
+  // Calls `callback` once, on the notifier's thread, when `due` holds, or when finish has begun. False once finish has begun: then nothing
+  // is called. Callbacks run one after the other; those that are due at one look, in the order of the requests. Throws errc::out_of_memory
+  // when there is no thread, and std::bad_alloc; then nothing is called.
+  bool when(Due due, Callback callback);
+
+  // An eventfd, opened by the first call and closed with the notifier. Throws errc::out_of_memory when there is none to be had.
+  int event_fd();
+  // Adds 1 to it.
+  void count() noexcept;
+
+  // Takes no request any more, calls all callbacks without regard to their conditions, and returns when the last has returned. Nothing to
+  // do the second time.
+  void finish() noexcept;
+
+ private:
+  struct Request {
+    Due due;
+    Callback callback;
+  };
+  void work() noexcept;
+  void call(Request& request) noexcept;
+
+  const Warn warn_;
+  Mutex mutex_;
+  Condition changed_;
+  std::list<Request> requests_ DWELL_GUARDED_BY(mutex_);  // that the thread has not seen yet
+  bool started_ DWELL_GUARDED_BY(mutex_) = false;
+  bool finishing_ DWELL_GUARDED_BY(mutex_) = false;
+  int event_fd_ DWELL_GUARDED_BY(mutex_) = -1;
+  std::thread thread_ DWELL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dwell::runtime
