@@ -25,9 +25,10 @@ dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
 target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
 target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
 
-# One executable out of `sources`, its tests registered one by one. A test that calls GTEST_SKIP shows as skipped.
+# One executable out of `sources`, its tests registered one by one, each in a process of its own. A test that calls GTEST_SKIP shows as
+# skipped. Each suite in TOGETHER is one test and one process: its cases share what takes long to make.
 function(dwell_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;TOGETHER")
   if(NOT arg_SOURCES)
     return()
   endif()
@@ -47,17 +48,35 @@ function(dwell_test name)
   dwell_warnings(${name})
   dwell_use_cuda_headers(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set(alone "")
+  if(arg_TOGETHER)
+    list(TRANSFORM arg_TOGETHER REPLACE "(.+)" "\\1.*:*/\\1.*" OUTPUT_VARIABLE patterns)
+    list(JOIN patterns ":" patterns)
+    set(alone TEST_FILTER "-${patterns}")
+  endif()
   gtest_discover_tests(${name}
-    TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${alone}
     PROPERTIES LABELS ${name} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
   )
+  foreach(suite IN LISTS arg_TOGETHER)
+    add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${suite}.*:*/${suite}.*)
+    # gtest ends its output with what was skipped, unless something failed.
+    set_tests_properties(${name}.${suite} PROPERTIES LABELS ${name} TIMEOUT 600 PROCESSORS ${arg_PROCESSORS}
+      SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
+    )
+  endforeach()
 endfunction()
 
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS src/*.test.cpp include/*.test.cpp tests/unit/*.cpp)
 if(NOT DWELL_CUDA_INCLUDE)
   list(FILTER unit_sources EXCLUDE REGEX "${dwell_cuda_source_pattern}")
 endif()
-dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1)
+# These compile the resident loop for each architecture.
+set(cuda_suites "")
+if(DWELL_CUDA_INCLUDE)
+  set(cuda_suites CudaCubinTest CudaKitTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
+endif()
+dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
 if(TARGET dwell_tool)
   file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)

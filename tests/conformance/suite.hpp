@@ -23,6 +23,7 @@
 #include <dwell/dwell.hpp>
 
 #include "tests/unit/expect_error.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::test {
 
@@ -30,13 +31,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Whether this build carries a sanitizer, under which everything takes several times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 inline std::string environment(const char* name, const std::string& otherwise = "") {
   const char* const value = std::getenv(name);

@@ -12,6 +12,7 @@
 #include "jit/cuda/cuda_compiler.hpp"
 #include "jit/cuda/nvjitlink.hpp"
 #include "jit/cuda/nvrtc.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::jit {
 
@@ -36,6 +37,16 @@ class CudaTest : public testing::Test {
     return all.try_emplace(arch, CudaCompiler::Options{.arch = arch, .cache = {}}).first->second;
   }
   static CudaCompiler& compiler() { return compiler_for("sm_90"); }
+};
+
+// Tests of what NVIDIA's compilers make of the loop and of operators. Nothing of dwell runs there that other tests do not run, so sanitized
+// builds leave them out.
+class CudaFiguresTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "checks figures of NVIDIA's compilers, which no sanitizer sees into";
+    CudaTest::SetUp();
+  }
 };
 
 }  // namespace dwell::jit

@@ -78,7 +78,8 @@ class CudaCubinTest : public CudaTest, public testing::WithParamInterface<const 
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(For, CudaCubinTest, testing::Values("sm_75", "sm_90", "sm_120"),
+constexpr const char* kArchitectures[] = {"sm_90", "sm_75", "sm_120"};
+INSTANTIATE_TEST_SUITE_P(For, CudaCubinTest, testing::ValuesIn(kArchitectures, kArchitectures + (kSanitized ? 1 : 3)),
                          [](const testing::TestParamInfo<const char*>& at) { return std::string(at.param); });
 
 TEST_P(CudaCubinTest, SharedMemorySumsAndIsKnownPerOperator) {

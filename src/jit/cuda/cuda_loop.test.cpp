@@ -28,10 +28,10 @@ constexpr Budget kBudgets[] = {
 
 void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
 
-class CudaLoopTest : public CudaTest, public testing::WithParamInterface<Budget> {
+class CudaLoopTest : public CudaFiguresTest, public testing::WithParamInterface<Budget> {
  protected:
   void SetUp() override {
-    CudaTest::SetUp();
+    CudaFiguresTest::SetUp();
     if (!IsSkipped() && !compiles_for(GetParam().arch)) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam().arch;
   }
   static CudaCompiler& compiler() { return compiler_for(GetParam().arch); }

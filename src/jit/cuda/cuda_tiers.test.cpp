@@ -61,10 +61,13 @@ std::vector<std::string> functions_of(const Image& image) {
 // How many workers of 160 threads the registers leave room for, on a multiprocessor that has 65536, given out by 256 a warp.
 std::uint32_t workers_for(std::uint32_t registers) { return 65536 / ((registers + 7) / 8 * 256 * 5); }
 
-class CudaTiersTest : public CudaTest {
+template <class Base>
+class Linking : public Base {
  protected:
-  static Image link(const std::vector<Opcode>& table, Tier tier) { return compiler().link(table, tier); }
+  static Image link(const std::vector<Opcode>& table, Tier tier) { return Base::compiler().link(table, tier); }
 };
+using CudaTiersTest = Linking<CudaTest>;
+using CudaTiersFiguresTest = Linking<CudaFiguresTest>;
 
 TEST_F(CudaTiersTest, ObjectsCarryTheirForm) {
   const Object native = compiler().compile(axpy_unit("axpy_1"));
@@ -105,13 +108,8 @@ TEST_F(CudaTiersTest, ExplicitLtoIsHonouredOrRefused) {
   EXPECT_THROW(compiler().fingerprint(unit), Error);
 }
 
-TEST_F(CudaTiersTest, InlinedOperatorsCostNoWorkers) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  const std::vector<int> counts = {1, 8};  // the compilers run many times slower there
-#else
-  const std::vector<int> counts = {1, 8, 32, 128};
-#endif
-  for (const int count : counts) {
+TEST_F(CudaTiersFiguresTest, InlinedOperatorsCostNoWorkers) {
+  for (const int count : {1, 8, 32, 128}) {
     SCOPED_TRACE(count);
     const Object native = compiler().compile(many_unit(count));
     const Object ir = compiler().compile(inlined(many_unit(count)));
@@ -127,7 +125,7 @@ TEST_F(CudaTiersTest, InlinedOperatorsCostNoWorkers) {
   }
 }
 
-TEST_F(CudaTiersTest, InliningTakesNoMoreRegistersThanTheTable) {
+TEST_F(CudaTiersFiguresTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Object small = compiler().compile(inlined(axpy_unit("axpy_1")));
   const Object hungry = compiler().compile(inlined(hungry_unit("hungry_1")));
   const Object native = compiler().compile(hungry_unit("hungry_1"));
@@ -166,7 +164,7 @@ TEST_F(CudaTiersTest, AnImageWithoutOperatorsLinks) {
   EXPECT_FALSE(link({nullptr}, Tier::lto).bytes.empty());
 }
 
-TEST_F(CudaTiersTest, LinkingIsDeterministic) {
+TEST_F(CudaTiersFiguresTest, LinkingIsDeterministic) {
   const auto make = [] {
     CudaCompiler fresh({.arch = "sm_90", .cache = {}});
     const Object ir = fresh.compile(inlined(many_unit(8)));
@@ -208,7 +206,7 @@ TEST_F(CudaTiersTest, BothLoopsAreCached) {
   EXPECT_EQ(CudaCompiler({.arch = "sm_90", .cache = cache}).link({}, Tier::lto).bytes, image);
 }
 
-TEST_F(CudaTiersTest, EveryArchitectureLinks) {
+TEST_F(CudaTiersFiguresTest, EveryArchitectureLinks) {
   for (const char* const arch : {"sm_80", "sm_90a", "sm_100", "sm_120"}) {
     if (!compiles_for(arch)) continue;
     SCOPED_TRACE(arch);
