@@ -27,8 +27,8 @@ if(DWELL_SANITIZE)
   list(JOIN dwell_sanitize_flags " " dwell_host_flags)
 endif()
 
-# Parsing the standard library is a third of a compilation, so each kind of target parses it once. Sources still include what they use:
-# script/lint compiles them without precompiled headers.
+# Parsing the standard library is a third of a compilation of a test or of the tool, so each of the two parses it once. The library's sources
+# are compiled without: the release build proves that each includes what it uses.
 set(dwell_standard_headers
   <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <filesystem> <fstream> <functional> <map> <memory>
   <mutex> <optional> <set> <span> <sstream> <stdexcept> <string> <string_view> <thread> <utility> <vector>

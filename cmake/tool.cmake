@@ -18,13 +18,15 @@ file(GLOB bench_tbb_sources CONFIGURE_DEPENDS bench/tbb/*.cpp)
 
 find_package(nlohmann_json REQUIRED)
 
+dwell_precompile(dwell_tool_headers -fPIC)
+
 if(bench_sources)
   add_library(dwell_bench STATIC ${bench_sources})
   target_include_directories(dwell_bench PUBLIC bench PRIVATE "${PROJECT_SOURCE_DIR}" src)
   target_link_libraries(dwell_bench PUBLIC dwell::dwell nlohmann_json::nlohmann_json)
   dwell_warnings(dwell_bench)
   dwell_use_cuda_headers(dwell_bench)
-  target_precompile_headers(dwell_bench REUSE_FROM dwell_library_headers)
+  target_precompile_headers(dwell_bench REUSE_FROM dwell_tool_headers)
 endif()
 
 # oneTBB has no static library in Debian, so its peer is a module that the benchmarks open when it lies beside the tool.
@@ -56,7 +58,7 @@ if(tool_sources)
   target_include_directories(dwell_tool PUBLIC tools/dwell "${PROJECT_SOURCE_DIR}")
   target_include_directories(dwell_tool SYSTEM PUBLIC "${DWELL_TOMLPLUSPLUS_INCLUDE}" "${DWELL_PNG_INCLUDE}" "${DWELL_JPEG_INCLUDE}")
   target_compile_definitions(dwell_tool PUBLIC TOML_HEADER_ONLY=1 DWELL_VERSION="${PROJECT_VERSION}")
-  target_precompile_headers(dwell_tool REUSE_FROM dwell_library_headers)
+  target_precompile_headers(dwell_tool REUSE_FROM dwell_tool_headers)
   target_link_libraries(dwell_tool
     PUBLIC dwell::dwell nlohmann_json::nlohmann_json CLI11::CLI11 "${DWELL_PNG}" "${DWELL_ZLIB}" "${DWELL_JPEG}" m
   )

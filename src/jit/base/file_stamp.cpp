@@ -14,7 +14,7 @@ std::chrono::nanoseconds since_1970(const timespec& time) {
 
 namespace {
 
-std::optional<FileStamp> stamp_of(const std::string& path, mode_t type) {
+std::optional<FileStamp> stamp_of_type(const std::string& path, mode_t type) {
   struct stat at {};
   if (stat(path.c_str(), &at) != 0 || (at.st_mode & S_IFMT) != type) return std::nullopt;
   return FileStamp{{static_cast<std::uint64_t>(at.st_dev), static_cast<std::uint64_t>(at.st_ino)},
@@ -25,8 +25,8 @@ std::optional<FileStamp> stamp_of(const std::string& path, mode_t type) {
 
 }  // namespace
 
-std::optional<FileStamp> stamp_of(const std::string& path) { return stamp_of(path, S_IFREG); }
-std::optional<FileStamp> folder_stamp_of(const std::string& path) { return stamp_of(path, S_IFDIR); }
+std::optional<FileStamp> stamp_of(const std::string& path) { return stamp_of_type(path, S_IFREG); }
+std::optional<FileStamp> folder_stamp_of(const std::string& path) { return stamp_of_type(path, S_IFDIR); }
 
 std::string build_of(const std::filesystem::path& file) {
   const auto stamp = stamp_of(file);

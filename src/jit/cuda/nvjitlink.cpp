@@ -8,7 +8,7 @@ namespace dwell::jit {
 
 namespace {
 
-CudaVersion version_of(const DynamicLibrary& library) {
+CudaVersion nvjitlink_version(const DynamicLibrary& library) {
   unsigned major = 0;
   unsigned minor = 0;
   library.get<nvJitLinkResult(unsigned*, unsigned*)>("nvJitLinkVersion", errc::compiler_unavailable)(&major, &minor);
@@ -87,7 +87,8 @@ NvJitLink& NvJitLink::get() {
 }
 
 NvJitLink::NvJitLink(const std::vector<std::string>& candidates)
-    : library_(open_cuda_library("nvJitLink", "nvidia-nvjitlink", candidates, kOldestCuda, version_of)), version_(version_of(library_)) {}
+    : library_(open_cuda_library("nvJitLink", "nvidia-nvjitlink", candidates, kOldestCuda, nvjitlink_version)),
+      version_(nvjitlink_version(library_)) {}
 
 Bytes NvJitLink::link(const std::string& arch, std::span<const Input> inputs) {
   const std::lock_guard lock(mutex_);

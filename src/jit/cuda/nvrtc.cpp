@@ -6,7 +6,7 @@ namespace dwell::jit {
 
 namespace {
 
-CudaVersion version_of(const DynamicLibrary& library) {
+CudaVersion nvrtc_version(const DynamicLibrary& library) {
   CudaVersion version;
   library.get<decltype(nvrtcVersion)>("nvrtcVersion", errc::compiler_unavailable)(&version.major, &version.minor);
   return version;
@@ -39,7 +39,7 @@ const Nvrtc& Nvrtc::get() {
 }
 
 Nvrtc::Nvrtc(const std::vector<std::string>& candidates)
-    : library_(open_cuda_library("NVRTC", "nvidia-cuda-nvrtc", candidates, kOldestCuda, version_of)), version_(version_of(library_)) {
+    : library_(open_cuda_library("NVRTC", "nvidia-cuda-nvrtc", candidates, kOldestCuda, nvrtc_version)), version_(nvrtc_version(library_)) {
   // NVRTC opens this one by name when it first compiles. From a folder that the loader does not search, that works only for a library
   // that is already open.
   if (const auto file = builtins_file(); !file.empty())

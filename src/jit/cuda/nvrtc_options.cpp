@@ -14,10 +14,9 @@ namespace {
 constexpr unsigned kFewestRegisters = 24;
 constexpr unsigned kMostRegisters = 255;
 
-constexpr std::string_view kNeeded = "dwell links what NVRTC makes, and chooses this itself";
-constexpr std::string_view kUnseen = "the cache would not see the file; use #include with include_paths or headers";
+constexpr std::string_view kNeededToLink = "dwell links what NVRTC makes, and chooses this itself";
 
-constexpr auto kRefused = std::to_array<RefusedFlag>({
+constexpr auto kRefusedByNvrtc = std::to_array<RefusedFlag>({
     {"gpu-architecture", "use CompileOptions::arch"},
     {"arch", "use CompileOptions::arch"},
     {"std", "use CompileOptions::standard"},
@@ -38,17 +37,17 @@ constexpr auto kRefused = std::to_array<RefusedFlag>({
     {"D", "use CompileOptions::defines", true},
     {"include-path", "use CompileOptions::include_paths"},
     {"I", "use CompileOptions::include_paths", true},
-    {"pre-include", kUnseen},
-    {"include", kUnseen},
-    {"pch", kUnseen},
-    {"create-pch", kUnseen},
-    {"use-pch", kUnseen},
-    {"relocatable-device-code", kNeeded},
-    {"rdc", kNeeded},
-    {"device-c", kNeeded},
-    {"dc", kNeeded},
-    {"device-w", kNeeded},
-    {"dw", kNeeded},
+    {"pre-include", kUnseenByCache},
+    {"include", kUnseenByCache},
+    {"pch", kUnseenByCache},
+    {"create-pch", kUnseenByCache},
+    {"use-pch", kUnseenByCache},
+    {"relocatable-device-code", kNeededToLink},
+    {"rdc", kNeededToLink},
+    {"device-c", kNeededToLink},
+    {"dc", kNeededToLink},
+    {"device-w", kNeededToLink},
+    {"dw", kNeededToLink},
 });
 
 void add_switch(std::vector<std::string>& flags, const std::string& name, const std::optional<bool>& value) {
@@ -77,7 +76,7 @@ bool is_of_family(const std::string& arch) { return arch.ends_with('f'); }
 std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcTarget& target) {
   check_standard(options);
   check_headers(options);
-  check_flags(options, kRefused);
+  check_flags(options, kRefusedByNvrtc);
   if (options.max_registers != 0 && (options.max_registers < kFewestRegisters || options.max_registers > kMostRegisters)) {
     throw option_error(errc::invalid_argument, "max_registers",
                        std::to_string(options.max_registers) + " is not possible; use " + std::to_string(kFewestRegisters) + " to " +

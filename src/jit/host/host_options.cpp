@@ -9,12 +9,11 @@ namespace dwell::jit {
 
 namespace {
 
-constexpr std::string_view kNeeded = "dwell loads what the compiler makes, and chooses this itself";
+constexpr std::string_view kNeededToLoad = "dwell loads what the compiler makes, and chooses this itself";
 // The start-up code that these flags link in would do that to every thread that loads the object.
 constexpr std::string_view kThreadMode = "it changes how the program's own threads round; use CompileOptions::fast_math";
-constexpr std::string_view kUnseen = "the cache would not see the file; use #include with include_paths or headers";
 
-constexpr auto kRefused = std::to_array<RefusedFlag>({
+constexpr auto kRefusedByHost = std::to_array<RefusedFlag>({
     {"std", "use CompileOptions::standard"},
     {"ffast-math", kThreadMode},
     {"Ofast", kThreadMode},
@@ -28,31 +27,31 @@ constexpr auto kRefused = std::to_array<RefusedFlag>({
     {"include-directory", "use CompileOptions::include_paths"},
     {"include-directory-after", "use CompileOptions::include_paths"},
     {"include-prefix", "use CompileOptions::include_paths"},
-    {"i", kUnseen, true},  // -include, -imacros, -isystem, -iquote, -idirafter, -isysroot, ...
-    {"include", kUnseen},
-    {"imacros", kUnseen},
-    {"sysroot", kUnseen},
-    {"fplugin", kUnseen, true},
-    {"specs", kUnseen},
-    {"B", kUnseen, true},
-    {"o", kNeeded, true},
-    {"output", kNeeded},
-    {"c", kNeeded},
-    {"compile", kNeeded},
-    {"S", kNeeded},
-    {"assemble", kNeeded},
-    {"E", kNeeded},
-    {"preprocess", kNeeded},
-    {"M", kNeeded, true},
-    {"fsyntax-only", kNeeded},
-    {"x", kNeeded, true},
-    {"language", kNeeded},
-    {"shared", kNeeded},
-    {"static", kNeeded},
-    {"pie", kNeeded},
-    {"r", kNeeded},
-    {"relocatable", kNeeded},
-    {"wrapper", kNeeded},
+    {"i", kUnseenByCache, true},  // -include, -imacros, -isystem, -iquote, -idirafter, -isysroot, ...
+    {"include", kUnseenByCache},
+    {"imacros", kUnseenByCache},
+    {"sysroot", kUnseenByCache},
+    {"fplugin", kUnseenByCache, true},
+    {"specs", kUnseenByCache},
+    {"B", kUnseenByCache, true},
+    {"o", kNeededToLoad, true},
+    {"output", kNeededToLoad},
+    {"c", kNeededToLoad},
+    {"compile", kNeededToLoad},
+    {"S", kNeededToLoad},
+    {"assemble", kNeededToLoad},
+    {"E", kNeededToLoad},
+    {"preprocess", kNeededToLoad},
+    {"M", kNeededToLoad, true},
+    {"fsyntax-only", kNeededToLoad},
+    {"x", kNeededToLoad, true},
+    {"language", kNeededToLoad},
+    {"shared", kNeededToLoad},
+    {"static", kNeededToLoad},
+    {"pie", kNeededToLoad},
+    {"r", kNeededToLoad},
+    {"relocatable", kNeededToLoad},
+    {"wrapper", kNeededToLoad},
 });
 
 void refuse_what_is_for_cuda(const CompileOptions& options) {
@@ -80,7 +79,7 @@ void refuse_what_is_for_cuda(const CompileOptions& options) {
 std::vector<std::string> host_flags(const CompileOptions& options, const HostTarget& target) {
   check_standard(options);
   check_headers(options);
-  check_flags(options, kRefused);
+  check_flags(options, kRefusedByHost);
   refuse_what_is_for_cuda(options);
 
   std::vector<std::string> flags = {

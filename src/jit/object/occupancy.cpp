@@ -8,7 +8,7 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::uint32_t kLanes = 32;
-constexpr std::uint32_t kRegisters = 65536;  // a multiprocessor, and the most a block may have
+constexpr std::uint32_t kRegisterFile = 65536;  // a multiprocessor, and the most a block may have
 constexpr std::uint32_t kMaxRegisters = 255;
 constexpr std::uint32_t kRegisterGranule = 256;
 constexpr std::uint32_t kParts = 4;  // of a multiprocessor, each with its own registers
@@ -38,10 +38,10 @@ constexpr std::uint32_t round_up(std::uint64_t value, std::uint32_t granule) {
 std::uint32_t by_registers(std::uint32_t registers, std::uint32_t warps) {
   if (registers > kMaxRegisters) return 0;
   const std::uint32_t a_warp = round_up(std::uint64_t{registers} * kLanes, kRegisterGranule);
-  if (a_warp == 0) return kRegisters;
+  if (a_warp == 0) return kRegisterFile;
   // A launch is checked as if every part had to hold the same number of the block's warps.
-  if (std::uint64_t{a_warp} * round_up(warps, kParts) > kRegisters) return 0;
-  return kRegisters / kParts / a_warp * kParts / warps;
+  if (std::uint64_t{a_warp} * round_up(warps, kParts) > kRegisterFile) return 0;
+  return kRegisterFile / kParts / a_warp * kParts / warps;
 }
 
 std::uint32_t by_shared_memory(const Multiprocessor& on, std::uint64_t bytes) {

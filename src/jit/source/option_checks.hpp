@@ -37,6 +37,8 @@ struct RefusedFlag {
   std::string_view reason;
   bool joined = false;
 };
+// Why flags that name files are refused.
+inline constexpr std::string_view kUnseenByCache = "the cache would not see the file; use #include with include_paths or headers";
 
 // Throws when one of `flags` is among `refused`, does not begin with a dash (it would name a file), or holds a line end or null character.
 void check_flags(const CompileOptions& options, std::span<const RefusedFlag> refused);

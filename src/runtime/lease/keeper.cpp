@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/relax.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 
@@ -25,12 +26,6 @@ std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time) { retur
 
 // A start that takes longer has waited for a lock of the driver's.
 constexpr std::chrono::microseconds kContended{100};
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/relax.hpp"
+
 namespace dwell::runtime {
 
 // Waits a moment for something that takes microseconds, longer the longer it has taken.
@@ -30,12 +32,6 @@ class Backoff {
   }
 
  private:
-  static void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-
   bool shared_;
   std::uint32_t rounds_ = 0;
 };
