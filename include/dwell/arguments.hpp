@@ -22,12 +22,13 @@ namespace detail {
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));
 class Arguments {
  public:
-  // All `add` throw errc::invalid_argument when all arguments together exceed 372 bytes, when buffers of several runtimes or empty ones are
+  // All `add` throw errc::invalid_argument when all arguments together exceed 64 KiB, when buffers of several runtimes or empty ones are
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
     if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>)
       require_one_runtime(detail::SliceParts(value).use);
+    if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
     detail::put(list_, shell_, value);
     if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
     return *this;

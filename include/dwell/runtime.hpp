@@ -119,7 +119,8 @@ class Runtime {
   }
 
   // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
-  // full. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
+  // full, or, for arguments beyond 372 bytes, while 8 MiB of about that size are in flight. Throws errc::signature_mismatch,
+  // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
@@ -149,6 +150,7 @@ class Runtime {
     detail::Batch batch;
     detail::Task long_task;  // of the call under way, which takes several slots or asks for order
     std::uint32_t rest[detail::kMaxWords - detail::kFirstSlotWords];
+    std::vector<std::uint32_t> long_rest;  // for what the ring does not hold
     std::uint64_t last = 0;
     const auto flush = [&] {
       if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
@@ -160,7 +162,9 @@ class Runtime {
       try {
         each(i, [&](const auto&... list) {
           if (++puts > 1) return;
-          const detail::Task task = pack(rest, op, list...);
+          constexpr std::uint32_t words = detail::Rest<std::remove_cvref_t<decltype(list)>...>::words;
+          if constexpr (words > detail::kMaxWords) long_rest.resize(words);
+          const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, op, list...);
           if (task.plain()) {
             batch.add(task.first);
           } else {
@@ -228,9 +232,13 @@ class Runtime {
     } else {
       static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
     }
-    detail::Packing packing(rest);
-    (detail::put(packing, shell_, arguments), ...);
-    return packing.task();
+    if constexpr (detail::Rest<Given...>::words > detail::kMostWords) {
+      detail::throw_too_many_words();
+    } else {
+      detail::Packing packing(rest);
+      (detail::put(packing, shell_, arguments), ...);
+      return packing.task();
+    }
   }
 
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;

@@ -27,7 +27,7 @@ inline constexpr u32 kWindow = 64;      // slots that one member of the fetch cr
 inline constexpr u32 kMaxSlots = 8;     // slots that one task may take
 inline constexpr u32 kHeaderWords = 3;  // words of the first slot before the arguments
 inline constexpr u32 kSlotWords = 12;   // payload words of a slot
-inline constexpr u32 kMaxArgumentWords = kMaxSlots * kSlotWords - kHeaderWords;
+inline constexpr u32 kMaxArgumentWords = kMaxSlots * kSlotWords - kHeaderWords;  // more travel in a block of host memory
 inline constexpr u32 kMinRingShift = 7;
 
 DWELL_HOST_DEVICE u32 lap_of(u32 position, u32 shift) { return (position >> shift) + 1; }

@@ -89,7 +89,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
-  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, shell_,
+  blocks_ = std::make_unique<Blocks>(*backend_, *queue_);
+  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_,
                                        [this](std::uint64_t position) { wait(position, std::nullopt); });
 }
 
@@ -152,13 +153,29 @@ std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::First
 
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (task.words > detail::kMaxWords) return enqueue_block(op, task);
   std::uint64_t position = 0;
   retry([&] { return queue_->try_submit(op.alias, task, &position); });
   return position;
 }
 
+std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task& task) {
+  std::optional<Blocks::Loan> block;
+  retry([&] { return static_cast<bool>(block.emplace(blocks_->take(task))); });
+  std::uint64_t position = 0;
+  retry([&] { return queue_->try_submit(op.alias, block->task(), &position); });
+  block->submitted(position);
+  return position;
+}
+
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (task.words > detail::kMaxWords) {
+    Blocks::Loan block = blocks_->take(task);
+    const std::optional<std::uint64_t> position = block ? try_enqueue(op, block.task()) : std::nullopt;
+    if (position) block.submitted(*position);
+    return position;
+  }
   std::uint64_t position = 0;
   const bool placed = queue_->try_submit(op.alias, task, &position);
   keeper_->submitted();

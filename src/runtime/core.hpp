@@ -20,6 +20,7 @@
 #include "runtime/kernels/launches.hpp"
 #include "runtime/kernels/modules.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
@@ -104,6 +105,7 @@ class Core {
   void retry(TrySubmit try_submit);
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
+  std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
@@ -133,6 +135,7 @@ class Core {
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<Modules> modules_;
+  std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;
 };
 

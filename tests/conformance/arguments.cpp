@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "tests/conformance/suite.hpp"
 
@@ -122,7 +123,12 @@ TEST_P(ArgumentsTest, StructsOfEverySizeArriveByValue) {
   send_blob<24>(runtime);  // fills one slot: 3 words of header, 3 of span, 6
   send_blob<25>(runtime);  // takes a second
   send_blob<359>(runtime);
-  send_blob<360>(runtime);  // 372 bytes with the span: the most there is
+  send_blob<360>(runtime);  // 372 bytes with the span: the most that the ring holds
+  send_blob<361>(runtime);
+  send_blob<500>(runtime);
+  send_blob<501>(runtime);  // 516 bytes with the span
+  send_blob<4000>(runtime);
+  if (on_cpu()) send_blob<65524>(runtime);  // 64 KiB with the span: the most there is; a GPU has no stack for it
 }
 
 TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
@@ -145,9 +151,17 @@ TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
 
 TEST_P(ArgumentsTest, TooManyBytesAreRefused) {
   Runtime runtime(options());
-  auto op = runtime.define<void(Span<u32>, Blob<361>)>("blob361", blob_source<361>());
+  // Never run: its signature is enough.
+  auto op = runtime.define("op",
+                           "struct Half { dwell::u8 byte[32768]; };\n"
+                           "DWELL_OPERATOR(op)(dwell::Group, dwell::Span<dwell::u32>, Half, Half) {}");
   auto out = runtime.allocate<u32>(1);
-  DWELL_EXPECT_ERROR(runtime.submit(op, out, Blob<361>{}), errc::invalid_argument, HasSubstr("372 bytes"));
+  auto half = std::make_unique<Blob<32768>>();
+  DWELL_EXPECT_ERROR(runtime.submit(op, out, *half, *half), errc::invalid_argument, HasSubstr("65536 bytes"));
+  DWELL_EXPECT_ERROR(runtime.try_submit(op, out, *half, *half), errc::invalid_argument, HasSubstr("65536 bytes"));
+  const auto each = [&](std::size_t, auto&& put) { put(out, *half, *half); };
+  DWELL_EXPECT_ERROR(runtime.submit_many(op, 2, each), errc::invalid_argument, HasSubstr("65536 bytes"));
+  DWELL_EXPECT_ERROR(Arguments().add(out).add(*half).add(*half), errc::invalid_argument, HasSubstr("65536 bytes"));
   // And leaves nothing behind.
   runtime.wait_all();
   EXPECT_EQ(runtime.info().submitted, 0U);
@@ -194,13 +208,80 @@ TEST_P(ArgumentsTest, ThirtyBuffersArriveAndMoreAreRefused) {
   }
   runtime.submit(op, arguments).wait();
   for (u32 i = 0; i < 30; ++i) EXPECT_EQ(read(buffers[i])[0], 100 + i);
-  // One more fits into 372 bytes, but no operator takes it.
+  // One more can be collected, but no operator takes it.
   try {
     arguments.add(buffers.front());
     runtime.submit(op, arguments);
     FAIL();
   } catch (const Error& error) {
     EXPECT_TRUE(error.kind() == errc::invalid_argument || error.kind() == errc::signature_mismatch) << error.what();
+  }
+}
+
+template <std::size_t N>
+u32 weighed(const Blob<N>& blob) {
+  u32 sum = 0;
+  for (u32 i = 0; i < N; ++i) sum += (i + 1) * blob.byte[i];
+  return sum;
+}
+
+TEST_P(ArgumentsTest, ManyTasksWithLongArgumentsAreInFlight) {
+  // More than the blocks of this size, so that all are used again and again; by every way of submitting.
+  constexpr u32 kTasks = kSanitized ? 3000 : 12000;
+  constexpr std::size_t kBytes = 1500;
+  Runtime runtime(options());
+  const Operator<> op = runtime.define("blob1500", blob_source<kBytes>());
+  const Operator<void(Span<u32>, Blob<kBytes>)> typed(op);
+  auto out = filled<u32>(runtime, kTasks, 0);
+  Random random(5);
+  std::vector<u32> expected(kTasks);
+  const auto blob_for = [&](u32 task) {
+    Blob<kBytes> blob;
+    for (u8& byte : blob.byte) byte = static_cast<u8>(random());
+    expected[task] = weighed(blob);
+    return blob;
+  };
+  for (u32 task = 0; task < kTasks;) {
+    switch (random() % 4) {
+      case 0: runtime.submit(typed, out.slice(task, 1), blob_for(task), groups(random() % 5 + 1)); break;
+      case 1:
+        while (!runtime.try_submit(typed, out.slice(task, 1), blob_for(task))) {}
+        break;
+      case 2: runtime.submit(op, Arguments().add(out.slice(task, 1)).add(blob_for(task)).add(link)); break;
+      default: {
+        const u32 many = std::min(5U, kTasks - task);
+        runtime.submit_many(typed, many, [&](std::size_t i, auto&& put) {
+          const u32 at = task + static_cast<u32>(i);
+          put(out.slice(at, 1), blob_for(at));
+        });
+        task += many - 1;
+      }
+    }
+    ++task;
+  }
+  const std::vector<u32> result = read(out);  // waits, though the ring itself does not name the buffer
+  for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(result[task], expected[task]) << task;
+}
+
+TEST_P(ArgumentsTest, BuffersNamedInLongArgumentsAreKeptAndWaitedFor) {
+  Runtime runtime(options());
+  auto op = runtime.define<void(u64, Span<const u32>, Span<u32>, Blob<800>)>("late", R"(
+    struct Blob { dwell::u8 byte[800]; };
+    DWELL_OPERATOR(late)(dwell::Group g, dwell::u64 ns, dwell::Span<const dwell::u32> from, dwell::Span<dwell::u32> to, Blob blob) {
+      const dwell::u64 start = dwell::device::now_ns();
+      while (dwell::device::now_ns() - start < ns) {}
+      g.sync();
+      for (auto i : g.range(to.size())) to[i] = from[i] + blob.byte[799];
+    })");
+  Blob<800> blob{};
+  blob.byte[799] = 3;
+  auto to = filled<u32>(runtime, 100, 0);
+  for (u32 turn = 0; turn < 20; ++turn) {
+    auto from = filled<u32>(runtime, 100, turn);
+    runtime.submit(op, 1'000'000ULL, from, to, blob);
+    if (turn % 2 == 0) from.write(std::vector<u32>(100, 99));
+    from = filled<u32>(runtime, 100, 77);
+    ASSERT_THAT(read(to), testing::Each(turn + 3)) << turn;
   }
 }
 
@@ -430,9 +511,10 @@ TEST_P(ArgumentsTest, WhatHasAnotherTypeIsRefusedWithoutTemplates) {
                      HasSubstr("another runtime"));
   DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(BufferView(doubles))), errc::signature_mismatch, HasSubstr("argument 2"));
   Arguments full;
-  for (int i = 0; i < 31; ++i) full.add(BufferView(floats));
-  DWELL_EXPECT_ERROR(full.add(BufferView(floats)), errc::invalid_argument, HasSubstr("372 bytes"));
-  DWELL_EXPECT_ERROR(full.add(takes[0], std::span(bytes).first(4)), errc::invalid_argument, HasSubstr("372 bytes"));
+  full.add(Blob<32768>{}).add(Blob<32760>{});
+  DWELL_EXPECT_ERROR(full.add(BufferView(floats)), errc::invalid_argument, HasSubstr("65536 bytes"));
+  full.add(takes[0], std::span(bytes).first(4)).add(takes[0], std::span(bytes).first(4));
+  DWELL_EXPECT_ERROR(full.add(takes[0], std::span(bytes).first(4)), errc::invalid_argument, HasSubstr("65536 bytes"));
   runtime.submit(op, Arguments().add(takes[0], std::span(bytes).first(4)).add(takes[1], BufferView(floats))).wait();
 }
 

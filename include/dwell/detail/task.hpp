@@ -16,7 +16,8 @@ class BufferView;
 
 namespace dwell::detail {
 
-inline constexpr std::uint32_t kMaxWords = 93;
+inline constexpr std::uint32_t kMaxWords = 93;              // that travel in the ring
+inline constexpr std::uint32_t kMostWords = 64 * 1024 / 4;  // with a block of memory
 inline constexpr std::uint32_t kFirstSlotWords = 9;
 
 // What a task asks for: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
@@ -44,6 +45,12 @@ struct Task {
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
   const std::uint32_t* rest = nullptr;  // the argument words behind the first slot; the caller's
+
+  // One of the argument words in the first slot.
+  std::uint32_t word(std::uint32_t i) const {
+    const Quad& three = first.quad[i / 3];
+    return static_cast<std::uint32_t>(i % 3 == 1 ? three[1] : three[i % 3 == 0 ? 0 : 1] >> 32U);
+  }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
   bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain)) == 0; }
@@ -96,7 +103,7 @@ constexpr std::uint32_t words_of() {
 template <class... Given>
 struct Rest {
   static constexpr std::uint32_t words = (0U + ... + words_of<Given>());
-  std::uint32_t word[words > kFirstSlotWords&& words <= kMaxWords ? words - kFirstSlotWords : 1];
+  std::uint32_t word[words > kFirstSlotWords&& words <= kMostWords ? words - kFirstSlotWords : 1];
 };
 
 // Whether an argument of kind `given` can be what the operator declared.
@@ -173,7 +180,7 @@ template <class Sink>
   to.flags |= kMemory | (slice.use->flags & kSystem);
 }
 
-// Adds one argument. `shell` is the runtime that buffers must belong to.
+// Adds one argument, for which there is room. `shell` is the runtime that buffers must belong to.
 template <class Sink, class T>
 [[gnu::always_inline]] inline void put(Sink& to, const Shell* shell, const T& value) {
   if constexpr (std::is_same_v<T, Groups>) {
@@ -186,7 +193,6 @@ template <class Sink, class T>
     to.flags |= kDrain;
   } else {
     constexpr std::uint32_t words = words_of<T>();
-    if (to.words + words > kMaxWords) throw_too_many_words();
     if constexpr (std::is_same_v<T, typename Argument<T>::type>) {
       if constexpr (device::IsSpan<T>::value) {
         // Where a bare span lies is not known here.

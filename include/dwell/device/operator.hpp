@@ -21,6 +21,10 @@ namespace device {
 // An operator's entry in the image: the group that runs it, and the task's arguments as 32-bit words.
 using Entry = void (*)(const Group& group, const u32* arguments);
 
+// Words of arguments that travel in the ring. More lie in a block of host memory, of which the task holds the address alone.
+DWELL_CONSTANT u32 kMaxRingWords = 93;
+DWELL_DEVICE const u32* block_of(const u32* task) { return pointer_to_global<const u32>(task[0] | static_cast<u64>(task[1]) << 32U); }
+
 // How a value travels in a task: as whole 32-bit words, without padding between arguments. A span takes three words: 52 bits of
 // address and 44 of size.
 template <class T>
@@ -32,7 +36,7 @@ struct Wire {
       u32 word[words];
     } both;
 #if DWELL_ON_CUDA
-#pragma unroll
+#pragma unroll(words <= kMaxRingWords ? words : 4)
 #endif
     for (u32 i = 0; i < words; ++i) both.word[i] = from[i];
     return both.value;
@@ -59,16 +63,27 @@ struct WordsBefore<First, Rest...> {
   static DWELL_HOST_DEVICE u32 of(u32 index) { return index == 0 ? 0 : Wire<First>::words + WordsBefore<Rest...>::of(index - 1); }
 };
 
+template <u32... Each>
+struct SumOf {
+  static constexpr u32 value = 0;
+};
+template <u32 First, u32... Rest>
+struct SumOf<First, Rest...> {
+  static constexpr u32 value = First + SumOf<Rest...>::value;
+};
+
 // Reads the arguments of an operator from a task and calls it.
 template <class Function>
 struct Export;
 template <class... Parameters>
 struct Export<void(Group, Parameters...)> {
   static constexpr SignatureRecord signature = signature_of<Parameters...>();
+  static constexpr u32 kWords = SumOf<Wire<Parameters>::words...>::value;
 
   template <u32... Index>
   static DWELL_DEVICE void call(void (*function)(Group, Parameters...), const Group& group, const u32* arguments, Indices<Index...>) {
-    function(group, Wire<Parameters>::read(arguments + WordsBefore<Parameters...>::of(Index))...);
+    const u32* const from = kWords > kMaxRingWords ? block_of(arguments) : arguments;
+    function(group, Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
   }
   static constexpr u32 count = sizeof...(Parameters);
 };

@@ -88,6 +88,7 @@ struct ElementKind {
 template <class T>
 struct Describe {
   static_assert(__is_trivially_copyable(T), "operator arguments are copied as bytes: use a Span, an arithmetic type or a plain struct");
+  static_assert(sizeof(T) <= 0xFFFF, "an argument takes less than 64 KiB: use a Span");
   static constexpr Parameter value{ElementKind<T>::value, Kind::structure, static_cast<u16>(sizeof(T))};
 };
 template <class T>

@@ -67,6 +67,21 @@ TEST_F(CudaCompilerTest, ReadsTheSignature) {
   EXPECT_EQ(object.log, "");
 }
 
+TEST_F(CudaCompilerTest, OperatorsWithMoreArgumentsThanTheRingHoldsLink) {
+  const auto unit = [](const std::string& name, int bytes) {
+    return unit_of(
+        name,
+        "struct Blob { dwell::u8 byte[" + std::to_string(bytes) + "]; };\nDWELL_OPERATOR(" + name +
+            ")(dwell::Group g, dwell::Span<dwell::u32> out, Blob blob) {\n  if (g.rank() == 0) out[0] = blob.byte[out.size()];\n}\n",
+        name + "_1");
+  };
+  const Object short_one = compiler().compile(unit("short_one", 360));
+  const Object long_one = compiler().compile(unit("long_one", 361));
+  const Object longest = compiler().compile(unit("longest", 20000));
+  EXPECT_EQ(longest.entries.at(0).signature.parameters().at(1).bytes, 20000);
+  EXPECT_FALSE(link({&short_one, &long_one, &longest}).bytes.empty());
+}
+
 TEST_F(CudaCompilerTest, AnImageWithoutOperatorsLinks) {
   EXPECT_FALSE(link({}).bytes.empty());
   EXPECT_FALSE(link({nullptr, nullptr}).bytes.empty());

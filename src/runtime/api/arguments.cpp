@@ -62,7 +62,7 @@ Arguments& Arguments::add(const Parameter& type, std::span<const std::byte> valu
                 {"argument", "", value.size(), type.bytes});
   }
   const auto words = static_cast<std::uint32_t>((value.size() + 3) / 4);
-  if (list_.words + words > detail::kMaxWords) detail::throw_too_many_words();
+  if (list_.words + words > detail::kMostWords) detail::throw_too_many_words();
   parameters_.push_back(type);
   for (std::size_t at = 0; at < value.size(); at += 4) {
     std::uint32_t word = 0;
@@ -78,7 +78,7 @@ Arguments& Arguments::add(const Parameter& type, const BufferView& view) {
     throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
                                             ", and cannot be a view of " + std::string(name_of(view.type())));
   }
-  if (list_.words + kSpanWords > detail::kMaxWords) detail::throw_too_many_words();
+  if (list_.words + kSpanWords > detail::kMostWords) detail::throw_too_many_words();
   if (view.use_ != nullptr) {
     require_one_runtime(view.use_);
     detail::put_slice(list_, shell_, detail::SliceParts(view.use_, view.words_));

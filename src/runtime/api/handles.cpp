@@ -50,7 +50,8 @@ void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) 
 
 void throw_too_many_words() {
   throw Error(errc::invalid_argument,
-              "the arguments of a task take at most 372 bytes (a span takes 12): pass large values through a Buffer");
+              "the arguments of a task take at most 65536 bytes (a span takes 12): pass large values through a Buffer",
+              {"argument", "", 0, kMostWords * 4});
 }
 
 void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {

@@ -83,6 +83,7 @@ std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::Buffer
   for (std::uint64_t position = queue_.reaped(); position < tail; ++position) {
     if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
   }
+  for (const std::uint64_t position : blocks_.naming(begin, begin + buffer.bytes)) wait_(position);
   for (const std::uint64_t number : launches_.naming(begin, begin + buffer.bytes)) launches_.wait(number, std::nullopt);
   return memory;
 }

@@ -18,6 +18,7 @@
 #include "runtime/complete/notifier.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/memory/blocks.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::detail {
@@ -49,13 +50,14 @@ class Buffers {
   // Waits for a task, as Core::wait.
   using Wait = std::function<void(std::uint64_t position)>;
 
-  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, detail::Shell* shell,
-          Wait wait)
+  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, Blocks& blocks,
+          detail::Shell* shell, Wait wait)
       : backend_(backend),
         queue_(queue),
         keeper_(keeper),
         launches_(launches),
         notifier_(notifier),
+        blocks_(blocks),
         shell_(shell),
         wait_(std::move(wait)),
         host_memory_waits_(backend.info().host_memory_waits),
@@ -103,6 +105,7 @@ class Buffers {
   Keeper& keeper_;
   Launches& launches_;
   Notifier& notifier_;
+  Blocks& blocks_;
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;

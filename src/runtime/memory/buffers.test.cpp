@@ -21,7 +21,8 @@ TEST(BuffersTest, ATracedDeviceStartsALeaseBeforeMemoryIsHandedOut) {
   keeper->hand_over(backend.load({}));
   Launches launches(backend);
   Notifier notifier({});
-  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, nullptr, [](std::uint64_t) {});
+  Blocks blocks(backend, bench.queue);
+  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, blocks, nullptr, [](std::uint64_t) {});
 
   const std::atomic<std::uint32_t> alias{1};
   std::uint64_t position = 0;
