@@ -3,10 +3,10 @@
 
 usage: script/tidy.py BUILD FILE...     BUILD holds compile_commands.json; a source that it does not list is passed over
 
-A check walks through everything that a source includes. In a test, that is nearly all the standard library and GoogleMock. So tests,
-tools and benchmarks with the same flags are checked together, as one source that includes them. When a batch has a finding, its sources are
-checked one by one, and only those findings count: two sources of a batch may define the same name. The library's sources are always checked
-one by one, which also proves that each includes what it uses.
+A check walks through everything that a source includes, most of which is the standard library. So sources with the same flags are checked
+together, as one source that includes them. Two sources of which one defines a local name that the other mentions go to different batches.
+When a batch has a finding, its sources are checked one by one, and only those findings count. That each source includes what it uses is
+not checked here: the release build compiles the library's sources without precompiled headers.
 
 misc-unused-using-decls and misc-unused-alias-decls pass over included sources; a search for the name stands in for them.
 """
@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 
-BATCH = 8
+BATCH = 24
 
 
 def flags_of(entry):
@@ -37,18 +37,50 @@ def flags_of(entry):
     return kept
 
 
-def batches_of(entries, root):
+def local_names(text):
+    """What a source defines in unnamed namespaces: name -> None, or the definition where it may be repeated word for word."""
+    names = {}
+    for block in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.MULTILINE | re.DOTALL):
+        for line in re.sub(r"^template <.*>\s*", "", block, flags=re.MULTILINE).splitlines():
+            alias = re.match(r"(?:using|namespace) (\w+) = ", line)
+            found = alias or re.match(r"(?!using |TEST|[A-Z_]+\()\w[^=({;]*?(\w+)(?:\[\w*\])?(?: final)?(?: :.*)?\s*[=({;]", line)
+            if found:
+                names[found[1]] = line if alias else None
+    return names
+
+
+class Source:
+    """What decides which sources go together."""
+
+    def __init__(self, entry):
+        self.entry = entry
+        text = pathlib.Path(entry["file"]).read_text(encoding="utf-8")
+        self.names = local_names(text)
+        code = re.sub(r'//.*|"(?:[^"\\\n]|\\.)*"', "", text)
+        # Functions are called; types, constants and aliases are named. A variable of a function may have the name of another's function.
+        called = re.findall(r"(?<![.\w])(?<!->)(?<!::)([A-Za-z_]\w*)(?=[(<{])", code)
+        named = re.findall(r"(?<![.\w])(?<!->)(?<!::)(?:[A-Z]\w*|k[A-Z]\w*|[a-z]\w*(?=::))", code)
+        self.mentions = {*called, *named, *self.names}
+
+    def shadows(self, other):
+        """Whether a local name of this source means another thing in `other`."""
+        return any(name in other.mentions and (line is None or other.names.get(name) != line) for name, line in self.names.items())
+
+
+def batches_of(entries):
     """Lists of entries to be checked together, the largest first."""
     alike, batches = {}, []
     for entry in entries:
-        path = pathlib.Path(entry["file"]).relative_to(root)
-        if path.parts[0] == "src" and not path.name.endswith(".test.cpp"):
-            batches.append([entry])
-        else:
-            alike.setdefault(tuple(flags_of(entry)), []).append(entry)
+        alike.setdefault(tuple(flags_of(entry)), []).append(entry)
     for group in alike.values():
-        count = -(-len(group) // BATCH)
-        batches += [group[i::count] for i in range(count)]
+        own = [[] for _ in range(-(-len(group) // BATCH))]
+        for source in map(Source, group):
+            fitting = [one for one in own if not any(source.shadows(other) or other.shadows(source) for other in one)]
+            if not fitting:
+                own.append([source])
+            else:
+                min(fitting, key=len).append(source)
+        batches += [[source.entry for source in one] for one in own if one]
     return sorted(batches, key=len, reverse=True)
 
 
@@ -79,18 +111,18 @@ def check(batch, folder, build):
 
 def main():
     build, names = sys.argv[1], {os.path.realpath(name) for name in sys.argv[2:]}
-    root = pathlib.Path(__file__).resolve().parent.parent
     folder = pathlib.Path(build).resolve() / "tidy"
     folder.mkdir(exist_ok=True)
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {entry["file"]: entry for entry in json.load(file)}
-    batches = batches_of([entry for name, entry in sorted(entries.items()) if name in names], root)
+    batches = batches_of([entry for name, entry in sorted(entries.items()) if name in names])
     commands = []
     for number, batch in enumerate(batches):
         if len(batch) == 1:
             continue
         source = folder / f"batch_{number}.cpp"
-        source.write_text("".join(f'#include "{entry["file"]}"\n' for entry in batch), encoding="utf-8")
+        lines = (f'#define main main_{at}\n#include "{entry["file"]}"\n#undef main\n' for at, entry in enumerate(batch))
+        source.write_text("".join(lines), encoding="utf-8")
         for entry in batch:
             entry["batch"] = source.name
         command = shlex.join(["c++", *flags_of(batch[0]), "-c", str(source)])

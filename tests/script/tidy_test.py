@@ -13,10 +13,17 @@ import unittest
 from pathlib import Path
 
 TIDY = Path(__file__).resolve().parents[2] / "script" / "tidy.py"
+sys.path.insert(0, str(TIDY.parent))
+from tidy import batches_of  # noqa: E402
 
+CONFIG = "Checks: '-*,bugprone-*,misc-unused-*'\nHeaderFilterRegex: '/(src|tests)/'\n"
 CLEAN = "int same(int value) { return value; }\n"
 ALSO_CLEAN = "int other(int value) { return value; }\n"
 MOVED = "#include <string>\nunsigned long moved(std::string text) { std::string other = std::move(text); return text.size(); }\n"
+# Each is fine alone; together, the second would call the first's function.
+LOCAL = "namespace a {\nnamespace {\nint own(int) { return 1; }\n}  // namespace\nint local() { return own(2); }\n}  // namespace a\n"
+MENTIONS = "int own(const char*);\nnamespace a {\nint mentions() { return own(\"\"); }\n}  // namespace a\n"
+PROGRAM = "int main() { return 0; }\n"
 UNUSED = "#include <vector>\nusing std::vector;\nint unused() { return 1; }\n"
 
 
@@ -30,7 +37,7 @@ class TidyTest(unittest.TestCase):
             (root / "build").mkdir()
             script = root / "script" / "tidy.py"
             script.write_text(TIDY.read_text(encoding="utf-8"), encoding="utf-8")
-            (root / ".clang-tidy").write_text("Checks: '-*,bugprone-*,misc-unused-*'\nHeaderFilterRegex: '/tests/'\n", encoding="utf-8")
+            (root / ".clang-tidy").write_text(CONFIG, encoding="utf-8")
             commands = []
             for path, text in sources.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -41,6 +48,17 @@ class TidyTest(unittest.TestCase):
             command = [sys.executable, script, "build", *sources, "not_compiled.cpp"]
             done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
             return done.returncode, done.stdout + done.stderr
+
+    def batches(self, sources):
+        """The batches that the script makes of `sources`."""
+        with tempfile.TemporaryDirectory() as name:
+            entries = []
+            for path, text in sources.items():
+                file = Path(name) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+                entries.append({"file": str(file), "command": f"c++ -c {file}"})
+            return batches_of(entries)
 
     def test_good_sources_pass_without_output(self):
         self.assertEqual(self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": ALSO_CLEAN, "src/c.cpp": CLEAN}), (0, ""))
@@ -54,6 +72,20 @@ class TidyTest(unittest.TestCase):
         code, text = self.tidy({"src/a.cpp": MOVED})
         self.assertEqual(code, 1)
         self.assertRegex(text, r"/src/a\.cpp:2:.*bugprone-use-after-move")
+
+    def test_the_library_is_checked_in_batches_too(self):
+        code, text = self.tidy({"src/a.cpp": CLEAN, "src/b.cpp": MOVED})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"/src/b\.cpp:2:.*bugprone-use-after-move")
+
+    def test_a_local_name_that_another_source_mentions_keeps_the_two_apart(self):
+        self.assertEqual([len(batch) for batch in self.batches({"src/a.cpp": LOCAL, "src/b.cpp": MENTIONS})], [1, 1])
+        self.assertEqual([len(batch) for batch in self.batches({"src/a.cpp": LOCAL, "src/b.cpp": CLEAN})], [2])
+        self.assertEqual(self.tidy({"src/a.cpp": LOCAL, "src/b.cpp": MENTIONS}), (0, ""))
+
+    def test_programs_are_checked_together(self):
+        self.assertEqual([len(batch) for batch in self.batches({"examples/a.cpp": PROGRAM, "examples/b.cpp": PROGRAM})], [2])
+        self.assertEqual(self.tidy({"examples/a.cpp": PROGRAM, "examples/b.cpp": PROGRAM}), (0, ""))
 
     def test_sources_that_do_not_go_together_pass(self):
         self.assertEqual(self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": CLEAN}), (0, ""))
