@@ -28,7 +28,7 @@
  *   BROKEN_ORPHAN_LAST
  */
 #define C       4                 /* slots */
-#define LAPS    4
+#define LAPS    3
 #define P       (C * LAPS)        /* positions, modulo */
 #define WINDOW  2
 #define NONE    255
