@@ -111,9 +111,10 @@ class Slice {
   detail::SpanWords words_;
 };
 
-// `size()` elements of T in memory of a runtime, uninitialised at first. Owns the memory: moved, not copied. Dropping it while tasks
-// name it is safe, the memory goes when they have run. After its runtime is closed or rebuilt the memory
-// is gone, and write, read and host throw errc::stale_handle. Members may be called from any thread, but not two at once on one buffer.
+// `size()` elements of T in memory of a runtime, uninitialised at first, or in memory of others (Runtime::wrap). Owns the memory, or what
+// keeps that of others alive: moved, not copied. Dropping it while tasks name it is safe, the memory goes when they have run. After its
+// runtime is closed or rebuilt the memory is gone, and write, read and host throw errc::stale_handle. Members may be called from any
+// thread, but not two at once on one buffer.
 template <class T>
 class Buffer : public detail::BufferBase {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>, "buffers hold trivially copyable elements");
