@@ -33,6 +33,7 @@ namespace dwell {
 // std::mutex with annotations. Held by a Lock.
 class DWELL_THREAD_SAFETY(capability("mutex")) Mutex {
   friend class Lock;
+  friend class Unlocked;
   std::mutex mutex_;
 };
 
@@ -50,6 +51,18 @@ class DWELL_THREAD_SAFETY(scoped_lockable) Lock {
  private:
   friend class Condition;
   std::unique_lock<std::mutex> lock_;
+};
+
+// Lets go, until the end of a scope, of a mutex that the caller holds.
+class DWELL_THREAD_SAFETY(scoped_lockable) Unlocked {
+ public:
+  explicit Unlocked(Mutex& mutex) DWELL_RELEASES(mutex) : mutex_(mutex.mutex_) { mutex_.unlock(); }
+  ~Unlocked() DWELL_RELEASES() { mutex_.lock(); }  // of this object: that is how the analysis is told that the mutex is held again
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  std::mutex& mutex_;
 };
 
 // std::condition_variable for a Lock. The mutex counts as held across a wait, so look at what it guards again after each.

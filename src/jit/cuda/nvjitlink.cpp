@@ -91,7 +91,7 @@ NvJitLink::NvJitLink(const std::vector<std::string>& candidates)
       version_(nvjitlink_version(library_)) {}
 
 Bytes NvJitLink::link(const std::string& arch, std::span<const Input> inputs) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto is_ir = [](const Input& input) { return input.kind == Input::Kind::lto_ir; };
   Session session(library_, arch, std::any_of(inputs.begin(), inputs.end(), is_ir));
   for (const Input& input : inputs) session.add(input);

@@ -1,12 +1,12 @@
 // nvJitLink: relocatable device code to one image. Opened when first needed; needs no GPU and no driver.
 #pragma once
 
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "jit/compiler.hpp"
 #include "jit/cuda/cuda_library.hpp"
 
@@ -38,7 +38,7 @@ class NvJitLink {
  private:
   DynamicLibrary library_;
   CudaVersion version_;
-  std::mutex mutex_;  // the linker does not say that it may be called from several threads
+  Mutex mutex_;  // the linker does not say that it may be called from several threads
 };
 
 }  // namespace dwell::jit

@@ -46,7 +46,7 @@ void make_room(std::vector<T>& vector, std::size_t more) {
 }  // namespace
 
 void ImageTable::apply(std::span<Change> changes) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<Version*> fresh;
   make_room(definitions_, changes.size());
   for (const Change& change : changes) {
@@ -72,7 +72,7 @@ void ImageTable::apply(std::span<Change> changes) {
 }
 
 void ImageTable::rollback(detail::DefinitionState& definition) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::uint32_t current = definition.current.load();
   if (current <= 1) throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1");
   Version& previous = *definition.history[current - 2];
@@ -85,7 +85,7 @@ void ImageTable::rollback(detail::DefinitionState& definition) {
 
 void ImageTable::make_current(detail::DefinitionState& definition, Version& version) noexcept {
   {
-    const std::lock_guard facts(facts_mutex_);
+    const Lock facts(facts_mutex_);
     for (std::size_t i = 0; i < version.opcodes.size(); ++i) names_[version.opcodes[i]] = version.names[i];
   }
   const std::uint32_t before = definition.current.load();
@@ -135,7 +135,7 @@ void ImageTable::place(std::span<Version* const> fresh) {
       version->opcodes.push_back(opcode);
     }
   }
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   if (names_.size() < table_.size()) names_.resize(table_.size());
 }
 
@@ -152,7 +152,7 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
     throw;
   }
   for (Version* const version : fresh) version->linked = true;
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   ++revision_;
 }
 
@@ -189,7 +189,7 @@ void ImageTable::hand_over(std::shared_ptr<const jit::Image> image, Tier tier, s
 void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept {
   const std::uint64_t completed_now = completed();
   image_ = std::move(image);
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   last_hand_over_ = took;
   resources_ = image_->resources;
   ++images_;
@@ -203,7 +203,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
   std::vector<Version*> to_compile;
   std::uint64_t revision_then = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     revision_then = revision();
     for (const auto& definition : definitions_)
       for (const auto& version : definition->history)
@@ -216,13 +216,13 @@ bool ImageTable::promote(const std::stop_token& stop) {
   }
   std::vector<jit::Opcode> list;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (std::size_t i = 0; i < to_compile.size(); ++i) to_compile[i]->inlinable = std::move(compiled[i]);
     if (revision() != revision_then) return false;
     list = opcodes(Tier::lto);
   }
   auto image = std::make_shared<const jit::Image>(compiler_.link(list, Tier::lto));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (revision() != revision_then) return false;
   check(*image, {}, room_for(*image, device_, keeper_.scratch_bytes()));
   // Nobody waits for this image, least of all behind a task that runs long.
@@ -243,18 +243,18 @@ std::uint64_t ImageTable::completed() const noexcept {
 }
 
 Tier ImageTable::tier() const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return tier_;
 }
 
 std::uint64_t ImageTable::revision() const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return revision_;
 }
 
 std::uint64_t ImageTable::tasks(Tier tier) const {
   const std::uint64_t completed_now = completed();
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   const std::uint64_t before = tasks_[static_cast<std::size_t>(tier)];
   return tier == tier_ ? before + completed_now - std::min(completed_now, completed_then_) : before;
 }
@@ -269,12 +269,12 @@ void ImageTable::check(const jit::Image& image, std::span<Version* const> fresh,
 }
 
 std::string ImageTable::name_of(std::uint32_t opcode) const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return opcode < names_.size() && names_[opcode] != nullptr ? *names_[opcode] : "an unknown operator";
 }
 
 std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (image_ == nullptr) return nullptr;
   auto state = std::make_shared<detail::ImageState>();
   state->image = image_;
@@ -288,24 +288,24 @@ std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
 }
 
 std::vector<std::string> ImageTable::symbols(const detail::DefinitionState& definition) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<std::string> symbols;
   for (const jit::Entry& entry : definition.history[definition.current.load() - 1]->object.entries) symbols.push_back(entry.symbol);
   return symbols;
 }
 
 jit::Resources ImageTable::resources() const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return resources_;
 }
 
 std::uint64_t ImageTable::images() const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return images_;
 }
 
 std::chrono::nanoseconds ImageTable::last_hand_over() const {
-  const std::lock_guard facts(facts_mutex_);
+  const Lock facts(facts_mutex_);
   return last_hand_over_;
 }
 

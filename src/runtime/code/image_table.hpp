@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "runtime/code/definition.hpp"
 #include "runtime/code/limits.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -78,22 +78,22 @@ class ImageTable {
   std::chrono::nanoseconds last_hand_over() const;
 
  private:
-  // The following need mutex_. Those that throw have changed nothing then; what can fail comes before the image takes over.
-  void link_and_load(std::span<Version* const> fresh);
+  // Those that throw have changed nothing then; what can fail comes before the image takes over.
+  void link_and_load(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
   // Gives the entries of these their opcodes.
-  void place(std::span<Version* const> fresh);
-  std::vector<jit::Opcode> opcodes(Tier tier) const;
-  std::unique_ptr<backend::LoadedImage> load(const jit::Image& image);
+  void place(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
+  std::vector<jit::Opcode> opcodes(Tier tier) const DWELL_REQUIRES(mutex_);
+  std::unique_ptr<backend::LoadedImage> load(const jit::Image& image) DWELL_REQUIRES(mutex_);
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
-  void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh);
-  void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept;
+  void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
+  void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept DWELL_REQUIRES(mutex_);
   std::uint64_t completed() const noexcept;
   // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
-  void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const;
-  std::uint32_t free_opcode();
-  void give_back(const Version& version) noexcept;
-  void drop_unneeded() noexcept;
-  void make_current(detail::DefinitionState& definition, Version& version) noexcept;
+  void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const DWELL_REQUIRES(mutex_);
+  std::uint32_t free_opcode() DWELL_REQUIRES(mutex_);
+  void give_back(const Version& version) noexcept DWELL_REQUIRES(mutex_);
+  void drop_unneeded() noexcept DWELL_REQUIRES(mutex_);
+  void make_current(detail::DefinitionState& definition, Version& version) noexcept DWELL_REQUIRES(mutex_);
 
   jit::Compiler& compiler_;
   backend::Backend& backend_;
@@ -103,26 +103,26 @@ class ImageTable {
   Limits limits_;
   const Tier tier_of_changes_;
 
-  mutable std::mutex mutex_;  // held while an image is linked and handed over
-  std::vector<std::shared_ptr<detail::DefinitionState>> definitions_;
+  mutable Mutex mutex_;  // held while an image is linked and handed over
+  std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);
   struct Place {
     const Version* version = nullptr;  // null: free
     std::uint32_t index = 0;           // of the version's entries
   };
-  std::vector<Place> table_;  // by opcode
-  std::shared_ptr<const jit::Image> image_;
+  std::vector<Place> table_ DWELL_GUARDED_BY(mutex_);  // by opcode
+  std::shared_ptr<const jit::Image> image_ DWELL_GUARDED_BY(mutex_);
 
   // What others ask for while an image is being made.
-  mutable std::mutex facts_mutex_;
-  jit::Resources resources_;
-  std::uint64_t images_ = 0;
-  std::uint64_t revision_ = 0;
-  Tier tier_ = Tier::relocatable;
-  std::uint64_t tasks_[2] = {};       // by tier, until the last hand-over
-  std::uint64_t completed_then_ = 0;  // at the last hand-over
-  std::chrono::nanoseconds last_hand_over_{0};
+  mutable Mutex facts_mutex_;
+  jit::Resources resources_ DWELL_GUARDED_BY(facts_mutex_);
+  std::uint64_t images_ DWELL_GUARDED_BY(facts_mutex_) = 0;
+  std::uint64_t revision_ DWELL_GUARDED_BY(facts_mutex_) = 0;
+  Tier tier_ DWELL_GUARDED_BY(facts_mutex_) = Tier::relocatable;
+  std::uint64_t tasks_[2] DWELL_GUARDED_BY(facts_mutex_) = {};       // by tier, until the last hand-over
+  std::uint64_t completed_then_ DWELL_GUARDED_BY(facts_mutex_) = 0;  // at the last hand-over
+  std::chrono::nanoseconds last_hand_over_ DWELL_GUARDED_BY(facts_mutex_){0};
   // By opcode. A task that has failed may be asked about when its version is long gone.
-  std::vector<std::shared_ptr<const std::string>> names_;
+  std::vector<std::shared_ptr<const std::string>> names_ DWELL_GUARDED_BY(facts_mutex_);
 };
 
 }  // namespace dwell::runtime

@@ -7,7 +7,7 @@
 namespace dwell::runtime {
 
 void Promoter::changed() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   since_ = Clock::now();
   submitted_then_ = queue_.submitted();
   look_in(kHot);
@@ -21,7 +21,7 @@ void Promoter::look_in(Clock::duration time) noexcept {
 
 void Promoter::look() noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     alarm_set_ = false;
     if (stop_.stop_requested() || table_.tier() == Tier::lto) return;
     const auto stood = Clock::now() - since_;
@@ -38,7 +38,7 @@ void Promoter::look() noexcept {
       warn_("dwell: operators stay as they are, an image with them inlined cannot be had: " + failure->message());
     }));
   } else if (!promoted) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     look_in(kStable);
   }
 }

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <string_view>
 
+#include "base/mutex.hpp"
 #include "runtime/code/compile_pool.hpp"
 #include "runtime/code/image_table.hpp"
 
@@ -37,8 +37,7 @@ class Promoter {
   using Clock = CompilePool::Clock;
 
   void look() noexcept;
-  // Needs mutex_.
-  void look_in(Clock::duration time) noexcept;
+  void look_in(Clock::duration time) noexcept DWELL_REQUIRES(mutex_);
 
   ImageTable& table_;
   CompilePool& pool_;
@@ -46,10 +45,10 @@ class Promoter {
   const Warn warn_;
   std::stop_source stop_;
 
-  std::mutex mutex_;  // guards all below
-  bool alarm_set_ = false;
-  Clock::time_point since_{};
-  std::uint64_t submitted_then_ = 0;
+  Mutex mutex_;
+  bool alarm_set_ DWELL_GUARDED_BY(mutex_) = false;
+  Clock::time_point since_ DWELL_GUARDED_BY(mutex_){};
+  std::uint64_t submitted_then_ DWELL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dwell::runtime

@@ -120,7 +120,7 @@ Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, con
   auto version = std::make_unique<Version>();
   {
     // The version before may still be under way.
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto order = orders_.find(definition.get());
     job->options = options != nullptr ? *options : order != orders_.end() ? order->second.back()->options : definition->options;
   }
@@ -201,7 +201,7 @@ void Registry::finish_here(const JobPointer& job) {
       },
       {}));
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     enter(job);
   }
   process(job);
@@ -248,7 +248,7 @@ void Registry::redefine_async(const DefinitionPointer& definition, const Source&
   const RequestPointer request = make_request(std::move(report), stop);
   job->requests.push_back(request);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     enter(job);
     ++in_pool_;
   }
@@ -261,7 +261,7 @@ void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& reque
       process(job);
       Lock lock(mutex_);
       --in_pool_;
-      go_on(lock);
+      go_on();
     });
   });
   Lock lock(mutex_);
@@ -271,7 +271,7 @@ void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& reque
       settle(job, *no_thread);
       advance(job->definition.get());
     }
-    go_on(lock);
+    go_on();
   }
   const bool stopped = request->stopped;
   lock.unlock();
@@ -290,7 +290,7 @@ CompilePool::Errand Registry::prepare(CompilePool::Job job) {
 
 void Registry::process(const JobPointer& job) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (job->stage != Job::Stage::waiting) return;  // called off
     job->stage = Job::Stage::compiling;
   }
@@ -300,7 +300,7 @@ void Registry::process(const JobPointer& job) noexcept {
   job->failure = std::move(failure);
   job->stage = Job::Stage::compiled;
   advance(job->definition.get());
-  go_on(lock);
+  go_on();
 }
 
 void Registry::compile(Job& job) {
@@ -344,42 +344,41 @@ bool Registry::is_time() const { return in_pool_ == 0 || ready_urgent_ != 0 || C
 
 bool Registry::set_alarm() noexcept {
   if (alarm_set_) return true;
-  alarm_set_ = !failure_of(errc::out_of_memory, [this] {
-    pool_.run_at(wait_until_, [this] {
+  alarm_set_ = !failure_of(errc::out_of_memory, [this, at = wait_until_] {
+    pool_.run_at(at, [this] {
       Lock lock(mutex_);
       alarm_set_ = false;
-      go_on(lock);
+      go_on();
     });
   });
   return alarm_set_;
 }
 
-std::vector<Registry::JobPointer> Registry::take_ready() {
-  std::vector<JobPointer> batch;
-  batch.reserve(ready_);
+void Registry::take_ready(std::vector<JobPointer>& batch) noexcept {
   for (const auto& [definition, order] : orders_)
     for (const JobPointer& job : order)
       if (job->stage == Job::Stage::ready) batch.push_back(job);
   std::ranges::sort(batch, {}, &Job::number);
-  return batch;
 }
 
-void Registry::go_on(Lock& lock) noexcept {
+void Registry::go_on() noexcept {
   for (;;) {
-    report_settled(lock);
+    report_settled();
     if (handing_over_ || ready_ == 0) return;
     if (!is_time() && set_alarm()) return;
     std::vector<JobPointer> batch;
-    if (const std::optional<Error> failure = failure_of(errc::out_of_memory, [&] { batch = take_ready(); })) {
+    if (const std::optional<Error> failure = failure_of(errc::out_of_memory, [&batch, count = ready_] { batch.reserve(count); })) {
       settle_all([](const Job& job) { return job.stage == Job::Stage::ready; }, [&](const Job&) { return *failure; });
       continue;
     }
+    take_ready(batch);
     handing_over_ = true;
     ready_ = ready_urgent_ = 0;
     for (const JobPointer& job : batch) job->stage = Job::Stage::handed_over;
-    lock.unlock();
-    hand_over(batch);
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      hand_over(batch);
+    }
     for (const JobPointer& job : batch) settle(job, job->failure);
     handing_over_ = false;
     changed_.notify_all();
@@ -439,17 +438,16 @@ void Registry::settle_all(Which which, Why why) noexcept {
   }
 }
 
-void Registry::report_settled(Lock& lock) noexcept {
+void Registry::report_settled() noexcept {
   if (reporting_) return;
   reporting_ = true;
   while (!settled_.empty()) {
     std::list<JobPointer> jobs;
     jobs.swap(settled_);
-    lock.unlock();
+    const Unlocked unlocked(mutex_);
     for (const JobPointer& job : jobs)
       for (const RequestPointer& request : job->requests) request->report(job->definition, job->failure ? &*job->failure : nullptr);
     jobs.clear();
-    lock.lock();
   }
   reporting_ = false;
   changed_.notify_all();
@@ -477,7 +475,7 @@ void Registry::call_off(const RequestPointer& request) noexcept {
   if (job->requests.size() == 1) {
     settle(job, failure);
     advance(job->definition.get());
-    go_on(lock);
+    go_on();
     return;
   }
   // Others want it too.
@@ -496,8 +494,8 @@ void Registry::close() noexcept {
   if (std::exchange(closed_, true)) return;
   settle_all([](const Job& job) { return job.stage < Job::Stage::handed_over; },
              [](const Job& job) { return called_off(*job.definition, ": the runtime is closed"); });
-  report_settled(lock);
-  changed_.wait(lock, [this] { return !handing_over_ && !reporting_ && outside_ == 0; });
+  report_settled();
+  while (handing_over_ || reporting_ || outside_ != 0) changed_.wait(lock);
   lock.unlock();
   stops_->close();
   pool_.stop();

@@ -1,13 +1,11 @@
 // Operators by name, and how a source becomes their current version.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -17,6 +15,7 @@
 #include <dwell/error.hpp>
 #include <dwell/operator.hpp>
 
+#include "base/mutex.hpp"
 #include "runtime/code/compile_pool.hpp"
 #include "runtime/code/definition.hpp"
 #include "runtime/code/image_table.hpp"
@@ -77,7 +76,6 @@ class Registry {
   struct Request;
   using JobPointer = std::shared_ptr<Job>;
   using RequestPointer = std::shared_ptr<Request>;
-  using Lock = std::unique_lock<std::mutex>;
 
   JobPointer first_job(const std::string& name, const Source& source, const Definition& how);
   JobPointer next_job(const DefinitionPointer& definition, const Source& source, const CompileOptions* options);
@@ -94,26 +92,26 @@ class Registry {
   void hand_over(std::span<const JobPointer> batch) noexcept;
   void call_off(const RequestPointer& request) noexcept;
 
-  // The following need mutex_.
   // Adds a job to those under way. When it throws nothing has changed.
-  void enter(const JobPointer& job);
-  void check_open() const;
+  void enter(const JobPointer& job) DWELL_REQUIRES(mutex_);
+  void check_open() const DWELL_REQUIRES(mutex_);
   // Compiled jobs without an unfinished one ahead of them become ready; failed ones are settled.
-  void advance(detail::DefinitionState* definition) noexcept;
-  void settle(const JobPointer& job, std::optional<Error> failure) noexcept;
+  void advance(detail::DefinitionState* definition) noexcept DWELL_REQUIRES(mutex_);
+  void settle(const JobPointer& job, std::optional<Error> failure) noexcept DWELL_REQUIRES(mutex_);
   // Settles each job for which `which` is true with the Error that `why` returns.
   template <class Which, class Why>
-  void settle_all(Which which, Why why) noexcept;
-  std::vector<JobPointer> take_ready();
-  bool is_time() const;
+  void settle_all(Which which, Why why) noexcept DWELL_REQUIRES(mutex_);
+  // Those for the next hand-over, in the order of requests; `batch` has room for ready_.
+  void take_ready(std::vector<JobPointer>& batch) noexcept DWELL_REQUIRES(mutex_);
+  bool is_time() const DWELL_REQUIRES(mutex_);
   // Has the pool look again at wait_until_. False when the pool cannot.
-  bool set_alarm() noexcept;
+  bool set_alarm() noexcept DWELL_REQUIRES(mutex_);
 
-  // The following need mutex_, through `lock`, and let go of it for a while.
+  // The following let go of the mutex for a while.
   // Reports settled jobs and hands over ready ones, as far as possible now.
-  void go_on(Lock& lock) noexcept;
+  void go_on() noexcept DWELL_REQUIRES(mutex_);
   // Reports in the order of settling: one thread at a time, which reports the others' jobs too.
-  void report_settled(Lock& lock) noexcept;
+  void report_settled() noexcept DWELL_REQUIRES(mutex_);
 
   const std::unique_ptr<jit::Compiler> compiler_;
   detail::Shell* const shell_;  // for the handles
@@ -121,21 +119,21 @@ class Registry {
   const std::optional<Tier> tier_;
   ImageTable table_;
 
-  std::mutex mutex_;  // guards all below; never held while something is compiled, linked or reported
-  std::condition_variable changed_;
-  bool closed_ = false;
-  std::map<std::string, DefinitionPointer> names_;                    // defined or under way
-  std::map<detail::DefinitionState*, std::list<JobPointer>> orders_;  // all that is not settled, in order
-  std::list<JobPointer> settled_;                                     // and not reported yet
-  std::uint64_t entered_ = 0;                                         // jobs so far
-  unsigned ready_ = 0;                                                // jobs for the next hand-over
-  unsigned ready_urgent_ = 0;                                         // those of them that somebody waits for
-  bool handing_over_ = false;
-  bool reporting_ = false;
-  unsigned outside_ = 0;                       // threads that roll back or answer a single request, and have let go of the mutex
-  unsigned in_pool_ = 0;                       // jobs that the pool has still to compile
-  CompilePool::Clock::time_point wait_until_;  // for others that may join the next hand-over
-  bool alarm_set_ = false;                     // the pool looks again at that time
+  Mutex mutex_;  // never held while something is compiled, linked or reported
+  Condition changed_;
+  bool closed_ DWELL_GUARDED_BY(mutex_) = false;
+  std::map<std::string, DefinitionPointer> names_ DWELL_GUARDED_BY(mutex_);                    // defined or under way
+  std::map<detail::DefinitionState*, std::list<JobPointer>> orders_ DWELL_GUARDED_BY(mutex_);  // all that is not settled, in order
+  std::list<JobPointer> settled_ DWELL_GUARDED_BY(mutex_);                                     // and not reported yet
+  std::uint64_t entered_ DWELL_GUARDED_BY(mutex_) = 0;                                         // jobs so far
+  unsigned ready_ DWELL_GUARDED_BY(mutex_) = 0;                                                // jobs for the next hand-over
+  unsigned ready_urgent_ DWELL_GUARDED_BY(mutex_) = 0;                                         // those of them that somebody waits for
+  bool handing_over_ DWELL_GUARDED_BY(mutex_) = false;
+  bool reporting_ DWELL_GUARDED_BY(mutex_) = false;
+  unsigned outside_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that roll back or answer a single request, and have let go of the mutex
+  unsigned in_pool_ DWELL_GUARDED_BY(mutex_) = 0;  // jobs that the pool has still to compile
+  CompilePool::Clock::time_point wait_until_ DWELL_GUARDED_BY(mutex_);  // for others that may join the next hand-over
+  bool alarm_set_ DWELL_GUARDED_BY(mutex_) = false;                     // the pool looks again at that time
 
   const std::shared_ptr<Rundown> stops_ = std::make_shared<Rundown>();  // threads that call something off
   const Promoter::Warn warn_;

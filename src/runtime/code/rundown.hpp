@@ -1,8 +1,7 @@
 // Run-down protection: an object's end waits for the callers inside.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include "base/mutex.hpp"
 
 namespace dwell::runtime {
 
@@ -27,27 +26,27 @@ class Rundown {
 
   // Admits no further callers, and returns when none is inside. Not to be called from inside.
   void close() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     closed_ = true;
-    left_.wait(lock, [this] { return inside_ == 0; });
+    while (inside_ != 0) left_.wait(lock);
   }
 
  private:
   bool enter() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!closed_) ++inside_;
     return !closed_;
   }
   void leave() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     --inside_;
     left_.notify_all();
   }
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable left_;
-  unsigned inside_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  Condition left_;
+  unsigned inside_ DWELL_GUARDED_BY(mutex_) = 0;
+  bool closed_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dwell::runtime

@@ -13,7 +13,7 @@ std::uint64_t Launches::launch(backend::LoadedModule& kernels, const backend::Ke
   const auto completion = std::make_shared<std::unique_ptr<backend::Completion>>();
   std::uint64_t number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (closed_) throw Error(errc::closed, "the runtime is closed");
     // Before the device has it: from now on memory that is dropped waits for this number.
     in_flight_.emplace(next_, Flight{nullptr, std::move(needs)});
@@ -27,7 +27,7 @@ std::uint64_t Launches::launch(backend::LoadedModule& kernels, const backend::Ke
     refusal = std::current_exception();
   }
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     --entering_;
     const auto at = in_flight_.find(number);
     if (refusal)
@@ -45,7 +45,7 @@ void Launches::look(std::uint64_t number) noexcept {
     Completion completion;
     std::string kernel;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       const auto at = in_flight_.find(number);
       if (at == in_flight_.end() || at->second.completion == nullptr) return;
       completion = at->second.completion;
@@ -58,7 +58,7 @@ void Launches::look(std::uint64_t number) noexcept {
       error =
           Error(failure.kind(), "launch " + std::to_string(number) + " of kernel " + kernel + ": " + failure.message(), {"kernel", kernel});
     }
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto at = in_flight_.find(number);
     if (at == in_flight_.end()) return;
     if (error) errors_.emplace(number, *error);
@@ -74,7 +74,7 @@ void Launches::look_around() noexcept {
     std::uint64_t oldest = 0;
     std::uint64_t other = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (in_flight_.empty()) return;
       oldest = in_flight_.begin()->first;
       const auto at = in_flight_.upper_bound(looked_at_);
@@ -89,7 +89,7 @@ void Launches::look_around() noexcept {
 }
 
 bool Launches::ended(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return !in_flight_.contains(number);
 }
 
@@ -108,20 +108,20 @@ bool Launches::wait(std::uint64_t number, std::optional<Clock::time_point> deadl
 }
 
 std::optional<Error> Launches::error_of(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = errors_.find(number);
   if (at == errors_.end()) return std::nullopt;
   return at->second;
 }
 
 std::map<std::uint64_t, Error> Launches::errors() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return errors_;
 }
 
 std::vector<std::uint64_t> Launches::naming(std::uint64_t begin, std::uint64_t end) const {
   std::vector<std::uint64_t> numbers;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [number, flight] : in_flight_) {
     const auto inside = [&](std::uint64_t address) { return address >= begin && address < end; };
     if (std::ranges::any_of(flight.needs.addresses, inside)) numbers.push_back(number);
@@ -130,13 +130,13 @@ std::vector<std::uint64_t> Launches::naming(std::uint64_t begin, std::uint64_t e
 }
 
 std::uint64_t Launches::next() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return next_;
 }
 
 std::uint64_t Launches::settled() {
   look_around();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return in_flight_.empty() ? next_ : in_flight_.begin()->first;
 }
 
@@ -148,13 +148,13 @@ void Launches::wait_before(std::uint64_t number) {
 void Launches::collect() {
   look_around();
   Flights given_up;  // outside the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   given_up.swap(ended_);
 }
 
 std::string Launches::in_flight() const {
   constexpr std::size_t kMost = 8;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::string text;
   std::size_t count = 0;
   for (const auto& [number, flight] : in_flight_) {
@@ -167,16 +167,16 @@ std::string Launches::in_flight() const {
 std::string Launches::close(std::chrono::nanoseconds patience) {
   std::size_t left = 0;
   {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     closed_ = true;
-    entered_.wait(lock, [this] { return entering_ == 0; });
+    while (entering_ != 0) entered_.wait(lock);
     left = in_flight_.size();
   }
   Clock::time_point since = Clock::now();
   for (Backoff pause(true); left != 0;) {
     look_around();
     const std::size_t before = std::exchange(left, [this] {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       return in_flight_.size();
     }());
     if (left != before)

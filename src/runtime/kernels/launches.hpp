@@ -2,12 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include <dwell/error.hpp>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 
 namespace dwell::runtime {
 
@@ -85,15 +84,15 @@ class Launches {
   bool ended(std::uint64_t number) const;
 
   backend::Backend& backend_;
-  mutable std::mutex mutex_;  // guards all that follows; not held while the backend is called, but for the freeing of completions
-  std::condition_variable entered_;
-  bool closed_ = false;
-  unsigned entering_ = 0;  // launches between their check of closed_ and their place in in_flight_
-  std::uint64_t next_ = 0;
-  Flights in_flight_;
-  std::map<std::uint64_t, Error> errors_;
-  Flights ended_;                // until collect
-  std::uint64_t looked_at_ = 0;  // where look_around goes on
+  mutable Mutex mutex_;  // not held while the backend is called, but for the freeing of completions
+  Condition entered_;
+  bool closed_ DWELL_GUARDED_BY(mutex_) = false;
+  unsigned entering_ DWELL_GUARDED_BY(mutex_) = 0;  // launches between their check of closed_ and their place in in_flight_
+  std::uint64_t next_ DWELL_GUARDED_BY(mutex_) = 0;
+  Flights in_flight_ DWELL_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Error> errors_ DWELL_GUARDED_BY(mutex_);
+  Flights ended_ DWELL_GUARDED_BY(mutex_);                // until collect
+  std::uint64_t looked_at_ DWELL_GUARDED_BY(mutex_) = 0;  // where look_around goes on
 };
 
 }  // namespace dwell::runtime

@@ -103,7 +103,7 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
     throw keeper_.explain(error);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!closed_) {
       modules_.insert(state.get());
       state->shell = shell_;
@@ -128,7 +128,7 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
   check_kernel_arguments(kernel, given);
   std::shared_ptr<backend::LoadedModule> loaded;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     loaded = module->loaded;
   }
   if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed");
@@ -151,7 +151,7 @@ void Modules::unload(std::shared_ptr<backend::LoadedModule> loaded) { keeper_.ja
 void Modules::release(detail::ModuleState& module) {
   std::shared_ptr<backend::LoadedModule> loaded;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     modules_.erase(&module);
     loaded = std::move(module.loaded);
   }
@@ -159,7 +159,7 @@ void Modules::release(detail::ModuleState& module) {
 }
 
 void Modules::close() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   closed_ = true;
   for (detail::ModuleState* const module : modules_) module->loaded.reset();
   modules_.clear();

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include <dwell/operator.hpp>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "jit/compiler.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -74,9 +74,9 @@ class Modules {
   Launches& launches_;
   detail::Shell* shell_;
 
-  std::mutex mutex_;  // guards the two below
-  bool closed_ = false;
-  std::set<detail::ModuleState*> modules_;
+  Mutex mutex_;
+  bool closed_ DWELL_GUARDED_BY(mutex_) = false;
+  std::set<detail::ModuleState*> modules_ DWELL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dwell::runtime
