@@ -77,6 +77,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   settings.lease_time = std::min(settings.lease_time, kLongest);
   settings.idle_time = std::min(settings.idle_time, kLongest);
   settings.give_way = std::chrono::nanoseconds(device_.give_way_ns);
+  settings.memory_needs_lease = device_.memory_needs_lease;
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,
@@ -89,7 +90,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
-  blocks_ = std::make_unique<Blocks>(*backend_, *queue_);
+  blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
   buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_,
                                        [this](std::uint64_t position) { wait(position, std::nullopt); });
 }

@@ -151,11 +151,7 @@ class FakeBackend final : public backend::Backend {
   explicit FakeBackend(std::shared_ptr<FakeDevice> device)
       : device_(std::move(device)), obedience_([this](const std::stop_token& stop) { obey(stop); }) {}
 
-  backend::DeviceInfo info() const override {
-    backend::DeviceInfo info{"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000};
-    info.memory_needs_lease = true;
-    return info;
-  }
+  backend::DeviceInfo info() const override { return {"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000}; }
   std::unique_ptr<backend::Allocation> allocate(std::size_t) override {
     if (!device_->has_memory) throw Error(errc::out_of_memory, "the fake device has no memory");
     return std::make_unique<backend::Allocation>();

@@ -19,6 +19,7 @@ inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32
   settings.in_flight = bench.lease.in_flight;
   settings.lease_time = std::chrono::milliseconds(2);
   settings.give_way = std::chrono::nanoseconds(0);
+  settings.memory_needs_lease = true;
   settings.idle_time = std::chrono::milliseconds(1);
   settings.task_timeout = std::chrono::nanoseconds(0);
   settings.workers = workers;

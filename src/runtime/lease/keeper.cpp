@@ -358,6 +358,8 @@ bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std:
 void Keeper::watch() {
   // The usual slack of 50 us would be a good part of a lease.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  // A thread's first look takes memory, those after it do not.
+  while (failure_of(errc::out_of_memory, [this] { queue_.reap(); })) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   Lock lock(mutex_);
   while (!stop_) {
     // Others may have noted the end of the last lease; whether the ring is empty, only fall_asleep knows.

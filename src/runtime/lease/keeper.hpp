@@ -64,6 +64,7 @@ class Keeper {
     std::chrono::nanoseconds lease_time;  // what others wait at most
     std::chrono::nanoseconds give_way;    // see above; 0 where the calls of others wait for no lease
     std::chrono::nanoseconds idle_time;
+    bool memory_needs_lease;  // see memory_made
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
   };
@@ -116,6 +117,12 @@ class Keeper {
   // behind a long task it would hold the driver's lock for as long, and with it the copies and launches of all threads. False when they
   // have not ended within `patience`. Throws the keeper's failure.
   bool outlast_tasks(std::optional<std::chrono::nanoseconds> patience = {});
+
+  // Memory has been allocated for tasks. Under a tool that knows only what was there when a lease was started, waits until those leases
+  // have left; 2 s at most, because a task may wait for what its submitter does with the memory. Throws the keeper's failure.
+  void memory_made() {
+    if (settings_.memory_needs_lease) outlast_tasks(std::chrono::seconds(2));
+  }
 
   // The workers of leases of such an image: as many as there is room for, and no more than were asked for.
   std::uint32_t workers_of(const backend::LoadedImage& image) const { return within_asked(image.max_workers(scratch_bytes())); }

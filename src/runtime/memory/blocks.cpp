@@ -51,6 +51,7 @@ bool Blocks::grow(std::size_t size_class) {
   List made;
   for (std::size_t i = 0; i < kChunk / bytes_of(size_class); ++i) made.push_back({});
   std::unique_ptr<backend::Allocation> chunk = backend_.allocate_host(kChunk);
+  keeper_.memory_made();
   std::size_t offset = 0;
   for (Block& block : made) {
     block.host = static_cast<std::byte*>(chunk->host()) + offset;

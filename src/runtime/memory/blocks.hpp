@@ -11,6 +11,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/lease/keeper.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
@@ -30,7 +31,7 @@ class Blocks {
  public:
   static constexpr std::size_t kMostBytes = 8U << 20U;
 
-  Blocks(backend::Backend& backend, SubmissionQueue& queue) : backend_(backend), queue_(queue) {}
+  Blocks(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper) : backend_(backend), queue_(queue), keeper_(keeper) {}
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
 
@@ -78,6 +79,7 @@ class Blocks {
 
   backend::Backend& backend_;
   SubmissionQueue& queue_;
+  Keeper& keeper_;
   Mutex mutex_;
   std::vector<std::unique_ptr<backend::Allocation>> chunks_[kClasses] DWELL_GUARDED_BY(mutex_);
   List free_[kClasses] DWELL_GUARDED_BY(mutex_);

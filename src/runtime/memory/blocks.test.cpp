@@ -11,6 +11,7 @@
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "tests/unit/bench.hpp"
+#include "tests/unit/keeper.hpp"
 
 namespace dwell::runtime {
 namespace {
@@ -39,7 +40,8 @@ class BlocksTest : public testing::Test {
   const std::atomic<std::uint32_t> alias_{1};
   const std::unique_ptr<backend::Backend> backend_ = backend::open_cpu();
   test::Bench bench_{10};
-  Blocks blocks_{*backend_, bench_.queue};
+  const std::unique_ptr<Keeper> keeper_ = test::make_keeper(*backend_, bench_);
+  Blocks blocks_{*backend_, bench_.queue, *keeper_};
 };
 
 TEST_F(BlocksTest, ABlockHoldsAllArguments) {

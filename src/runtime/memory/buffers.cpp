@@ -1,7 +1,6 @@
 #include "runtime/memory/buffers.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -52,14 +51,14 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
   state->bytes = bytes;
   state->foreign = true;
   state->allocation = backend_.wrap(pointer, bytes, std::move(keep_alive));
+  keeper_.memory_made();
   state->memory = state->allocation->host() != nullptr ? Memory::host : Memory::device;
   return enter(std::move(state));
 }
 
 std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
   state->flags = state->memory == Memory::host ? detail::kSystem : 0;
-  // Not for ever: a task that runs may wait for what its submitter does with the memory.
-  if (memory_needs_lease_) keeper_.outlast_tasks(std::chrono::seconds(2));
+  keeper_.memory_made();
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
   // Room for all to be released without memory.

@@ -60,8 +60,7 @@ class Buffers {
         blocks_(blocks),
         shell_(shell),
         wait_(std::move(wait)),
-        host_memory_waits_(backend.info().host_memory_waits),
-        memory_needs_lease_(backend.info().memory_needs_lease) {}
+        host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   // Memory of others, see Runtime::wrap. `alignment`: of an element.
@@ -109,7 +108,6 @@ class Buffers {
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;
-  const bool memory_needs_lease_;
   Mutex mutex_;  // guards BufferState::allocation too
   bool closed_ DWELL_GUARDED_BY(mutex_) = false;
   std::vector<Retired> retired_ DWELL_GUARDED_BY(mutex_);

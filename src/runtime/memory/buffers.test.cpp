@@ -21,7 +21,7 @@ TEST(BuffersTest, ATracedDeviceStartsALeaseBeforeMemoryIsHandedOut) {
   keeper->hand_over(backend.load({}));
   Launches launches(backend);
   Notifier notifier({});
-  Blocks blocks(backend, bench.queue);
+  Blocks blocks(backend, bench.queue, *keeper);
   Buffers buffers(backend, bench.queue, *keeper, launches, notifier, blocks, nullptr, [](std::uint64_t) {});
 
   const std::atomic<std::uint32_t> alias{1};

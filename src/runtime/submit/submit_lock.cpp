@@ -55,6 +55,8 @@ SubmitLock::Seat* SubmitLock::Seat::take() {
       current_ = pool<Seat>().free.back();
       pool<Seat>().free.pop_back();
     } else {
+      pool<Seat>().free.reserve(pool<Seat>().all.size() + 1);  // so that giving it back never fails
+      pool<Seat>().all.reserve(pool<Seat>().all.size() + 1);
       current_ = pool<Seat>().all.emplace_back(new Seat());
     }
   }
