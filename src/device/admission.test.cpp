@@ -85,7 +85,7 @@ TEST_F(AdmissionTest, ALinkedTaskRunsWhenTheOneBeforeIsComplete) {
   EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::tracked, 0, 2}, 9), Admission::run);
 }
 
-TEST_F(AdmissionTest, ATaskOfSeveralSlotsIsHeldForWhoeverRunsIt) {
+TEST_F(AdmissionTest, ATaskOfSeveralSlotsIsHeldForItsWorker) {
   EXPECT_EQ(admit(Header{3, 1, 4, 0, 0, 0}, 20), Admission::run);
   TaskQuads held{};
   load_held(bench_.lease, &held, 20, 1, 4);

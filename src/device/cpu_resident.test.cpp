@@ -44,7 +44,7 @@ class CpuResidentTest : public testing::Test {
   std::atomic<u32> alias_{0};
 };
 
-TEST_F(CpuResidentTest, WhatStandsBeforeTheRequestToLeaveIsDone) {
+TEST_F(CpuResidentTest, TasksBeforeTheRequestToLeaveAreRun) {
   for (u32 i = 0; i < 80; ++i) submit(i, i % 10 == 5 ? detail::kLink : i % 10 == 9 ? detail::kDrain : 0, 1, i % 10 == 3 ? 50 : 1);
   ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
   serve();
@@ -53,7 +53,7 @@ TEST_F(CpuResidentTest, WhatStandsBeforeTheRequestToLeaveIsDone) {
   EXPECT_EQ(bench_.report.left[0], bench_.lease.number);
 }
 
-TEST_F(CpuResidentTest, WhatIsNotDoneIsTheNextLeases) {
+TEST_F(CpuResidentTest, TheNextLeaseRunsTheRemainingTasks) {
   for (u32 i = 0; i < 50; ++i) submit(i, detail::kWide, 3);
   bench_.lease.lease_ticks = bench_.lease.stretch_ticks = 1;  // so short that it ends amid them
   for (; bench_.lease.number < 1000 && !bench_.queue.reap(); ++bench_.lease.number) serve();

@@ -55,7 +55,7 @@ TEST(ReadyQueue, AClaimMayRunAheadOfTheProducer) {
   EXPECT_FALSE(ready_queue::poll(bench.lease, second, &task));
 }
 
-TEST(ReadyQueue, APlaceThatIsNotFilledIsNotTaken) {
+TEST(ReadyQueue, AnUnfilledPlaceIsNotTaken) {
   const Bench bench;
   bench.control().tail.value += 1;  // a producer has reserved it
   EXPECT_EQ(take(bench), -1);

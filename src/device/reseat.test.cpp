@@ -45,7 +45,7 @@ TEST(Reseat, TasksAtClaimedPlacesMoveToTheTail) {
   EXPECT_EQ(rest(bench), (Positions{5, 6}));
 }
 
-TEST(Reseat, TasksThatNobodyClaimedStay) {
+TEST(Reseat, UnclaimedTasksStay) {
   const Bench bench(7, 2);
   for (const u32 position : {5U, 6U, 7U}) push(bench, position);
   leave_with_a_claim(bench, 1);

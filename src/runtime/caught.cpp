@@ -20,7 +20,7 @@ Error caught(errc otherwise) noexcept {
   } catch (const std::exception& error) {
     return error_or_no_memory([&] { return Error(otherwise, error.what()); });
   } catch (...) {
-    return error_or_no_memory([&] { return Error(otherwise, "an exception that is no std::exception"); });
+    return error_or_no_memory([&] { return Error(otherwise, "an exception that does not derive from std::exception"); });
   }
 }
 

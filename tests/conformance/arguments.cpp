@@ -345,7 +345,7 @@ TEST_P(ArgumentsTest, TasksOfEveryLengthCrossWindowsAndTheRingsEnd) {
   for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(result[task], expected[task]) << task;
 }
 
-TEST_P(ArgumentsTest, WhatDoesNotFitTheSignatureIsRefused) {
+TEST_P(ArgumentsTest, ArgumentsThatDoNotFitTheSignatureAreRefused) {
   Runtime runtime(options());
   Operator<> op = runtime.define("op", "DWELL_OPERATOR(op)(dwell::Group, float, dwell::Span<const float>, dwell::Span<float>) {}");
   auto floats = runtime.allocate<float>(1);
@@ -489,7 +489,7 @@ TEST_P(ArgumentsTest, AViewIsAddressCountAndType) {
   EXPECT_THAT(host.host().first(8), testing::Each(1.0F));
 }
 
-TEST_P(ArgumentsTest, WhatHasAnotherTypeIsRefusedWithoutTemplates) {
+TEST_P(ArgumentsTest, OtherTypesAreRefusedWithoutTemplates) {
   Runtime runtime(options());
   Options little = options();
   little.workers = 1;

@@ -62,7 +62,7 @@ TEST_P(AsyncTest, VersionsComeInTheOrderOfTheRequests) {
   EXPECT_EQ(read(cells), std::vector<u32>{8});
 }
 
-TEST_P(AsyncTest, WhatFailsComesOutOfTheFuture) {
+TEST_P(AsyncTest, AFailureComesOutOfTheFuture) {
   Runtime runtime(options());
   const auto bad = runtime.define_async("bad", "DWELL_OPERATOR(bad)(dwell::Group g) { nonsense(); }");
   const auto good = runtime.define_async("good", store("good", 1));

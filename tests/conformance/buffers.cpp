@@ -15,7 +15,7 @@ std::vector<u32> counting(u32 count, u32 from = 0) {
   return numbers;
 }
 
-TEST_P(BuffersTest, WhatIsWrittenIsRead) {
+TEST_P(BuffersTest, WrittenDataIsReadBack) {
   Runtime runtime(options());
   for (const Memory memory : {Memory::device, Memory::host}) {
     auto buffer = runtime.allocate<u32>(1000, memory);
@@ -34,7 +34,7 @@ TEST_P(BuffersTest, WhatIsWrittenIsRead) {
   }
 }
 
-TEST_P(BuffersTest, WhatDoesNotFitIsRefused) {
+TEST_P(BuffersTest, ACopyBeyondTheBufferIsRefused) {
   Runtime runtime(options());
   auto buffer = runtime.allocate<u32>(10);
   std::vector<u32> eleven(11);

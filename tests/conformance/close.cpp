@@ -86,7 +86,7 @@ TEST_P(CloseTest, EachOfVeryManyCancelledTicketsSaysSo) {
   DWELL_EXPECT_ERROR(tickets.front().wait(), errc::cancelled, HasSubstr(std::to_string(tickets.front().position())));
 }
 
-TEST_P(CloseTest, WhoWaitsIsTold) {
+TEST_P(CloseTest, WaitersAreWokenWithTheError) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 1, 0);
@@ -331,7 +331,7 @@ TEST_P(CloseTest, ACallbackMayWaitForATaskThatCloseRunsOrCancels) {
   }
 }
 
-TEST_P(CloseTest, WhatACallbackThrowsIsTold) {
+TEST_P(CloseTest, AnExceptionOfACallbackGoesToWarn) {
   std::mutex mutex;
   std::string told;
   {

@@ -100,7 +100,7 @@ TEST_P(CompleteTest, FailedTasksAreToldToo) {
   EXPECT_EQ(status.get_future().get(), 42);
 }
 
-TEST_P(CompleteTest, WhatACallbackThrowsIsToldToWarn) {
+TEST_P(CompleteTest, AnExceptionOfACallbackGoesToWarn) {
   Options warned = options();
   std::promise<std::string> line;
   warned.warn = [&](std::string_view text) {

@@ -112,7 +112,7 @@ TEST_P(ForeignTest, IsKeptAliveUntilItsTasksHaveRun) {
   DWELL_EXPECT_ERROR(read(left), errc::stale_handle, HasSubstr("closed"));
 }
 
-TEST_P(ForeignTest, WhatKeepsItAliveMayUseTheRuntime) {
+TEST_P(ForeignTest, TheOwnerOfForeignMemoryMayUseTheRuntime) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
   auto own = std::make_shared<Buffer<u32>>(filled<u32>(runtime, 4, 1));
@@ -127,7 +127,7 @@ TEST_P(ForeignTest, WhatKeepsItAliveMayUseTheRuntime) {
   runtime.close();
 }
 
-TEST_P(ForeignTest, WhatIsNoMemoryIsRefused) {
+TEST_P(ForeignTest, AnInvalidAddressIsRefused) {
   Runtime runtime(options());
   Others others(little());
   const auto theirs = others.allocate<u32>(8, 0);

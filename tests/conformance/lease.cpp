@@ -303,7 +303,7 @@ TEST_P(LeaseTest, LongTasksOutlastTheirLease) {
   EXPECT_THAT(read(cells), testing::Each(1U));
 }
 
-TEST_P(LeaseTest, ALongTaskStopsNobodyElse) {
+TEST_P(LeaseTest, ALongTaskStopsNoOther) {
   Options quick = options();
   quick.lease = 200us;
   quick.ring_slots = 8192;  // what comes after a task in flight must find room beside it

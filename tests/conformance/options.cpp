@@ -9,7 +9,7 @@ namespace {
 class OptionsTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(OptionsTest);
 
-TEST_P(OptionsTest, WhatMakesNoSenseIsRefusedByName) {
+TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   const auto refused = [this](const std::function<void(Options&)>& change, const std::string& name) {
     Options bad = options();
     change(bad);
@@ -105,7 +105,7 @@ TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
   EXPECT_EQ(read(cells)[0], 20U);
 }
 
-TEST_P(OptionsTest, ACacheThatCannotBeUsedIsSaidInOneLineAndDoesNoHarm) {
+TEST_P(OptionsTest, AnUnusableCacheIsReportedInOneLineAndDoesNoHarm) {
   const std::string before = environment("DWELL_CACHE_DIR");
   setenv("DWELL_CACHE_DIR", "/dev/null/cache", 1);
   std::mutex mutex;

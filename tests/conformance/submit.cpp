@@ -284,7 +284,7 @@ TEST_P(SubmitTest, SeveralThreadsSubmit) {
   }
 }
 
-TEST_P(SubmitTest, EffectsAreVisibleToWhoeverSawTheTicketDone) {
+TEST_P(SubmitTest, EffectsAreVisibleToEveryThreadThatSawTheTicketDone) {
   Runtime runtime(options());
   auto write = runtime.define<void(Span<u32>, u32)>("write", R"(
     DWELL_OPERATOR(write)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {

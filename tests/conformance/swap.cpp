@@ -71,7 +71,7 @@ TEST_P(SwapTest, CopiesOfAHandleNameOneOperator) {
   EXPECT_EQ(copy.version(), 1U);
 }
 
-TEST_P(SwapTest, WhatIsInFlightOrParkedRunsTheOldVersion) {
+TEST_P(SwapTest, TasksInFlightOrParkedRunTheOldVersion) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto hold = runtime.define<Hold>("hold", kHold);
@@ -228,7 +228,7 @@ TEST_P(SwapTest, ASourceWithoutTheOperatorIsRefused) {
   runtime.submit(nothing).wait();
 }
 
-TEST_P(SwapTest, WhatDoesNotLinkLeavesTheOldImage) {
+TEST_P(SwapTest, AFailedLinkLeavesTheOldImage) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto cells = filled<u32>(runtime, 1, 0);

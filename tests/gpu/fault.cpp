@@ -112,7 +112,7 @@ TEST_F(FaultTest, AllTasksThatWereRunningAreNamed) {
   });
 }
 
-TEST_F(FaultTest, WhoeverWaitsIsTold) {
+TEST_F(FaultTest, WaitersGetTheError) {
   in_a_child([] {
     Options small = options();
     small.ring_slots = 128;

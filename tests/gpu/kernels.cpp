@@ -126,7 +126,7 @@ TEST_F(KernelTest, SharedMemoryUpToTheDevicesLimit) {
                      AllOf(HasSubstr("kernel 'tile'"), HasSubstr("shared memory"), HasSubstr("1073741824"), HasSubstr("limit")));
 }
 
-TEST_F(KernelTest, WhatCannotBeLaunchedSaysWhichLimit) {
+TEST_F(KernelTest, ARefusedLaunchNamesTheLimit) {
   const auto y = filled<float>(*runtime_, 128, 0.0F);
   const auto narrow = module_.kernel("narrow");
   DWELL_EXPECT_ERROR(narrow.launch({.block = {65}}, y), errc::invalid_argument,

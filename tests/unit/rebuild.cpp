@@ -80,7 +80,7 @@ class RebuildTest : public testing::Test {
   std::shared_ptr<BreakableDevice> device_ = std::make_shared<BreakableDevice>();
 };
 
-TEST_F(RebuildTest, ARebuiltRuntimeWorksAndWhatWasBeforeIsStale) {
+TEST_F(RebuildTest, ARebuiltRuntimeWorksAndOldHandlesAreStale) {
   Runtime runtime = open();
   const std::string name = name_of(runtime);
   const Operator<> untyped = runtime.define("store", kStore);
@@ -199,7 +199,7 @@ TEST_F(RebuildTest, OnlyALostDeviceIsRebuilt) {
 }
 
 // A fault that no lease has come across yet: the device is asked.
-TEST_F(RebuildTest, AFaultThatNobodyHasSeenCounts) {
+TEST_F(RebuildTest, AnUnseenFaultCounts) {
   Runtime runtime = open();
   device_->break_now();
   runtime.rebuild();
@@ -207,7 +207,7 @@ TEST_F(RebuildTest, AFaultThatNobodyHasSeenCounts) {
   runtime.define("store", kStore);
 }
 
-TEST_F(RebuildTest, WhatHangsKeepsTheDeviceFromBeingRebuilt) {
+TEST_F(RebuildTest, AHangingTaskKeepsTheDeviceFromBeingRebuilt) {
   Runtime runtime = open();
   auto store = runtime.define<Store>("store", kStore);
   auto cells = runtime.allocate<u32>(4);

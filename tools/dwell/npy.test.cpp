@@ -42,7 +42,7 @@ class Npy : public testing::Test {
   fs::path file_;
 };
 
-TEST_F(Npy, WhatIsWrittenIsRead) {
+TEST_F(Npy, WrittenDataIsReadBack) {
   for (const ElementType type : kElementTypes) {
     for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 4}, Shape{2, 0, 5}, Shape{1, 2, 3, 4}}) {
       std::vector<std::byte> data(element_count(shape, bytes_of(type)) * bytes_of(type));

@@ -41,7 +41,7 @@ TEST(ResourceTable, JsonNamesEveryFigure) {
   EXPECT_EQ(json["operators"][0]["constant_bytes"], 400);
 }
 
-TEST(ResourceTable, WhatIsNotKnownIsSaidSo) {
+TEST(ResourceTable, UnknownFiguresAreShownAsUnknown) {
   ImageReport unknown = report();
   unknown.kernels[0].workers.reset();
   std::ostringstream text;

@@ -340,7 +340,7 @@ TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
   EXPECT_EQ(backend->stuck(), "");
 }
 
-TEST_F(CudaBackendTest, WhatFailsHalfwayLeavesNothing) {
+TEST_F(CudaBackendTest, AFailureHalfwayLeavesNothing) {
   for (const char* const function : {"stream", "pool", "synchronise"}) {
     stand_in_.failures = {{function, CUDA_ERROR_OUT_OF_MEMORY}};
     DWELL_EXPECT_ERROR(open(), errc::out_of_memory, HasSubstr("it failed"));
@@ -397,7 +397,7 @@ TEST_F(CudaBackendTest, NothingWaitsForADeviceThatWasGivenUp) {
   EXPECT_EQ(stand_in_.calls, calls) << "any call might wait for what hangs";
 }
 
-TEST_F(CudaBackendTest, WhatHungAndEndedAfterAllIsGivenBack) {
+TEST_F(CudaBackendTest, AHangingLeaseThatEndsIsGivenBack) {
   {
     const auto backend = open();
     const auto memory = backend->allocate(8);
@@ -407,7 +407,7 @@ TEST_F(CudaBackendTest, WhatHungAndEndedAfterAllIsGivenBack) {
   EXPECT_THAT(stand_in_.alive, IsEmpty());
 }
 
-TEST_F(CudaBackendTest, AContextThatAFaultHasTakenDownIsSaidSo) {
+TEST_F(CudaBackendTest, TheMessageNamesAContextThatAFaultHasTakenDown) {
   stand_in_.failures = {{"retain", CUDA_ERROR_ILLEGAL_ADDRESS}};
   DWELL_EXPECT_ERROR(open(), errc::device_lost, HasSubstr("gives the process no new context"));
   stand_in_.shared = 1;

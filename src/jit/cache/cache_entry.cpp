@@ -21,7 +21,7 @@ constexpr std::uint32_t kSchema = 2;
 constexpr std::size_t kLongestHead = 512;
 
 constexpr const char* kDamaged = "its content is damaged";
-constexpr const char* kNoFile = "it is no regular file";
+constexpr const char* kNoFile = "it is not a regular file";
 constexpr const char* kSchemaFault = "it was written by another version of dwell";
 
 // What stands before the checksum.

@@ -45,7 +45,7 @@ TEST_F(CacheEntryTest, NeverBlocksOnAnythingButRegularFiles) {
   for (const char* const name : {"fifo", "folder"}) {
     const FoundEntry found = read_entry(opened_, name);
     EXPECT_TRUE(found.present && found.broken);
-    EXPECT_EQ(found.fault, "it is no regular file");
+    EXPECT_EQ(found.fault, "it is not a regular file");
     EXPECT_EQ(describe_entry(opened_, name), "");
   }
   EXPECT_EQ(remove_seen(opened_, "folder", read_entry(opened_, "folder").status), Removal::refused);

@@ -107,7 +107,7 @@ std::vector<std::string> CachingCompiler::unnamed_files(const std::string& finge
 }
 
 std::string CachingCompiler::fingerprint(const Unit& unit) {
-  return with_memory("reading what is included by ", unit.file, [&] {
+  return with_memory("reading the includes of ", unit.file, [&] {
     std::string first = compiler_->fingerprint(unit);
     std::vector<std::string> files = first.empty() ? std::vector<std::string>() : unnamed_files(first);
     if (files.empty()) return first;

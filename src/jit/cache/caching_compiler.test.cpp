@@ -291,7 +291,7 @@ TEST_F(CachingCompilerTest, SixteenProcessesShareOneCompilation) {
   EXPECT_EQ(race->links, 1);
 }
 
-TEST_F(CachingCompilerTest, AKilledCompilerBlocksNobody) {
+TEST_F(CachingCompilerTest, AKilledCompilerBlocksNoOther) {
   const test::SharedWithChildren<Race> race;
   EXPECT_EQ(race_of(4, *race, folder_.path() / "cache", true), 3);
   EXPECT_EQ(race->compiles, 2);

@@ -108,7 +108,7 @@ TEST_F(FileCacheTest, RefusesFilesThatOthersMayWrite) {
   EXPECT_TRUE(fs::exists(root_.path() / "elsewhere"));
   ASSERT_EQ(warnings_.size(), 2U);
   EXPECT_NE(warnings_[0].find(file().string() + " of the cache: it belongs to another user, or others may write to it"), std::string::npos);
-  EXPECT_NE(warnings_[1].find("it is no regular file"), std::string::npos);
+  EXPECT_NE(warnings_[1].find("it is not a regular file"), std::string::npos);
   warnings_.clear();
 
   cache().store(key_, image::as_bytes("payload"));

@@ -154,7 +154,7 @@ struct CudaCompiler::State {
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
   if (architecture_number(options_.arch) == 0)
-    throw Error(errc::invalid_argument, "'" + options_.arch + "' is no CUDA architecture such as sm_90");
+    throw Error(errc::invalid_argument, "'" + options_.arch + "' is not a CUDA architecture such as sm_90");
 }
 CudaCompiler::~CudaCompiler() = default;
 
@@ -246,7 +246,7 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   for (std::size_t i = 0; i < expressions.size(); ++i) {
     const auto is_it = [&](const ModuleKernel& kernel) { return kernel.symbol == result.lowered[i]; };
     if (std::ranges::none_of(object.kernels, is_it))
-      throw Error(errc::operator_not_found, unit.file + ": " + expressions[i] + " is no kernel (__global__)");
+      throw Error(errc::operator_not_found, unit.file + ": " + expressions[i] + " is not a kernel (__global__)");
     object.expressions.emplace_back(expressions[i], result.lowered[i]);
   }
   object.bytes = std::move(result.bytes);

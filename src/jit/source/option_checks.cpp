@@ -46,7 +46,8 @@ Error option_error(errc code, std::string_view option, const std::string& messag
 
 void check_standard(const CompileOptions& options) {
   if (options.standard == 14 || options.standard == 17 || options.standard == 20) return;
-  throw option_error(errc::invalid_argument, "standard", "there is no C++" + std::to_string(options.standard) + " here; use 14, 17 or 20");
+  throw option_error(errc::invalid_argument, "standard",
+                     "no support for C++" + std::to_string(options.standard) + " here; use 14, 17 or 20");
 }
 
 std::vector<std::string> checked_defines(const CompileOptions& options) {
@@ -54,7 +55,7 @@ std::vector<std::string> checked_defines(const CompileOptions& options) {
   for (const auto& [name, value] : options.defines) {
     if (!is_macro(name)) {
       throw option_error(errc::invalid_argument, "defines",
-                         "'" + name + "' is no name of a macro; use an identifier, or one with parameters such as SQUARE(x)");
+                         "'" + name + "' is not the name of a macro; use an identifier, or one with parameters such as SQUARE(x)");
     }
     if (!is_one_line(value)) throw option_error(errc::invalid_argument, "defines", "the value of " + name + " is not one line");
     list.push_back(name + "=" + value);
@@ -70,7 +71,7 @@ std::vector<std::string> checked_include_paths(const CompileOptions& options) {
     const bool folder = !path.empty() && !error && fs::is_directory(found, error);
     if (!folder || !is_one_line(path)) {
       throw option_error(errc::invalid_argument, "include_paths",
-                         "there is no folder '" + path + "' (relative ones are taken from " + fs::current_path(error).string() + ")");
+                         "no such folder: '" + path + "' (relative ones are taken from " + fs::current_path(error).string() + ")");
     }
     list.push_back(found.string());
   }
@@ -99,7 +100,7 @@ void check_flags(const CompileOptions& options, std::span<const RefusedFlag> ref
   for (const std::string& flag : options.flags) {
     if (flag.size() < 2 || flag.front() != '-' || !is_one_line(flag)) {
       throw option_error(errc::invalid_argument, "flags",
-                         "'" + flag + "' is no flag; each begins with a dash, and has its value joined to it (--name=value)");
+                         "'" + flag + "' is not a flag; each begins with a dash, and has its value joined to it (--name=value)");
     }
     const bool two_dashes = flag[1] == '-';
     const std::string_view body = std::string_view(flag).substr(two_dashes ? 2 : 1);

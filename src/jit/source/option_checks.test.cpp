@@ -37,7 +37,7 @@ TEST(OptionChecks, DefinesAreIdentifiersAndLines) {
   const CompileOptions options{.defines = {{"TILE", "32"}, {"EMPTY", ""}, {"SUM(a, b)", "((a) + (b))"}, {"LOG(...)", ""}, {"NOW()", "0"}}};
   EXPECT_THAT(checked_defines(options), ElementsAre("EMPTY=", "LOG(...)=", "NOW()=0", "SUM(a, b)=((a) + (b))", "TILE=32"));
   for (const char* const name : {"", "2X", "A B", "A=1", "F(", "F(x", "F(1)", "F(a,)", "F(..., a)", "A\n#include \"x\"", "-D"}) {
-    EXPECT_THAT(refusal([&] { checked_defines({.defines = {{name, "1"}}}); }), HasSubstr("is no name of a macro")) << name;
+    EXPECT_THAT(refusal([&] { checked_defines({.defines = {{name, "1"}}}); }), HasSubstr("is not the name of a macro")) << name;
   }
   EXPECT_THAT(refusal([] { checked_defines({.defines = {{"A", "1\n#define B"}}}); }), HasSubstr("the value of A is not one line"));
 }
@@ -69,7 +69,7 @@ TEST(OptionChecks, RefusesFlags) {
   for (const char* const flag : {"-rdc", "--rdc", "-rdc=true", "--rdc=false"}) EXPECT_THAT(said(flag), HasSubstr("never")) << flag;
   for (const char* const flag : {"-I", "-I/x", "--I"}) EXPECT_THAT(said(flag), HasSubstr("other")) << flag;
   for (const char* const flag : {"-rdcx", "--Ix", "-O3", "--restrict"}) EXPECT_EQ(said(flag), "accepted") << flag;
-  for (const char* const flag : {"", "-", "evil.o", "@file", "-a\n-b"}) EXPECT_THAT(said(flag), HasSubstr("is no flag")) << flag;
+  for (const char* const flag : {"", "-", "evil.o", "@file", "-a\n-b"}) EXPECT_THAT(said(flag), HasSubstr("is not a flag")) << flag;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST(Error, EachCodeHasASentenceOfItsOwn) {
   EXPECT_EQ(error_category().message(last + 1), "unknown error");
 }
 
-TEST(Error, SaysWhatHappenedAndWhichKindItIs) {
+TEST(Error, NamesTheEventAndTheKind) {
   const Error error(errc::cancelled, "ticket 5 was cancelled");
   EXPECT_EQ(error.kind(), errc::cancelled);
   EXPECT_EQ(error.message(), "ticket 5 was cancelled");

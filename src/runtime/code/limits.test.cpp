@@ -45,7 +45,7 @@ TEST(Limits, EveryFigureHasOne) {
   EXPECT_THAT(refused({.barriers = 12}), AllOf(HasSubstr("13 barriers a worker ('tile' 13)"), HasSubstr("is 12")));
 }
 
-TEST(Limits, WhatTheLoopTakesIsNotTheOperatorsFault) {
+TEST(Limits, TheLoopsOwnResourcesAreNotChargedToTheOperator) {
   static const Newcomer kSmall[] = {{"old", "old_1"}};
   const jit::Image linked = image();
   const auto error = refusal({.registers = 40}, {linked, kSmall, 0, {}, 0});

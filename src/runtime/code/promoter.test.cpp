@@ -53,7 +53,7 @@ TEST_F(PromoterTest, APromotionEndsNoLeaseAtOnce) {
   finish(task);
 }
 
-TEST_F(PromoterTest, WhatIsInlinedIsWhatRan) {
+TEST_F(PromoterTest, TheInlinedVersionsAreThoseThatRan) {
   const auto a = define("a", "a1");
   workshop_->includes = ", edited since";
   finish(submit(*a));
@@ -61,7 +61,7 @@ TEST_F(PromoterTest, WhatIsInlinedIsWhatRan) {
   EXPECT_THAT(image(), testing::ElementsAre("a1"));
 }
 
-TEST_F(PromoterTest, WhatDoesNotLinkInlinedIsSaidAndStaysAsItIs) {
+TEST_F(PromoterTest, AFailedInliningIsReportedAndChangesNothing) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;
   finish(submit(*a));

@@ -120,7 +120,7 @@ TEST_F(RegistryTest, AFailureIsNamedByTheVersionThatRanThen) {
 
 // ---- What fails leaves everything as it was ----
 
-TEST_F(RegistryTest, WhatDoesNotCompileChangesNothing) {
+TEST_F(RegistryTest, AFailedCompilationChangesNothing) {
   const auto a = define("a", "a1");
   EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("error")); }), errc::compile_failed);
   EXPECT_EQ(kind_of([&] { define("b", "error"); }), errc::compile_failed);
@@ -141,7 +141,7 @@ TEST_F(RegistryTest, OptionsAreThoseOfTheVersionBefore) {
   EXPECT_TRUE(workshop_->options.defines.contains("TWO"));
 }
 
-TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
+TEST_F(RegistryTest, AFailedLinkGivesItsOpcodeBack) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;
   EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("a2")); }), errc::link_failed);
@@ -152,7 +152,7 @@ TEST_F(RegistryTest, WhatDoesNotLinkGivesItsOpcodeBack) {
   EXPECT_THAT(image(), ElementsAre("a1", "b1"));
 }
 
-TEST_F(RegistryTest, WhatDoesNotLoadLeavesTheOldImageRunning) {
+TEST_F(RegistryTest, AFailedLoadLeavesTheOldImageRunning) {
   const auto a = define("a", "a1");
   device_->refuses_load = true;
   EXPECT_EQ(kind_of([&] { registry_->redefine(a, std::string("a2")); }), errc::link_failed);

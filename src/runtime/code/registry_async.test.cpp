@@ -38,7 +38,7 @@ struct Said {
   std::vector<std::string> list;
 };
 
-TEST_F(RegistryAsyncTest, WhatIsReadyMeanwhileSharesAHandOver) {
+TEST_F(RegistryAsyncTest, VersionsReadyMeanwhileShareAHandOver) {
   Said said;
   for (const char* const name : {"a", "b", "c", "d", "e", "f"}) registry_->define_async(name, "slow", {}, said.report(name), {});
   for (const std::string& line : said.wait_for(6)) EXPECT_THAT(line, HasSubstr(" done"));
@@ -66,7 +66,7 @@ TEST_F(RegistryAsyncTest, AFailureInTheMiddleLeavesTheOrder) {
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a3");
 }
 
-TEST_F(RegistryAsyncTest, WhatIsCalledOffLetsTheNextPass) {
+TEST_F(RegistryAsyncTest, ACancelledRequestLetsTheNextPass) {
   const auto a = define("a", "a1");
   Said said;
   std::stop_source stop;
@@ -161,7 +161,7 @@ TEST_F(RegistryAsyncTest, TheEndWaitsForAStopThatIsUnderWay) {
   end.join();
 }
 
-TEST_F(RegistryAsyncTest, AllThatIsNotBeingHandedOverIsCancelledAtOnce) {
+TEST_F(RegistryAsyncTest, RequestsNotBeingHandedOverAreCancelledAtOnce) {
   // A report of the close holds it up; meanwhile a compilation comes to its end, which must not be handed over any more.
   const auto a = define("a", "a1");
   const auto b = define("b", "b1");

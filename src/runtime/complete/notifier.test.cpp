@@ -89,7 +89,7 @@ TEST(Notifier, FinishCallsWhatIsLeftAndTakesNoMore) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(Notifier, WhatCallbacksThrowIsTold) {
+TEST(Notifier, ExceptionsOfCallbacksAreReported) {
   std::vector<std::string> lines;
   Notifier notifier([&](std::string_view line) { lines.emplace_back(line); });
   notifier.when([] { return true; }, [] { throw std::runtime_error("enough"); });

@@ -60,7 +60,7 @@ TEST_F(LaunchesTest, TheyEndInAnyOrder) {
   EXPECT_EQ(launches_.settled(), launches_.next());
 }
 
-TEST_F(LaunchesTest, WhatALaunchNeedsIsKeptUntilItHasEnded) {
+TEST_F(LaunchesTest, ALaunchKeepsItsNeedsUntilItEnds) {
   auto memory = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = memory;
   const std::uint64_t number = launch({}, std::move(memory));
@@ -74,7 +74,7 @@ TEST_F(LaunchesTest, WhatALaunchNeedsIsKeptUntilItHasEnded) {
   EXPECT_EQ(device_->completions, 0);
 }
 
-TEST_F(LaunchesTest, CollectFindsThoseThatNobodyAsksAbout) {
+TEST_F(LaunchesTest, CollectFindsLaunchesThatAreNotAskedAbout) {
   for (int i = 0; i < 100; ++i) launch();
   for (int i = 0; i < 100; ++i) device_->end_launch(i);
   launches_.collect();
@@ -92,7 +92,7 @@ TEST_F(LaunchesTest, CollectFindsThoseBehindALongOneInTime) {
   EXPECT_EQ(launches_.settled(), 0U);
 }
 
-TEST_F(LaunchesTest, ALaunchWithoutMemoryHoldsNobodyUp) {
+TEST_F(LaunchesTest, ALaunchWithoutMemoryDelaysNoOther) {
   device_->no_memory = true;
   EXPECT_THROW(launch({}, std::make_shared<int>(7)), std::bad_alloc);
   EXPECT_EQ(launches_.settled(), launches_.next());

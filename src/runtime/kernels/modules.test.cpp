@@ -55,7 +55,7 @@ TEST(KernelNames, ExpressionsNamesSymbolsAndParameters) {
   for (const std::string& name : kernel_names(object)) EXPECT_NO_THROW(find_kernel(object, name)) << name;
 }
 
-TEST(KernelNames, AnUnknownNameListsWhatThereIs) {
+TEST(KernelNames, AnUnknownNameListsTheKnownOnes) {
   const Error error = error_of([] { find_kernel(some_object(), "scala"); });
   EXPECT_EQ(error.kind(), errc::operator_not_found);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("'scala'"), HasSubstr("axpy<float, 256>, scale, ns::over(float*), ns::over(i32*)")));

@@ -156,7 +156,7 @@ TEST_F(KeeperTest, AfterARestTheNextSubmitterStartsIt) {
   EXPECT_EQ(keeper_->leases(), 19U);
 }
 
-TEST_F(KeeperTest, ATaskThatALeaseHasMissedIsSeenWhoeverNotesTheEnd) {
+TEST_F(KeeperTest, ATaskThatALeaseHasMissedIsSeenByEitherWhoNotesTheEnd) {
   settings_.lease_time = 1s;
   open();
   for (int turn = 0; turn < 30; ++turn) {
@@ -639,7 +639,7 @@ TEST_F(KeeperTest, ATaskThatOverstaysIsNamedAndTheDeviceAbandoned) {
   EXPECT_TRUE(device_->abandoned);
 }
 
-TEST_F(KeeperTest, NobodyWaitsForADeviceThatWasGivenUp) {
+TEST_F(KeeperTest, NoThreadWaitsForADeviceThatWasGivenUp) {
   device_->obeys = false;
   open();
   submit();

@@ -254,7 +254,7 @@ TEST_F(SubmissionQueueTest, DrainsAreCountedModulo4096) {
   EXPECT_EQ(bench_.header(*submit()).drains, 4100U % 4096);
 }
 
-TEST_F(SubmissionQueueTest, ADrainThatIsLinkedIsADrain) {
+TEST_F(SubmissionQueueTest, ALinkedDrainIsADrain) {
   submit();
   submit({}, detail::kDrain | detail::kLink);
   EXPECT_EQ(bench_.header(1).flags, flag::drain);
