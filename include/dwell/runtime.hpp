@@ -110,10 +110,12 @@ class Runtime {
   // rebuild it. When it is null, the caller keeps the memory until then. Works that others do on the memory are ordered by nobody but the
   // caller. Throws errc::invalid_argument for null, a count that is too large, a pointer that is not aligned for T, and on CUDA for
   // pageable host memory, memory of another device, and memory of fewer bytes; then `keep_alive` is dropped.
+  // NOLINTBEGIN(performance-unnecessary-value-param): moved from, which the check does not see in a template
   template <class T>
   requires(!std::is_void_v<T>) Buffer<T> wrap(T* pointer, std::size_t count, std::shared_ptr<void> keep_alive = {}) {
     return Buffer<T>(wrap_bytes(pointer, count, sizeof(T), alignof(T), std::move(keep_alive)), count);
   }
+  // NOLINTEND(performance-unnecessary-value-param)
   Buffer<std::byte> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive = {}) {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }

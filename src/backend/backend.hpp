@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <dwell/error.hpp>
 
@@ -123,7 +124,8 @@ class Backend {
   virtual void abandon() = 0;
 };
 
-inline std::unique_ptr<Allocation> Backend::wrap(void*, std::size_t, std::shared_ptr<void>) {
+inline std::unique_ptr<Allocation> Backend::wrap(void*, std::size_t, std::shared_ptr<void> keep_alive) {
+  const auto dropped = std::move(keep_alive);
   throw Error(errc::unsupported, info().device + " takes no memory of others");
 }
 inline std::unique_ptr<LoadedModule> Backend::load_kernels(std::span<const std::byte>, std::span<const std::string>) {

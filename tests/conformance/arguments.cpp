@@ -99,7 +99,7 @@ std::string blob_source() {
          "  for (int i = 0; i < " +
          n +
          "; ++i) sum += (i + 1) * blob.byte[i];\n"
-         "  if (g.rank() == 0) out[0] = sum;\n}\n";
+         "  if (g.rank() == 0 && g.index() == 0) out[0] = sum;\n}\n";
 }
 
 template <std::size_t N>
