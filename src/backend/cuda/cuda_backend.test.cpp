@@ -92,7 +92,10 @@ CUresult pointer_attribute(void* to, CUpointer_attribute asked, CUdeviceptr addr
   if (const CUresult result = it->call("pointer"); result != CUDA_SUCCESS) return result;
   if (at == it->known.end()) return CUDA_ERROR_INVALID_VALUE;
   const Known& known = at->second;
-  const auto answer = [to](auto value) { return std::memcpy(to, &value, sizeof(value)), CUDA_SUCCESS; };
+  const auto answer = [to](auto value) {
+    *static_cast<decltype(value)*>(to) = value;
+    return CUDA_SUCCESS;
+  };
   switch (asked) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return answer(static_cast<unsigned>(known.type));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return answer(known.managed ? 1U : 0U);
