@@ -352,6 +352,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   }
   shell_->failure = failure;
   shell_->enter(to);
+  shell_->current.store(nullptr, std::memory_order_relaxed);
   shell_->open.reset();
 }
 

@@ -102,9 +102,11 @@ namespace {
 
 // The core of a runtime that its own caller keeps open.
 runtime::Core& core_of(const detail::Shell* shell, const detail::OperatorState* op) {
-  if (op == nullptr || op->shell != shell || shell->open == nullptr) [[unlikely]]
-    refuse(shell, op);
-  return *shell->open;
+  if (op != nullptr && op->shell == shell) [[likely]] {
+    // Pairs with Shell::populate.
+    if (auto* const core = shell->current.load(std::memory_order_acquire)) return *core;
+  }
+  refuse(shell, op);
 }
 
 }  // namespace

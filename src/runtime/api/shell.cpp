@@ -90,6 +90,7 @@ void Shell::populate(Options options, std::uint64_t first_position) {
     alive.store(false);
     alive.notify_all();
   });
+  current.store(open.get(), std::memory_order_release);  // pairs with core_of
 }
 
 std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {

@@ -122,9 +122,11 @@ struct Shell {
   const std::shared_ptr<Lineage> lineage;
   const std::uint32_t generation;
 
-  mutable std::mutex mutex;        // guards all that follows but `alive` and the stage
+  mutable std::mutex mutex;        // guards all that follows but `alive`, `current` and the stage
   std::atomic<bool> alive{false};  // whether there is a core, be it only one that another thread has not let go of yet
   std::shared_ptr<runtime::Core> open;
+  // The same without the mutex, for submitters: their caller keeps the runtime open, or they are callbacks, which close waits for.
+  std::atomic<runtime::Core*> current{nullptr};
   std::map<std::uint64_t, Fate> ended;  // tasks that did not succeed, by position
   Ranges lost;                          // positions of tasks that the failure took
   Ranges cancelled;                     // and of those that close cancelled; `ended` has details of the last ones
