@@ -137,6 +137,7 @@ dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_D
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
 dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/run_apart_test.py")
 dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")
+dwell_command_test(script.test_names script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/test_names_test.py")
 dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
