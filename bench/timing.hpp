@@ -7,18 +7,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/relax.hpp"
+
 namespace dwell::bench {
 
 using Clock = std::chrono::steady_clock;
 
 inline double nanoseconds(Clock::duration time) { return std::chrono::duration<double, std::nano>(time).count(); }
 inline double nanoseconds_since(Clock::time_point start) { return nanoseconds(Clock::now() - start); }
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 // Waits by looking again and again, but lets others run now and then: the one that is waited for may need this processor.
 template <class Done>

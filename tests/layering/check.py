@@ -51,7 +51,7 @@ LAYERS = (
     Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
-    Layer(("bench/",), ("bench/", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
+    Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
     Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),

@@ -1,17 +1,10 @@
 #include <dwell/runtime.hpp>
 
+#include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
 
 namespace dwell {
-
-namespace {
-
-std::string text_of_list(const Parameter* given, std::uint32_t count) {
-  return Signature(std::vector<Parameter>(given, given + count)).text();
-}
-
-}  // namespace
 
 Runtime::Runtime(Options options) : shell_(detail::Shell::first(std::move(options))) {}
 
@@ -66,17 +59,7 @@ Image Runtime::image() const {
 
 void Runtime::check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const {
   if (op.state() == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
-  const std::vector<Parameter>& declared = op.signature().parameters();
-  std::uint32_t fit = 0;
-  while (fit < count && fit < declared.size() && detail::accepts(declared[fit], given[fit])) ++fit;
-  if (fit == count && fit == declared.size()) return;
-  std::string why;
-  if (count != declared.size())
-    why = std::to_string(declared.size()) + " arguments are needed, " + std::to_string(count) + " were given";
-  else
-    why = "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
-  throw Error(errc::signature_mismatch,
-              "operator '" + op.name() + "' takes " + op.signature().text() + ", not " + text_of_list(given, count) + ": " + why);
+  runtime::check_arguments("operator", op.name(), op.signature(), {given, count}, detail::accepts);
 }
 
 std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, std::size_t element, Memory memory) {

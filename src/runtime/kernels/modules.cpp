@@ -8,6 +8,7 @@
 #include <dwell/runtime.hpp>
 
 #include "jit/source/fingerprint.hpp"
+#include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
 
 namespace dwell {
@@ -66,19 +67,6 @@ std::vector<std::string> kernel_names(const jit::ModuleObject& object) {
   return names;
 }
 
-void check_kernel_arguments(const jit::ModuleKernel& kernel, const std::vector<Parameter>& given) {
-  const std::vector<Parameter>& declared = kernel.signature.parameters();
-  std::size_t fit = 0;
-  while (fit < given.size() && fit < declared.size() && detail::kernel_accepts(declared[fit], given[fit])) ++fit;
-  if (fit == given.size() && fit == declared.size()) return;
-  const std::string why =
-      given.size() != declared.size()
-          ? std::to_string(declared.size()) + " arguments are needed, " + std::to_string(given.size()) + " were given"
-          : "argument " + std::to_string(fit + 1) + " is " + text_of(given[fit]) + " where " + text_of(declared[fit]) + " is needed";
-  throw Error(errc::signature_mismatch,
-              "kernel '" + kernel.name + "' takes " + kernel.signature.text() + ", not " + Signature(given).text() + ": " + why);
-}
-
 std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, const CompileOptions& options,
                                                       const std::vector<std::string>& expressions) {
   jit::Unit unit;
@@ -125,7 +113,7 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
     values.push_back(arguments[i].value);
     if (detail::is_pointer(arguments[i].type)) std::memcpy(&needs.addresses.emplace_back(), arguments[i].value, sizeof(std::uint64_t));
   }
-  check_kernel_arguments(kernel, given);
+  check_arguments("kernel", kernel.name, kernel.signature, given, detail::kernel_accepts);
   std::shared_ptr<backend::LoadedModule> loaded;
   {
     const Lock lock(mutex_);
@@ -191,7 +179,7 @@ const std::string& KernelBase::symbol() const { return require_module(module_).o
 const Signature& KernelBase::signature() const { return require_module(module_).object.kernels[index_].signature; }
 
 void KernelBase::require(const Signature& signature) const {
-  runtime::check_kernel_arguments(require_module(module_).object.kernels[index_], signature.parameters());
+  runtime::check_arguments("kernel", name(), this->signature(), signature.parameters(), kernel_accepts);
 }
 
 Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const {

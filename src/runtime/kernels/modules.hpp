@@ -45,9 +45,6 @@ std::size_t find_kernel(const jit::ModuleObject& object, std::string_view name);
 // Each kernel's shortest name that find_kernel knows it by alone.
 std::vector<std::string> kernel_names(const jit::ModuleObject& object);
 
-// Throws errc::signature_mismatch unless `given` fits what the kernel takes.
-void check_kernel_arguments(const jit::ModuleKernel& kernel, const std::vector<Parameter>& given);
-
 // The programs of a runtime. Members may be called from any thread.
 class Modules {
  public:

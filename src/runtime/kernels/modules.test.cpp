@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/api/argument_check.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
 #include "tests/unit/keeper.hpp"
@@ -70,7 +71,8 @@ TEST(KernelNames, AnAmbiguousNameListsTheCandidates) {
 
 template <class... Given>
 void check(const std::vector<Parameter>& declared) {
-  check_kernel_arguments({"f", "f", Signature(declared)}, {detail::Passed<Given>::type...});
+  const std::vector<Parameter> given = {detail::Passed<Given>::type...};
+  check_arguments("kernel", "f", Signature(declared), given, detail::kernel_accepts);
 }
 
 TEST(KernelArguments, FitByKindAndSize) {
@@ -103,7 +105,11 @@ TEST(KernelArguments, AMismatchShowsBothLists) {
   const Error wrong = error_of([] { check<float, Buffer<int>>({kFloat, kFloats}); });
   EXPECT_EQ(wrong.kind(), errc::signature_mismatch);
   EXPECT_EQ(wrong.message(), "kernel 'f' takes (float, float*), not (float, i32*): argument 2 is i32* where float* is needed");
+  EXPECT_EQ(wrong.fields().what, "kernel");
+  EXPECT_EQ(wrong.fields().which, "f");
   const Error few = error_of([] { check<float>({kFloat, kFloats}); });
+  EXPECT_EQ(few.fields().value, 1U);
+  EXPECT_EQ(few.fields().limit, 2U);
   EXPECT_THAT(few.message(), HasSubstr("2 arguments are needed, 1 were given"));
 }
 
