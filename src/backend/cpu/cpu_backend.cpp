@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <dwell/error.hpp>
 
 #include "backend/cpu/loaded_object.hpp"
+#include "base/mutex.hpp"
 #include "base/thread.hpp"
 #include "device/cpu_resident.hpp"
 #include "image/bundle.hpp"
@@ -24,16 +24,16 @@ namespace dwell::backend {
 
 namespace {
 
-// Set when a worker never returns: what it may still use is then kept for good rather than freed.
+// Set when a worker never returns: then all that it may still use is kept for good rather than freed.
 using Abandoned = std::atomic<bool>;
 
 void keep(std::shared_ptr<void> used) {
   struct Kept {
-    std::mutex mutex;
-    std::vector<std::shared_ptr<void>> all;
+    Mutex mutex;
+    std::vector<std::shared_ptr<void>> all DWELL_GUARDED_BY(mutex);
   };
   static auto& kept = *new Kept;  // never destroyed, and in reach of leak checkers, which so see that it is meant to stay
-  const std::lock_guard lock(kept.mutex);
+  const Lock lock(kept.mutex);
   kept.all.push_back(std::move(used));
 }
 
@@ -126,7 +126,7 @@ class WorkerThreads {
     running_.fetch_add(lease.workers, std::memory_order_relaxed);
     const std::uint32_t number = started_.load(std::memory_order_relaxed);
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       leases_[number % device::kMostLeases] = lease;
     }
     started_.store(number + 1, std::memory_order_release);  // pairs with the acquire in serve
@@ -155,7 +155,7 @@ class WorkerThreads {
       if (started - next > device::kMostLeases) next = started - device::kMostLeases;
       device::Lease lease;
       {
-        const std::lock_guard lock(mutex_);
+        const Lock lock(mutex_);
         lease = leases_[next % device::kMostLeases];
       }
       if (me >= lease.workers) continue;
@@ -169,10 +169,10 @@ class WorkerThreads {
     }
   }
 
-  std::mutex mutex_;
-  device::Lease leases_[device::kMostLeases] = {};  // the last ones
-  std::atomic<std::uint32_t> started_{0};           // leases
-  std::atomic<std::uint32_t> running_{0};           // workers that have leases before them, counted once for each
+  Mutex mutex_;
+  device::Lease leases_[device::kMostLeases] DWELL_GUARDED_BY(mutex_) = {};  // the last ones
+  std::atomic<std::uint32_t> started_{0};                                    // leases
+  std::atomic<std::uint32_t> running_{0};                                    // workers that have leases before them, counted once for each
   std::atomic<bool> stop_{false};
   std::vector<std::jthread> threads_;  // last: joined before what they use goes
 };

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
+#include "base/mutex.hpp"
 
 namespace dwell::backend {
 
@@ -77,10 +77,10 @@ class CudaCompletion final : public Completion {
   CudaCompletion(const CudaCompletion&) = delete;
   CudaCompletion& operator=(const CudaCompletion&) = delete;
 
-  // Puts the event behind all that the stream has been given. The launch has been made, whatever comes of this: when it fails, done tries
-  // again, and so sees the end later than it comes, never earlier.
+  // Puts the event behind all that the stream has been given. The launch stands also when this fails: then done tries again, and so sees
+  // the end later than it comes, never earlier.
   void record(CUstream stream) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stream_ = stream;
     recorded_ = place_.driver.cuEventRecord(event_, stream) == CUDA_SUCCESS;
   }
@@ -88,9 +88,9 @@ class CudaCompletion final : public Completion {
   bool done() override {
     const Entered entered(place_);
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!recorded_) {
-        fail_if(place_.driver.cuStreamQuery(place_.launches));  // what has taken the device down shows on every stream
+        fail_if(place_.driver.cuStreamQuery(place_.launches));  // a fault of the device shows on every stream
         recorded_ = place_.driver.cuEventRecord(event_, stream_) == CUDA_SUCCESS;
       }
       if (!recorded_) return false;
@@ -108,9 +108,9 @@ class CudaCompletion final : public Completion {
 
   const CudaPlace& place_;
   CUevent event_ = nullptr;
-  std::mutex mutex_;  // guards the two below
-  CUstream stream_ = nullptr;
-  bool recorded_ = false;
+  Mutex mutex_;
+  CUstream stream_ DWELL_GUARDED_BY(mutex_) = nullptr;
+  bool recorded_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
 void check_limit(std::uint64_t asked, std::uint64_t limit, const std::string& what) {

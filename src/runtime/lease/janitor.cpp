@@ -7,7 +7,7 @@ namespace dwell::runtime {
 
 Janitor::~Janitor() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -17,7 +17,7 @@ Janitor::~Janitor() {
 void Janitor::take(std::shared_ptr<void> thing, std::size_t bytes) noexcept {
   if (thing == nullptr) return;
   try {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
     waste_.push_back({std::move(thing), bytes, Clock::now()});
     bytes_ += bytes;
@@ -30,7 +30,7 @@ void Janitor::take(std::shared_ptr<void> thing, std::size_t bytes) noexcept {
 
 void Janitor::now() noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     now_ = true;
   }
   changed_.notify_all();
@@ -40,39 +40,41 @@ bool Janitor::is_urgent() const {
   return waste_.size() > kMost || bytes_ > kMostBytes || (!waste_.empty() && Clock::now() - waste_.front().since >= longest_);
 }
 
-// False when the loop is on the device, and it is not urgent.
-bool Janitor::destroy_oldest(std::unique_lock<std::mutex>& lock, bool urgent) {
+bool Janitor::destroy_oldest(bool urgent) {
   std::list<Waste> oldest;
   oldest.splice(oldest.begin(), waste_, waste_.begin());
   bytes_ -= oldest.front().bytes;
-  const auto destroy = [&oldest] { oldest.clear(); };
   const bool stop = stop_;
-  lock.unlock();
   bool done = true;
-  try {
-    done = stop || !around_ || around_(urgent, destroy);
-  } catch (const std::exception&) {
-    done = true;  // the device has failed: there is nothing to wait for
+  {
+    const Unlocked unlocked(mutex_);
+    const auto destroy = [&oldest] { oldest.clear(); };
+    try {
+      done = stop || !around_ || around_(urgent, destroy);
+    } catch (const std::exception&) {
+      done = true;  // the device has failed: there is nothing to wait for
+    }
+    if (done) destroy();
   }
-  if (done) destroy();
-  lock.lock();
   if (!done) bytes_ += oldest.front().bytes;
   waste_.splice(waste_.begin(), oldest);
   return done;
 }
 
 void Janitor::work() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !waste_.empty(); });
+    while (!stop_ && waste_.empty()) changed_.wait(lock);
     if (waste_.empty()) return;
     now_ = false;
-    while (!waste_.empty() && destroy_oldest(lock, false)) {}
+    while (!waste_.empty() && destroy_oldest(false)) {}
     if (waste_.empty()) continue;
-    changed_.wait_until(lock, waste_.front().since + longest_, [this] { return stop_ || now_ || is_urgent(); });
+    const auto due = waste_.front().since + longest_;
+    while (!stop_ && !now_ && !is_urgent() && changed_.wait_until(lock, due) == std::cv_status::no_timeout) {}
     if (!stop_ && !now_) {
-      destroy_oldest(lock, true);
-      changed_.wait_for(lock, kBreak, [this] { return stop_ || now_; });
+      destroy_oldest(true);
+      const auto end = Clock::now() + kBreak;
+      while (!stop_ && !now_ && changed_.wait_until(lock, end) == std::cv_status::no_timeout) {}
     }
   }
 }

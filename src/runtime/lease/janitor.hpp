@@ -2,21 +2,21 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.hpp"
+
 namespace dwell::runtime {
 
-// Destroys what it is given later: when the loop is off the device, or beside it when more than kMost things or kMostBytes wait, or one
-// has waited for `longest`. So nobody who submits or starts leases waits for the driver. One thing at a time, and beside the loop with
-// kBreak in between: unloading an image stops an H200 for a millisecond, whatever runs there. Members may be called from any thread; what
-// it is given is destroyed at the latest with it.
+// Destroys the things that it is given later: when the loop is off the device, or beside it when more than kMost things or kMostBytes wait,
+// or one has waited for `longest`. So no thread that submits or starts leases waits for the driver. One thing at a time, and beside the
+// loop with kBreak in between: unloading an image stops an H200 for a millisecond, together with all that runs there. Members may be called
+// from any thread. The janitor's destructor destroys all that is left.
 class Janitor {
  public:
   static constexpr std::size_t kMost = 64;
@@ -46,19 +46,19 @@ class Janitor {
   };
 
   void work();
-  // These need mutex_.
-  bool is_urgent() const;
-  bool destroy_oldest(std::unique_lock<std::mutex>& lock, bool urgent);
+  bool is_urgent() const DWELL_REQUIRES(mutex_);
+  // Lets go of the mutex meanwhile. False when the loop is on the device, and it is not urgent.
+  bool destroy_oldest(bool urgent) DWELL_REQUIRES(mutex_);
 
   const Around around_;
   const std::chrono::milliseconds longest_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<Waste> waste_;  // oldest first
-  std::size_t bytes_ = 0;   // of all of it
-  bool now_ = false;        // it is worth asking whether the loop is off the device
-  bool stop_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  Condition changed_;
+  std::list<Waste> waste_ DWELL_GUARDED_BY(mutex_);  // oldest first
+  std::size_t bytes_ DWELL_GUARDED_BY(mutex_) = 0;   // of all of it
+  bool now_ DWELL_GUARDED_BY(mutex_) = false;        // it is worth asking whether the loop is off the device
+  bool stop_ DWELL_GUARDED_BY(mutex_) = false;
+  std::thread thread_ DWELL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dwell::runtime

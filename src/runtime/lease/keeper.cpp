@@ -50,7 +50,7 @@ Keeper::~Keeper() {
     }
   }
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -59,14 +59,18 @@ Keeper::~Keeper() {
 
 // ---- Leases --------------------------------------------------------------------------------------------------------------------
 
-// Notes which leases have been left, and which one works.
 void Keeper::collect() {
-  const bool any = std::erase_if(on_device_, [this](OnDevice& lease) {
-                     if (!has_left({lease.number, lease.slot})) return false;
-                     if (lease.image != image_) janitor_.take(std::move(lease.image));
-                     if (lease.gives_way) give_way_until_ = Clock::now() + settings_.give_way;
-                     return true;
-                   }) != 0;
+  bool any = false;
+  for (auto lease = on_device_.begin(); lease != on_device_.end();) {
+    if (!has_left({lease->number, lease->slot})) {
+      ++lease;
+      continue;
+    }
+    if (lease->image != image_) janitor_.take(std::move(lease->image));
+    if (lease->gives_way) give_way_until_ = Clock::now() + settings_.give_way;
+    lease = on_device_.erase(lease);
+    any = true;
+  }
   const std::uint32_t begun = device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun);
   if (begun != begun_) {
     begun_ = begun;
@@ -87,17 +91,17 @@ bool Keeper::may_start() const {
   return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
 }
 
-// Starts a lease, which may_start allows.
+bool Keeper::any_up_to(std::uint32_t number) const {
+  return std::ranges::any_of(on_device_, [number](const OnDevice& lease) { return !device::is_after(lease.number, number); });
+}
+
 void Keeper::start() {
   device::Lease lease = settings_.lease;
   lease.workers = workers();
   lease.crew = crew();
   lease.number = newest_.load(std::memory_order_relaxed).number + 1;
   if (lease.number == 0) lease.number = 1;  // 0 is no lease
-  const auto taken = [this](std::uint32_t slot) {
-    return std::ranges::any_of(on_device_, [&](const OnDevice& other) { return other.slot == slot; });
-  };
-  while (taken(lease.slot)) ++lease.slot;
+  while (std::ranges::find(on_device_, lease.slot, &OnDevice::slot) != on_device_.end()) ++lease.slot;
   lease.wakes = loop_is_gone() ? 1 : 0;
   if (seats_workers_ != lease.workers || seats_crew_ != lease.crew) laid_out_by_ = lease.number;
   lease.laid_out_by = laid_out_by_;
@@ -152,7 +156,7 @@ void Keeper::fall_asleep() {
 }
 
 void Keeper::wake() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   collect();
   start_if_needed(true);
 }
@@ -163,25 +167,19 @@ void Keeper::ask_to_end(std::uint32_t number, bool at_once) {
   queue_.try_close_lease(number, at_once);
 }
 
-template <class Condition>
-bool Keeper::wait_until(Lock& lock, Condition condition, std::optional<Clock::time_point> until) {
-  // Leases end within microseconds unless a task runs long; then the keeper's thread sees the end.
-  const auto close_look = Clock::now() + std::chrono::milliseconds(1);
-  for (std::uint32_t round = 1;; ++round) {
-    collect();
-    if (condition()) return true;
-    if (failed()) throw failure();
-    const auto now = Clock::now();
-    if (until && now >= *until) return false;
-    if (now < close_look) {
-      lock.unlock();
-      for (int i = 0; i < 16; ++i) relax();
-      if (round % 8 == 0) std::this_thread::yield();
-      lock.lock();
-    } else {
-      changed_.wait_for(lock, std::chrono::milliseconds(10));
-    }
+bool Keeper::wait_on(Wait& wait, Lock& lock) {
+  if (failed()) throw failure();
+  const auto now = Clock::now();
+  if (wait.until && now >= *wait.until) return false;
+  if (now < wait.close_look) {
+    const Unlocked unlocked(mutex_);
+    for (int i = 0; i < 16; ++i) relax();
+    if (++wait.rounds % 8 == 0) std::this_thread::yield();
+  } else {
+    changed_.wait_until(lock, now + std::chrono::milliseconds(10));
   }
+  collect();
+  return true;
 }
 
 // ---- Parking -------------------------------------------------------------------------------------------------------------------
@@ -197,7 +195,8 @@ ParkGuard Keeper::park_loop() {
       lock.unlock();
       ask_to_end(newest, true);
       lock.lock();
-      wait_until(lock, [this] { return on_device_.empty(); });
+      collect();
+      for (Wait wait; !on_device_.empty();) wait_on(wait, lock);
     }
     // No membarrier here: release_park looks at the ring under the submission lock, so it sees the task of any submitter that had the lock
     // before, and any later one sees this.
@@ -217,8 +216,10 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
   ++holds_;
   std::optional<ParkGuard> guard(ParkGuard(*this));
   try {
-    if (!wait_until(
-            lock, [this] { return on_device_.empty(); }, Clock::now() + patience)) {
+    Wait wait{Clock::now() + patience};
+    collect();
+    while (!on_device_.empty()) {
+      if (wait_on(wait, lock)) continue;
       lock.unlock();
       return std::nullopt;
     }
@@ -232,13 +233,13 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
 }
 
 void Keeper::release_park() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (--holds_ == 0) start_if_needed(false);
 }
 
 void Keeper::retire() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ++holds_;
   }
   const ParkGuard parked = park_loop();
@@ -246,14 +247,14 @@ void Keeper::retire() {
 
 void Keeper::park() {
   ParkGuard guard = park_loop();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++parks_;
   guard.keeper_ = nullptr;  // resume gives it back
 }
 
 void Keeper::resume() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (parks_ == 0) throw Error(errc::invalid_argument, "resume without park");
     --parks_;
   }
@@ -263,7 +264,7 @@ void Keeper::resume() {
 void Keeper::resume_all() {
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (parks_ == 0) return;
       --parks_;
     }
@@ -320,21 +321,22 @@ bool Keeper::destroy_beside_tasks(bool urgent, const std::function<void()>& dest
 bool Keeper::roll_over(Lock& lock, std::optional<Clock::time_point> until) {
   collect();
   const std::uint32_t last = newest_.load(std::memory_order_relaxed).number;
-  const auto old_ones = [&] {
-    return std::ranges::any_of(on_device_, [last](const OnDevice& lease) { return !device::is_after(lease.number, last); });
-  };
   const auto followed = [&] { return newest_.load(std::memory_order_relaxed).number != last; };
-  if (!wait_until(
-          lock, [&] { return !old_ones() || followed() || may_start() || holds_ != 0 || stop_; }, until))
-    return false;
-  if (old_ones() && !followed() && may_start()) start();
-  if (old_ones() && followed()) {
-    lock.unlock();
-    ask_to_end(last, false);
-    lock.lock();
+  for (Wait wait{until}; any_up_to(last) && !followed() && !may_start() && holds_ == 0 && !stop_;) {
+    if (!wait_on(wait, lock)) return false;
   }
-  return wait_until(
-      lock, [&] { return !old_ones(); }, until);
+  if (any_up_to(last) && !followed() && may_start()) start();
+  if (any_up_to(last) && followed()) {
+    {
+      const Unlocked unlocked(mutex_);
+      ask_to_end(last, false);
+    }
+    collect();
+  }
+  for (Wait wait{until}; any_up_to(last);) {
+    if (!wait_on(wait, lock)) return false;
+  }
+  return true;
 }
 
 bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience) {
@@ -342,7 +344,7 @@ bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std:
   std::shared_ptr<backend::LoadedImage> shared = std::move(image);
   // Changed by leases alone, of which none starts with another number before the image is installed.
   const bool needs_park = [&] {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return workers != seats_workers_;
   }();
   const std::optional<ParkGuard> parked = needs_park ? try_park_loop(patience) : std::nullopt;
@@ -369,7 +371,7 @@ void Keeper::watch() {
     }
     collect();
     const auto now = Clock::now();
-    // Whatever has been submitted is looked for afterwards.
+    // It looks for new tasks afterwards.
     if (const auto until = give_way_until_; now < until) {
       lock.unlock();
       std::this_thread::sleep_until(until);
@@ -393,11 +395,10 @@ void Keeper::watch() {
     // Without memory to say what has failed it is asked again.
     const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(now); }) && failed();
     lock.lock();
-    if (over) changed_.notify_all();  // once more, under the lock: whoever was about to wait has missed the one before
+    if (over) changed_.notify_all();  // once more, under the lock: a thread that was about to wait has missed the one before
   }
 }
 
-// When there may be something to do: a lease begins or is due to be followed.
 Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
   constexpr std::chrono::microseconds kShortest{20};
   constexpr std::chrono::microseconds kLongest{1000};
@@ -420,7 +421,7 @@ Error Keeper::explain(const Error& error) {
   if (error.kind() != errc::device_lost) return error;
   {
     // Before lost(): a device that was given up has its failure noted first, and no fault.
-    const std::lock_guard lock(failure_mutex_);
+    const Lock lock(failure_mutex_);
     if (failure_) return *failure_;
   }
   return lost() ? failure() : error;
@@ -447,7 +448,7 @@ void Keeper::overstayed(Clock::time_point now) {
 }
 
 void Keeper::give_up(const Error& why) {
-  // In this order: whoever starts a lease on the abandoned device fails too, and must not be the first to say why.
+  // In this order: a start of a lease on the abandoned device fails too, and must not be the first to say why.
   if (note_failure(why)) {
     // Workers that do not hang leave, and run nothing further.
     ask_to_end(newest_.load(std::memory_order_relaxed).number, true);
@@ -484,7 +485,7 @@ void Keeper::fail(const Error& why) noexcept {
 }
 
 bool Keeper::note_failure(const Error& why) noexcept {
-  const std::lock_guard lock(failure_mutex_);
+  const Lock lock(failure_mutex_);
   if (failure_) return false;
   failure_.emplace(why);
   return true;
@@ -496,7 +497,7 @@ void Keeper::announce_failure() noexcept {
 }
 
 Error Keeper::failure() const {
-  const std::lock_guard lock(failure_mutex_);
+  const Lock lock(failure_mutex_);
   return *failure_;
 }
 

@@ -1,14 +1,12 @@
-// Who starts leases, and who notices that one has ended.
+// Starts leases, and notices their end.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +16,7 @@
 #include <dwell/error.hpp>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "runtime/lease/janitor.hpp"
 #include "runtime/lease/running_clock.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -43,7 +42,7 @@ class ParkGuard {
 };
 
 // The keeper: starts a lease when there is work, starts the next one while that works so that leases roll, and lets the device rest when
-// there is nothing to do. A lease is started by whoever first sees the need: a submitter that finds the loop gone, or the keeper's own
+// there is nothing to do. The first thread that sees the need starts a lease: a submitter that finds the loop gone, or the keeper's own
 // thread.
 //
 // The next lease is started when three quarters of the one that works have passed. It waits on the device until the workers of that one
@@ -61,7 +60,7 @@ class Keeper {
     device::Lease lease;                    // all but workers, crew, number, slot and times
     device::LeaseReport* report = nullptr;  // lease.report and lease.in_flight as the host sees them
     const device::InFlight* in_flight = nullptr;
-    std::chrono::nanoseconds lease_time;  // what others wait at most
+    std::chrono::nanoseconds lease_time;  // others wait no longer
     std::chrono::nanoseconds give_way;    // see above; 0 where the calls of others wait for no lease
     std::chrono::nanoseconds idle_time;
     bool memory_needs_lease;  // see memory_made
@@ -69,7 +68,7 @@ class Keeper {
     std::uint32_t workers = 0;  // wanted
   };
 
-  // What is known about the worker that holds a task.
+  // A worker that holds a task, as its in-flight record says.
   struct Holder {
     std::uint32_t worker;
     std::uint64_t position;
@@ -130,16 +129,16 @@ class Keeper {
 
   // Asks the device whether it has failed.
   bool lost();
-  // What to say when a call of the backend has thrown `error`: the keeper's failure when the device has one, which names the tasks that
-  // ran.
+  // The error to throw when a call of the backend has thrown `error`: the keeper's failure when the device has one, which names the tasks
+  // that ran.
   Error explain(const Error& error);
-  // Something hangs on the device: `why` is the failure from now on, and nobody waits for the loop any more.
+  // Something hangs on the device: `why` is the failure from now on, and no thread waits for the loop any more.
   void give_up(const Error& why);
   // Whether the device is known to have failed, and the error that says how.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 
-  // What the device must be rid of the loop for, or what waits for the driver, is given back here.
+  // Takes things whose destruction needs the loop off the device, or waits for the driver.
   Janitor& janitor() { return janitor_; }
 
   // Bytes of scratch memory that each worker is given.
@@ -151,7 +150,6 @@ class Keeper {
  private:
   friend class ParkGuard;
   using Clock = std::chrono::steady_clock;
-  using Lock = std::unique_lock<std::mutex>;
 
   // A lease that has been started and not left by all workers, as far as the keeper has noted.
   struct OnDevice {
@@ -166,6 +164,14 @@ class Keeper {
     std::uint32_t slot;
   };
 
+  // How a wait for leases goes on. They end within microseconds unless a task runs long, so it looks closely at first; after that the
+  // keeper's thread sees the end.
+  struct Wait {
+    std::optional<Clock::time_point> until = {};
+    Clock::time_point close_look = Clock::now() + std::chrono::milliseconds(1);
+    std::uint32_t rounds = 0;
+  };
+
   bool has_left(Name lease) const {
     return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left[lease.slot]) == lease.number;
   }
@@ -175,7 +181,7 @@ class Keeper {
   void overstayed(Clock::time_point now);
   // The tasks that workers run now, or those that ended last on each.
   std::vector<Holder> holders(bool ended) const;
-  // Who may have brought the device down.
+  // A clause that names the tasks that may have brought the device down.
   std::string suspects() const;
   void fail(const Error& why) noexcept;
   // The two halves of fail. The first is false when there is a failure already.
@@ -183,46 +189,51 @@ class Keeper {
   void announce_failure() noexcept;
   void release_park();
 
-  // The following need mutex_.
-  void collect();
-  bool loop_is_gone() const;
-  bool may_start() const;
-  void start();
-  void start_if_needed(bool work_known);
-  void roll_if_due(Clock::time_point now);
-  void fall_asleep();
   void ask_to_end(std::uint32_t number, bool at_once);
-  void install(std::shared_ptr<backend::LoadedImage> image);
-  Clock::time_point next_look(Clock::time_point now) const;
-  // Starts the next lease, asks those before to hand over to it, and waits until all workers have left them. False when `until` comes
-  // first.
-  bool roll_over(Lock& lock, std::optional<Clock::time_point> until = {});
   // Gives things of the driver back, see Janitor::Around.
   bool destroy_beside_tasks(bool urgent, const std::function<void()>& destroy);
-  // Waits until `condition` holds, looking closely at first. False when `until` comes first. Throws the failure.
-  template <class Condition>
-  bool wait_until(Lock& lock, Condition condition, std::optional<Clock::time_point> until = {});
+
+  // Notes which leases have been left, and which one works.
+  void collect() DWELL_REQUIRES(mutex_);
+  bool loop_is_gone() const DWELL_REQUIRES(mutex_);
+  bool may_start() const DWELL_REQUIRES(mutex_);
+  // Whether a lease is on the device that is no later than `number`.
+  bool any_up_to(std::uint32_t number) const DWELL_REQUIRES(mutex_);
+  // Starts a lease, which may_start allows.
+  void start() DWELL_REQUIRES(mutex_);
+  void start_if_needed(bool work_known) DWELL_REQUIRES(mutex_);
+  void roll_if_due(Clock::time_point now) DWELL_REQUIRES(mutex_);
+  void fall_asleep() DWELL_REQUIRES(mutex_);
+  void install(std::shared_ptr<backend::LoadedImage> image) DWELL_REQUIRES(mutex_);
+  // When there may be something to do: a lease begins or is due to be followed.
+  Clock::time_point next_look(Clock::time_point now) const DWELL_REQUIRES(mutex_);
+  // Starts the next lease, asks those before to hand over to it, and waits until all workers have left them. False when `until` comes
+  // first.
+  bool roll_over(Lock& lock, std::optional<Clock::time_point> until = {}) DWELL_REQUIRES(mutex_);
+  // One round of a wait for the leases to change: lets go of the mutex for a moment, and collects. False, at once, when the time is up.
+  // Throws the failure.
+  bool wait_on(Wait& wait, Lock& lock) DWELL_REQUIRES(mutex_);
 
   backend::Backend& backend_;
   SubmissionQueue& queue_;
   Settings settings_;
   Describe describe_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<OnDevice> on_device_;  // by number
-  bool stop_ = false;
-  unsigned holds_ = 0;  // park guards, and one since retire
-  unsigned parks_ = 0;  // of the user, each with one of the holds
-  std::shared_ptr<backend::LoadedImage> image_;
-  std::uint32_t seats_workers_ = 0;  // as the seats are laid out
-  std::uint32_t seats_crew_ = 0;
-  std::uint32_t laid_out_by_ = 0;  // the lease that lays them out, until that is known to have happened
-  std::uint64_t tail_seen_ = 0;
-  Clock::time_point active_at_{};  // when the tail last moved, as far as the keeper knows
-  std::uint32_t begun_ = 0;        // the last lease that the keeper has seen work
-  Clock::time_point begun_at_{};   // when it saw that
-  Clock::time_point give_way_until_{};
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<OnDevice> on_device_ DWELL_GUARDED_BY(mutex_);  // by number
+  bool stop_ DWELL_GUARDED_BY(mutex_) = false;
+  unsigned holds_ DWELL_GUARDED_BY(mutex_) = 0;  // park guards, and one since retire
+  unsigned parks_ DWELL_GUARDED_BY(mutex_) = 0;  // of the user, each with one of the holds
+  std::shared_ptr<backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);
+  std::uint32_t seats_workers_ DWELL_GUARDED_BY(mutex_) = 0;  // as the seats are laid out
+  std::uint32_t seats_crew_ DWELL_GUARDED_BY(mutex_) = 0;
+  std::uint32_t laid_out_by_ DWELL_GUARDED_BY(mutex_) = 0;  // the lease that lays them out, until that is known to have happened
+  std::uint64_t tail_seen_ DWELL_GUARDED_BY(mutex_) = 0;
+  Clock::time_point active_at_ DWELL_GUARDED_BY(mutex_){};  // when the tail last moved, as far as the keeper knows
+  std::uint32_t begun_ DWELL_GUARDED_BY(mutex_) = 0;        // the last lease that the keeper has seen work
+  Clock::time_point begun_at_ DWELL_GUARDED_BY(mutex_){};   // when it saw that
+  Clock::time_point give_way_until_ DWELL_GUARDED_BY(mutex_){};
 
   std::atomic<bool> asleep_{true};
   std::atomic<Name> newest_{Name{0, 0}};
@@ -230,8 +241,8 @@ class Keeper {
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;
-  std::optional<Error> failure_;
+  mutable Mutex failure_mutex_;
+  std::optional<Error> failure_ DWELL_GUARDED_BY(failure_mutex_);
 
   struct Sighting {
     std::uint64_t word = 0;
