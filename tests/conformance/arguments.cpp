@@ -345,7 +345,7 @@ TEST_P(ArgumentsTest, TasksOfEveryLengthCrossWindowsAndTheRingsEnd) {
   for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(result[task], expected[task]) << task;
 }
 
-TEST_P(ArgumentsTest, ArgumentsThatDoNotFitTheSignatureAreRefused) {
+TEST_P(ArgumentsTest, ArgumentsOfOtherTypesAreRefused) {
   Runtime runtime(options());
   Operator<> op = runtime.define("op", "DWELL_OPERATOR(op)(dwell::Group, float, dwell::Span<const float>, dwell::Span<float>) {}");
   auto floats = runtime.allocate<float>(1);
@@ -356,8 +356,9 @@ TEST_P(ArgumentsTest, ArgumentsThatDoNotFitTheSignatureAreRefused) {
   const std::string takes = "(float, Span<const float>, Span<float>)";
   DWELL_EXPECT_ERROR(runtime.submit(op), errc::signature_mismatch,
                      AllOf(HasSubstr("'op'"), HasSubstr(takes), HasSubstr("3 arguments are needed, 0")));
-  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats), errc::signature_mismatch, HasSubstr("2 were given"));
-  DWELL_EXPECT_ERROR(runtime.submit(op, 1.0F, floats, floats, 2), errc::signature_mismatch, HasSubstr("4 were given"));
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(op), errc::signature_mismatch, "operator", "op", 0, 3);
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(op, 1.0F, floats), errc::signature_mismatch, "operator", "op", 2, 3);
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(op, 1.0F, floats, floats, 2), errc::signature_mismatch, "operator", "op", 4, 3);
   DWELL_EXPECT_ERROR(runtime.submit(op, 1.0, floats, floats), errc::signature_mismatch,
                      AllOf(HasSubstr("argument 1 is double where float is needed"), HasSubstr("(double, Span<float>, Span<float>)")));
   DWELL_EXPECT_ERROR(runtime.submit(op, 1, floats, floats), errc::signature_mismatch, HasSubstr("argument 1 is i32"));
@@ -471,8 +472,8 @@ TEST_P(ArgumentsTest, AViewIsAddressCountAndType) {
   EXPECT_EQ(bytes.count(), 8U);
   EXPECT_EQ(BufferView(buffer, ElementType::complex64).count(), 5U);
   EXPECT_EQ(BufferView().count(), 0U);
-  DWELL_EXPECT_ERROR(whole.part(8, 3), errc::invalid_argument, HasSubstr("a buffer of 10"));
-  DWELL_EXPECT_ERROR(whole.part(11, 0), errc::invalid_argument, HasSubstr("11"));
+  DWELL_EXPECT_ERROR_FIELDS(whole.part(8, 3), errc::invalid_argument, "buffer", "", 3, 2);
+  DWELL_EXPECT_ERROR_FIELDS(whole.part(11, 0), errc::invalid_argument, "buffer", "", 0, 0);
   DWELL_EXPECT_ERROR(BufferView(buffer.slice(0, 3), ElementType::f64), errc::invalid_argument, HasSubstr("12 bytes"));
   DWELL_EXPECT_ERROR(BufferView(buffer.slice(1, 2), ElementType::i64), errc::invalid_argument, HasSubstr("aligned to 8"));
   DWELL_EXPECT_ERROR(BufferView(1ULL << 52U, 1, ElementType::u8), errc::invalid_argument, HasSubstr("out of reach"));
@@ -544,9 +545,9 @@ TEST_P(ArgumentsTest, ForeignAndEmptyHandlesAreRefused) {
 TEST_P(ArgumentsTest, GroupsAreCounted) {
   Runtime runtime(options());
   auto nothing = runtime.define("nothing", kNothing);
-  DWELL_EXPECT_ERROR(runtime.submit(nothing, groups(0)), errc::invalid_argument, HasSubstr("groups(0)"));
-  DWELL_EXPECT_ERROR(runtime.submit(nothing, groups(65536)), errc::invalid_argument, HasSubstr("groups(65536)"));
-  DWELL_EXPECT_ERROR(Arguments().add(groups(0)), errc::invalid_argument, HasSubstr("groups(0)"));
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(0)), errc::invalid_argument, "groups", "", 0, 65535);
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(65536)), errc::invalid_argument, "groups", "", 65536, 65535);
+  DWELL_EXPECT_ERROR_FIELDS(Arguments().add(groups(0)), errc::invalid_argument, "groups", "", 0, 65535);
   runtime.submit(nothing, groups(1), link, drain).wait();
 }
 

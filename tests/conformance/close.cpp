@@ -24,7 +24,7 @@ TEST_P(CloseTest, ClosingWaitsForAllTasks) {
   }
 }
 
-TEST_P(CloseTest, ClosingNowCancelsWhatHasNotStarted) {
+TEST_P(CloseTest, ClosingNowCancelsTasksNotStarted) {
   Options one = options();
   one.workers = 1;
   Runtime runtime(one);
@@ -72,7 +72,7 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
   }
 }
 
-TEST_P(CloseTest, EachOfVeryManyCancelledTicketsSaysSo) {
+TEST_P(CloseTest, AllOfVeryManyCancelledTicketsReportIt) {
   Options large = options();
   large.ring_slots = 1U << 20U;
   Runtime runtime(large);
@@ -118,7 +118,7 @@ TEST_P(CloseTest, AParkedRuntimeCloses) {
   EXPECT_THAT(ticket.status(), testing::AnyOf(status::ok, status::cancelled));
 }
 
-TEST_P(CloseTest, AfterwardsEveryHandleSaysSo) {
+TEST_P(CloseTest, EveryHandleReportsTheClose) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 1, 0);
@@ -151,7 +151,7 @@ TEST_P(CloseTest, AfterwardsEveryHandleSaysSo) {
   EXPECT_EQ(add.signature().text(), "(Span<u32>, u32, u32)");
 }
 
-TEST_P(CloseTest, ARuntimeThatDidNothingCloses) {
+TEST_P(CloseTest, AnUnusedRuntimeCloses) {
   { const Runtime runtime(options()); }
   {
     Runtime runtime(options());
@@ -313,7 +313,7 @@ TEST_P(CloseTest, TheCallbackOfACancelledDefinitionRuns) {
   EXPECT_GE(cancelled, 1) << "all were compiled before the runtime was closed";
 }
 
-TEST_P(CloseTest, ACallbackMayWaitForATaskThatCloseRunsOrCancels) {
+TEST_P(CloseTest, ACallbackMayWaitForTasksDuringClose) {
   for (const Close how : {Close::when_done, Close::now}) {
     Runtime runtime(options());
     auto nothing = runtime.define("nothing", kNothing);
@@ -379,7 +379,7 @@ TEST_P(CloseTest, AStopMayBeAskedForBesideTheEnd) {
   }
 }
 
-TEST_P(CloseTest, InfoTellsWhatRuns) {
+TEST_P(CloseTest, InfoDescribesDeviceAndImage) {
   Runtime runtime(options());
   auto nothing = runtime.define("nothing", kNothing);
   runtime.submit(nothing).wait();

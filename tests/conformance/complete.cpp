@@ -92,7 +92,7 @@ TEST_P(CompleteTest, CallbacksUseTheRuntime) {
   EXPECT_EQ(read(number)[0], appended(kSteps));
 }
 
-TEST_P(CompleteTest, FailedTasksAreToldToo) {
+TEST_P(CompleteTest, CallbacksRunForFailedTasksToo) {
   Runtime runtime(options());
   auto fail = runtime.define<Fail>("fail", kFail);
   std::promise<int> status;
@@ -138,7 +138,7 @@ TEST_P(CompleteTest, ATicketWithoutARuntimeCallsBackAtOnce) {
   EXPECT_THROW(ticket.then([](const Ticket&) { throw std::runtime_error("enough"); }), std::runtime_error);
 }
 
-TEST_P(CompleteTest, CloseCallsWhatIsLeft) {
+TEST_P(CompleteTest, CloseRunsTheRemainingCallbacks) {
   for (const Close how : {Close::when_done, Close::now}) {
     Runtime runtime(options());
     auto nothing = runtime.define("nothing", kNothing);
@@ -265,7 +265,7 @@ TEST_P(CompleteTest, CloseResumesCoroutines) {
   EXPECT_EQ(future.get(), errc::cancelled);
 }
 
-TEST_P(CompleteTest, TheEventfdCountsTicketsThatAreAskedFor) {
+TEST_P(CompleteTest, TheEventfdCountsNotifiedTickets) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   auto nothing = runtime.define("nothing", kNothing);

@@ -28,7 +28,7 @@ TEST_P(FailureTest, AFailedTaskNamesItself) {
   }
 }
 
-TEST_P(FailureTest, WaitAllAndReadDoNotMindFailedTasks) {
+TEST_P(FailureTest, WaitAllAndReadReturnDespiteFailedTasks) {
   Runtime runtime(options());
   auto op = runtime.define<void(Span<u32>)>("op", R"(
     DWELL_OPERATOR(op)(dwell::Group g, dwell::Span<dwell::u32> x) {
@@ -81,7 +81,7 @@ DWELL_OPERATOR(hang)(dwell::Group g, dwell::u64 ns) {
   g.sync();
 })";
 
-TEST_P(FailureTest, ATaskThatOverstaysFailsTheRuntime) {
+TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
   Options strict = options();
   strict.task_timeout = 100ms;
   std::vector<Ticket> tickets;
@@ -135,7 +135,7 @@ TEST_P(FailureTest, ATaskThatOverstaysFailsTheRuntime) {
   again.submit(nothing).wait();
 }
 
-TEST_P(FailureTest, AWideTaskThatOverstaysIsNamedToo) {
+TEST_P(FailureTest, AnOverstayingWideTaskIsNamedToo) {
   Options strict = options();
   strict.task_timeout = 60ms;
   Runtime runtime(strict);
@@ -146,7 +146,7 @@ TEST_P(FailureTest, AWideTaskThatOverstaysIsNamedToo) {
   std::this_thread::sleep_for(1200ms);
 }
 
-TEST_P(FailureTest, ARuntimeIsRebuiltWithoutTheTaskThatOverstays) {
+TEST_P(FailureTest, ARuntimeIsRebuiltAfterAnOverstayingTask) {
   Options strict = options();
   strict.task_timeout = 100ms;
   Runtime runtime(strict);
@@ -188,7 +188,7 @@ TEST_P(FailureTest, ARuntimeIsRebuiltWithoutTheTaskThatOverstays) {
   if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the worker that was left behind is still in the task: what it uses must be there
 }
 
-TEST_P(FailureTest, NoTimeoutMeansNone) {
+TEST_P(FailureTest, WithoutATimeoutTasksRunAsLongAsTheyNeed) {
   Options lenient = options();
   lenient.task_timeout = 0ns;
   Runtime runtime(lenient);
@@ -196,7 +196,7 @@ TEST_P(FailureTest, NoTimeoutMeansNone) {
   runtime.submit(hang, u64{300'000'000}).wait();
 }
 
-TEST_P(FailureTest, ManyTasksThatTakeLongTogetherAreNoTimeout) {
+TEST_P(FailureTest, ManyShortTasksTogetherAreNoTimeout) {
   // Each for itself is short; the same position must be seen for the whole time.
   Options strict = options();
   strict.task_timeout = 80ms;

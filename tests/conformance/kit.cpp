@@ -45,7 +45,7 @@ TEST_P(KitTest, RangeGivesAGroupOneBlockOnTheCpuAndNeighbouringThreadsNeighbouri
   }
 }
 
-TEST_P(KitTest, PartsAreBlocksThatCoverTheSpanOnce) {
+TEST_P(KitTest, PartsCoverTheSpanOnceInBlocks) {
   Runtime runtime(options());
   auto touch = runtime.define<void(Span<u32>, Span<u64>)>("touch", R"(
     DWELL_OPERATOR(touch)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::Span<dwell::u64> sizes) {
@@ -214,7 +214,7 @@ TEST_P(KitTest, TransformReplacesAnInputInPlace) {
     }
 }
 
-TEST_P(KitTest, TransformOverPartOfAnInputIsAsIfAllHadBeenReadBefore) {
+TEST_P(KitTest, TransformOverPartOfAnInputReadsBeforeItWrites) {
   Runtime runtime(options());
   auto shift = runtime.define<void(Span<u32>, u64, u64, u64)>("shift", R"(
     DWELL_OPERATOR(shift)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u64 to, dwell::u64 from, dwell::u64 count) {
@@ -269,7 +269,7 @@ TEST_P(KitTest, TransformOverPartOfAnInputIsAsIfAllHadBeenReadBefore) {
     }
 }
 
-TEST_P(KitTest, TransformThatWouldReadWhatItHasWrittenFailsTheTask) {
+TEST_P(KitTest, ATransformOverItsOwnOutputFailsTheTask) {
   Runtime runtime(options());
   auto blur = runtime.define<void(Span<u32>, u64)>("blur", R"(
     DWELL_OPERATOR(blur)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u64 count) {
@@ -344,7 +344,7 @@ TEST_P(KitTest, ReduceCombinesAllElementsOfASpanInEachGroup) {
     }
 }
 
-TEST_P(KitTest, ReduceCombinesInAnOrderThatDependsOnNothingButTheNumberOfElements) {
+TEST_P(KitTest, TheOrderOfReduceDependsOnTheNumberOfElementsOnly) {
   Runtime runtime(options());
   auto rounding = runtime.define<void(Span<const float>, Span<float>)>("rounding", R"(
     DWELL_OPERATOR(rounding)(dwell::Group g, dwell::Span<const float> x, dwell::Span<float> out) {
@@ -432,7 +432,7 @@ TEST_P(KitTest, ScansConvertAndKeepToTheirGroup) {
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 10 + 200 * (i % kRow)) << i;
 }
 
-TEST_P(KitTest, AScanThatWouldReadWhatItHasWrittenFailsTheTask) {
+TEST_P(KitTest, AScanOverItsOwnOutputFailsTheTask) {
   Runtime runtime(options());
   auto scan = runtime.define<Scan>("scan", kScan);
   auto in = runtime.allocate<Affine>(1000);
@@ -559,7 +559,7 @@ TEST_P(KitTest, AtomicsOnSpansLoseNothing) {
   expect_all_counted<double>(runtime, atomics.instance("atomics<double>"));
 }
 
-TEST_P(KitTest, CompareExchangeStoresOverWhatWasExpectedAloneAndTellsWhatWasThere) {
+TEST_P(KitTest, CompareExchangeStoresOverTheExpectedValueOnlyAndReturnsTheOldOne) {
   Runtime runtime(options());
   auto exchange = runtime.define<void(Span<float>, Span<u32>)>("exchange", R"(
     DWELL_OPERATOR(exchange)(dwell::Group g, dwell::Span<float> x, dwell::Span<dwell::u32> stored) {
@@ -647,7 +647,7 @@ TEST_P(KitTest, ShortFloatsAreTheSameOnEveryDevice) {
                      AllOf(HasSubstr("Span<const half>"), HasSubstr("Span<bfloat16>")));
 }
 
-TEST_P(KitTest, OperatorsComputeInTypesThatCppLacks) {
+TEST_P(KitTest, OperatorsComputeInTypesBeyondCpp) {
   Runtime runtime(options());
   auto mix = runtime.define<void(half, Span<half>, Span<const bfloat16>, Span<complex<float>>, Span<complex<double>>)>("mix", R"(
     DWELL_OPERATOR(mix)(dwell::Group g, dwell::half a, dwell::Span<dwell::half> x, dwell::Span<const dwell::bfloat16> y,

@@ -59,7 +59,7 @@ TEST_P(LeaseTest, ParksAreCounted) {
   runtime.submit(nothing).wait();
 }
 
-TEST_P(LeaseTest, ParkWaitsForTheTaskThatRuns) {
+TEST_P(LeaseTest, ParkWaitsForRunningTasks) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   Latch latch(runtime);
@@ -333,7 +333,7 @@ TEST_P(LeaseTest, ALongTaskStopsNoOther) {
   EXPECT_EQ(read(number)[0], appended(100));
 }
 
-TEST_P(LeaseTest, ShouldYieldTellsALongTaskThatTheLeaseIsOver) {
+TEST_P(LeaseTest, ShouldYieldIsTrueOnceTheLeaseIsOver) {
   for (const unsigned workers : {2U, 1U}) {
     SCOPED_TRACE(std::to_string(workers) + " workers");
     Options some = options();

@@ -27,7 +27,7 @@ TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes");
 }
 
-TEST_P(OptionsTest, LimitsThatNothingReachesChangeNothing) {
+TEST_P(OptionsTest, UnreachedLimitsChangeNothing) {
   Options limited = options();
   limited.limits = {
       .registers = 255, .stack_bytes = 4096, .shared_bytes = 40960, .constant_bytes = 32768, .barriers = 16, .min_workers = 1};

@@ -105,7 +105,7 @@ TEST_P(SubmitTest, WaitAllWaitsForAll) {
   for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
 }
 
-TEST_P(SubmitTest, WaitAllDoesNotWaitForWhatComesLater) {
+TEST_P(SubmitTest, WaitAllDoesNotWaitForLaterTasks) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   Latch first(runtime);
@@ -284,7 +284,7 @@ TEST_P(SubmitTest, SeveralThreadsSubmit) {
   }
 }
 
-TEST_P(SubmitTest, EffectsAreVisibleToEveryThreadThatSawTheTicketDone) {
+TEST_P(SubmitTest, EffectsAreVisibleOnceTheTicketIsDone) {
   Runtime runtime(options());
   auto write = runtime.define<void(Span<u32>, u32)>("write", R"(
     DWELL_OPERATOR(write)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {

@@ -95,7 +95,7 @@ TEST_P(WrapTest, LargePositionsWork) {
   run_from((1ULL << 62U) + 64, 256);
 }
 
-TEST_P(WrapTest, TasksThatWaitThroughTheEdgeAreFound) {
+TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheEdge) {
   // What a leaving lease writes down about the ring's and the queue's state lies on both sides of the edge.
   Options there = options();
   there.ring_slots = 128;

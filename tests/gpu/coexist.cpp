@@ -52,7 +52,7 @@ TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
 }
 
 // Many threads at once, so that such calls also meet hand-overs, parks and each other.
-TEST_F(CoexistTest, ForeignCallsAndHandOversDoNotMind) {
+TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
   std::string why;
   const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
   ASSERT_NE(peer, nullptr) << why;
@@ -169,7 +169,7 @@ void open_use_and_close() {
 }
 
 // While somebody else keeps the context.
-TEST_F(CoexistTest, ARuntimeThatIsClosedLeavesNothingBehind) {
+TEST_F(CoexistTest, AClosedRuntimeLeavesNothingBehind) {
   const Foreign foreign;
   const auto free_memory = [&] {
     std::size_t free = 0;

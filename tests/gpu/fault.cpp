@@ -97,7 +97,7 @@ TEST_F(FaultTest, AnEndlessTaskOverstays) {
   });
 }
 
-TEST_F(FaultTest, AllTasksThatWereRunningAreNamed) {
+TEST_F(FaultTest, AllRunningTasksAreNamed) {
   in_a_child([] {
     Runtime runtime(options());
     auto spin = runtime.define<Spin>("spin", kSpin);

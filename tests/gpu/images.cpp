@@ -191,7 +191,7 @@ TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
   stream.expect_all();
 }
 
-TEST_F(ImagesTest, AnOperatorThatLeavesNoRoomIsRefusedAndTheRunningImageStays) {
+TEST_F(ImagesTest, WithoutRoomAnOperatorIsRefusedAndTheRunningImageStays) {
   Options greedy = options();
   {
     const Foreign foreign;
@@ -225,7 +225,7 @@ TEST_F(ImagesTest, AnOperatorThatLeavesNoRoomIsRefusedAndTheRunningImageStays) {
   stream.expect_all();
 }
 
-TEST_F(ImagesTest, ScratchMemoryThatNoMultiprocessorHasIsRefusedWithTheFirstOperator) {
+TEST_F(ImagesTest, TooMuchScratchMemoryIsRefusedWithTheFirstOperator) {
   Options greedy = options();
   greedy.scratch_bytes = 1U << 20U;
   Runtime runtime(greedy);
@@ -253,7 +253,7 @@ TEST_F(ImagesTest, AnOperatorBeyondALimitIsRefusedWithTheFiguresAndTheRunningIma
   stream.expect_all();
 }
 
-TEST_F(ImagesTest, AnOperatorThatCostsTooManyWorkersIsRefused) {
+TEST_F(ImagesTest, OperatorsCostingTooManyWorkersAreRefused) {
   Options limited = options();
   {
     Runtime runtime(limited);

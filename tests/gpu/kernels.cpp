@@ -172,7 +172,7 @@ TEST_F(KernelTest, ATicketIsNotDoneBeforeItsKernelAndReadWaits) {
   EXPECT_TRUE(ticket.done());
 }
 
-TEST_F(KernelTest, BuffersAndProgramsThatAreDroppedLiveUntilTheKernelEnds) {
+TEST_F(KernelTest, DroppedBuffersAndProgramsLiveUntilTheKernelEnds) {
   const std::vector<u32> fives(1 << 20, 5U);
   for (u32 round = 0; round < 10; ++round) {
     Latch latch(*runtime_);

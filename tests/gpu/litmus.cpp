@@ -158,7 +158,7 @@ TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
 
 // The same through the public interface: Buffer::read sees what a task has done.
 // Would miss: the same fences.
-TEST_F(LitmusTest, ReadingABufferShowsWhatItsTasksHaveWritten) {
+TEST_F(LitmusTest, ReadingABufferShowsTheWritesOfItsTasks) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
   auto buffer = runtime.allocate<u32>(kWords);
@@ -288,7 +288,7 @@ class Readers {
 
 // Would miss: fence<Scope::device> in Hands::hand (src/device/cuda_control.hpp), if it were not for the one that ended the task
 // before on that worker.
-TEST_F(LitmusTest, ATaskSeesWhatTheHostHasCopiedBeforeIt) {
+TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfTheHost) {
   for (const Crowd& crowd : {kMany, kFew}) {
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd);
@@ -302,7 +302,7 @@ TEST_F(LitmusTest, ATaskSeesWhatTheHostHasCopiedBeforeIt) {
 
 // The same when somebody else's stream has copied, of which the runtime knows nothing.
 // Would miss: fence<Scope::device> in Hands::hand, which drops the L1 before the task; with caches kept warm nothing else does.
-TEST_F(LitmusTest, ATaskSeesWhatAForeignStreamHasCopiedBeforeIt) {
+TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfAForeignStream) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd);
@@ -317,7 +317,7 @@ TEST_F(LitmusTest, ATaskSeesWhatAForeignStreamHasCopiedBeforeIt) {
 }
 
 // Would miss: fence<Scope::system> in Hands::hand. The host's stores themselves are in order on x86-64.
-TEST_F(LitmusTest, ATaskSeesWhatTheHostHasStoredBeforeIt) {
+TEST_F(LitmusTest, ATaskSeesEarlierStoresOfTheHost) {
   for (const Crowd& crowd : {kMany, kFew}) {  // hundreds that read host memory all the time would be all there is to see
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd, kWords, Memory::host);
@@ -389,7 +389,7 @@ TEST_F(LitmusTest, ADrainingTaskSeesAllTasksBeforeIt) {
 
 // Nothing orders the two but the host, which has seen the first one's completion entry before it submits the second.
 // Would miss: fence in complete(), and with caches kept warm the one in Hands::hand.
-TEST_F(LitmusTest, ATaskSeesOneThatTheHostHasWaitedFor) {
+TEST_F(LitmusTest, ATaskSeesATaskTheHostHasWaitedFor) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd);
@@ -404,7 +404,7 @@ TEST_F(LitmusTest, ATaskSeesOneThatTheHostHasWaitedFor) {
 // The words change while a task without any memory runs, which therefore ends without a fence. The reader is linked to it, runs on the
 // same worker, and does not pass Hands::hand.
 // Would miss: the acquire of the exchange in complete().
-TEST_F(LitmusTest, ALinkedTaskSeesWhatWasCopiedWhileTheOneBeforeItRan) {
+TEST_F(LitmusTest, ALinkedTaskSeesACopyMadeDuringItsPredecessor) {
   Readers readers(kWarm);
   Runtime& runtime = readers.runtime;
   const auto from = runtime.allocate<u32>(kWords, Memory::host);

@@ -44,7 +44,7 @@ class RebuildTest : public FaultTest {
   }
 };
 
-TEST_F(RebuildTest, AfterAWriteToABadAddress) {
+TEST_F(RebuildTest, RebuildsAfterAWriteToABadAddress) {
   in_a_child([] {
     Runtime runtime(options());
     // Again and again: nothing of a generation may stay behind and spoil the next.
@@ -84,7 +84,7 @@ TEST_F(RebuildTest, AfterAWriteToABadAddress) {
   });
 }
 
-TEST_F(RebuildTest, SomebodyElseHoldsTheContext) {
+TEST_F(RebuildTest, AnotherUserOfTheContextPreventsARebuild) {
   in_a_child([] {
     Runtime runtime(options());
     auto cells = filled<u32>(runtime, 100, 1);
@@ -101,7 +101,7 @@ TEST_F(RebuildTest, SomebodyElseHoldsTheContext) {
 }
 
 // Runtimes of one process share the context: it is gone when the last of them has let go of it, each by a rebuild of its own.
-TEST_F(RebuildTest, AllRuntimesOfTheProcessLetGo) {
+TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
   in_a_child([] {
     Runtime one(options());
     Runtime two(options());
@@ -117,7 +117,7 @@ TEST_F(RebuildTest, AllRuntimesOfTheProcessLetGo) {
 }
 
 // While the task runs the device is not given back; what is left of it afterwards is none the worse.
-TEST_F(RebuildTest, ATaskThatEndsAfterAll) {
+TEST_F(RebuildTest, ADeviceIsRebuiltOnceItsHangingTaskEnds) {
   in_a_child([] {
     Options strict = options();
     strict.task_timeout = 200ms;
@@ -136,7 +136,7 @@ TEST_F(RebuildTest, ATaskThatEndsAfterAll) {
   });
 }
 
-TEST_F(RebuildTest, ATaskThatHangsHoldsTheDevice) {
+TEST_F(RebuildTest, AHangingTaskHoldsTheDevice) {
   in_a_child([] {
     Options strict = options();
     strict.task_timeout = 200ms;

@@ -6,6 +6,18 @@
 
 #include <dwell/error.hpp>
 
+namespace dwell {
+
+// Expects the error to name this in its fields.
+inline void expect_fields(const Error& error, const ErrorFields& wanted) {
+  EXPECT_EQ(error.fields().what, wanted.what) << error.what();
+  EXPECT_EQ(error.fields().which, wanted.which) << error.what();
+  EXPECT_EQ(error.fields().value, wanted.value) << error.what();
+  EXPECT_EQ(error.fields().limit, wanted.limit) << error.what();
+}
+
+}  // namespace dwell
+
 // Expects `statement` to throw a dwell::Error of kind `code` whose message `matches`.
 #define DWELL_EXPECT_ERROR(statement, code, matches) \
   try {                                              \
@@ -14,4 +26,15 @@
   } catch (const dwell::Error& error) {              \
     EXPECT_EQ(error.kind(), code) << error.what();   \
     EXPECT_THAT(error.message(), matches);           \
+  }
+
+// Expects `statement` to throw a dwell::Error of kind `code` with these fields: what, which, value, limit. Those at the end may be left
+// out.
+#define DWELL_EXPECT_ERROR_FIELDS(statement, code, ...) \
+  try {                                                 \
+    statement;                                          \
+    ADD_FAILURE() << #statement " throws nothing";      \
+  } catch (const dwell::Error& error) {                 \
+    EXPECT_EQ(error.kind(), code) << error.what();      \
+    dwell::expect_fields(error, {__VA_ARGS__});         \
   }

@@ -153,7 +153,7 @@ TEST_F(RebuildTest, ARebuiltRuntimeWorksAndOldHandlesAreStale) {
   EXPECT_EQ(device_->held, 0);
 }
 
-TEST_F(RebuildTest, ArgumentsOfAGenerationBeforeAreStale) {
+TEST_F(RebuildTest, ArgumentsOfAnEarlierGenerationAreStale) {
   Runtime runtime = open();
   Operator<> before = runtime.define("store", kStore);
   auto old = runtime.allocate<u32>(4);
@@ -171,7 +171,7 @@ TEST_F(RebuildTest, ArgumentsOfAGenerationBeforeAreStale) {
 }
 
 // Not a matter of rebuilding, but of the same device: a launch cannot be called back, and a runtime closes all the same.
-TEST_F(RebuildTest, ARuntimeClosesBehindAKernelThatHangs) {
+TEST_F(RebuildTest, ARuntimeClosesBehindAHangingKernel) {
   Options strict = options();
   strict.task_timeout = std::chrono::milliseconds(200);
   device_->kernels_hang = true;
@@ -202,7 +202,7 @@ TEST_F(RebuildTest, OnlyALostDeviceIsRebuilt) {
 }
 
 // A fault that no lease has come across yet: the device is asked.
-TEST_F(RebuildTest, AnUnseenFaultCounts) {
+TEST_F(RebuildTest, RebuildsAfterAnUnseenFault) {
   Runtime runtime = open();
   device_->break_now();
   runtime.rebuild();
@@ -227,7 +227,7 @@ TEST_F(RebuildTest, AHangingTaskKeepsTheDeviceFromBeingRebuilt) {
   EXPECT_EQ(runtime.info().generation, 2U);
 }
 
-TEST_F(RebuildTest, ARebuildThatFailsMayBeTriedAgain) {
+TEST_F(RebuildTest, AFailedRebuildMayBeTriedAgain) {
   Runtime runtime = open();
   auto store = runtime.define<Store>("store", kStore);
   auto cells = runtime.allocate<u32>(4);
@@ -292,7 +292,7 @@ TEST_F(RebuildTest, CallbacksOfLostTasksAreCalled) {
 }
 
 // Across the end of the 32 bits that the device has for positions.
-TEST_F(RebuildTest, GenerationsAreMany) {
+TEST_F(RebuildTest, ARuntimeIsRebuiltManyTimes) {
   Runtime runtime = open(options(), (1ULL << 32U) - 512);
   std::uint64_t last = 0;
   std::vector<Ticket> done;

@@ -9,7 +9,7 @@ TEST(ElementType, NumpyNamesLeadBackToTheType) {
   for (const ElementType type : kElementTypes) EXPECT_EQ(element_type_of_numpy(numpy_name_of(type)), type) << name_of(type);
 }
 
-TEST(ElementType, OtherNamesAreNone) {
+TEST(ElementType, UnknownNamesAreNoElementType) {
   for (const char* const name : {"", "<", ">f4", ">c8", "<f16", "|O", "<U3", "=f4", "|V4", ">V2", "<c32"}) {
     EXPECT_EQ(element_type_of_numpy(name), std::nullopt) << name;
   }
@@ -28,7 +28,7 @@ TEST(ElementType, FitsTheSpanOfItsOwnKindOnly) {
   EXPECT_FALSE(fits(ElementType::f32, device::Describe<float>::value));
 }
 
-TEST(ElementType, TypesBeyondCppFitWhateverHoldsTheirBytes) {
+TEST(ElementType, TypesBeyondCppFitElementsOfTheirSize) {
   struct Half {
     unsigned short bits;
   };

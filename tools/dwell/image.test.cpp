@@ -103,7 +103,7 @@ TEST_F(ImageFile, JpegComesBackNearly) {
   EXPECT_LT(static_cast<double>(difference) / static_cast<double>(image.pixels.size()), 3.0);
 }
 
-TEST_F(ImageFile, SaysWhatIsWrong) {
+TEST_F(ImageFile, ErrorsNameTheFault) {
   EXPECT_THAT(error(), HasSubstr("No such file"));
   put("GIF89a");
   EXPECT_THAT(error(), HasSubstr("neither JPEG nor PNG"));
@@ -119,7 +119,7 @@ TEST_F(ImageFile, SaysWhatIsWrong) {
   EXPECT_THAT(error(), HasSubstr("broken JPEG"));
 }
 
-TEST(Image, LiesBesideAnother) {
+TEST(Image, SideBySideKeepsBothPictures) {
   const Image left = gradient(5, 3);
   const Image right = gradient(7, 3);
   const Image both = side_by_side(left, right);

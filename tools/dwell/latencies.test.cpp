@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(Latencies, OfNoneAreZero) {
+TEST(Latencies, WithoutSamplesAreZero) {
   const Latencies none;
   EXPECT_EQ(none.count(), 0U);
   EXPECT_EQ(none.quantile(0.5), nanoseconds(0));

@@ -73,7 +73,7 @@ TEST_F(Npy, ReadsAllVersionsAndAnyLayoutOfTheHeader) {
   EXPECT_EQ(read_npy_header(file_).shape, Shape{});
 }
 
-TEST_F(Npy, SaysWhatIsWrong) {
+TEST_F(Npy, ErrorsNameTheFault) {
   fs::remove(file_);
   EXPECT_THAT(error(), HasSubstr("cannot be read: No such file"));
   put("");

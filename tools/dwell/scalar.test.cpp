@@ -34,7 +34,7 @@ std::string refusal(const Number& number) {
 }
 constexpr Number integer(std::int64_t value) { return value; }
 
-TEST(Scalar, TakesTheKindThatTheOperatorDeclares) {
+TEST(Scalar, ConvertsToTheDeclaredKind) {
   EXPECT_EQ(as<bool>(true), true);
   EXPECT_EQ(as<signed char>(integer(-128)), -128);
   EXPECT_EQ(as<unsigned char>(integer(255)), 255);
@@ -53,7 +53,7 @@ TEST(Scalar, TakesTheKindThatTheOperatorDeclares) {
   EXPECT_EQ(as<complex<double>>(std::complex<double>(1, -0.1)), complex<double>(1, -0.1));
 }
 
-TEST(Scalar, RefusesWhatDoesNotFit) {
+TEST(Scalar, RefusesNumbersOfTheWrongKindOrRange) {
   EXPECT_THAT(refusal<signed char>(integer(128)), HasSubstr("128 is out of the range of i8"));
   EXPECT_THAT(refusal<unsigned>(integer(-1)), HasSubstr("out of the range"));
   EXPECT_THAT(refusal<unsigned long>(integer(-1)), HasSubstr("out of the range"));

@@ -383,7 +383,7 @@ TEST_F(CudaBackendTest, AFullPoolIsTrimmedOnce) {
   DWELL_EXPECT_ERROR(backend->allocate(8), errc::out_of_memory, HasSubstr("allocating 8 bytes on the device"));
 }
 
-TEST_F(CudaBackendTest, NothingWaitsForADeviceThatWasGivenUp) {
+TEST_F(CudaBackendTest, NothingWaitsForAnAbandonedDevice) {
   int calls = 0;
   {
     const auto backend = open();
@@ -400,7 +400,7 @@ TEST_F(CudaBackendTest, NothingWaitsForADeviceThatWasGivenUp) {
   EXPECT_EQ(stand_in_.calls, calls) << "any call might wait for what hangs";
 }
 
-TEST_F(CudaBackendTest, AHangingLeaseThatEndsIsGivenBack) {
+TEST_F(CudaBackendTest, AHangingLeaseIsGivenBackWhenItEnds) {
   {
     const auto backend = open();
     const auto memory = backend->allocate(8);
@@ -410,7 +410,7 @@ TEST_F(CudaBackendTest, AHangingLeaseThatEndsIsGivenBack) {
   EXPECT_THAT(stand_in_.alive, IsEmpty());
 }
 
-TEST_F(CudaBackendTest, TheMessageNamesAContextThatAFaultHasTakenDown) {
+TEST_F(CudaBackendTest, TheMessageNamesAContextTakenDownByAFault) {
   stand_in_.failures = {{"retain", CUDA_ERROR_ILLEGAL_ADDRESS}};
   DWELL_EXPECT_ERROR(open(), errc::device_lost, HasSubstr("gives the process no new context"));
   stand_in_.shared = 1;
@@ -422,7 +422,7 @@ TEST_F(CudaBackendTest, TheMessageNamesAContextThatAFaultHasTakenDown) {
   EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
 }
 
-TEST_F(CudaBackendTest, ALaunchBehindWhichNoEventWasRecordedGoesOn) {
+TEST_F(CudaBackendTest, ALaunchGoesOnWithoutItsEvent) {
   const auto backend = open();
   const std::string symbols[] = {"kernel"};
   const auto kernels = backend->load_kernels(cubin(), symbols);
@@ -447,10 +447,12 @@ TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {
     backend->launch(*kernels, asked);
   };
   EXPECT_NO_THROW(launch([](KernelLaunch&) {}));
-  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.grid[1] = 2000; }), errc::invalid_argument, HasSubstr("the grid's y is 2000"));
-  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.block[0] = 161; }), errc::invalid_argument, HasSubstr("the limit is 160"));
-  DWELL_EXPECT_ERROR(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument,
-                     HasSubstr("the limit is 199000"));
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.grid[1] = 2000; }), errc::invalid_argument, "launch", "the grid's y", 2000,
+                            1024);
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.block[0] = 161; }), errc::invalid_argument, "launch",
+                            "the number of threads of a block", 161, 160);
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument, "launch",
+                            "the dynamic shared memory of a block in bytes", 200'000, 199'000);
   EXPECT_EQ(stand_in_.alive.count("event"), 0U);
 }
 

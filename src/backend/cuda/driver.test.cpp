@@ -27,7 +27,7 @@ std::string message_of(const std::string& code) {
 
 bool has_driver() { return cuda_devices().driver_version != 0; }
 
-TEST(CudaDriver, NamesTheFileThatIsNotThere) {
+TEST(CudaDriver, NamesAMissingFile) {
   DWELL_EXPECT_ERROR(Driver("/nowhere/libcuda.so.1"), errc::device_unavailable,
                      testing::AllOf(testing::HasSubstr("/nowhere/libcuda.so.1"), testing::HasSubstr("CUDA 12.4")));
 }
@@ -41,7 +41,7 @@ TEST(CudaDriver, RefusesAnOldDriver) {
   EXPECT_NE(message.find("CUDA 12.2, CUDA 12.4 is needed"), std::string::npos) << message;
 }
 
-TEST(CudaDriver, NamesTheFunctionThatIsMissing) {
+TEST(CudaDriver, NamesAMissingFunction) {
   const std::string message = message_of(
       "extern \"C\" int cuDriverGetVersion(int* version) { *version = 13000; return 0; }"
       "extern \"C\" int cuInit(unsigned) { return 0; }");
@@ -70,7 +70,7 @@ TEST(CudaBackend, CannotBeOpenedWithoutADriver) {
   DWELL_EXPECT_ERROR(open_cuda(0), errc::device_unavailable, testing::HasSubstr("libcuda.so.1"));
 }
 
-TEST(CudaBackend, CannotOpenADeviceThatIsNotThere) {
+TEST(CudaBackend, RefusesAMissingDevice) {
   for (const int ordinal : {-1, 4096}) {
     DWELL_EXPECT_ERROR(open_cuda(ordinal), errc::device_unavailable, testing::_);
   }

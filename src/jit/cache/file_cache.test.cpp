@@ -38,7 +38,7 @@ class FileCacheTest : public test::CacheTest {
   static constexpr std::uint64_t kPayload = 1000 - kHeader;
 };
 
-TEST_F(FileCacheTest, LoadReturnsWhatWasStored) {
+TEST_F(FileCacheTest, LoadReturnsTheStoredPayload) {
   EXPECT_FALSE(cache().load(key_));
   cache().store(key_, image::as_bytes("payload"));
   ASSERT_TRUE(cache().load(key_));
@@ -94,7 +94,7 @@ TEST_F(FileCacheTest, AnEntryUnderTheWrongKeyIsAMiss) {
   EXPECT_FALSE(cache().load(other));
 }
 
-TEST_F(FileCacheTest, RefusesFilesThatOthersMayWrite) {
+TEST_F(FileCacheTest, RefusesFilesWritableByOthers) {
   cache().store(key_, image::as_bytes("payload"));
   fs::permissions(file(), fs::perms::group_write, fs::perm_options::add);
   EXPECT_FALSE(cache().load(key_));

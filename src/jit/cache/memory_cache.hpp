@@ -69,7 +69,7 @@ class MemoryCache {
       value = flight->value;
       if (value) return nullptr;
       // An exception of its own for each: what() of a shared one may be read while the last owner destroys it.
-      if (flight->error) throw Error(flight->error->kind(), flight->error->message());
+      if (flight->error) throw Error(flight->error->kind(), flight->error->message(), flight->error->fields());
     }
   }
 
@@ -80,7 +80,7 @@ class MemoryCache {
     flight.value = value;
     flights_.erase(key);
     landing_.notify_all();
-    if (error != nullptr) flight.error.emplace(error->kind(), error->message());
+    if (error != nullptr) flight.error.emplace(error->kind(), error->message(), error->fields());
     try {
       if (value) keep(key, value);
     } catch (const std::bad_alloc&) {

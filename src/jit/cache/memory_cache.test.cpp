@@ -93,11 +93,12 @@ TEST(MemoryCache, ErrorsReachAllWaitersAndAreNotKept) {
       cache.get("key", [&]() -> int {
         ++made;
         std::this_thread::sleep_for(50ms);
-        throw Error(errc::compile_failed, "no such type");
+        throw Error(errc::compile_failed, "no such type", {"operator", "axpy"});
       });
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), errc::compile_failed);
       EXPECT_EQ(error.message(), "no such type");
+      EXPECT_EQ(error.fields().which, "axpy");
       ++refused;
     }
   });

@@ -84,7 +84,7 @@ TEST_F(CudaKitTest, AnInlinedOperatorLeavesRoomForFourWorkers) {
 
 using CudaRegisterLimitTest = CudaFiguresTest;
 
-TEST_F(CudaRegisterLimitTest, AnOperatorThatNeedsManyRegistersGetsThem) {
+TEST_F(CudaRegisterLimitTest, AnOperatorGetsAllRegistersItNeeds) {
   const Object hungry = compiler().compile(hungry_unit("hungry_1"));
   EXPECT_EQ(hungry.log, "");
   const Image image = compiler().link(std::vector<Opcode>{{&hungry}});

@@ -61,7 +61,7 @@ TEST_P(CudaLoopTest, DoesNotSpill) {
   EXPECT_EQ(report.spill_bytes, 0U) << report.log;
 }
 
-TEST_P(CudaLoopTest, CountsWhatItsOperatorsTake) {
+TEST_P(CudaLoopTest, CountsTheResourcesOfItsOperators) {
   const Object small = nothing();
   const Object hungry = compiler().compile(hungry_unit("hungry_1"));
   const Resources alone = link({&small}).resources;

@@ -84,7 +84,8 @@ std::string find_compiler(const std::string& wanted) {
   const std::string chosen = !wanted.empty() ? wanted : variable != nullptr ? variable : "";
   if (!chosen.empty()) {
     if (std::string found = find_program(chosen); !found.empty()) return found;
-    throw Error(errc::compiler_unavailable, "no such C++ compiler: " + chosen + (wanted.empty() ? " (DWELL_CXX)" : ""));
+    throw Error(errc::compiler_unavailable, "no such C++ compiler: " + chosen + (wanted.empty() ? " (DWELL_CXX)" : ""),
+                {"compiler", chosen});
   }
   std::string tried;
   for (const char* const name : {DWELL_HOST_COMPILER, "c++", "g++", "clang++"}) {
@@ -162,11 +163,15 @@ Object HostCompiler::Toolchain::compile(const Unit& unit, const WorkingFolder::J
 
   switch (result.end) {
     case ProcessResult::End::timed_out:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + compiler + " was ended after " +
-                                            std::to_string(limit.count() / 1000) + " s\n" + readable_log(unit, result.output));
+      throw Error(errc::compile_failed,
+                  "operator " + unit.name + ": " + compiler + " was ended after " + std::to_string(limit.count() / 1000) + " s\n" +
+                      readable_log(unit, result.output),
+                  {"operator", unit.name});
     case ProcessResult::End::killed:
-      throw Error(errc::compile_failed, "operator " + unit.name + ": " + compiler + " was killed by signal " + std::to_string(result.code) +
-                                            "\n" + readable_log(unit, result.output));
+      throw Error(errc::compile_failed,
+                  "operator " + unit.name + ": " + compiler + " was killed by signal " + std::to_string(result.code) + "\n" +
+                      readable_log(unit, result.output),
+                  {"operator", unit.name});
     case ProcessResult::End::exited: break;
   }
   if (result.code != 0) throw compile_error(unit, result.output);

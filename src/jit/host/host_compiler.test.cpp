@@ -109,7 +109,7 @@ TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
 TEST(HostCompiler, MissingOperatorsAreNamed) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";
-  DWELL_EXPECT_ERROR(compiler().compile(unit), errc::operator_not_found, testing::_);
+  DWELL_EXPECT_ERROR_FIELDS(compiler().compile(unit), errc::operator_not_found, "operator", "axpi");
 }
 
 TEST(HostCompiler, UndefinedFunctionsAreNamed) {
@@ -128,7 +128,7 @@ TEST(HostCompiler, SourcesAreNeverPassedToAShell) {
 
 TEST(HostCompiler, AMissingCompilerIsNamed) {
   HostCompiler missing({.compiler = "/nowhere/c++", .flags = {}});
-  DWELL_EXPECT_ERROR(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, HasSubstr("/nowhere/c++"));
+  DWELL_EXPECT_ERROR_FIELDS(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, "compiler", "/nowhere/c++");
   EXPECT_EQ(missing.identity(), "host compiler: none");
   const Opcode none[] = {nullptr};
   EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);

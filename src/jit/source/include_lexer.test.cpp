@@ -69,14 +69,14 @@ TEST(IncludeLexer, FindsIncludesAfterStrings) {
               ElementsAre("<a.h", "<b.h", "<c.h"));
 }
 
-TEST(IncludeLexer, ReportsNamesThatComeFromMacros) {
+TEST(IncludeLexer, ReportsNamesFromMacros) {
   EXPECT_FALSE(inclusions_of("#include <a.h>\n#define X <b.h>\nstatic int x;\n").by_macro);
   for (const char* const text : {"#include X\n", "#include\n", "#if __has_include(X)\n#endif\n", "#include <a.h\n"})
     EXPECT_TRUE(inclusions_of(text).by_macro) << text;
   EXPECT_FALSE(inclusions_of("// #include X\n\"#include X\"\n").by_macro);
 }
 
-TEST(IncludeLexer, ReportsAssemblyThatMayReadFiles) {
+TEST(IncludeLexer, ReportsAssemblyReadingFiles) {
   for (const char* const text : {
            R"~(asm(".incbin \"x\"");)~",
            R"~(asm(R"(.incbin "x")");)~",

@@ -181,7 +181,7 @@ TEST_F(IncludesTest, MacroIncludesHaveNoDigest) {
   EXPECT_FALSE(digest("int x;\n"));
 }
 
-TEST_F(IncludesTest, SystemMacrosNeedACompilerThatReports) {
+TEST_F(IncludesTest, SystemMacrosNeedAReportingCompiler) {
   write("system/s.h", "#include X\n");
   for (const bool alone : {false, true}) {
     if (alone) folders.clear();
@@ -193,7 +193,7 @@ TEST_F(IncludesTest, SystemMacrosNeedACompilerThatReports) {
   }
 }
 
-TEST_F(IncludesTest, AssemblyThatMayReadFilesHasNoDigest) {
+TEST_F(IncludesTest, AssemblyReadingFilesHasNoDigest) {
   write("one/a.h", "asm(\".incbin \\\"x\\\"\");\n");
   EXPECT_FALSE(digest("#include <a.h>\n"));
   assembler_reads = false;

@@ -41,7 +41,8 @@ bool is_one_line(std::string_view text) { return text.find_first_of(std::string_
 }  // namespace
 
 Error option_error(errc code, std::string_view option, const std::string& message) {
-  return Error(code, "CompileOptions::" + std::string(option) + ": " + message);
+  const std::string name = "CompileOptions::" + std::string(option);
+  return Error(code, name + ": " + message, {"option", name});
 }
 
 void check_standard(const CompileOptions& options) {

@@ -12,7 +12,7 @@
 
 namespace dwell::jit {
 
-// The error for `option` of CompileOptions.
+// The error for `option` of CompileOptions. Its fields: "option", and the name as "CompileOptions::standard".
 Error option_error(errc code, std::string_view option, const std::string& message);
 
 // Throws unless the standard is 14, 17 or 20.

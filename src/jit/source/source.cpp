@@ -197,7 +197,8 @@ bool is_template(const Unit& unit) {
 
 void check_operator_name(std::string_view name) {
   if (!is_identifier(name))
-    throw Error(errc::invalid_argument, "'" + std::string(name) + "' is not a valid operator name: use letters, digits and _");
+    throw Error(errc::invalid_argument, "'" + std::string(name) + "' is not a valid operator name: use letters, digits and _",
+                {"operator", std::string(name)});
 }
 
 void check_text(const Unit& unit) {
@@ -284,7 +285,7 @@ Error compile_error(const Unit& unit, std::string_view log) {
     std::string message = file_of(unit) + " does not define DWELL_OPERATOR(" + unit.name + ")";
     const std::string others = operators_in(unit.text);
     message += others.empty() ? "" : "; it defines " + others;
-    return Error(errc::operator_not_found, message);
+    return Error(errc::operator_not_found, message, {"operator", unit.name});
   }
   std::string message = "operator " + unit.name + " does not compile:\n" + readable_log(unit, log);
   if (const int line = late_include(unit.text); line != 0) {
@@ -296,7 +297,7 @@ Error compile_error(const Unit& unit, std::string_view log) {
     message +=
         "\nnote: " + unit.name + " is a template: name the instances to make in Definition::instances, such as " + unit.name + "<float>";
   }
-  return Error(errc::compile_failed, message);
+  return Error(errc::compile_failed, message, {"operator", unit.name});
 }
 
 }  // namespace dwell::jit

@@ -70,7 +70,7 @@ TEST(WrappedSource, FileNamesAreEscaped) {
   EXPECT_THAT(wrapped_source(unit), HasSubstr("#line 1 \"a?#error \\\"\\\\\"\n"));
 }
 
-TEST(WrappedSource, RefusesNamesThatAreNotIdentifiers) {
+TEST(WrappedSource, RefusesNamesOtherThanIdentifiers) {
   for (const std::string name : {"", "1a", "a b", "a)(", "a\n", "\xc3\xa4"}) {
     Unit unit = axpy_unit("axpy_1");
     unit.name = name;

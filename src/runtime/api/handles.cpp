@@ -44,8 +44,10 @@ void BufferBase::read_bytes(std::size_t offset, void* to, std::size_t bytes) con
 void* BufferBase::host_bytes() const { return core_of(state_)->buffers().host_address(*state_); }
 
 void throw_out_of_range(std::size_t first, std::size_t count, std::size_t size) {
-  throw Error(errc::invalid_argument, "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +
-                                          " do not lie in a buffer of " + std::to_string(size));
+  throw Error(errc::invalid_argument,
+              "elements " + std::to_string(first) + " to " + std::to_string(first) + " + " + std::to_string(count) +
+                  " do not lie in a buffer of " + std::to_string(size),
+              {"buffer", "", count, first > size ? 0 : size - first});
 }
 
 void throw_too_many_words() {
@@ -68,7 +70,8 @@ void throw_foreign_arguments(const Shell* theirs) {
 }
 
 void throw_bad_groups(std::uint32_t count) {
-  throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups");
+  throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups",
+              {"groups", "", count, 65535});
 }
 
 void throw_bad_puts(std::size_t index, std::uint32_t puts) {
@@ -79,7 +82,8 @@ void throw_bad_puts(std::size_t index, std::uint32_t puts) {
 void require_signature(const OperatorBase& base, const Signature& signature) {
   if (base.signature() == signature) return;
   throw Error(errc::signature_mismatch,
-              "operator '" + base.name() + "' takes " + base.signature().text() + ", its handle says " + signature.text());
+              "operator '" + base.name() + "' takes " + base.signature().text() + ", its handle says " + signature.text(),
+              {"operator", base.name()});
 }
 
 namespace {

@@ -24,7 +24,7 @@ TEST(Signature, TypesOfOneKindAndSizeAreTheSame) {
   EXPECT_NE((Signature::of<int, int>()), Signature::of<int>());
 }
 
-TEST(Signature, NamesTheTypesThatCppLacks) {
+TEST(Signature, NamesTheTypesBeyondCpp) {
   EXPECT_EQ((Signature::of<half, Span<const bfloat16>, complex<float>, Span<complex<double>>>().text()),
             "(half, Span<const bfloat16>, complex<float>, Span<complex<double>>)");
   EXPECT_NE(Signature::of<Span<half>>(), Signature::of<Span<bfloat16>>());

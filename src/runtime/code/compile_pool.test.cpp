@@ -58,7 +58,7 @@ TEST(CompilePool, TimedJobsComeInTheirTime) {
   EXPECT_EQ(order, (std::vector{1, 2}));
 }
 
-TEST(CompilePool, StopsWithoutWhatHasNotBegun) {
+TEST(CompilePool, StopsWithoutStartingQueuedJobs) {
   CompilePool pool(1);
   std::promise<void> begun;
   std::atomic<int> ran{0};

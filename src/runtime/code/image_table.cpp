@@ -74,7 +74,9 @@ void ImageTable::apply(std::span<Change> changes) {
 void ImageTable::rollback(detail::DefinitionState& definition) {
   const Lock lock(mutex_);
   const std::uint32_t current = definition.current.load();
-  if (current <= 1) throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1");
+  if (current <= 1)
+    throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1",
+                {"operator", definition.name});
   Version& previous = *definition.history[current - 2];
   if (!previous.linked) {
     Version* const again[] = {&previous};

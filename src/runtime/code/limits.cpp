@@ -1,6 +1,7 @@
 #include "runtime/code/limits.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "jit/object/occupancy.hpp"
@@ -100,7 +101,7 @@ Error too_few(const Limits& limits, const Proposal& proposal, std::uint32_t leas
   }
   if (limits.min_workers > 1) advice.emplace_back("lower the limit");
   if (!advice.empty()) text += ". To change that: " + joined(advice, "; ");
-  return {errc::resource_limit, text + kStays};
+  return {errc::resource_limit, text + kStays, {"option", "Options::limits.min_workers", *proposal.workers_after, least}};
 }
 
 }  // namespace
@@ -114,10 +115,13 @@ std::optional<std::uint32_t> room_for(const jit::Image& image, const backend::De
 std::optional<Error> refusal(const Limits& limits, const Proposal& proposal) {
   std::vector<std::string> beyond;
   std::vector<std::string> advice;
+  ErrorFields first;
   for (const Figure& figure : kFigures) {
     const unsigned limit = limits.*figure.limit;
     if (limit == 0 || proposal.image.resources.*figure.value <= limit) continue;
-    beyond.push_back(figure_text(proposal, figure) + ", Options::limits." + figure.option + " is " + std::to_string(limit));
+    const std::string option = std::string("Options::limits.") + figure.option;
+    if (beyond.empty()) first = {"option", option, proposal.image.resources.*figure.value, limit};
+    beyond.push_back(figure_text(proposal, figure) + ", " + option + " is " + std::to_string(limit));
     if (figure.adds_up || newcomer_exceeds(proposal, figure, limit)) {
       advice.emplace_back(figure.advice);
     } else {
@@ -126,8 +130,10 @@ std::optional<Error> refusal(const Limits& limits, const Proposal& proposal) {
   }
   if (!beyond.empty()) {
     advice.emplace_back("raise the limit");
-    return Error(errc::resource_limit, subject(proposal) + "the image would take " + joined(beyond, ", and ") +
-                                           ". To change that: " + joined(advice, "; ") + kStays);
+    return Error(
+        errc::resource_limit,
+        subject(proposal) + "the image would take " + joined(beyond, ", and ") + ". To change that: " + joined(advice, "; ") + kStays,
+        std::move(first));
   }
   const std::uint32_t least = std::max(limits.min_workers, 1U);
   if (proposal.workers_after && *proposal.workers_after < least) return too_few(limits, proposal, least);

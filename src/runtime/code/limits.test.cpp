@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/expect_error.hpp"
+
 namespace dwell::runtime {
 namespace {
 
@@ -18,10 +20,14 @@ jit::Image image() {
            {"tile_1", {.registers = 254, .stack_bytes = 536, .shared_bytes = 4096, .constant_bytes = 400, .barriers = 13}}}};
 }
 
-std::string refused(const Limits& limits, std::optional<std::uint32_t> after = 792) {
+std::optional<Error> error_of(const Limits& limits, std::optional<std::uint32_t> after = 792) {
   static const Newcomer kTile[] = {{"tile", "tile_1"}};
   const jit::Image linked = image();
-  const auto error = refusal(limits, {linked, kTile, 792, after, 8192});
+  return refusal(limits, {linked, kTile, 792, after, 8192});
+}
+
+std::string refused(const Limits& limits, std::optional<std::uint32_t> after = 792) {
+  const auto error = error_of(limits, after);
   if (!error) return "";
   EXPECT_EQ(error->kind(), errc::resource_limit);
   EXPECT_THAT(error->message(), HasSubstr("The image that runs stays"));
@@ -34,15 +40,29 @@ TEST(Limits, NothingIsRefusedByDefault) {
   EXPECT_EQ(refused({}, std::nullopt), "") << "not known yet";
 }
 
-TEST(Limits, EveryFigureHasOne) {
+TEST(Limits, EveryFigureHasALimit) {
   EXPECT_EQ(refused({.registers = 254, .stack_bytes = 712, .shared_bytes = 5440, .constant_bytes = 424, .barriers = 13}), "");
-  EXPECT_THAT(refused({.registers = 253}), AllOf(HasSubstr("operator 'tile' is refused"), HasSubstr("254 registers a thread ('tile' 254)"),
-                                                 HasSubstr("Options::limits.registers is 253"), HasSubstr("max_registers")));
-  EXPECT_THAT(refused({.stack_bytes = 711}), AllOf(HasSubstr("712 bytes of stack a thread ('tile' 536)"), HasSubstr("is 711")));
-  EXPECT_THAT(refused({.shared_bytes = 5439}), AllOf(HasSubstr("5440 bytes of static shared memory a worker ('tile' 4096)"),
-                                                     HasSubstr("is 5439"), HasSubstr("smaller tiles")));
-  EXPECT_THAT(refused({.constant_bytes = 423}), AllOf(HasSubstr("424 bytes of constants ('tile' 400)"), HasSubstr("is 423")));
-  EXPECT_THAT(refused({.barriers = 12}), AllOf(HasSubstr("13 barriers a worker ('tile' 13)"), HasSubstr("is 12")));
+  EXPECT_THAT(refused({.registers = 253}),
+              AllOf(HasSubstr("operator 'tile' is refused"), HasSubstr("254 registers a thread ('tile' 254)"), HasSubstr("max_registers")));
+  EXPECT_THAT(refused({.stack_bytes = 711}), HasSubstr("712 bytes of stack a thread ('tile' 536)"));
+  EXPECT_THAT(refused({.shared_bytes = 5439}),
+              AllOf(HasSubstr("5440 bytes of static shared memory a worker ('tile' 4096)"), HasSubstr("smaller tiles")));
+  EXPECT_THAT(refused({.constant_bytes = 423}), HasSubstr("424 bytes of constants ('tile' 400)"));
+  EXPECT_THAT(refused({.barriers = 12}), HasSubstr("13 barriers a worker ('tile' 13)"));
+}
+
+TEST(Limits, FieldsNameTheFirstExceededLimit) {
+  const auto expect = [](const Limits& limits, const ErrorFields& fields, std::uint32_t workers = 792) {
+    const auto error = error_of(limits, workers);
+    ASSERT_TRUE(error);
+    expect_fields(*error, fields);
+  };
+  expect({.registers = 253}, {"option", "Options::limits.registers", 254, 253});
+  expect({.stack_bytes = 711}, {"option", "Options::limits.stack_bytes", 712, 711});
+  expect({.shared_bytes = 5439}, {"option", "Options::limits.shared_bytes", 5440, 5439});
+  expect({.constant_bytes = 423, .barriers = 12}, {"option", "Options::limits.constant_bytes", 424, 423});
+  expect({.barriers = 12}, {"option", "Options::limits.barriers", 13, 12});
+  expect({.min_workers = 264}, {"option", "Options::limits.min_workers", 132, 264}, 132);
 }
 
 TEST(Limits, TheLoopsOwnResourcesAreNotChargedToTheOperator) {
@@ -55,7 +75,7 @@ TEST(Limits, TheLoopsOwnResourcesAreNotChargedToTheOperator) {
                     HasSubstr("raise the limit"), Not(HasSubstr("max_registers"))));
 }
 
-TEST(Limits, TheSameOperatorsInlinedMayTakeTooMuch) {
+TEST(Limits, AnInlinedImageMayExceedALimit) {
   const jit::Image inlined{{}, {.registers = 168}, {}};
   const auto error = refusal({.registers = 128}, {inlined, {}, 792, 792, 8192});
   ASSERT_TRUE(error);
@@ -65,12 +85,12 @@ TEST(Limits, TheSameOperatorsInlinedMayTakeTooMuch) {
                     Not(HasSubstr("the loop itself"))));
 }
 
-TEST(Limits, AllThatAreExceededAreNamedTogether) {
+TEST(Limits, EveryExceededLimitIsNamed) {
   EXPECT_THAT(refused({.registers = 64, .barriers = 4}),
               AllOf(HasSubstr("registers is 64"), HasSubstr("barriers is 4"), Not(HasSubstr("shared memory"))));
 }
 
-TEST(Limits, TooFewWorkersAreRefusedWithWhatCostsThem) {
+TEST(Limits, ARefusalForTooFewWorkersNamesTheFiguresThatCostThem) {
   EXPECT_EQ(refused({.min_workers = 264}, 264), "");
   EXPECT_THAT(refused({.min_workers = 264}, 132),
               AllOf(HasSubstr("would hold 132 workers, it holds 792 now; the least is 264 (Options::limits.min_workers)"),
@@ -92,7 +112,7 @@ TEST(Limits, SeveralNewcomersAreNamed) {
   EXPECT_THAT(error->message(), AllOf(HasSubstr("operators 'old', 'tile' are refused"), HasSubstr("('old' 24, 'tile' 254)")));
 }
 
-TEST(Limits, FiguresThatADeviceDoesNotHaveExceedNothing) {
+TEST(Limits, FiguresTheDeviceLacksExceedNoLimit) {
   static const Newcomer kOne[] = {{"a", "a_1"}};
   const jit::Image on_cpu;
   EXPECT_FALSE(refusal({.registers = 1, .stack_bytes = 1, .shared_bytes = 1, .constant_bytes = 1, .barriers = 1}, {on_cpu, kOne, 4, 4, 0}));

@@ -28,7 +28,7 @@ class PromoterTest : public RegistryTest {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(PromoterTest, AnImageThatStandsAndIsUsedIsInlined) {
+TEST_F(PromoterTest, AStableImageInUseIsInlined) {
   const auto a = define("a", "a1");
   EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1300))) << "nobody uses it";
   finish(submit(*a));
@@ -53,7 +53,7 @@ TEST_F(PromoterTest, APromotionEndsNoLeaseAtOnce) {
   finish(task);
 }
 
-TEST_F(PromoterTest, TheInlinedVersionsAreThoseThatRan) {
+TEST_F(PromoterTest, InliningKeepsTheVersionsThatRan) {
   const auto a = define("a", "a1");
   workshop_->includes = ", edited since";
   finish(submit(*a));

@@ -100,7 +100,8 @@ Registry::JobPointer Registry::first_job(const std::string& name, const Source& 
   for (const std::string& expression : how.instances.empty() ? std::vector{name} : how.instances) {
     for (const detail::OperatorState& other : definition.instances) {
       if (detail::same_expression(other.name, expression))
-        throw Error(errc::invalid_argument, "operator '" + name + "': its instance " + expression + " is named twice");
+        throw Error(errc::invalid_argument, "operator '" + name + "': its instance " + expression + " is named twice",
+                    {"operator", expression});
     }
     detail::OperatorState& instance = definition.instances.emplace_back();
     instance.name = expression;
@@ -316,8 +317,10 @@ void Registry::compile(Job& job) {
     if (job.defines)
       instances[i].signature = signature;
     else if (signature != instances[i].signature)
-      throw Error(errc::signature_mismatch, "operator '" + instances[i].name + "' takes " + instances[i].signature.text() +
-                                                ", its new source takes " + signature.text() + ": define it under another name");
+      throw Error(errc::signature_mismatch,
+                  "operator '" + instances[i].name + "' takes " + instances[i].signature.text() + ", its new source takes " +
+                      signature.text() + ": define it under another name",
+                  {"operator", instances[i].name});
   }
 }
 

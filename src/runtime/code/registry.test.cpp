@@ -32,7 +32,7 @@ TEST_F(RegistryTest, ANameIsAnIdentifierAndTakenOnce) {
   EXPECT_EQ(registry_->table().images(), 1U);
 }
 
-TEST_F(RegistryTest, ANewVersionIsForTasksFromThenOn) {
+TEST_F(RegistryTest, ANewVersionRunsLaterTasks) {
   const auto a = define("a", "a1");
   const std::uint64_t before = submit(*a);
   registry_->redefine(a, std::string("a2"));
@@ -73,7 +73,7 @@ TEST_F(RegistryTest, RollingBackNeedsNoImage) {
   EXPECT_EQ(a->versions, 2U);
 }
 
-TEST_F(RegistryTest, RollingBackToAVersionThatIsGoneLinksItAgain) {
+TEST_F(RegistryTest, RollingBackToADroppedVersionLinksItAgain) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
   registry_->redefine(a, std::string("a3"));
@@ -85,10 +85,10 @@ TEST_F(RegistryTest, RollingBackToAVersionThatIsGoneLinksItAgain) {
   registry_->rollback(*a);
   EXPECT_EQ(registry_->table().images(), 5U);
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a1");
-  EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::no_previous_version);
+  DWELL_EXPECT_ERROR_FIELDS(registry_->rollback(*a), errc::no_previous_version, "operator", "a");
 }
 
-TEST_F(RegistryTest, AVersionThatCameBackIsNotDropped) {
+TEST_F(RegistryTest, AVersionRolledBackToIsNotDropped) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
   registry_->rollback(*a);
@@ -107,7 +107,7 @@ TEST_F(RegistryTest, NumbersAreNotUsedAgain) {
   EXPECT_EQ(registry_->table().name_of(a->instances[0].alias), "a (version 3)");
 }
 
-TEST_F(RegistryTest, AFailureIsNamedByTheVersionThatRanThen) {
+TEST_F(RegistryTest, AFailureNamesTheVersionOfItsTime) {
   const auto a = define("a", "a1");
   const std::uint64_t failed = submit(*a);
   registry_->redefine(a, std::string("a2"));
@@ -171,7 +171,7 @@ TEST_F(RegistryTest, AnotherSignatureIsRefused) {
   EXPECT_EQ(a->versions, 1U);
 }
 
-TEST_F(RegistryTest, OfTwoAtOnceOneGetsTheName) {
+TEST_F(RegistryTest, OneOfTwoConcurrentDefinitionsGetsTheName) {
   std::atomic<int> taken{0};
   std::atomic<int> refused{0};
   {
@@ -182,7 +182,7 @@ TEST_F(RegistryTest, OfTwoAtOnceOneGetsTheName) {
   EXPECT_EQ(refused, 3);
 }
 
-TEST_F(RegistryTest, AClosedOneRefusesEverything) {
+TEST_F(RegistryTest, AClosedRegistryRefusesEverything) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
   registry_->close();

@@ -46,7 +46,7 @@ TEST_F(RegistryAsyncTest, VersionsReadyMeanwhileShareAHandOver) {
   EXPECT_EQ(image().size(), 6U);
 }
 
-TEST_F(RegistryAsyncTest, OneThatDoesNotLinkTakesNoOthersWithIt) {
+TEST_F(RegistryAsyncTest, AFailedLinkFailsOnlyItsOwnDefinition) {
   Said said;
   for (const char* const name : {"a", "b", "c"})
     registry_->define_async(name, name == std::string("b") ? "unlinkable" : "slow", {}, said.report(name), {});
@@ -136,7 +136,7 @@ TEST_F(RegistryAsyncTest, AStopAskedForBeforeTheRequestCancelsIt) {
   EXPECT_THAT(said.wait_for(1), testing::ElementsAre("a cancelled"));
 }
 
-TEST_F(RegistryAsyncTest, TheEndWaitsForAStopThatIsUnderWay) {
+TEST_F(RegistryAsyncTest, TheEndWaitsForAStopUnderWay) {
   const auto a = define("a", "a1");
   Step compiling;
   workshop_->on_compile = [&](const std::string& text) {
@@ -209,7 +209,7 @@ TEST_F(RegistryAsyncTest, TheEndWaitsForTheHandOverUnderWay) {
   EXPECT_EQ(kind_of([&] { registry_->rollback(*a); }), errc::closed);
 }
 
-TEST_F(RegistryAsyncTest, EveryRequestIsAnsweredOnceHoweverItEnds) {
+TEST_F(RegistryAsyncTest, EveryRequestIsAnsweredOnce) {
   // Definitions, versions, stops and the end of all, from several threads at once.
   std::atomic<int> asked{0};
   std::atomic<int> answered{0};

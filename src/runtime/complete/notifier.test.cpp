@@ -60,7 +60,7 @@ TEST(Notifier, CallsOnceWhenTheConditionHolds) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Notifier, OneThatWaitsLongHoldsNoOtherUp) {
+TEST(Notifier, ALongWaitDelaysNoOtherCallback) {
   Notifier notifier({});
   std::atomic<bool> never{false};
   std::vector<int> order;
@@ -78,7 +78,7 @@ TEST(Notifier, OneThatWaitsLongHoldsNoOtherUp) {
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 0));
 }
 
-TEST(Notifier, FinishCallsWhatIsLeftAndTakesNoMore) {
+TEST(Notifier, FinishCallsTheRemainingCallbacksAndTakesNoMore) {
   Notifier notifier({});
   int calls = 0;
   for (int i = 0; i < 2; ++i) notifier.when([] { return false; }, [&] { ++calls; });

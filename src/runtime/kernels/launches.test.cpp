@@ -49,7 +49,7 @@ TEST_F(LaunchesTest, WaitReturnsWhenAnotherThreadsLaunchEnds) {
   EXPECT_TRUE(launches_.wait(number, std::nullopt));
 }
 
-TEST_F(LaunchesTest, TheyEndInAnyOrder) {
+TEST_F(LaunchesTest, LaunchesEndInAnyOrder) {
   const std::uint64_t one = launch();
   const std::uint64_t two = launch();
   device_->end_launch(1);
@@ -74,14 +74,14 @@ TEST_F(LaunchesTest, ALaunchKeepsItsNeedsUntilItEnds) {
   EXPECT_EQ(device_->completions, 0);
 }
 
-TEST_F(LaunchesTest, CollectFindsLaunchesThatAreNotAskedAbout) {
+TEST_F(LaunchesTest, CollectFindsLaunchesWithoutWaiters) {
   for (int i = 0; i < 100; ++i) launch();
   for (int i = 0; i < 100; ++i) device_->end_launch(i);
   launches_.collect();
   EXPECT_EQ(device_->completions, 0);
 }
 
-TEST_F(LaunchesTest, CollectFindsThoseBehindALongOneInTime) {
+TEST_F(LaunchesTest, CollectFindsLaunchesBehindALongOne) {
   launch();
   for (int i = 1; i <= 100; ++i) {
     launch();
@@ -103,7 +103,7 @@ TEST_F(LaunchesTest, ALaunchWithoutMemoryDelaysNoOther) {
   EXPECT_EQ(launches_.close({}), "");
 }
 
-TEST_F(LaunchesTest, KnowsWhichLaunchesNameMemory) {
+TEST_F(LaunchesTest, FindsLaunchesByTheirMemory) {
   launch({1000, 2000});
   launch({1999});
   launch({3000});
@@ -156,7 +156,7 @@ TEST_F(LaunchesTest, CloseWaitsAndLetsNoMoreIn) {
   EXPECT_EQ(device_->launches, 2);
 }
 
-TEST_F(LaunchesTest, CloseTellsWhatHangs) {
+TEST_F(LaunchesTest, CloseNamesTheHangingKernel) {
   launch();
   launch();
   std::jthread end([&] {

@@ -51,11 +51,13 @@ std::size_t find_kernel(const jit::ModuleObject& object, std::string_view name) 
     throw Error(errc::operator_not_found,
                 "the program has no kernel '" + std::string(name) + "'" +
                     (names.empty() ? "; it has none at all (instantiations of templates must be asked for when it is compiled)"
-                                   : "; it has " + listed(names)));
+                                   : "; it has " + listed(names)),
+                {"kernel", std::string(name)});
   }
   std::vector<std::string> names;
   for (const std::size_t i : candidates) names.push_back(with_parameters(object.kernels[i]));
-  throw Error(errc::operator_not_found, "'" + std::string(name) + "' names several kernels: " + listed(names));
+  throw Error(errc::operator_not_found, "'" + std::string(name) + "' names several kernels: " + listed(names),
+              {"kernel", std::string(name)});
 }
 
 std::vector<std::string> kernel_names(const jit::ModuleObject& object) {
@@ -119,7 +121,7 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
     const Lock lock(mutex_);
     loaded = module->loaded;
   }
-  if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed");
+  if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed", {"kernel", kernel.name});
   backend::KernelLaunch launch{
       index, {config.grid.x, config.grid.y, config.grid.z}, {config.block.x, config.block.y, config.block.z}, config.shared, config.stream,
       values};
@@ -129,7 +131,8 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
   try {
     return launches_.launch(*loaded, launch, std::move(needs));
   } catch (const Error& error) {
-    throw Error(error.kind(), "kernel '" + kernel.name + "': " + error.message());
+    throw Error(error.kind(), "kernel '" + kernel.name + "': " + error.message(),
+                {"kernel", kernel.name, error.fields().value, error.fields().limit});
   }
 }
 

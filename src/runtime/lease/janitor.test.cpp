@@ -96,7 +96,7 @@ TEST_F(JanitorTest, LargeThingsDoNotWait) {
   EXPECT_TRUE(stays_at(1, 2 * Janitor::kBreak)) << "the oldest alone";
 }
 
-TEST_F(JanitorTest, EachIsDestroyedWhenItHasWaitedForLong) {
+TEST_F(JanitorTest, ALongWaitEndsInDestruction) {
   janitor_ = std::make_unique<Janitor>(around(), 300ms);
   take();
   EXPECT_TRUE(stays_at(0, 100ms));
@@ -112,7 +112,7 @@ TEST_F(JanitorTest, AFailureBeforeTheDestructionDestroysAllTheSame) {
   EXPECT_TRUE(comes_to(1));
 }
 
-TEST_F(JanitorTest, TheLastReferenceOfAllCounts) {
+TEST_F(JanitorTest, OnlyTheLastReferenceDestroys) {
   parked_ = true;
   auto kept = std::make_shared<Waste>(this);
   janitor_->take(kept);
@@ -122,7 +122,7 @@ TEST_F(JanitorTest, TheLastReferenceOfAllCounts) {
   EXPECT_EQ(here_, 0);
 }
 
-TEST_F(JanitorTest, ItsEndDestroysAll) {
+TEST_F(JanitorTest, TheDestructorDestroysAll) {
   take();
   take();
   janitor_.reset();
@@ -130,7 +130,7 @@ TEST_F(JanitorTest, ItsEndDestroysAll) {
   EXPECT_EQ(here_, 0);
 }
 
-TEST_F(JanitorTest, NothingIsNoWaste) {
+TEST_F(JanitorTest, ANullReferenceIsIgnored) {
   janitor_->take(nullptr);
   janitor_.reset();
   EXPECT_EQ(destroyed_, 0);

@@ -97,7 +97,7 @@ class KeeperTest : public testing::Test {
 
 // ---- Starting ----
 
-TEST_F(KeeperTest, WithoutWorkNothingStarts) {
+TEST_F(KeeperTest, WithoutWorkNoLeaseStarts) {
   open();
   EXPECT_TRUE(rests());
   EXPECT_EQ(starts(), 0);
@@ -143,7 +143,7 @@ TEST_F(KeeperTest, ALeaseFollowsWhileWorkIsLeft) {
   EXPECT_TRUE(rests());
 }
 
-TEST_F(KeeperTest, AfterARestTheNextSubmitterStartsIt) {
+TEST_F(KeeperTest, TheNextSubmitterStartsALeaseAfterARest) {
   open();
   for (int turn = 1; turn < 20; ++turn) {
     const std::uint64_t position = submit();
@@ -156,7 +156,7 @@ TEST_F(KeeperTest, AfterARestTheNextSubmitterStartsIt) {
   EXPECT_EQ(keeper_->leases(), 19U);
 }
 
-TEST_F(KeeperTest, ATaskThatALeaseHasMissedIsSeenByEitherWhoNotesTheEnd) {
+TEST_F(KeeperTest, ATaskMissedByALeaseStartsTheNext) {
   settings_.lease_time = 1s;
   open();
   for (int turn = 0; turn < 30; ++turn) {
@@ -175,7 +175,7 @@ TEST_F(KeeperTest, ATaskThatALeaseHasMissedIsSeenByEitherWhoNotesTheEnd) {
 
 // ---- Rolling ----
 
-TEST_F(KeeperTest, TheNextLeaseIsStartedHalfWayThroughTheOneThatWorks) {
+TEST_F(KeeperTest, TheNextLeaseStartsWhileOneWorks) {
   settings_.lease_time = 400ms;  // half of which a lease works
   open();
   submit();
@@ -329,7 +329,7 @@ TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
   EXPECT_EQ(device_->last_lease().laid_out_by, 0U) << "they are laid out";
 }
 
-TEST_F(KeeperTest, ALeaseStartedBeforeTheSeatsAreKnownToBeLaidOutWaitsForThat) {
+TEST_F(KeeperTest, ALeaseWaitsForTheSeatsToBeLaidOut) {
   settings_.lease_time = 10s;
   open();
   submit();
@@ -340,7 +340,7 @@ TEST_F(KeeperTest, ALeaseStartedBeforeTheSeatsAreKnownToBeLaidOutWaitsForThat) {
   device_->end_lease(1);
 }
 
-TEST_F(KeeperTest, ALeaseWhoseStartWasHeldUpLeavesBeforeTheNextOneStarts) {
+TEST_F(KeeperTest, AfterADelayedStartALeaseLeavesBeforeTheNextStarts) {
   device_->obeys = false;
   settings_.lease_time = 200ms;
   settings_.give_way = 50ms;
@@ -441,7 +441,7 @@ TEST_F(KeeperTest, AParkAsksTheLeasesToEndAndWaitsForThem) {
   EXPECT_TRUE(started(3)) << "the guard is gone";
 }
 
-TEST_F(KeeperTest, NothingStartsWhileItIsParked) {
+TEST_F(KeeperTest, NoLeaseStartsWhileParked) {
   open();
   keeper_->park();
   submit();
@@ -533,7 +533,7 @@ TEST_F(KeeperTest, WorkersAreAsManyAsFitAndAsWereAskedFor) {
   EXPECT_EQ(keeper_->workers_of(*program), 0U);
 }
 
-TEST_F(KeeperTest, ItEndsItsLeasesBeforeItGoes) {
+TEST_F(KeeperTest, TheDestructorEndsItsLeases) {
   open();
   submit();
   device_->begin_lease(1);
@@ -543,7 +543,7 @@ TEST_F(KeeperTest, ItEndsItsLeasesBeforeItGoes) {
   EXPECT_EQ(device_->programs, 0);
 }
 
-TEST_F(KeeperTest, UnderLoadLeasesRollAndImagesChangeUntilItGoes) {
+TEST_F(KeeperTest, LeasesRollAndImagesChangeUnderLoad) {
   device_->begins = true;
   settings_.lease_time = 400us;
   open();
@@ -580,7 +580,7 @@ TEST_F(KeeperTest, UnderLoadLeasesRollAndImagesChangeUntilItGoes) {
 
 // ---- Failing ----
 
-TEST_F(KeeperTest, ALeaseThatCannotStartFailsTheRuntime) {
+TEST_F(KeeperTest, AFailedStartFailsTheRuntime) {
   open();
   device_->refuses_start = true;
   submit();
@@ -590,7 +590,7 @@ TEST_F(KeeperTest, ALeaseThatCannotStartFailsTheRuntime) {
   EXPECT_THROW(park(), Error);
 }
 
-TEST_F(KeeperTest, AFaultNamesAllThatWereRunning) {
+TEST_F(KeeperTest, AFaultNamesAllRunningTasks) {
   device_->obeys = false;
   open();
   for (int i = 0; i < 5; ++i) submit();
@@ -627,7 +627,7 @@ TEST_F(KeeperTest, AFaultEndsAWaitForTheLeasesOfAnOldImage) {
   device_->end_leases();
 }
 
-TEST_F(KeeperTest, ATaskThatOverstaysIsNamedAndTheDeviceAbandoned) {
+TEST_F(KeeperTest, AnOverstayingTaskIsNamedAndTheDeviceAbandoned) {
   device_->obeys = false;
   settings_.task_timeout = 30ms;
   open();
@@ -639,7 +639,7 @@ TEST_F(KeeperTest, ATaskThatOverstaysIsNamedAndTheDeviceAbandoned) {
   EXPECT_TRUE(device_->abandoned);
 }
 
-TEST_F(KeeperTest, NoThreadWaitsForADeviceThatWasGivenUp) {
+TEST_F(KeeperTest, NoThreadWaitsForAnAbandonedDevice) {
   device_->obeys = false;
   open();
   submit();
@@ -651,7 +651,7 @@ TEST_F(KeeperTest, NoThreadWaitsForADeviceThatWasGivenUp) {
   EXPECT_EQ(keeper_->failure().message(), "a kernel hangs");
 }
 
-TEST_F(KeeperTest, WorkersOfADeviceThatWasGivenUpAreAskedToLeave) {
+TEST_F(KeeperTest, WorkersOfAnAbandonedDeviceAreAskedToLeave) {
   device_->obeys = false;
   open();
   submit();
@@ -659,7 +659,7 @@ TEST_F(KeeperTest, WorkersOfADeviceThatWasGivenUpAreAskedToLeave) {
   EXPECT_EQ(told(bench_.report.end), told(bench_.report.launched));
 }
 
-TEST_F(KeeperTest, NoLeaseStartsOnceItHasRetired) {
+TEST_F(KeeperTest, NoLeaseStartsAfterRetire) {
   open();
   submit();
   keeper_->retire();
@@ -686,7 +686,7 @@ class KeeperAtLargePositions : public KeeperTest {
   KeeperAtLargePositions() : KeeperTest((3ULL << 32U) - 64) {}
 };
 
-TEST_F(KeeperAtLargePositions, BlameNamesThe64BitTicket) {
+TEST_F(KeeperAtLargePositions, TheFailureNamesThe64BitTicket) {
   device_->obeys = false;
   open();
   for (int i = 0; i < 100; ++i) submit();

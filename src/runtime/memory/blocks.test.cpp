@@ -71,7 +71,7 @@ TEST_F(BlocksTest, ABlockIsUsedAgainOnceItsTaskIsComplete) {
   EXPECT_FALSE(submit(most));
 }
 
-TEST_F(BlocksTest, ABlockThatIsNotSubmittedIsGivenBack) {
+TEST_F(BlocksTest, AnUnsubmittedBlockIsGivenBack) {
   const std::vector<u32> most = words(detail::kMostWords);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(blocks_.take(test::task_of(most)));
 }
