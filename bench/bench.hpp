@@ -12,7 +12,7 @@ struct Options {
   std::string json;  // a file to write the results to; empty: none
 };
 
-// What there is, in the order in which it runs.
+// The benchmarks, in the order in which they run.
 std::vector<std::string> names();
 
 // Runs them one after the other, prints a table for each, and writes the JSON file anew after each, so that what was measured is kept when

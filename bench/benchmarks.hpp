@@ -38,7 +38,7 @@ void coexist(const Context& context, Report& report);
 void idle(const Context& context, Report& report);
 void startup(const Context& context, Report& report);
 
-// What a process does that the benchmark startup has started (see startup.cpp).
+// The work of a process that the benchmark startup has started (see startup.cpp).
 bool is_startup_child();
 int run_startup_child(const std::string& device);
 

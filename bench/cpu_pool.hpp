@@ -1,4 +1,4 @@
-// What a program without dwell does on the CPU: peers.
+// Programs without dwell on the CPU: peers.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 
 namespace dwell::bench {
 
-// The thread pool that everybody writes: a queue under a mutex, workers asleep on a condition variable, and another one for who waits.
+// The thread pool that everybody writes: a queue under a mutex, workers asleep on a condition variable, and another one for the thread that
+// waits.
 class CpuPool {
  public:
   explicit CpuPool(unsigned threads);

@@ -11,7 +11,7 @@ namespace dwell::bench {
 
 namespace {
 
-// What the calls below work on.
+// Handles and memory of the calls below.
 struct CallState {
   explicit CallState(const CudaDriver& driver) : memory(driver, kBytes), stream(driver), pageable(kBytes), copied(kBytes) {
     for (std::size_t i = 0; i < kBytes; ++i) pageable[i] = static_cast<unsigned char>(i * 7 + i / 251);

@@ -1,4 +1,4 @@
-// What the CUDA peers are made of. Needs CUDA's headers.
+// Parts of the CUDA peers. Needs CUDA's headers.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "bench/cuda_kernels.hpp"
 #include "bench/operators.hpp"
 
-// For whatever has a `driver_`, as a member or in the function.
+// Where there is a `driver_`, as a member or in the function.
 #define CU(function, ...) DWELL_BENCH_CUDA(driver_, function, __VA_ARGS__)
 
 namespace dwell::bench {

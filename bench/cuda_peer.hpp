@@ -1,4 +1,4 @@
-// What a CUDA program does today, as peers of what dwell does. Needs none of CUDA's headers.
+// CUDA programs of today, as peers of dwell. Needs none of CUDA's headers.
 #pragma once
 
 #include <cstddef>

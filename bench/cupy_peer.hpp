@@ -1,4 +1,4 @@
-// What CuPy takes from a source to the first result, where it is installed: a peer that starts from Python.
+// CuPy's time from a source to the first result, where it is installed: a peer that starts from Python.
 #pragma once
 
 #include <cstddef>

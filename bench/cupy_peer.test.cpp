@@ -1,4 +1,4 @@
-// What is made of CuPy's answers, with a stand-in for CuPy that runs nothing.
+// The use of CuPy's answers, with a stand-in for CuPy that runs nothing.
 #include "bench/cupy_peer.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a program does on the CPU today to run a source that it has just got.
+// A program of today that runs, on the CPU, a source that it has just got.
 #pragma once
 
 #include <string>

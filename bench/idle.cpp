@@ -44,7 +44,7 @@ struct Watched {
   std::vector<double> utilisation;  // per cent
 };
 
-// After a while for what was before to fade, samples for `time`.
+// Samples for `time`, after a while in which the load before fades.
 void watch(const Nvml& device, std::chrono::milliseconds fade, std::chrono::milliseconds time, Watched* to) {
   std::this_thread::sleep_for(fade);
   for (const Clock::time_point end = Clock::now() + time; Clock::now() < end;) {
@@ -82,7 +82,7 @@ void watch_device(const Context& context, Report& report) {
     watch(*device, fade, time, &parked);
   }
   {
-    // What parking saves: a loop that stays, looking for work.
+    // The cost that parking saves: a loop that stays, looking for work.
     dwell::Options options = resting(context);
     options.idle = std::chrono::minutes(1);
     Runtime runtime(std::move(options));

@@ -17,7 +17,7 @@ namespace dwell::bench {
 namespace {
 
 constexpr std::size_t kSmall = 1024;  // floats of a lone task
-constexpr double kSlack = 1.05;       // what the kit may take, times that by hand
+constexpr double kSlack = 1.05;       // the highest ratio of the kit's time to that by hand
 
 using Function = void(Span<const float>, Span<const float>, Span<float>);
 

@@ -16,7 +16,7 @@ DWELL_OPERATOR(add_plain)(dwell::Group g, dwell::Span<const float> x, dwell::Spa
 }
 )";
 
-// What those by hand share. Spans are aligned to 16 bytes here, and so are the blocks.
+// Shared by those by hand. Spans are aligned to 16 bytes here, and so are the blocks.
 #define DWELL_BENCH_BY_HAND                                                                             \
   "using namespace dwell;\n"                                                                            \
   "struct alignas(16) Four { float value[4]; };\n"                                                      \
@@ -146,7 +146,7 @@ DWELL_OPERATOR(sum_hand)(Group g, Span<const float> x, Span<const float>, Span<f
 }
 )";
 
-// What each element of a block and those before it come to.
+// The sum of each element of a block and those before it.
 inline constexpr const char* kKitScan = R"(
 DWELL_OPERATOR(scan_kit)(dwell::Group g, dwell::Span<const float> x, dwell::Span<const float>, dwell::Span<float> z) {
   g.inclusive_scan(g.part(z), g.part(x), 0.0f, [](float a, float b) { return a + b; });

@@ -64,7 +64,7 @@ class Counted {
   std::vector<std::size_t> counts_;
 };
 
-// What the goals are about.
+// Figures with goals.
 struct Reached {
   Spread empty;
   Spread ordered;  // memory named
@@ -108,7 +108,7 @@ Reached add_ours(const Context& context, Report& report, std::size_t count) {
   return reached;
 }
 
-// What part of the tail is the end of leases.
+// The part of the tail that the end of leases makes.
 void add_ours_on_a_long_lease(const Context& context, Report& report, std::size_t count) {
   dwell::Options options = context.options();
   options.lease = std::chrono::milliseconds(100);

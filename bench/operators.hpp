@@ -62,7 +62,7 @@ using Touch = Operator<void(Span<float>)>;
 using Count = Operator<void(Span<unsigned>, unsigned)>;
 using Add = Operator<void(Span<const float>, Span<const float>, Span<float>)>;
 
-// What the adds of ours and of peers add: both terms and their sum are whole numbers that a float holds exactly.
+// The terms of our adds and of the peers': both terms and their sum are whole numbers that a float holds exactly.
 float first_term(std::uint64_t index);
 float second_term(std::uint64_t index);
 void fill_first(std::span<float> terms, std::uint64_t from);

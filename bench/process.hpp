@@ -8,7 +8,7 @@ namespace dwell::bench {
 
 struct Finished {
   int code = -1;       // exit status; -1 when it could not be started or was killed
-  std::string output;  // what it wrote to standard output
+  std::string output;  // its standard output
 };
 
 // Runs `arguments` (the first is looked for on PATH), with `environment` ("NAME=value") in place of variables of the same name, no shell,

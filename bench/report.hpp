@@ -1,4 +1,4 @@
-// What a benchmark has to say: as a table for people, as JSON for plots.
+// A benchmark's figures: as a table for people, as JSON for plots.
 #pragma once
 
 #include <iosfwd>
@@ -15,14 +15,14 @@ namespace dwell::bench {
 // are compared with.
 struct Row {
   std::string what;
-  std::string by;    // who did it
+  std::string by;    // ours or a peer
   bool ours = true;  // dwell, or a peer
   std::string unit;  // "ns", or anything that is printed as it is
   Spread spread;     // lower is better
   std::optional<double> gigabytes_per_second = std::nullopt;
 };
 
-// What issue 3 asks for. `reached` is compared with both; no `at_least` means that only the goal was set.
+// A goal of issue 3. `reached` is compared with both; no `at_least` means that only the goal was set.
 struct Goal {
   std::string what;
   std::string unit;

@@ -10,7 +10,7 @@
 namespace dwell::bench {
 
 // Each file is written beside its target, as a new file whose name nobody can foresee: a link that lies there is not followed. commit()
-// renames them all. What is not committed is removed.
+// renames them all. Files that are not committed are removed.
 class StagedFiles {
  public:
   StagedFiles() = default;

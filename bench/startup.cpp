@@ -77,7 +77,7 @@ int run_dwell_child(const std::string& device, Clock::time_point entered) {
   return counted[0] == 1 ? 0 : 1;  // device memory is cleared when it is allocated
 }
 
-// The same, once CUDA has a context: what dwell itself adds.
+// The same, once CUDA has a context: dwell's own part.
 int run_dwell_child_behind_cuda(const std::string& device) {
   std::string why;
   const auto context = open_cuda_context(ordinal_of(device), &why);

@@ -35,8 +35,8 @@ DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<unsigned> cells, unsigned inde
 
 using Stamp = Operator<void(Span<unsigned>, unsigned)>;
 
-// Which versions the tasks from cell `first` on may have run: what redefine had returned for before they were submitted, and what it had
-// been called for after.
+// Which versions the tasks from cell `first` on may have run: the last that redefine had returned for before they were submitted, and the
+// last that it had been called for after.
 struct Demand {
   std::size_t first;
   std::size_t least;
@@ -49,7 +49,7 @@ struct Round {
   Ticket last;
 };
 
-// What is handed from one thread to another now and then.
+// Passes rounds from one thread to another now and then.
 class Rounds {
  public:
   void put(Round* round) {
@@ -339,7 +339,7 @@ void swap(const Context& context, Report& report) {
   load.rethrow();
   runtime.wait_all();
 
-  // A lease that ends right after the swap is no part of it: what counts is a gap that began before redefine returned.
+  // A lease that ends right after the swap is no part of it: only gaps that began before redefine returned count.
   std::vector<double> pauses;
   for (const Gap& call : calls) pauses.push_back(longest(gaps, call.from, call.to));
   std::vector<double> between;

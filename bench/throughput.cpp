@@ -50,7 +50,7 @@ Row row_of(const std::string& what, const std::string& by, bool ours, const Spre
   return row;
 }
 
-// What ours reached.
+// Our figures.
 struct Reached {
   double empty = 0;
   double empty_many = 0;
@@ -196,7 +196,7 @@ void throughput(const Context& context, Report& report) {
     const double bandwidth = add_cuda_peers(context, report, sets);
     report.add(Goal{"adds that fit L2, submit", "ns", reached.adds[0], 8, 16});
     report.add(Goal{"adds that fit L2, submit_many", "ns", reached.adds_many[0], 5, 9});
-    // The goal is the memory's bandwidth: where that is slower than 5 ns, what a copy reaches.
+    // The goal is the memory's bandwidth: where that is slower than 5 ns, the time of a copy.
     const double floor = bandwidth > 0 ? std::max(5.0, Adds::kBytes / bandwidth) : 5.0;
     report.add(Goal{"adds that do not, submit", "ns", reached.adds[1], 8, 16});
     report.add(Goal{"adds that do not, submit_many", "ns", reached.adds_many[1], floor, 9});

@@ -18,7 +18,7 @@ function(dwell_warnings target)
   endif()
 endfunction()
 
-# dwell_host_flags: what the library adds when it compiles operators for the CPU, so that a sanitizer sees into them too.
+# dwell_host_flags: the library's own flags when it compiles operators for the CPU, so that a sanitizer sees into them too.
 set(dwell_host_flags "")
 if(DWELL_SANITIZE)
   set(dwell_sanitize_flags -fsanitize=${DWELL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -1,4 +1,4 @@
-# What `cmake --install` gives: headers, library, CMake package, pkg-config file, tool.
+# Installs headers, library, CMake package, pkg-config file, tool.
 
 include(CMakePackageConfigHelpers)
 

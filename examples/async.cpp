@@ -30,7 +30,7 @@ int main() {
   std::vector<std::shared_future<dwell::Operator<>>> powers;
   for (unsigned n = 1; n <= kPowers; ++n) powers.push_back(runtime.define_async("power" + std::to_string(n), power_of(n)));
 
-  // The last one may be ready before the others: what is ready together comes with one image.
+  // The last one may be ready before the others: all that are ready together come with one image.
   unsigned ticks = 0;
   for (const auto& power : powers) {
     while (power.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {

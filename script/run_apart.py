@@ -20,10 +20,10 @@ import sys
 import tempfile
 import time
 
-# Test names hold no spaces; what stands behind them is the parameter and the time. Output of the test itself may stand before.
+# Test names hold no spaces; the parameter and the time stand behind them. Output of the test itself may stand before.
 STARTED = re.compile(r"\[ RUN      \] (\S+)$", re.MULTILINE)
 ENDED = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] ([^\s,]+).* \(\d+ ms\)$", re.MULTILINE)
-# What the tests' own watchdog says before it ends the process.
+# The tests' own watchdog writes this before it ends the process.
 HANGS = re.compile(r"^\S+ hangs: no end after ", re.MULTILINE)
 
 
@@ -74,7 +74,7 @@ def stop(process: subprocess.Popen) -> None:
 
 def run(executable: str, tests: list[str], limit: float) -> Run:
     command = [executable, f"--gtest_filter={':'.join(tests)}", "--gtest_color=no"]
-    # A file, not a pipe: what a test leaves behind must not hold the reader up.
+    # A file, not a pipe: processes that a test leaves behind must not hold the reader up.
     with tempfile.TemporaryFile("w+", errors="replace") as file:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         status = None
@@ -82,7 +82,7 @@ def run(executable: str, tests: list[str], limit: float) -> Run:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(limit)
         finally:
-            stop(process)  # what it has left running too
+            stop(process)  # processes that it has left running too
         file.seek(0)
         output = file.read()
     print(output, end="" if output.endswith("\n") else "\n")

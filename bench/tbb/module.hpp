@@ -1,4 +1,4 @@
-// What the module with oneTBB in it offers: plain C, so that it may bring a C++ library of its own.
+// The interface of the module with oneTBB in it: plain C, so that it may bring a C++ library of its own.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace dwell {
 
 namespace detail {
-// Why buffers of the runtime `theirs` are no arguments of another: that is what it is, or they are stale.
+// Throws the reason why another runtime cannot take buffers of the runtime `theirs`: they belong to it, or are stale.
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
 }  // namespace detail
 
@@ -60,7 +60,7 @@ class Arguments {
     if (shell_ == nullptr) shell_ = use->shell;
   }
 
-  // What detail::put fills.
+  // Filled by detail::put.
   struct List {
     std::vector<std::uint32_t> word;
     std::uint32_t words = 0;

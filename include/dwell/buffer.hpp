@@ -26,11 +26,11 @@ namespace detail {
 struct Shell;
 struct SliceParts;
 
-// What submitting a task has to know of a buffer. Which tasks name it is not noted here: the ring itself says so while they are in
-// flight.
+// The part of a buffer's state that a submission reads. It does not list the tasks that name the buffer: the ring itself does while they
+// are in flight.
 struct BufferUse {
   Shell* shell = nullptr;   // the runtime it belongs to
-  std::uint32_t flags = 0;  // what a task that names it needs (task.hpp)
+  std::uint32_t flags = 0;  // needed by a task that names it (task.hpp)
 };
 
 // Of a buffer without memory.
@@ -78,7 +78,7 @@ class BufferBase {
   SpanWords words_;                 // of the whole buffer
 };
 
-// What a task or a launch takes of a slice.
+// The parts of a slice that a task or a launch takes.
 struct SliceParts {
   SliceParts(const BufferUse* of, SpanWords span) : use(of), words(span) {}
   template <class T>

@@ -20,7 +20,7 @@ struct CacheEntry {
   std::chrono::system_clock::time_point last_use;
 };
 
-// What checking every entry showed.
+// The result of a check of every entry.
 struct CacheCheck {
   struct Broken {
     std::string key;

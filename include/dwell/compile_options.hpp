@@ -10,9 +10,9 @@
 namespace dwell {
 
 // A plain aggregate, CompileOptions{.fast_math = true, .max_registers = 64}, or built up: CompileOptions().with_define("TILE", "32").
-// Options::compile holds those that a runtime uses when none are given. What is not set is left to the compiler, apart from what dwell
-// itself needs. An option that the device's compiler cannot honour is errc::invalid_argument, or errc::unsupported where no value of it
-// would be honoured; nothing is ignored.
+// Options::compile holds those that a runtime uses when none are given. The compiler's own defaults apply to options that are not set, but
+// for those that dwell itself needs. An option that the device's compiler cannot honour is errc::invalid_argument, or errc::unsupported
+// where no value of it would be honoured; nothing is ignored.
 struct CompileOptions {
   // The real architecture, "sm_90" or "sm_90a". Empty: the device's own, with its architecture-specific instructions ("sm_90a").
   // Operators are linked into the device's one image, so for them only the device's own number is possible, with or without its letter;
@@ -41,9 +41,9 @@ struct CompileOptions {
 
   std::map<std::string, std::string> defines = {};  // name ("TILE", "SQUARE(x)") to value, one line
   std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of what the cache goes by
-  std::map<std::string, std::string> headers = {};  // what #include finds by these names before any file: relative name to text
-  // For the compiler itself, behind all others; each begins with a dash and has its value joined to it. What has an option of its own here,
-  // and what would break the object that dwell needs, is errc::invalid_argument.
+  std::map<std::string, std::string> headers = {};  // found by #include before any file: relative name to text
+  // For the compiler itself, behind all others; each begins with a dash and has its value joined to it. A flag
+  // that has an option of its own here, or that would break the object that dwell needs, is errc::invalid_argument.
   std::vector<std::string> flags = {};
 
   CompileOptions with_define(std::string name, std::string value = "1") && {

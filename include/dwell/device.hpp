@@ -1,4 +1,4 @@
-// What an operator includes: the group that runs it, spans, status codes, and DWELL_OPERATOR.
+// Included by operators: the group that runs it, spans, status codes, and DWELL_OPERATOR.
 #pragma once
 
 #include <dwell/device/atomic.hpp>

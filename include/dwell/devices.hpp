@@ -11,7 +11,7 @@ namespace dwell {
 struct DeviceSummary {
   std::string device;                 // as Options::device takes it: "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
-  std::string target;                 // what operators are compiled for: "host", "sm_90"
+  std::string target;                 // operators are compiled for it: "host", "sm_90"
   std::uint64_t memory_bytes = 0;     // all of it
   std::uint32_t multiprocessors = 0;  // 0 on the CPU
   std::uint32_t workers = 0;          // with Options::workers 0; an image that takes much leaves room for fewer

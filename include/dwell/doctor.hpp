@@ -1,4 +1,4 @@
-// What this machine offers dwell, and what an image takes of one.
+// The devices and compilers of this machine, and the resources of an image.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct Finding {
   std::string what;    // "NVRTC", "device cuda:0"
   std::string state;   // "ok", "missing", "too old", "failed"
   std::string detail;  // version and file, or what was seen
-  std::string advice;  // what to do; empty when there is nothing to do
+  std::string advice;  // the remedy; empty when none is needed
 };
 
 // Looks for everything that dwell can use, and runs a task on every device that has what it needs: a device is "ok" when the task's
 // result was right. Takes a second or more. A failure is a finding; throws nothing but std::bad_alloc. May be called from any thread.
 std::vector<Finding> examine();
 
-// What a kernel of an image takes with all that it may call, or one operator of it with what it calls by name. All zero on the CPU.
+// Resources of a kernel of an image with all that it may call, or of one operator with all that it calls by name. All zero on the CPU.
 struct ImageFunction {
   std::string name;                  // of the kernel, or of the operator as far as the symbol tells
   std::string symbol;                // in the image
@@ -42,7 +42,7 @@ struct ImageReport {
     ImageFunction function;
     std::uint32_t threads = 0;             // a worker; 0 where it was compiled for any number
     std::optional<std::uint32_t> workers;  // a multiprocessor; empty where the target or the threads are not known
-    std::string bottleneck;                // what more workers would lack: "registers", "shared memory", "barriers", "threads", "blocks"
+    std::string bottleneck;  // the resource that more workers would lack: "registers", "shared memory", "barriers", "threads", "blocks"
   };
   std::vector<Kernel> kernels;           // one in an image of dwell; none on the CPU
   std::vector<ImageFunction> operators;  // in the order of the image

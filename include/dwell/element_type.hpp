@@ -35,7 +35,7 @@ std::string element_type_names();
 std::size_t bytes_of(ElementType type);
 Kind kind_of(ElementType type);
 
-// What `parameter` is, or, of a span or a pointer, what its elements are; nothing for structs and what is opaque.
+// The type of `parameter`, or of the elements of a span or a pointer; nothing for structs and opaque values.
 std::optional<ElementType> element_type_of(const Parameter& parameter);
 // That of T; nothing when it is none of them.
 template <class T>
@@ -43,7 +43,7 @@ std::optional<ElementType> element_type_of() {
   return element_type_of(device::Describe<T>::value);
 }
 
-// What an operator declares: a value of `type`, a span for writing, and one for reading alone.
+// Parameters of an operator: a value of `type`, a span for writing, and one for reading alone.
 Parameter value_of(ElementType type);
 Parameter span_of(ElementType type);
 Parameter const_span_of(ElementType type);

@@ -1,4 +1,4 @@
-// What the device runs.
+// The program that the device runs.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ namespace detail {
 
 struct ModuleState;
 
-// What a type is as a parameter of a kernel. A pointer's element says no more than its kind and its size.
+// A type as a parameter of a kernel. A pointer's element says no more than its kind and its size.
 template <class T>
 constexpr Kind kernel_kind() {
   return std::is_arithmetic_v<T> ? device::ElementKind<T>::value : Kind::structure;
@@ -68,8 +68,8 @@ constexpr Parameter kernel_parameter() {
 }
 
 constexpr bool is_pointer(const Parameter& parameter) { return parameter.kind == Kind::pointer || parameter.kind == Kind::const_pointer; }
-// Whether a kernel that declares the one can be given the other. void* is given for any pointer, as C does; what is declared opaque takes
-// whatever has its size.
+// Whether a kernel that declares the one can be given the other. void* is given for any pointer, as C does; an opaque parameter takes
+// any value of its size.
 constexpr bool kernel_accepts(const Parameter& declared, const Parameter& given) {
   if (declared.kind == Kind::opaque) return declared.bytes == (is_pointer(given) ? 8 : given.bytes);
   if (!is_pointer(declared) || !is_pointer(given)) return declared == given;
@@ -112,7 +112,7 @@ class KernelBase {
   // As C++ has it, without parameters: "axpy<float>"; and its symbol.
   const std::string& name() const;
   const std::string& symbol() const;
-  // What it takes, as read from the compiled program: Kind::opaque for kernels with C linkage, of whose parameters only sizes are known.
+  // Its parameters, as read from the compiled program: Kind::opaque for kernels with C linkage, of whose parameters only sizes are known.
   const Signature& signature() const;
 
  protected:

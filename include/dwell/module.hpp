@@ -33,7 +33,7 @@ class Module {
   std::string lowered_name(std::string_view name) const;
   // The names of all kernels, as `kernel` takes them.
   std::vector<std::string> kernels() const;
-  // What was loaded, the same program in PTX, and the compiler's warnings. Valid as long as a copy of this handle lives, also when the
+  // The program that was loaded, the same in PTX, and the compiler's warnings. Valid as long as a copy of this handle lives, also when the
   // runtime is closed.
   std::span<const std::byte> cubin() const;
   const std::string& ptx() const;

@@ -30,7 +30,7 @@ struct Source {
   int line = 1;
 };
 
-// What Runtime::define may be told beside name and source. An aggregate.
+// Options of Runtime::define beside name and source. An aggregate.
 struct Definition {
   // Instances of an operator template by their C++ spelling: "axpy<float>", "reduce<double, 256>". The handle that define returns is the
   // first one's, Operator::instance gives the others. Empty: the operator is no template.
@@ -42,8 +42,8 @@ struct Definition {
 // How an asynchronous definition reports, and how it is called off. An aggregate.
 template <class Result>
 struct Async {
-  // Called once, with the future ready, on a thread of the runtime, also for what is cancelled; Runtime::close waits for it. It may use the
-  // runtime, but not close or rebuild it. What it throws is told to Options::warn.
+  // Called once, with the future ready, on a thread of the runtime, also after a cancellation; Runtime::close waits for it. It may use the
+  // runtime, but not close or rebuild it. Options::warn hears of its exceptions.
   std::function<void(const std::shared_future<Result>&)> done = {};
   // A stop that is asked for before the new version is handed over ends this request at once with errc::cancelled. The definition is called
   // off with its last request. A stop may be asked for at any time, also beside and after the end of the runtime.
@@ -63,7 +63,7 @@ class OperatorBase {
  public:
   // As it was defined: "axpy", or "axpy<float>" for an instance.
   const std::string& name() const;
-  // What it takes, as the compiler saw it.
+  // Its parameters, as the compiler saw them.
   const Signature& signature() const;
   // Versions defined so far, and the one that a task submitted now would run (1 is the first). The same for all instances.
   std::uint32_t versions() const;
@@ -82,7 +82,7 @@ class OperatorBase {
   // the version before are used. Throws as Runtime::define; then the old version stays. May be called while tasks flow, from any thread.
   void redefine(const Source& source);
   void redefine(const Source& source, const CompileOptions& options);
-  // The same in the background: the new version is current when the future is ready; what is thrown comes out of the future. Versions
+  // The same in the background: the new version is current when the future is ready; errors come out of the future. Versions
   // become current in the order in which they were asked for. Ends with errc::cancelled when Async::stop or the end of the runtime comes
   // first. Throws errc::stale_handle.
   std::shared_future<void> redefine_async(const Source& source, Async<void> async = {});

@@ -13,7 +13,7 @@
 
 namespace dwell {
 
-// What the image of a runtime may take. An operator with which it would take more is refused with errc::resource_limit, and the image that
+// Limits of a runtime's image. An operator with which it would exceed one is refused with errc::resource_limit, and the image that
 // runs stays. Figures are those of the whole image, the loop included: registers and barriers are the most that any operator needs, shared
 // memory and constants add up over all operators. `dwell doctor --image` prints them. 0: no limit. The CPU has none of these figures, so
 // there only min_workers counts. An image with its operators inlined (Options::tier) that is over a limit does not take over either, of
@@ -21,7 +21,7 @@ namespace dwell {
 struct Limits {
   unsigned registers = 0;       // a thread
   unsigned stack_bytes = 0;     // a thread
-  unsigned shared_bytes = 0;    // a worker, static; what Group::shared gives is Options::scratch_bytes
+  unsigned shared_bytes = 0;    // a worker, static; the memory of Group::shared is Options::scratch_bytes
   unsigned constant_bytes = 0;  // __constant__ variables and the table of operators
   unsigned barriers = 0;        // a worker; the loop takes 3
   // Workers that the device must hold at once with the image. An operator that needs many registers, much shared memory or high barriers
@@ -37,8 +37,9 @@ struct Options {
   // Workers: thread blocks on CUDA (0: four a multiprocessor, or as many as fit), threads on the CPU (0: one less than the processors).
   unsigned workers = 0;
 
-  // What other CUDA calls wait at most, in total, for the loop to leave a busy device (cudaFree, module loading, cudaDeviceSynchronize), as
-  // long as no operator runs longer. Leases roll meanwhile: each is 9/20 of this. 0: 1 ms on CUDA, 100 ms on the CPU.
+  // The longest that other CUDA calls wait, in total, for the loop to leave a busy device (cudaFree, module loading,
+  // cudaDeviceSynchronize), as long as no operator runs longer. Leases roll meanwhile: each is 9/20 of this. 0: 1 ms on CUDA, 100 ms on the
+  // CPU.
   std::chrono::nanoseconds lease{0};
 
   // How long the loop waits for work before it parks. A task that arrives later pays for a launch. 0: 500 us on CUDA, 100 us on the CPU.
@@ -65,7 +66,7 @@ struct Options {
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
 
-  // What operators may take of the device.
+  // The share of the device that operators may take.
   Limits limits = {};
 
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are

@@ -25,7 +25,7 @@
 
 namespace dwell {
 
-// What a runtime runs on, and what its image takes. A snapshot. Whatever is counted is counted from the start of the generation.
+// A runtime's device, its image's resources, and counts since the start of the generation. A snapshot.
 struct RuntimeInfo {
   std::uint64_t runtime = 0;     // which one of this process, from 1
   std::uint32_t generation = 0;  // from 1, one more with each Runtime::rebuild
@@ -45,7 +45,7 @@ struct RuntimeInfo {
   Tier tier = Tier::relocatable;        // of the image that runs
   std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
   std::uint64_t tasks_lto = 0;
-  std::uint64_t compiled = 0;    // sources compiled, and images linked, since the start: what came from memory or the cache on disk is not
+  std::uint64_t compiled = 0;    // sources compiled, and images linked, since the start, but for those from memory or the cache on disk
   std::uint64_t linked = 0;      // among them
   std::uint64_t cache_hits = 0;  // sources and images out of the cache on disk
   std::chrono::nanoseconds last_cache_hit{0};  // the last of those: looked up, read, verified
@@ -53,7 +53,7 @@ struct RuntimeInfo {
       0};  // the last change of image: loaded, until no lease of another was on the device; leases rolled meanwhile
 };
 
-// What becomes of the tasks in flight when a runtime is closed: all run first, or those that have not started are cancelled.
+// The end of the tasks in flight when a runtime is closed: all run first, or those that have not started are cancelled.
 enum class Close : std::uint8_t { when_done, now };
 
 // Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
@@ -215,9 +215,9 @@ class Runtime {
   // When it throws, the runtime stays as failed as it was, and rebuild may be called again:
   // - errc::invalid_argument, the device works;
   // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (until it ends
-  //   after all), somebody else in this process (another Runtime, PyTorch) who shares the context that a fault has taken down, or CUDA
-  //   itself: drivers up to CUDA 13.0 at least give a process no new context after a fault. What helps is a new process;
-  // - errc::closed, and what the constructor throws.
+  //   after all), another user in this process (another Runtime, PyTorch) of the context that a fault has taken down, or CUDA itself:
+  //   drivers up to CUDA 13.0 at least give a process no new context after a fault. The remedy is a new process;
+  // - errc::closed, and as the constructor.
   void rebuild();
 
   RuntimeInfo info() const;

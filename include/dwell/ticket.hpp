@@ -40,10 +40,10 @@ class Ticket {
   int status() const;
 
   // Calls `f` once, with this ticket, when the task is complete, successful or not: on a thread of the runtime, which calls one after the
-  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild. What it throws is told to
-  // Options::warn. Runtime::close and rebuild call what is left, with tasks that are complete, cancelled or lost by then, and return when
-  // all have returned. Of a ticket whose runtime is closed or rebuilt already, and of one of no task, `f` is called before `then` returns,
-  // on the calling thread; what it throws is thrown. Costs nothing while unused; the runtime's thread starts with the first call, looks at
+  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild. Options::warn hears of its
+  // exceptions. Runtime::close and rebuild call all that are left, with tasks that are complete, cancelled or lost by then, and return when
+  // they have returned. Of a ticket whose runtime is closed or rebuilt already, and of one of no task, `f` is called before `then` returns,
+  // on the calling thread, which gets its exceptions. Costs nothing while unused; the runtime's thread starts with the first call, looks at
   // the tasks that are asked for from time to time (every 5 us to 1 ms, about an eighth of the time that it has waited), and sleeps
   // otherwise. Throws errc::out_of_memory when there is no thread to be had, and std::bad_alloc; then `f` is not called.
   void then(std::function<void(const Ticket&)> f) const;

@@ -1,4 +1,4 @@
-// The whole contract of a backend: memory, images, leases, and kernels beside them. What it takes to bring dwell to another device.
+// The whole contract of a backend: memory, images, leases, and kernels beside them. Another device needs no more than this.
 //
 // A backend moves bytes and runs leases; it knows nothing of tasks, operators or tickets. The runtime calls it from several threads,
 // but never two of start and finish at once, nor two loads of images.
@@ -47,7 +47,7 @@ class LoadedModule {
   virtual ~LoadedModule() = default;
 };
 
-// What to launch, and where. `parameters` point to the values that the kernel takes, which are copied at once.
+// A launch: kernel, extent, stream. `parameters` point to the values that the kernel takes, which are copied at once.
 struct KernelLaunch {
   std::size_t kernel = 0;
   std::uint32_t grid[3] = {1, 1, 1};
@@ -69,7 +69,7 @@ class Completion {
 struct DeviceInfo {
   std::string device;                 // "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
-  std::string target;                 // what to compile for: "host", "sm_90"
+  std::string target;                 // operators are compiled for it: "host", "sm_90"
   std::uint32_t default_workers = 0;  // when Options::workers is 0
   std::uint64_t default_lease_ns = 0;
   std::uint64_t default_idle_ns = 0;
@@ -115,10 +115,11 @@ class Backend {
   // kernel or the device does not allow; errc::device_lost.
   virtual std::unique_ptr<Completion> launch(LoadedModule& kernels, const KernelLaunch& launch);
 
-  // What has gone wrong with the device since the last lease began, empty if nothing. May be called at any time, never blocks.
+  // The fault of the device since the last lease began, empty if there is none. May be called at any time, never blocks.
   virtual std::string fault() = 0;
-  // What hangs on the device and keeps it from being opened as new in this process; empty when nothing does. Asked after a failure, never
-  // blocks. A backend that was abandoned may find that the task has ended after all, and then gives everything back when it is destroyed.
+  // The task or kernel that hangs on the device and keeps it from being opened as new in this process; empty when none does. Asked after a
+  // failure, never blocks. A backend that was abandoned may find that the task has ended after all, and then gives everything back when it
+  // is destroyed.
   virtual std::string stuck() { return {}; }
   // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;

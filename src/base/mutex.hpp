@@ -20,7 +20,7 @@
 #define DWELL_THREAD_SAFETY(attribute)
 #endif
 
-// Of a member: read and written only by who holds `mutex`.
+// Of a member: read and written only under `mutex`.
 #define DWELL_GUARDED_BY(mutex) DWELL_THREAD_SAFETY(guarded_by(mutex))
 // Of a function: its caller holds the mutex.
 #define DWELL_REQUIRES(...) DWELL_THREAD_SAFETY(requires_capability(__VA_ARGS__))

@@ -40,7 +40,7 @@ class ByteWriter {
 };
 
 // Reads what a ByteWriter wrote. The bytes are not trusted: once a read would pass the end, it and all reads after it yield zero or
-// empty values and ok() is false. What it returns are views into the bytes given.
+// empty values and ok() is false. It returns views into the bytes given.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : left_(bytes) {}

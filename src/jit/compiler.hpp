@@ -28,7 +28,7 @@ struct Export {
   std::string symbol;
 };
 
-// What an object's bytes are.
+// The form of an object's bytes.
 enum class Form : std::uint8_t {
   native,  // machine code
   lto,     // intermediate code, made into machine code with all else of an image when that is linked
@@ -44,7 +44,7 @@ struct Unit {
   std::vector<Export> exports;
   CompileOptions options = {};
   Form form = Form::native;      // of the object that is wanted; it comes out native where the options have to hold for it alone
-  std::string fingerprint = {};  // what Compiler::fingerprint says of it; with an empty one the object is not kept
+  std::string fingerprint = {};  // from Compiler::fingerprint; with an empty one the object is not kept
   bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
   // Files that a compiler was seen to read for this unit and that no #include names; a part of the fingerprint.
   std::vector<std::string> unnamed_files = {};
@@ -67,7 +67,7 @@ struct Object {
   std::vector<std::string> unnamed_files = {};
 };
 
-// What one opcode of an image is: an entry of an object, or nothing. Refers to the object.
+// One opcode of an image: an entry of an object, or nothing. Refers to the object.
 struct Opcode {
   const Object* object = nullptr;
   std::uint32_t index = 0;
@@ -77,7 +77,7 @@ struct Opcode {
   const std::string& symbol() const { return object->entries[index].symbol; }
 };
 
-// What a linked program, or one function of it with all that it calls, takes of a device; read from the image. All zero on the CPU.
+// Resources of a linked program, or of one function of it with all that it calls; read from the image. All zero on the CPU.
 struct Resources {
   std::uint32_t registers = 0;       // a thread
   std::uint32_t stack_bytes = 0;     // a thread
@@ -87,7 +87,7 @@ struct Resources {
   std::uint32_t threads = 0;         // a worker; 0 for a single function
 };
 
-// What one entry takes of its image. The image's registers and barriers are the most that any entry or the loop needs, its stack is the
+// One entry's share of its image. The image's registers and barriers are the most that any entry or the loop needs, its stack is the
 // loop's and an entry's. Shared memory and constants add up, and are told as those of the entry's whole source.
 struct EntryResources {
   std::string symbol;
@@ -119,7 +119,7 @@ struct ModuleObject {
   std::vector<std::string> unnamed_files = {};  // as in Object
 };
 
-// What was compiled is not what the unit's fingerprint stands for, and is not kept: a file has changed since the fingerprint was taken, or
+// The object is not the one that the unit's fingerprint stands for, and is not kept: a file has changed since the fingerprint was taken, or
 // the compiler has read one that it does not hold. Another fingerprint of the unit, and another compilation, may do.
 class IncludesChanged final : public Error {
  public:
@@ -127,7 +127,7 @@ class IncludesChanged final : public Error {
       : Error(errc::compile_failed, unit.file + ": a file that it includes was changed while it was compiled; compile it again") {}
 };
 
-// What a compiler has done so far. What was still in memory counts nowhere.
+// A compiler's work so far. Hits in memory count nowhere.
 struct CompileCounts {
   std::uint64_t compiled = 0;            // sources
   std::uint64_t linked = 0;              // images

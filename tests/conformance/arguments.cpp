@@ -1,4 +1,4 @@
-// What a task can be given: every kind of argument, every size, and what is refused.
+// Arguments of tasks: every kind, every size, and refusals.
 #include <algorithm>
 #include <array>
 #include <cstring>

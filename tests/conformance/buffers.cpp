@@ -1,4 +1,4 @@
-// Memory: what is written, read, kept alive and refused.
+// Memory: writing, reading, lifetimes and refusals.
 #include <numeric>
 
 #include "tests/conformance/suite.hpp"
@@ -175,7 +175,7 @@ TEST_P(BuffersTest, ADroppedBufferLivesUntilItsTasksHaveRun) {
     auto from = filled<u32>(runtime, 1000, task + 1);
     runtime.submit(copy, from, to.slice(std::size_t{1000} * task, 1000));
   }
-  // What would come to lie in their place.
+  // These would lie in their place.
   std::vector<Buffer<u32>> others;
   for (u32 i = 0; i < kTasks; ++i) others.push_back(filled<u32>(runtime, 1000, 0xDEAD));
   runtime.resume();
@@ -209,7 +209,7 @@ TEST_P(BuffersTest, BuffersMove) {
   EXPECT_EQ(first.data(), address);
   runtime.submit(add, first, 0U, 100U);
   EXPECT_EQ(read(first)[0], 115U);
-  // What is left names no memory.
+  // The handle that is left names no memory.
   DWELL_EXPECT_ERROR(runtime.submit(add, second, 0U, 1U), errc::invalid_argument, HasSubstr("empty"));  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(second.size(), 0U);
   EXPECT_EQ(second.data(), nullptr);

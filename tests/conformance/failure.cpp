@@ -73,7 +73,7 @@ TEST_P(FailureTest, FailuresAreRememberedWhenTheRuntimeIsClosed) {
   tickets[0].wait();
 }
 
-// Runs for two seconds, whatever happens.
+// Runs for two seconds, and cannot be stopped.
 constexpr const char* kHang = R"(
 DWELL_OPERATOR(hang)(dwell::Group g, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
@@ -109,7 +109,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
     }
     EXPECT_LT(Clock::now() - start, 1500ms) << "the tickets failed only when the task was over";
     EXPECT_EQ(done.status(), status::ok);
-    // What comes now is refused, and nothing waits for the task.
+    // New tasks are refused, and nothing waits for the one that hangs.
     DWELL_EXPECT_ERROR(runtime.submit(nothing), errc::task_timeout, message);
     DWELL_EXPECT_ERROR(runtime.try_submit(nothing), errc::task_timeout, message);
     DWELL_EXPECT_ERROR(runtime.wait_all(), errc::task_timeout, message);
@@ -119,7 +119,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
     DWELL_EXPECT_ERROR(runtime.close(), errc::task_timeout, message);
     EXPECT_LT(Clock::now() - start, 1800ms) << "close waited for the task";
   }
-  // The task goes on all the same: what it uses must still be there.
+  // The task goes on all the same: the memory that it uses must still be there.
   for (const Ticket& ticket : tickets) {
     EXPECT_TRUE(ticket.done());
     EXPECT_EQ(ticket.status(), status::timed_out);
@@ -185,7 +185,7 @@ TEST_P(FailureTest, ARuntimeIsRebuiltAfterAnOverstayingTask) {
   EXPECT_GT(runtime.submit(add, fresh, 0U, 1U).position(), lost.position());
   old = {};
   runtime.close();
-  if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the worker that was left behind is still in the task: what it uses must be there
+  if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the worker that was left behind is still in the task: its memory must be there
 }
 
 TEST_P(FailureTest, WithoutATimeoutTasksRunAsLongAsTheyNeed) {

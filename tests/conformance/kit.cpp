@@ -1,4 +1,4 @@
-// The operator author's kit: what a group does with spans.
+// The operator author's kit: a group's operations on spans.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -300,7 +300,7 @@ TEST_P(KitTest, ReduceCombinesAllElementsOfASpanInEachGroup) {
       const u64 sum = g.reduce(x, u64(7), [](u64 a, u64 b) { return a + b; });
       const u32 most = g.reduce(x, 5u, [](u32 a, u32 b) { return a < b ? b : a; });
       const u32 all = g.reduce(bytes, 3u, [](u32 a, u32 b) { return a + b; });
-      // What each thread has must be what all have.
+      // All threads must have the same.
       const u32 agree = g.sum(sum == out[3] && most == out[4] && all == out[5] ? 1u : 0u);
       if (g.rank() == g.size() - 1) {
         out[8 * g.index() + 8] = sum;
@@ -541,7 +541,7 @@ void expect_all_counted(Runtime& runtime, const Operator<>& atomics) {
     std::vector<T> result = read(x);
     EXPECT_LT(result[5], T(5000));
     result[5] = 0;
-    const T least = std::is_unsigned_v<T> ? T(0) : static_cast<T>(-3999);  // of 1000 - i: what is below 0 is huge without a sign
+    const T least = std::is_unsigned_v<T> ? T(0) : static_cast<T>(-3999);  // of 1000 - i: below 0 it is huge without a sign
     EXPECT_EQ(result, (std::vector<T>{5000, least, 4999, 10000, 5002, 0, 5000, 1})) << atomics.name() << " " << how;
   }
 }
@@ -608,7 +608,7 @@ void expect_same_as_on_the_host(Runtime& runtime, const Operator<>& convert) {
   std::vector<float> floats(100'000);
   Random random(4);
   for (float& number : floats) number = std::bit_cast<float>(random());
-  // What lies halfway between neighbours.
+  // Halfway between neighbours.
   for (u32 i = 0; i + 1 < 20'000; ++i) floats[i] = (static_cast<float>(shorts[i]) + static_cast<float>(shorts[i + 1])) / 2;
   auto from_shorts = runtime.allocate<T>(shorts.size());
   auto from_floats = runtime.allocate<float>(floats.size());

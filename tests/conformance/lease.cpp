@@ -306,7 +306,7 @@ TEST_P(LeaseTest, LongTasksOutlastTheirLease) {
 TEST_P(LeaseTest, ALongTaskStopsNoOther) {
   Options quick = options();
   quick.lease = 200us;
-  quick.ring_slots = 8192;  // what comes after a task in flight must find room beside it
+  quick.ring_slots = 8192;  // tasks behind one in flight must find room beside it
   Runtime runtime(quick);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto append = runtime.define<Append>("append", kAppend);

@@ -1,4 +1,4 @@
-// Options: what is refused, and what is not.
+// Options: refusals, defaults and extremes.
 #include <dwell/detail/open_at.hpp>
 
 #include "tests/conformance/suite.hpp"

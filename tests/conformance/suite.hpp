@@ -1,4 +1,4 @@
-// What the conformance, stress and GPU tests share: the devices they run on, and operators that work on every one.
+// Shared by the conformance, stress and GPU tests: the devices they run on, and operators that work on every one.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -98,7 +98,7 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     const std::string& why = missing(GetParam());
     if (!why.empty()) {
-      // Whoever names a device wants it tested.
+      // A device that is named must be tested.
       ASSERT_EQ(environment("DWELL_TEST_DEVICE"), "") << why;
       GTEST_SKIP() << why;
     }
@@ -137,7 +137,7 @@ inline std::string device_name(const testing::TestParamInfo<std::string>& info) 
 
 inline constexpr const char* kNothing = "DWELL_OPERATOR(nothing)(dwell::Group) {}\n";
 
-// Adds to one cell, whoever else does.
+// Adds to one cell, also beside others that do.
 inline constexpr const char* kAdd = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
   if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], value);
@@ -251,7 +251,7 @@ Buffer<T> filled(Runtime& runtime, std::size_t count, T value) {
   return buffer;
 }
 
-// What `append` makes of the digits 0 .. count - 1.
+// The result of `append` for the digits 0 .. count - 1.
 inline u32 appended(u32 count) {
   u32 number = 0;
   for (u32 i = 0; i < count; ++i) number = number * 31 + i;

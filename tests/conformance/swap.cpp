@@ -100,7 +100,7 @@ TEST_P(SwapTest, ALinkedTaskRunsTheVersionOfItsSubmission) {
 }
 
 TEST_P(SwapTest, TasksFlowWhileAnOperatorIsReplaced) {
-  // The version may only grow along the tickets, and what is submitted after redefine has returned runs the new one.
+  // The version may only grow along the tickets, and tasks submitted after redefine has returned run the new one.
   constexpr u32 kSwaps = 12;
   Options small = options();
   small.ring_slots = 256;

@@ -1,4 +1,4 @@
-// What an operator can do as a group, and as one of many.
+// Operators as a group, and as one of many.
 #include <cmath>
 #include <numeric>
 
@@ -117,7 +117,7 @@ TEST_P(WideTest, ReduceAndSumGiveAllThreadsTheSame) {
       both = g.reduce(both, [](Both a, Both b) { return Both{a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high}; });
       const dwell::u8 one = g.reduce(static_cast<dwell::u8>(1), [](dwell::u8 a, dwell::u8 b) { return static_cast<dwell::u8>(a & b); });
       const double threads = g.sum(1.0);
-      // What each thread has must be what all have.
+      // All threads must have the same.
       const bool same = threads == g.size() && one == 1 && both.low == least;
       const dwell::u32 agree = g.sum(same ? 1u : 0u);
       if (g.rank() == g.size() - 1) {

@@ -96,7 +96,7 @@ TEST_P(WrapTest, LargePositionsWork) {
 }
 
 TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheEdge) {
-  // What a leaving lease writes down about the ring's and the queue's state lies on both sides of the edge.
+  // A leaving lease writes down positions of the ring and the queue on both sides of the edge.
   Options there = options();
   there.ring_slots = 128;
   there.lease = 500us;

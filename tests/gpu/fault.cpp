@@ -27,7 +27,7 @@ DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 n
 })";
 using Late = void(Span<u32>, u64);
 
-// One task that ends the runtime, and what everybody is told.
+// One task that ends the runtime, and the errors of all others.
 void expect_end(const std::string& name, const char* source, const Options& options, errc code, int status, const std::string& why) {
   std::vector<Ticket> tickets;
   Ticket done;
@@ -178,7 +178,7 @@ TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
   });
 }
 
-// The context is the process's, so what else lives there is lost too, and says so; nothing hangs.
+// The context is the process's, so all else that lives there is lost too, and says so; nothing hangs.
 TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
   in_a_child([] {
     Runtime other(options());

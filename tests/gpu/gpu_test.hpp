@@ -1,4 +1,4 @@
-// What the GPU tests share: a test that needs a CUDA device, and another user of that device.
+// Shared by the GPU tests: a test that needs a CUDA device, and another user of that device.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class GpuTest : public testing::Test {
     const std::string chosen = environment("DWELL_TEST_DEVICE");
     if (!chosen.empty() && !chosen.starts_with("cuda")) GTEST_SKIP() << "this is about CUDA, $DWELL_TEST_DEVICE is " << chosen;
     if (const std::string& why = missing(cuda_device()); !why.empty()) {
-      // Whoever names a device wants it tested.
+      // A device that is named must be tested.
       ASSERT_EQ(chosen, "") << why;
       GTEST_SKIP() << why;
     }

@@ -1,4 +1,4 @@
-// Nobody reads stale data: not the host once a ticket is done, not a task of what was there before it.
+// No reader sees stale data: neither the host once a ticket is done, nor a task that follows a write.
 //
 // Operators use ordinary loads and stores, and the L1 cache of a multiprocessor is not kept coherent. So everything here rests on the
 // few fences of src/device (docs/memory_model.md); each test says which of them it would miss. A stale word shows as a word of an
@@ -67,7 +67,7 @@ std::vector<u32> pattern(std::size_t words, u32 seed) {
   return all;
 }
 
-// What the host's own readings have shown.
+// Results of the host's own readings.
 struct Readings {
   std::size_t checks = 0;
   std::size_t stale = 0;
@@ -190,7 +190,7 @@ TEST_F(LitmusTest, ResultsInHostMemoryAreThereOnceTheTicketIsDone) {
   EXPECT_GE(readings.checks, times(1'000'000));
 }
 
-// Who is there when tasks read what others have written.
+// The tasks and workers beside those that read what others have written.
 struct Crowd {
   const char* name;
   unsigned workers;  // 0: as a user has it

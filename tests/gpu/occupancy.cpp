@@ -1,4 +1,4 @@
-// How many workers fit, computed from an image's bytes, is what the driver says once the image is loaded.
+// The number of workers computed from an image's bytes is the driver's once the image is loaded.
 #include "jit/object/occupancy.hpp"
 
 #include <vector>

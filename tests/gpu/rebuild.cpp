@@ -116,7 +116,7 @@ TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
   });
 }
 
-// While the task runs the device is not given back; what is left of it afterwards is none the worse.
+// While the task runs the device is not given back; afterwards it is given back unharmed.
 TEST_F(RebuildTest, ADeviceIsRebuiltOnceItsHangingTaskEnds) {
   in_a_child([] {
     Options strict = options();

@@ -1,4 +1,4 @@
-// What a user of the installed library writes. Exits with 0 when the operator has computed what it should.
+// A program of a user of the installed library. Exits with 0 when the operator has computed the right result.
 #include <cstddef>
 #include <cstdio>
 #include <vector>

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-# What a layer is made of and may include. `files` and `may` are prefixes of paths; paths in include/ and src/ are written as they are
-# included. A file belongs to the first layer that matches. `others` says which headers from outside the tree are welcome.
+# The files of a layer, and those that it may include. `files` and `may` are prefixes of paths; paths in include/ and src/ are written as
+# they are included. A file belongs to the first layer that matches. `others` says which headers from outside the tree are welcome.
 
 
 class Layer(NamedTuple):
@@ -30,7 +30,7 @@ LAYERS = (
     Layer(DEVICE_API, DEVICE_API, "none"),
     Layer(("device/",), (*DEVICE_API, "device/"), "none"),
     Layer(("dwell/",), ("dwell/",), "standard"),
-    # What any layer may stand on.
+    # The ground of all layers.
     Layer(("base/",), ("base/", "dwell/error.hpp"), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
     Layer(("image/",), ("image/", "dwell/"), "standard"),
@@ -53,7 +53,7 @@ LAYERS = (
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
-    # The benchmarks' own CUDA: what stands beside a runtime must not share the library's code.
+    # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
     Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
 )

@@ -83,7 +83,7 @@ class ScarceMemoryTest : public testing::Test {
  protected:
   using Step = std::function<void(World&)>;
 
-  // What `step` throws is an Error or std::bad_alloc. Whether it throws.
+  // Whether `step` throws, which must be an Error or std::bad_alloc.
   static bool throws(const std::function<void()>& step) {
     try {
       step();

@@ -13,7 +13,7 @@ from pathlib import Path
 
 RUN_APART = Path(__file__).resolve().parents[2] / "script" / "run_apart.py"
 
-# What each test does once it has started; Mixed's tests disturb each other through a variable of their process.
+# The work of each test once it has started; Mixed's tests disturb each other through a variable of their process.
 EXECUTABLE = r"""#!/usr/bin/env bash
 tests=(Good.One Good.Two On/Param.First/cuda_0 Bad.Passes Bad.Fails Bad.Skips Dies.Before Dies.Here Dies.After Hangs.Long Watched.Hangs
   Mixed.Dirty Mixed.Victim Exits.Badly Fault.A Fault.B)

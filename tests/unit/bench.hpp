@@ -88,7 +88,7 @@ class Bench {
   // A task of one slot and one group.
   static device::Header plain(u32 opcode, u32 flags = 0) { return device::Header{opcode, 1, 1, flags, 0, 0}; }
 
-  // What the queue calls an operator.
+  // The queue's name of an operator.
   std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t opcode) { return "operator " + std::to_string(opcode); };
 
   std::vector<device::Slot> ring;

@@ -16,12 +16,12 @@
 
 namespace dwell::test {
 
-// What tests set before, and look at after, from any thread. A test breaks it only while no lease runs.
+// State that tests set before, and look at after, from any thread. A test breaks it only while no lease runs.
 struct BreakableDevice {
   std::atomic<int> opened{0};        // backends so far
   std::atomic<int> broken{0};        // those up to this one are lost
   std::atomic<int> alive{0};         // backends that are not destroyed
-  std::atomic<int> held{0};          // what lives in them: memory and programs
+  std::atomic<int> held{0};          // memory and programs that live in them
   std::atomic<bool> missing{false};  // it cannot be opened
   std::atomic<bool> stuck{false};
   std::atomic<bool> kernels_hang{false};  // launches do not end

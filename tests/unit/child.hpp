@@ -1,4 +1,4 @@
-// Child processes of tests: what they are told to do, and how they end.
+// Child processes of tests: their work, and their end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ pid_t start_child(Work work) {
   }
 }
 
-// What waitpid says of its end.
+// Its end as waitpid tells it.
 inline int end_of(pid_t child) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);

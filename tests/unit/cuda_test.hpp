@@ -1,4 +1,4 @@
-// What the tests of NVIDIA's compilers stand on. They need NVRTC and nvJitLink but no GPU.
+// Shared by the tests of NVIDIA's compilers. They need NVRTC and nvJitLink but no GPU.
 #pragma once
 
 #include <gtest/gtest.h>

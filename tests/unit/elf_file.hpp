@@ -1,4 +1,4 @@
-// ELF64 files that a test makes up, with whatever sizes it likes.
+// ELF64 files that a test makes up, with sizes as it likes.
 #pragma once
 
 #include <elf.h>

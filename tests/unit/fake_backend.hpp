@@ -20,7 +20,7 @@
 
 namespace dwell::test {
 
-// What tests set before, and look at after, from any thread.
+// State that tests set before, and look at after, from any thread.
 struct FakeDevice {
   std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
   std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over

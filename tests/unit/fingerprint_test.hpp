@@ -1,4 +1,4 @@
-// What the fingerprints of every compiler promise.
+// Promises of every compiler's fingerprints.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace dwell::jit {
 
-// A fingerprint follows the options and whatever is included; it is "" where that cannot be known. `lead` begins each source, `flag` is one
+// A fingerprint follows the options and all includes; it is "" where that cannot be known. `lead` begins each source, `flag` is one
 // that this compiler honours, `foreign` options that it does not.
 inline void expect_fingerprints_follow(Compiler& compiler, const std::string& lead, const std::string& flag,
                                        const CompileOptions& foreign) {

@@ -1,4 +1,4 @@
-// A keeper on a bench: for its own tests, and for those of what stands on it.
+// A keeper on a bench: for its own tests, and for those of its users.
 #pragma once
 
 #include <chrono>

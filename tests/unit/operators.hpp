@@ -57,7 +57,7 @@ inline Unit hungry_unit(const std::string& symbol) {
                  symbol);
 }
 
-// What an axpy's object must say of its parameters.
+// The signature that an axpy's object must have.
 inline Signature expected_axpy_signature() {
   return Signature(std::vector<Parameter>{{Kind::floating, Kind::structure, 4},
                                           {Kind::const_span, Kind::floating, 4},

@@ -1,4 +1,4 @@
-// A runtime whose device is lost and opened again: what becomes of everything that was made before.
+// A runtime whose device is lost and opened again: the fate of everything made before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ DWELL_OPERATOR(fail)(dwell::Group g, dwell::i32 code) {
 })";
 using Fail = void(i32);
 
-// What `call` throws.
+// The Error that `call` throws.
 Error error_of(const std::function<void()>& call) {
   try {
     call();
@@ -312,7 +312,7 @@ TEST_F(RebuildTest, ARuntimeIsRebuiltManyTimes) {
   for (const Ticket& ticket : done) EXPECT_EQ(ticket.status(), status::ok);
 }
 
-// Other threads go on with what they have while the runtime is rebuilt under them. Whatever they are told, it is told in order.
+// Other threads go on with their handles while the runtime is rebuilt under them. Their errors come in order.
 TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
   Runtime runtime = open();
   for (int turn = 0; turn < 20; ++turn) {

@@ -1,4 +1,4 @@
-// A registry without a compiler or a device: what its tests share.
+// A registry without a compiler or a device, for its tests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -21,13 +21,13 @@
 
 namespace dwell::runtime {
 
-// What the compiler was asked for, and how it answers.
+// Requests to the compiler, and its answers.
 struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
   bool refuses_link = false;
   std::mutex mutex;        // guards the one below: texts are compiled by several threads
   CompileOptions options;  // of the last text that was compiled
-  std::string includes;    // what every text includes: part of what it compiles to, and of its fingerprint
+  std::string includes;    // included by every text: part of its object, and of its fingerprint
   std::function<void(const std::string& text)> on_compile = [](const auto&) {};  // called with each text, on the thread that compiles it
 };
 
@@ -91,7 +91,7 @@ class RegistryTest : public testing::Test {
       if ((bench_.header(at).flags & device::flag::skip) != 0) bench_.finish(at);
   }
   std::uint32_t opcode_of(std::uint64_t position) const { return bench_.header(position).opcode; }
-  // What the image that runs now has behind each opcode.
+  // The entries of the image that runs now, by opcode.
   const std::vector<std::string>& image() const { return workshop_->images.back(); }
   template <class Function>
   errc kind_of(Function&& function) {

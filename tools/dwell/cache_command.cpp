@@ -28,7 +28,7 @@ std::string text_of(Time time) {
   return text;
 }
 
-// What a description holds came from a program: nothing in it moves the cursor or breaks a line.
+// Descriptions come from programs: their characters must not move the cursor or break a line.
 std::string printable(const std::string& text) {
   std::string result = text;
   for (char& c : result) {

@@ -14,7 +14,7 @@ namespace dwell::tool {
 // The life of the tone operator: version 1, version 2 after redefine, version 1 again after rollback.
 inline constexpr std::size_t kDemoPhases = 3;
 
-// What the host knows of a tile from around its submission: the phase that had been reached for certain before, and the one that could
+// The host's knowledge of a tile from around its submission: the phase that had been reached for certain before, and the one that could
 // have been reached after. They differ only while redefine or rollback is under way in another thread.
 struct DemoDemand {
   std::uint8_t least = 0;

@@ -60,7 +60,7 @@ DWELL_OPERATOR(sharpen)(dwell::Group g, dwell::Span<const dwell::i16> from, dwel
   }
 })";
 
-// What both tone operators share: where the tile goes, and the curve.
+// Shared by both tone operators: the place of the tile, and the curve.
 constexpr const char* kToneBegin = R"(
 int curve(int value) {
   const dwell::i64 v = value;

@@ -1,4 +1,4 @@
-// What the demonstration must come to: the whole picture at once, one step after the other, on the host.
+// The picture that the demonstration must come to: all of it at once, one step after the other, on the host.
 #pragma once
 
 #include "image.hpp"

@@ -1,4 +1,4 @@
-// dwell doctor: what this machine offers, what is missing, and how to get it.
+// dwell doctor: the devices and compilers of this machine, missing parts, and how to get them.
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 
 namespace dwell::tool {
 
-// What the shell sees.
+// Exit statuses.
 enum class Exit : int {
   success = 0,
   failed = 1,   // a task failed, or a result is wrong

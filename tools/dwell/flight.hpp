@@ -12,8 +12,8 @@
 namespace dwell::tool {
 
 // Watches tickets in the order of submission and reports each once, with the time at which it was first seen complete. A task that is
-// complete before an earlier one is reported after it: what is measured is the time until all tasks up to this one are known to be done.
-// `Note` is what the owner wants to remember of a task. Used from one thread.
+// complete before an earlier one is reported after it: the time is that until all tasks up to this one are known to be done.
+// `Note` is the owner's own note on a task. Used from one thread.
 template <class Note>
 class Flight {
  public:
@@ -50,7 +50,7 @@ class Flight {
     try {
       entries_.front().ticket.wait_for(std::chrono::milliseconds(20));
     } catch (const Error&) {
-      // Whoever takes the report asks the ticket.
+      // The reader of the report asks the ticket.
     }
     poll();
   }

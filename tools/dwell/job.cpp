@@ -39,7 +39,7 @@ std::string names_of(const std::vector<Named>& list) {
   return enumerate(names);
 }
 
-// A table of the job with the name that messages give it. Every key is asked for once; what is then left is a mistake.
+// A table of the job with the name that messages give it. Every key is asked for once; those that are left are mistakes.
 class TomlTable {
  public:
   TomlTable(const toml::table& table, std::string name, const fs::path& file) : table_(table), name_(std::move(name)), file_(file) {}

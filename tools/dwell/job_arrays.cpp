@@ -10,7 +10,7 @@ namespace dwell::tool {
 
 namespace {
 
-// What the job says of the array must agree with what the file says.
+// The job and the file must agree about the array.
 void check_file(const JobArray& array, const NpyHeader& header) {
   if (array.type && *array.type != header.type) {
     throw failure_at(array.place, "array " + array.name + " should be " + std::string(name_of(*array.type)) + ", but " +
@@ -52,7 +52,7 @@ std::vector<ArrayPlan> plan_arrays(const Job& job) {
       plans[i].shape = *array.shape;
     }
   }
-  // Those that are like others come last: what they lead to is known now, over as many steps as it takes.
+  // Arrays that are like others come last: those are known now, over as many steps as it takes.
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const JobArray& array = job.arrays[i];
     if (!array.like) continue;

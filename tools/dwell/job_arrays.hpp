@@ -1,4 +1,4 @@
-// The arrays of a job: what they are, what they start as, and how they become arguments.
+// The arrays of a job: types and shapes, first values, and their use as arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace dwell::tool {
 
-// What is known of an array before there is memory for it.
+// An array before there is memory for it.
 struct ArrayPlan {
   ElementType type = ElementType::f32;
   Shape shape;

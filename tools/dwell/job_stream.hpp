@@ -15,7 +15,7 @@
 
 namespace dwell::tool {
 
-// What was seen of one version of one operator.
+// Figures of one version of one operator.
 struct VersionFigures {
   std::size_t operator_index = 0;
   std::uint32_t version = 1;
@@ -38,7 +38,7 @@ struct StreamFigures {
   std::optional<SwapFigures> swap;
 };
 
-// What the tasks of a job need, ready to be submitted; in the order of job.operators and job.tasks.
+// Operators and arguments of a job's tasks, ready to be submitted; in the order of job.operators and job.tasks.
 struct PreparedJob {
   std::vector<Operator<>> operators;
   std::vector<Arguments> arguments;

@@ -21,7 +21,7 @@ std::string text_of(const Shape& shape);
 // The number of elements. Throws std::invalid_argument when so many of `element_bytes` each cannot exist.
 std::uint64_t element_count(const Shape& shape, std::size_t element_bytes);
 
-// What stands before the data. All arrays are in C order.
+// The header before the data. All arrays are in C order.
 struct NpyHeader {
   ElementType type = ElementType::f32;
   Shape shape;

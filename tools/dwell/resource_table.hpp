@@ -1,4 +1,4 @@
-// What an image takes, as `dwell doctor --image` prints it.
+// An image's resources, as `dwell doctor --image` prints them.
 #pragma once
 
 #include <iosfwd>

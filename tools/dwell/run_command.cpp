@@ -126,7 +126,7 @@ void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, cons
 }  // namespace
 
 void run_command(const RunOptions& options, std::ostream& out) {
-  // What costs nothing is checked first: a mistake should show before a compiler or a device is waited for.
+  // Checks that cost nothing come first: a mistake should show before the wait for a compiler or a device.
   const Job job = parse_job(read_text(options.job, {options.job}), options.job);
   std::vector<Source> sources;
   for (const JobOperator& op : job.operators) sources.push_back(read_source(op.source, op.place));

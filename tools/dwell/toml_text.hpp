@@ -1,4 +1,4 @@
-// What a text must not hold before toml++ reads it.
+// Faults of a text that toml++ must not read.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How tests of wrap-around open a runtime. Internal: what stands here may change at any time.
+// Opens runtimes for tests of wrap-around. Internal: may change at any time.
 #pragma once
 
 #include <cstdint>

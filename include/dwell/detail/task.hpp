@@ -1,4 +1,4 @@
-// A task before it has a place in the ring: what a call's arguments are packed into. Internal: what stands here may change at any time.
+// A task before it has a place in the ring, with the arguments of a call packed into it. Internal: may change at any time.
 #pragma once
 
 #include <cstddef>
@@ -119,8 +119,8 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 // Why a buffer is no argument for a task of the runtime `shell`: it is empty, stale, or another runtime's.
 [[noreturn]] void throw_unusable_buffer(const BufferUse* use, const Shell* shell);
 
-// A task that is being filled. A local of the caller, so that the first slot never leaves the registers: what is stored in pieces and
-// loaded whole right after stalls.
+// A task that is being filled. A local of the caller, so that the first slot never leaves the registers: a load of a whole right
+// after it was stored in pieces stalls.
 struct Packing {
   explicit Packing(std::uint32_t* rest_words) : rest(rest_words) {}
 

@@ -157,7 +157,7 @@ DWELL_DEVICE Quad load_quad(const Quad* from) {
   return quad;
 }
 
-// The same, and an acquire at system scope: what was stored before the quad is seen by the loads that follow.
+// The same, and an acquire at system scope: the loads that follow see all that was stored before the quad.
 DWELL_DEVICE Quad acquire_quad(const Quad* from) {
   u64 low;
   u64 high;

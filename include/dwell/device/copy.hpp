@@ -7,7 +7,7 @@ namespace dwell {
 namespace device {
 
 #if DWELL_ON_CUDA
-// What elements are moved as: themselves, or, where no single access is as wide, the widest words they are aligned to.
+// The type as which elements are moved: their own, or, where no single access is as wide, the widest words they are aligned to.
 template <u32 Bytes>
 struct WordOf;
 template <>

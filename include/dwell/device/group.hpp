@@ -10,7 +10,7 @@ namespace dwell {
 
 namespace device {
 
-// What a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
+// The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct Context {
   i32 status;            // first failure reported by Group::fail, 0 before
   u32 scratch_bytes;     // size of `scratch`
@@ -47,10 +47,10 @@ class Group {
   DWELL_DEVICE u32 size() const { return kGroupThreads; }
   // Which group of the task this is, 0 to count() - 1.
   DWELL_DEVICE u32 index() const { return index_; }
-  // How many groups share the task: what dwell::groups(n) asked for, else 1.
+  // The number of groups that share the task: n with dwell::groups(n), else 1.
   DWELL_DEVICE u32 count() const { return count_; }
 
-  // This group as if it had the task to itself: what the members of the result do is done by this group's threads alone.
+  // This group as if it had the task to itself: this group's threads alone do all the work of the result's members.
   DWELL_DEVICE Group alone() const { return Group(context_, 0, 1); }
 
   // This thread's share of 0 .. n - 1 among all threads of all groups of the task: every (count() * size())-th index on CUDA, a block of

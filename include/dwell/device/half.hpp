@@ -30,14 +30,14 @@ struct HalfFormat {
     const u32 exponent = shifted & 0x0F800000U;
     const u32 normal = shifted + ((127U - 15U) << 23U);
     const u32 special = normal + ((128U - 16U) << 23U);                           // infinity and NaN
-    const float small = bits_as<float>(normal + (1U << 23U)) - 6.103515625e-05F;  // 2^-14: what has lost its leading one
+    const float small = bits_as<float>(normal + (1U << 23U)) - 6.103515625e-05F;  // 2^-14: subnormal, without a leading one
     const u32 finite = exponent == 0 ? bits_as<u32>(small) : normal;
     return bits_as<float>((exponent == 0x0F800000U ? special : finite) | (bits & 0x8000U) << 16U);
   }
   static u16 bits_of(float value) {
     const u32 all = bits_as<u32>(value);
     const u32 magnitude = all & 0x7FFFFFFFU;
-    const u32 special = magnitude > 0x7F800000U ? 0x7E00U : 0x7C00U;                 // NaN; what rounds to infinity
+    const u32 special = magnitude > 0x7F800000U ? 0x7E00U : 0x7C00U;                 // NaN; or rounds to infinity
     const u32 small = bits_as<u32>(bits_as<float>(magnitude) + 0.5F) - 0x3F000000U;  // the addition rounds
     const u32 normal = (magnitude - ((127U - 15U) << 23U) + 0xFFFU + (magnitude >> 13U & 1U)) >> 13U;
     const u32 finite = magnitude < (113U << 23U) ? small : normal;

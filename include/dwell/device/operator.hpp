@@ -92,7 +92,7 @@ struct Export<void(Group, Parameters...)> {
 }  // namespace dwell
 
 // Makes an operator, or an instance of an operator template, an entry with the external name `symbol`, and emits its signature as
-// `symbol`_signature. What follows is its name as in DWELL_OPERATOR, with template arguments (which may hold commas). The compiler adds
+// `symbol`_signature. Its name as in DWELL_OPERATOR follows, with template arguments (which may hold commas). The compiler adds
 // this line behind the user's source.
 #if DWELL_ON_CUDA
 #define DWELL_EXPORT(symbol, ...)                                                                          \

@@ -1,4 +1,4 @@
-// What is read against what is written: in which order elements may be done so that none is overwritten before it has been read.
+// Spans that are read against a span that is written: orders of elements in which none is overwritten before it has been read.
 #pragma once
 
 #include <dwell/device/platform.hpp>

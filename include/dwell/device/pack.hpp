@@ -36,7 +36,7 @@ DWELL_HOST_DEVICE u32 packs_ahead(u32 count, u32 most = 4, u32 room = 16) {
   return packs;
 }
 
-// What `Count` elements must be aligned to, so that the widest accesses that divide them can be used. One element needs what its type does.
+// The alignment in bytes that `Count` elements need for the widest accesses that divide them. One element needs its type's alignment.
 template <class T>
 DWELL_HOST_DEVICE u32 pack_alignment(u32 count) {
   const u32 bytes = sizeof(T) * count;

@@ -1,4 +1,4 @@
-// What differs between the compilers and machines that device code runs on. Nothing else in device code may test for a compiler.
+// All differences between the compilers and machines of device code. Nothing else in device code may test for a compiler.
 //
 // Device code is compiled three ways: by NVRTC for a GPU (a worker is a thread block), and by g++ and clang++ for the CPU (a worker
 // is one thread). NVRTC has no standard library headers, so the fixed-width types are named here. The headers of this folder are C++14,
@@ -35,7 +35,7 @@
 #define DWELL_CONSTANT constexpr
 #endif
 
-// Stands before a loop whose steps do not depend on each other through memory, whatever its pointers look like.
+// Stands before a loop whose steps do not depend on each other through memory, even where its pointers might alias.
 #if defined(__GNUC__) && !defined(__clang__) && !DWELL_ON_CUDA
 #define DWELL_INDEPENDENT_STEPS _Pragma("GCC ivdep")
 #elif defined(__clang__) && !DWELL_ON_CUDA

@@ -30,7 +30,7 @@ class Reduction {
 
   static constexpr u32 kStep = kGroupThreads * kCount;  // elements between packs of a thread
 
-  // What the packs come to of which the calling thread takes every kGroupThreads-th; `none` when there is no such pack.
+  // The result over every kGroupThreads-th pack, the calling thread's share; `none` when there is no such pack.
   template <bool kAligned>
   static DWELL_DEVICE T of_thread(const Group& g, const In* from, u64 count, T none, Combine& combine) {
     T all = none;

@@ -1,4 +1,4 @@
-// Group::inclusive_scan and Group::exclusive_scan: what all elements up to each one come to.
+// Group::inclusive_scan and Group::exclusive_scan: for each element, the combination of all up to it.
 #pragma once
 
 #include <dwell/device/exchange.hpp>

@@ -7,7 +7,7 @@ namespace dwell {
 namespace device {
 
 // A number in one of the formats (half.hpp, bfloat16.hpp). Arithmetic is float's: an operator's operands become floats, which hold every
-// value exactly, and so is its result; what is assigned is rounded to the nearest value, ties to even, beyond the largest to infinity.
+// value exactly, and so is its result; an assignment rounds to the nearest value, ties to even, beyond the largest to infinity.
 //   y[i] = a * x[i] + y[i];  // one rounding
 //   half h(0.1F);            // a conversion that rounds is spelled out, or an assignment
 // The default is uninitialised, as that of float is.

@@ -1,4 +1,4 @@
-// What an operator takes, as data: written by the compiler that compiles the operator, read by the host from the compiled object.
+// An operator's parameters as data: written by the compiler that compiles the operator, read by the host from the compiled object.
 // The layout is shared by host and device.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dwell {
 
-// What sort of value a parameter is. Floating point is IEEE 754's; `bfloat` is a kind of its own because a half has as many bytes. Spans
+// The kind of a parameter. Floating point is IEEE 754's; `bfloat` is a kind of its own because a half has as many bytes. Spans
 // are two kinds, because one may be written and the other may not; so are pointers. Those, and `opaque` (some value of a known size), occur
 // only with ordinary kernels, never in a SignatureRecord.
 enum class Kind : u8 {

@@ -11,7 +11,7 @@ namespace device {
 DWELL_HOST_DEVICE bool acquires(Order o) { return o == Order::acquire || o == Order::acq_rel; }
 DWELL_HOST_DEVICE bool releases(Order o) { return o == Order::release || o == Order::acq_rel; }
 
-// What elements of type T are to the instructions: words of 4 or 8 bytes, and for arithmetic one of six types. The type is told without
+// Elements of type T as the instructions see them: words of 4 or 8 bytes, and for arithmetic one of six types. Done without
 // <type_traits>.
 template <u32 Bytes>
 struct Words {

@@ -1,4 +1,4 @@
-// What a task ended with.
+// How a task ended.
 #pragma once
 
 #include <dwell/device/platform.hpp>

@@ -11,7 +11,7 @@ namespace device {
 
 #if DWELL_ON_CUDA
 
-// Elements become what they are.
+// The conversion of elements to their own type.
 struct Same {};
 
 // One input, and what a thread has loaded of it.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
-// Whether it is what a kernel has done wrong, which CUDA answers all later calls of the process with.
+// Whether it is a fault of a kernel, with which CUDA answers all later calls of the process.
 bool is_fault(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -186,7 +186,7 @@ DeviceInfo CudaBackend::info() const {
   return info;
 }
 
-// What the streams of leases say: the first fault, else whether a lease still runs, else success.
+// State of the streams of leases: the first fault, else whether a lease still runs, else success.
 CUresult CudaBackend::leases() const {
   const Current current(driver_, place_.context);
   CUresult all = current.result();

@@ -15,7 +15,7 @@ struct Driver;
 // Members may be called from any thread; none leaves the context current there. Memory is freed and images are unloaded by calls that
 // wait for the running lease to end.
 std::unique_ptr<Backend> open_cuda(int ordinal);
-// The same through a driver of the caller's, who is a test. It outlives the backend.
+// The same through a driver of the caller's, for tests. It outlives the backend.
 std::unique_ptr<Backend> open_cuda(const Driver& driver, int ordinal);
 
 }  // namespace dwell::backend

@@ -1,4 +1,5 @@
-// What the backend asks of the driver, gives back, and makes of its answers, with a driver that runs nothing. tests/gpu has the real one.
+// The backend's requests to the driver, what it gives back, and its use of the answers, with a driver that runs nothing. tests/gpu has the
+// real one.
 #include "backend/cuda/cuda_backend.hpp"
 
 #include <elf.h>
@@ -26,7 +27,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What the driver knows of an address.
+// The driver's knowledge of an address.
 struct Known {
   CUmemorytype type = CU_MEMORYTYPE_DEVICE;
   std::size_t behind = 1000;  // bytes of the range from the address on
@@ -38,12 +39,12 @@ struct Known {
 
 // The driver's side. There is one, as of the driver: its functions have no state of their own.
 struct StandIn {
-  std::map<std::string, int> alive;          // what was given out and is not given back
-  std::map<std::string, CUresult> failures;  // what the next call of a function answers
+  std::map<std::string, int> alive;          // given out and not given back
+  std::map<std::string, CUresult> failures;  // answers of the next call of a function
   int calls = 0;
   int shared = 0;  // whether the process has a context already
   int block_threads = 160;
-  bool finished = true;            // what is in the streams
+  bool finished = true;            // the work in the streams
   std::vector<int> priorities;     // of the streams, which are numbered from 1 on
   std::vector<CUstream> launches;  // the streams of kernels that were launched
   CUstream slow = nullptr;         // the one stream in which something still runs

@@ -7,7 +7,7 @@
 
 namespace dwell::backend {
 
-// What the driver says of a device, without a context on it.
+// A device as the driver describes it without a context on it.
 struct CudaDeviceSummary {
   int ordinal = 0;
   std::string name;

@@ -40,7 +40,7 @@ class CudaImage final : public LoadedImage {
       }
       int fixed = 0;
       driver.check(driver.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function_), "reading the image's shared memory");
-      // Only a permission, so it is given once and in full: what a lease takes is its own scratch_bytes.
+      // Only a permission, so it is given once and in full: a lease takes its own scratch_bytes.
       const int rest = std::max(0, attribute_of(driver, place.device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) - fixed);
       driver.check(driver.cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, rest),
                    "allowing large scratch memory");

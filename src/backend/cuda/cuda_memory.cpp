@@ -70,7 +70,7 @@ class CudaMemory final : public Allocation {
   const CudaPlace& place_;
 };
 
-// What the driver says of an address; nothing when it does not know it.
+// The driver's answer about an address; nothing when it does not know it.
 template <class T>
 std::optional<T> look_up(const Driver& driver, CUpointer_attribute attribute, CUdeviceptr address) {
   T value{};

@@ -1,4 +1,4 @@
-// Where a backend's things live on a CUDA device: what its memory, images, kernels and launches share.
+// A backend's place on a CUDA device, shared by its memory, images, kernels and launches.
 #pragma once
 
 #include <atomic>

@@ -65,7 +65,7 @@ namespace dwell::backend {
 struct Driver {
   static constexpr int kOldest = 12040;  // cuFuncLoad, and what images made by CUDA 12.4 and newer need
 
-  // The process's own. Throws dwell::Error with errc::device_unavailable, naming the file, what is wrong with it and what is needed; a
+  // The process's own. Throws dwell::Error with errc::device_unavailable, naming the file, its fault and the version that is needed; a
   // later call tries again.
   static const Driver& get();
   // Opens `library`, a file or a name for the loader to search. Throws as get() does.

@@ -1,4 +1,4 @@
-// What happens without a driver, or with one that will not do. Leases on a device are tested in tests/gpu.
+// Missing drivers, and drivers that will not do. Leases on a device are tested in tests/gpu.
 #include "backend/cuda/driver.hpp"
 
 #include <gtest/gtest.h>

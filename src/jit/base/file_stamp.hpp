@@ -1,4 +1,4 @@
-// By what a file is known to be the one it was.
+// Tells whether a file has changed.
 #pragma once
 
 #include <time.h>

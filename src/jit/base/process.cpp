@@ -47,7 +47,7 @@ std::vector<std::string> environment_with(std::vector<std::string> variables) {
   return variables;
 }
 
-// What posix_spawn is told: no input, all output to `output`, a process group of its own.
+// Settings of posix_spawn: no input, all output to `output`, a process group of its own.
 class SpawnSettings {
  public:
   explicit SpawnSettings(int output) {

@@ -1,4 +1,4 @@
-// The part of SHA-256 (FIPS 180-4, 6.2.2) that takes the time: what whole blocks do to the state.
+// The part of SHA-256 (FIPS 180-4, 6.2.2) that takes the time: the state after whole blocks.
 #pragma once
 
 #include <array>

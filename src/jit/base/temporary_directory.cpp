@@ -19,7 +19,7 @@ void remove_folder(const std::filesystem::path& path) noexcept {
     std::error_code error;
     std::filesystem::remove_all(path, error);
   } catch (const std::bad_alloc&) {
-    // It stays: whoever cleans up after others finds it.
+    // It stays, for the next process that cleans up after others.
   }
 }
 
@@ -47,7 +47,7 @@ std::string TemporaryDirectory::make(std::string& path) {
   } removal{path.c_str()};
   File folder(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) return std::strerror(errno);
-  // Some network file systems do not keep owner and mode; what is compiled there could be replaced by someone else.
+  // Some network file systems do not keep owner and mode; others could replace what is compiled there.
   struct stat status {};
   if (fstat(folder.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 0777U) != 0700U)
     return "it does not keep owner and mode of a folder";

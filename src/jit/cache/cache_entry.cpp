@@ -24,7 +24,7 @@ constexpr const char* kDamaged = "its content is damaged";
 constexpr const char* kNoFile = "it is not a regular file";
 constexpr const char* kSchemaFault = "it was written by another version of dwell";
 
-// What stands before the checksum.
+// The bytes before the checksum.
 std::vector<std::byte> unchecked_head(std::string_view key, std::string_view description, std::uint64_t payload_bytes) {
   image::ByteWriter writer;
   writer.number(kMagic);
@@ -114,7 +114,7 @@ FoundEntry read_entry(const File& folder, const std::string& key) {
                                : fstatat(folder.get(), key.c_str(), &found.status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!seen) return found;
   found.present = true;
-  // The name of what cannot be opened says enough to know whether it belongs here.
+  // The name of a file that cannot be opened tells whether it belongs here.
   found.broken = true;
   if (!S_ISREG(found.status.st_mode)) {
     found.fault = kNoFile;

@@ -1,8 +1,8 @@
-// What an entry of the cache looks like as a file: it says itself what it is and whether it is whole.
+// An entry of the cache as a file: it says itself what it is and whether it is whole.
 //
 //   magic, schema | key | description | size of the payload | SHA-256 of all before this and of the payload | payload
 //
-// Numbers are little-endian; key and description are counted. A change of this layout, or of what payloads mean, is a new schema.
+// Numbers are little-endian; key and description are counted. A change of this layout, or of the meaning of payloads, is a new schema.
 #pragma once
 
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ std::vector<std::byte> entry_head(std::string_view key, std::string_view descrip
 bool is_ours(const struct stat& status);
 inline constexpr const char* kNotOurs = "it belongs to another user, or others may write to it";
 
-// What was found under the name of an entry.
+// The file under the name of an entry.
 struct FoundEntry {
   bool present = false;
   std::optional<std::vector<std::byte>> payload;  // when it is whole
@@ -43,7 +43,7 @@ struct FoundEntry {
 // Reads and checks the entry `key` in an open folder.
 FoundEntry read_entry(const File& folder, const std::string& key);
 
-// What the entry says it is; empty when that cannot be read. Does not check the payload.
+// The entry's own description; empty when it cannot be read. Does not check the payload.
 std::string describe_entry(const File& folder, const std::string& key);
 
 enum class Removal { done, gone, refused };

@@ -86,7 +86,7 @@ std::vector<OwnFile> own_files(const File& folder) {
     if (item == nullptr) return files;
     const auto kind = kind_of(item->d_name);
     OwnFile file{item->d_name, kind.value_or(OwnFile::Kind::entry), {}};
-    // What is gone by now was removed by another process.
+    // Another process may have removed it by now.
     if (kind && fstatat(folder.get(), item->d_name, &file.status, AT_SYMLINK_NOFOLLOW) == 0) files.push_back(std::move(file));
   }
 }

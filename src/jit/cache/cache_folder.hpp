@@ -13,16 +13,16 @@
 
 namespace dwell::jit {
 
-// The folder, opened. Everything in it is reached through this, so what was checked is what is used.
+// The folder, opened. Everything in it is reached through this, so the folder that was checked is the one in use.
 struct OpenedFolder {
   File file;
   std::string problem;  // why it cannot be used; empty, with no file, when it does not exist
 };
 
-// With `make`, what is missing of it is made, for this user alone.
+// With `make`, makes the folders that are missing, for this user alone.
 OpenedFolder open_folder(const std::filesystem::path& directory, bool make);
 
-// What CacheKey makes: 64 hexadecimal digits.
+// Whether CacheKey can make it: 64 hexadecimal digits.
 bool is_key(std::string_view name);
 
 // The name under which an entry is written; different in every call of every process.

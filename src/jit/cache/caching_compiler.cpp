@@ -83,7 +83,7 @@ CachingCompiler::~CachingCompiler() = default;
 
 namespace {
 
-// What `call` returns. A lack of memory is an error like any other: what was taken for the call is given back, and the next one may do.
+// The result of `call`. A lack of memory is an error like any other: the call gives back all that it took, and the next one may do.
 template <class Call>
 auto with_memory(const char* what, const std::string& name, Call call) {
   try {
@@ -117,7 +117,7 @@ std::string CachingCompiler::fingerprint(const Unit& unit) {
   });
 }
 
-// What `compile` makes of the unit, if that is what its fingerprint stands for: whoever looks for it finds it under that.
+// The object that `compile` makes of the unit, if its fingerprint stands for it: later look-ups find it under that.
 template <class Compile>
 auto CachingCompiler::checked(const Unit& unit, Compile compile) {
   const std::string first = compiler_->fingerprint(unit);

@@ -28,13 +28,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a stand-in compiler was asked to do; outlives it.
+// The requests to a stand-in compiler; outlives it.
 struct Calls {
   int compiles = 0;
   int links = 0;
   int modules = 0;
   std::string identity = "stand-in 1";
-  std::string fingerprint;          // of all units; "": what they say themselves
+  std::string fingerprint;          // of all units; "": their own
   std::function<void()> meanwhile;  // called while it compiles
   std::vector<std::string> reads;   // files that it reads, and of which no fingerprint knows by itself
 };
@@ -233,7 +233,7 @@ TEST_F(CachingCompilerTest, AReadOnlyFolderLeavesTheMemoryCache) {
   EXPECT_EQ(warnings, 1);
 }
 
-// Of processes that start at once: what they asked of their compilers, together.
+// Of processes that start at once: the requests to their compilers, together.
 struct Race {
   std::atomic<int> ready = 0;
   std::atomic<int> compiles = 0;

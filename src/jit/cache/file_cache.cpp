@@ -62,7 +62,7 @@ struct FileCache::State {
   Warn warn;
   std::uint64_t max_bytes = kDefaultMaxBytes;
   std::atomic<bool> warned = false;
-  // What may be stored before somebody has to look at the folder again. An estimate: other processes store too.
+  // Bytes that may be stored before a process has to look at the folder again. An estimate: other processes store too.
   std::atomic<std::int64_t> before_tidying = 0;
 
   void say_unusable(const std::string& reason) {

@@ -46,7 +46,7 @@ class FileCache {
 
   // The payload stored under `key` (64 hexadecimal digits, as CacheKey makes them), or nothing. A use of the entry.
   std::optional<std::vector<std::byte>> load(std::string_view key) const;
-  // Keeps `payload` under `key`, replacing what was there, and says in `description` what it is. Whatever else has to go for it, this
+  // Keeps `payload` under `key`, in place of the entry there, and says in `description` what it is. Others go to make room for it; this
   // entry stays, however large. Without memory it is not kept.
   void store(std::string_view key, std::span<const std::byte> payload, std::string_view description = {}) const;
   // For the one who makes what belongs under `key`: look for the entry again under the lock, for another may have made it meanwhile.

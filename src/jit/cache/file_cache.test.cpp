@@ -148,7 +148,7 @@ TEST_F(FileCacheTest, EntriesOfOtherVersionsAreRemoved) {
   EXPECT_NE(warnings_[0].find("it was written by another version of dwell"), std::string::npos);
 }
 
-// Takes root's right to read everything from this thread, for as long as it lives; what it opens must let others in.
+// Takes root's right to read everything from this thread, for as long as it lives; the thread can open only files that let others in.
 class NoRoot {
  public:
   NoRoot() : before_(setfsuid(kNobody)) {}

@@ -1,4 +1,4 @@
-// What is left when a process is killed while it stores, or the disk is full: whole entries and nothing else.
+// A process that is killed while it stores, or a full disk, leaves whole entries and nothing else.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -51,7 +51,7 @@ class FileCacheCrashTest : public test::CacheTest {
   static std::string text_of(const std::optional<std::vector<std::byte>>& payload) {
     return payload ? std::string(image::as_text(*payload)) : "nothing";
   }
-  // What was left behind is no entry, and goes when it is an hour old.
+  // The file left behind is no entry, and goes when it is an hour old.
   void expect_tidied() {
     for (const std::string& name : files()) fs::last_write_time(folder() / name, fs::file_time_type::clock::now() - 61min);
     cache().store(key_of(99), image::as_bytes("later"));
@@ -108,7 +108,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAfterEveryByteCount) {
   const std::string text(1000, 'x');
   for (rlim_t bytes = 0; bytes < 1132; bytes += 101) {
     const int status = test::run_child([&] {
-      // What goes beyond the limit of a file's size is a signal that kills; before it, the write is cut at the limit.
+      // A write beyond the limit of a file's size is a signal that kills; before it, the write is cut at the limit.
       const rlimit limit{bytes, bytes};
       setrlimit(RLIMIT_FSIZE, &limit);
       signal(SIGXFSZ, SIG_DFL);

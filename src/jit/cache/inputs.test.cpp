@@ -1,4 +1,4 @@
-// Whatever a compilation reads: an object out of the cache is the one that a compilation would give now.
+// An object out of the cache is the one that a compilation would give now, for every input of a compilation.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ class InputsTest : public testing::Test {
     fs::create_directories(fs::path(path(name)).parent_path());
     std::ofstream(path(name), std::ios::binary) << text;
   }
-  // What a process that starts now gets for `text`.
+  // The result for `text` in a process that starts now.
   struct Got {
     Bytes bytes;
     std::string fingerprint;

@@ -8,8 +8,8 @@
 
 namespace dwell::jit {
 
-// Held through a file in a folder that all share, and freed by the system when its process dies. It is only advice: who does not get it
-// in time does the same work again. The file goes with the lock. Move-only; a value belongs to one thread at a time.
+// Held through a file in a folder that all share, and freed by the system when its process dies. It is only advice: a process that does
+// not get it in time does the same work again. The file goes with the lock. Move-only; a value belongs to one thread at a time.
 class KeyLock {
  public:
   // Holds nothing.

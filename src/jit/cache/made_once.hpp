@@ -12,8 +12,8 @@
 namespace dwell::jit {
 
 // The value under `key`. `decode` turns a payload into an optional value, `encode` a value into a payload; `make` is called without an
-// entry, under the lock of the key, so that others wait for its result. Who waits longer than FileCache::kLockTimeout makes it as well.
-// What `make` throws is passed on, and nothing is kept.
+// entry, under the lock of the key, so that others wait for its result. A process that waits longer than FileCache::kLockTimeout
+// makes it as well. An exception of `make` is passed on, and nothing is kept.
 template <class Decode, class Encode, class Make>
 auto made_once(const FileCache& cache, const std::string& key, std::string_view description, Decode decode, Encode encode, Make make) {
   using Value = decltype(make());

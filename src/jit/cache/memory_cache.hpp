@@ -23,7 +23,7 @@ class MemoryCache {
  public:
   explicit MemoryCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // The value of `key`; if there is none, what `make` returns, which is kept. What `make` throws is passed on and never kept; a
+  // The value of `key`; if there is none, the result of `make`, which is kept. An exception of `make` is passed on and never kept; a
   // dwell::Error goes to those that wait, too. After any other exception, a lack of memory above all, the next of them tries itself.
   template <class Make>
   Value get(const std::string& key, Make make) {
@@ -75,7 +75,7 @@ class MemoryCache {
 
   void land(const std::string& key, Flight& flight, const std::shared_ptr<const Value>& value, const Error* error) {
     const Lock lock(mutex_);
-    // First what cannot fail: nobody waits for a flight that is lost.
+    // Steps that cannot fail come first: no thread may wait for a flight that is lost.
     flight.landed = true;
     flight.value = value;
     flights_.erase(key);
@@ -84,7 +84,7 @@ class MemoryCache {
     try {
       if (value) keep(key, value);
     } catch (const std::bad_alloc&) {
-      // Who asked for it has it; the next one makes it again.
+      // The thread that asked for it has it; the next one makes it again.
     }
   }
 

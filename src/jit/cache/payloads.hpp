@@ -1,4 +1,4 @@
-// What the cache keeps of objects, images, programs of kernels and lists of files: values to bytes and back.
+// The cache's form of objects, images, programs of kernels and lists of files: values to bytes and back.
 #pragma once
 
 #include <optional>

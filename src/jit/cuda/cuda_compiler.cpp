@@ -40,7 +40,7 @@ void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
   }
 }
 
-// What a program is called in NVRTC's messages. #include "x" in the program itself looks in the folder of this name first: one that does
+// A program's name in NVRTC's messages. #include "x" in the program itself looks in the folder of this name first: one that does
 // not exist, rather than the folder in which the process happens to be.
 std::string program_name(const std::string& what) { return "/<dwell>/" + what; }
 
@@ -81,7 +81,7 @@ std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
   return headers;
 }
 
-// What to throw for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
+// The error for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
 Error module_error(const Unit& unit, const std::string& log) {
   constexpr std::string_view pragma = "#pragma nv_mangled_name ";
   std::string expressions;
@@ -108,7 +108,7 @@ std::uint32_t most_before(std::string_view log, std::string_view phrase) {
 }
 constexpr std::string_view kSpillStores = " bytes spill stores";
 
-// The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. What it reports for other
+// The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. Its figure for other
 // functions includes the registers that a callee saves for its caller, which no budget avoids.
 std::uint32_t spills_in(std::string_view log, const std::string& kernel) {
   const std::size_t at_kernel = log.find("Function properties for " + kernel + "\n");
@@ -138,7 +138,7 @@ struct CudaCompiler::Loop {
 
 // The compilers, as they were found.
 struct CudaCompiler::Tools {
-  std::string arch;                // what images are for: "sm_90a"
+  std::string arch;                // of images: "sm_90a"
   std::vector<int> architectures;  // that NVRTC compiles for
   std::string cuda_includes;
   std::string nvrtc;      // version and build

@@ -22,7 +22,7 @@ class CudaCompiler final : public Compiler {
     std::string kernel = "dwell_resident";  // its name, extern "C"
     FileCache cache;                        // keeps the compiled loops
   };
-  // What the compiler says of the loop alone, as it is in Tier::relocatable.
+  // The compiler's figures of the loop alone, as it is in Tier::relocatable.
   struct LoopReport {
     std::uint32_t spill_bytes = 0;  // stored and loaded by the kernel itself, a thread
     std::string log;                // the assembler's report on every function of the loop
@@ -53,10 +53,10 @@ class CudaCompiler final : public Compiler {
   struct State;
   // The compilers; found by the first call that needs them.
   const Tools& tools() const;
-  // What a source with `options` is compiled with.
+  // The compiler's flags for a source with `options`.
   // `program`: of ordinary kernels, not an operator.
   std::vector<std::string> flags_for(const CompileOptions& options, Form wanted = Form::native) const;
-  // What an operator is compiled with at first: perhaps for few registers.
+  // The flags of an operator's first compilation: perhaps for few registers.
   std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
   const Loop& loop(Tier tier);

@@ -1,4 +1,4 @@
-// What an image says of itself, compiled and linked with the real loop as for a device. Needs NVRTC and nvJitLink but no GPU.
+// An image's figures of itself, compiled and linked with the real loop as for a device. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ Unit table_unit() {
                  "table_1");
 }
 
-// What it needs, it needs in a function that is not made part of it.
+// It needs all its resources in a function that is not inlined into it.
 Unit caller_unit() {
   return unit_of("caller",
                  "__attribute__((noinline)) void helper(float* y, unsigned rank) {\n"

@@ -52,7 +52,7 @@ TEST_F(HiddenVariables, OnlyUnreferencedVariablesAreHidden) {
   hide_variables(image);
   EXPECT_EQ(image, once);
 
-  // Whatever the bytes say, nothing outside them is touched.
+  // Nothing outside the bytes is touched, damaged as they may be.
   for (std::size_t size = 0; size < whole.size(); size += 97) {
     Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     hide_variables(part);

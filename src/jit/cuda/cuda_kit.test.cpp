@@ -1,4 +1,4 @@
-// What operators that use the kit take of a multiprocessor, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+// Resources of operators that use the kit, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

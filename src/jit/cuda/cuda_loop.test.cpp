@@ -1,4 +1,4 @@
-// What the real resident loop takes of a multiprocessor, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+// Resources of the real resident loop, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,11 +13,11 @@
 namespace dwell::jit {
 namespace {
 
-// What the loop may take, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
+// Limits of the loop's resources, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
 struct Budget {
   const char* arch;
   std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, up to 96 for the usual four
-  std::uint32_t stack_bytes;   // a thread, what the functions off the fast path need included
+  std::uint32_t stack_bytes;   // a thread, functions off the fast path included
   std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
 };

@@ -18,7 +18,7 @@ std::string ptx_version(int architecture, CudaVersion linker) {
   return "9.0";
 }
 
-// What an entry's object takes of static memory, for whoever reads the image.
+// Static memory of an entry's object, for readers of the image.
 std::string statics_source(const Object& object, const std::string& symbol) {
   const Statics statics = read_statics(object.bytes);
   return ".visible .global .align 4 .u32 " + symbol + "_statics[2] = {" + std::to_string(statics.shared_bytes) + ", " +

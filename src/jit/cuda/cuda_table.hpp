@@ -1,4 +1,4 @@
-// What stands between the loop and the operators of an image, generated for each link. It names functions by their symbols only, so it is
+// The code between the loop and the operators of an image, generated for each link. It names functions by their symbols only, so it is
 // the same for all versions of the device headers.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace dwell::jit {
 
-// What a compile gives. All but `log`, which holds the compiler's text in either case, is empty when it failed.
+// The result of a compile. All but `log`, which holds the compiler's text in either case, is empty when it failed.
 struct NvrtcResult {
   bool ok = false;
   Bytes bytes;
@@ -55,7 +55,7 @@ class Nvrtc {
 
   DynamicLibrary library_;
   CudaVersion version_;
-  std::vector<DynamicLibrary> builtins_;  // what NVRTC itself would look for by name only
+  std::vector<DynamicLibrary> builtins_;  // NVRTC itself would look for them by name only
 };
 
 }  // namespace dwell::jit

@@ -10,7 +10,7 @@ namespace dwell::jit {
 
 namespace {
 
-// What the assembler takes on every architecture; it rounds up smaller counts and ignores larger ones.
+// The range that the assembler takes on every architecture; it rounds up smaller counts and ignores larger ones.
 constexpr unsigned kFewestRegisters = 24;
 constexpr unsigned kMostRegisters = 255;
 

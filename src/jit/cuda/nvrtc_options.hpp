@@ -12,7 +12,7 @@
 
 namespace dwell::jit {
 
-// What dwell itself decides of a compile, beside the user's options.
+// dwell's own choices for a compile, beside the user's options.
 struct NvrtcTarget {
   std::string arch;           // "sm_90a", as choose_architecture gives it
   bool relocatable = true;    // operators, to be linked with others; false: a whole program of CUDA C++, as it is
@@ -20,7 +20,7 @@ struct NvrtcTarget {
   std::string cuda_includes;  // the folder of CUDA's own headers, searched behind all others; empty: none
 };
 
-// The one list: what NVRTC is called with, and what a fingerprint holds. CompileOptions::headers go to NVRTC beside it.
+// NVRTC's flags, for the call and for the fingerprint. CompileOptions::headers go to NVRTC beside it.
 // Throws dwell::Error with errc::invalid_argument or errc::unsupported for an option that NVRTC cannot honour.
 std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcTarget& target);
 
@@ -40,16 +40,16 @@ int architecture_number(const std::string& arch);
 // From 9.0 on there is one with the instructions of that architecture alone ("a"), from 10.0 on one with those of its family ("f").
 std::vector<std::string> known_architectures(std::span<const int> known, CudaVersion version);
 
-// What an image for a device of architecture `device` ("sm_90") is compiled for: with its architecture-specific instructions, where NVRTC
+// The architecture of images for a device of architecture `device` ("sm_90"): with its architecture-specific instructions, where NVRTC
 // knows them ("sm_90a"). An architecture that already has a suffix, or that NVRTC does not list, stays as it is.
 std::string image_architecture(const std::string& device, std::span<const int> known);
 
-// What an operator is compiled for, that is to be linked into an image for `image`: `asked`, or the image's own when that is empty. The
+// The architecture of an operator to be linked into an image for `image`: `asked`, or the image's own when that is empty. The
 // linker joins variants of one number ("sm_90" and "sm_90a") and nothing else. Throws dwell::Error with errc::invalid_argument that names
 // the possible ones.
 std::string operator_architecture(const std::string& asked, const std::string& image, std::span<const int> known, CudaVersion version);
 
-// What a module is compiled for, that runs on a device of architecture `image` by itself: `asked`, or `image` when that is empty. A device
+// The architecture of a module that runs by itself on a device of architecture `image`: `asked`, or `image` when that is empty. A device
 // runs code of its own major version with the same or a smaller minor one, but no other's architecture-specific code.
 // Throws dwell::Error with errc::invalid_argument that names the possible ones.
 std::string module_architecture(const std::string& asked, const std::string& image, std::span<const int> known, CudaVersion version);

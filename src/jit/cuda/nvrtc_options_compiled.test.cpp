@@ -1,4 +1,4 @@
-// What the options change in what NVRTC makes. Needs NVRTC and nvJitLink but no GPU.
+// The effect of the options on NVRTC's objects. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What compilers and assemblers write with -MD.
+// The files that compilers and assemblers write with -MD.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the options change in what the host's compiler makes.
+// The effect of the options on the host compiler's objects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(HostOptionsCompiled, OptionsChangeTheObject) {
 
 #if defined(__x86_64__)
 TEST(HostOptionsCompiled, FastMathKeepsTheThreadsMode) {
-  constexpr unsigned kFlags = 0x3F;  // what has happened since they were cleared: no part of the mode
+  constexpr unsigned kFlags = 0x3F;  // exceptions since they were cleared: no part of the mode
   const unsigned before = _mm_getcsr() & ~kFlags;
   value_of({.fast_math = true}, "1");
   EXPECT_EQ(_mm_getcsr() & ~kFlags, before);

@@ -12,7 +12,7 @@ namespace dwell::jit {
 
 namespace {
 
-// What else than attributes is read; as undocumented as they are (nv_info.hpp). NVRTC 12.4 writes ABI version 7, 13.0 writes 8.
+// Read beside the attributes, and as undocumented as they are (nv_info.hpp). NVRTC 12.4 writes ABI version 7, 13.0 writes 8.
 constexpr std::uint8_t kWideArchitecture = 8;    // from this ABI version on, the architecture is bits 8 to 23 of e_flags, before 0 to 7
 constexpr std::uint32_t kReserving = 90;         // from here on, the section of shared memory counts what CUDA keeps of every block's
 constexpr std::uint32_t kReservedShared = 1024;  // so much
@@ -69,7 +69,7 @@ void Cubin::read_functions() {
 }
 
 // .nv.callgraph holds pairs {caller, callee} of symbols in parts that {0, -1}, {0, -2}, ... begin. The calls by name are the first part;
-// the others say who calls through pointers, and which.
+// the others list the calls through pointers.
 void Cubin::read_calls() {
   const Elf::Section* const graph = elf_.section(".nv.callgraph");
   if (graph == nullptr) return;

@@ -39,11 +39,11 @@ class Cubin {
   // The entries of operators: functions with a signature beside them, in the order of the image.
   std::vector<std::string_view> entries() const;
 
-  // What a kernel takes, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded, so without the
+  // A kernel's resources, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded, so without the
   // shared memory that CUDA reserves in every block; and the threads of its blocks, as it was compiled. Empty when there is no such kernel
   // or the image does not say.
   std::optional<Resources> kernel(std::string_view name) const;
-  // What an entry takes, the functions it calls included. Empty as for a kernel; static memory is 0 where the image does not say.
+  // An entry's resources, the functions it calls included. Empty as for a kernel; static memory is 0 where the image does not say.
   std::optional<Resources> entry(std::string_view symbol) const;
 
  private:

@@ -1,4 +1,4 @@
-// Reads ELF64 files: what is in a compiled operator and in a linked image.
+// Reads ELF64 files: compiled operators and linked images.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace dwell::jit {
 
-// A view of an ELF64 little-endian file. The bytes are not trusted and must outlive the view: whatever they say, nothing outside them is
-// read, and a section or symbol that does not fit into them counts as absent.
+// A view of an ELF64 little-endian file. The bytes are not trusted and must outlive the view: nothing outside them is read, damaged as
+// they may be, and a section or symbol that does not fit into them counts as absent.
 class Elf {
  public:
   struct Section {

@@ -1,4 +1,4 @@
-// What the kernels of a cubin are called and what they take: sizes from the image, kinds from the mangled names.
+// Names and parameters of a cubin's kernels: sizes from the image, kinds from the mangled names.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ std::vector<ModuleKernel> read_kernels(std::span<const std::byte> cubin);
 // no parentheses.
 std::vector<std::string_view> parameter_types(std::string_view demangled);
 
-// What a type spelled as the demangler does ("float const*") is to a kernel that takes `bytes` bytes for it.
+// The parameter of `bytes` bytes whose type the demangler spells so ("float const*").
 Parameter kernel_parameter(std::string_view type, std::size_t bytes);
 
 }  // namespace dwell::jit

@@ -1,5 +1,5 @@
 // The attributes in the sections .nv.info (of a whole cubin) and .nv.info.FUNCTION. The format is undocumented; names and numbers are those
-// that cuobjdump -elf prints. What is read agrees with cuFuncGetAttribute on an H200, and holds for images of NVRTC 12.4 and 13.0.
+// that cuobjdump -elf prints. The values agree with cuFuncGetAttribute on an H200, and holds for images of NVRTC 12.4 and 13.0.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class Number : std::uint8_t {
 struct Attribute {
   Number number{};
   std::uint16_t small = 0;           // the value, where none follows
-  std::span<const std::byte> value;  // what follows the head
+  std::span<const std::byte> value;  // the bytes behind the head
 };
 
 // A T at `offset`, which need not be aligned; 0 where it would pass the end.

@@ -15,7 +15,7 @@ constexpr std::uint32_t kParts = 4;  // of a multiprocessor, each with its own r
 constexpr std::uint32_t kMaxThreads = 1024;
 constexpr std::uint32_t kReserved = 1024;
 
-// What a multiprocessor of a compute capability holds.
+// The resources of a multiprocessor of a compute capability.
 struct Multiprocessor {
   std::uint32_t architecture;
   std::uint32_t warps;

@@ -9,7 +9,7 @@
 
 namespace dwell::jit {
 
-// What runs out first. Where several do, the first of these.
+// The resource that runs out first. Where several do, the first of these.
 enum class Bottleneck : std::uint8_t { threads, blocks, registers, shared_memory, barriers };
 
 // "registers", "shared memory", ...

@@ -1,4 +1,4 @@
-// The device headers as they were when the library was built: what the run-time compilers read, so that an installed library needs no
+// The device headers as they were when the library was built. The run-time compilers read these, so an installed library needs no
 // source tree. The table is written at build time by cmake/embed.cmake.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a compiled source goes by.
+// The name of a compiled source.
 #pragma once
 
 #include <span>

@@ -106,7 +106,7 @@ class Lexer {
     return spliced_word_;
   }
 
-  // A token that is no directive: what matters is where literals and comments begin and end.
+  // A token that is no directive: only the bounds of literals and comments matter.
   void skip_token() {
     const char c = peek();
     if (c == '"') {
@@ -182,7 +182,7 @@ class Lexer {
       skip_space();
     }
     at_ = end;
-    // Also for whoever hides the word asm in a macro.
+    // Also where a macro hides the word asm.
     if (all.has(".incbin") || all.has(".include")) found_.by_assembler = true;
     return all;
   }

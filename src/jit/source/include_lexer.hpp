@@ -16,7 +16,7 @@ struct Inclusion {
   bool operator==(const Inclusion&) const = default;
 };
 
-// What `text` asks for in #include, #include_next, #import, #embed and __has_include, in order. Comments, strings and spliced lines are
+// The names in #include, #include_next, #import, #embed and __has_include of `text`, in order. Comments, strings and spliced lines are
 // read as the compiler reads them; conditionals are not evaluated.
 struct Inclusions {
   std::vector<Inclusion> list;

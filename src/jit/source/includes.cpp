@@ -35,14 +35,14 @@ struct ReadFile {
 
 using Names = std::unordered_set<std::string>;
 
-// What all headers behind one of the system's come to.
+// The digest of all headers behind one of the system's.
 struct SystemHeader {
   std::string digest;
   Names names;  // that they ask for, up to the first slash: a file or folder of such a name in the user's folders may hide one of them
   std::chrono::steady_clock::time_point made;
 };
 
-// What the process has read and found so far. May be used from several threads at once.
+// All that the process has read and found so far. May be used from several threads at once.
 class Memory {
  public:
   static Memory& get() {
@@ -75,7 +75,7 @@ class Memory {
     return made;
   }
 
-  // Where `name` was last found in the system's folders; empty when it was not. What stands there is asked of `read`.
+  // Where `name` was last found in the system's folders; empty when it was not. `read` gives the file.
   std::string found(const std::string& folders, const std::string& name) {
     const Lock lock(mutex_);
     const auto known = found_.find(folders + '\n' + name);
@@ -87,7 +87,7 @@ class Memory {
     found_.insert_or_assign(folders + '\n' + name, path);
   }
 
-  // What was found behind system header `name` a moment ago; null when that was too long ago.
+  // The result for system header `name` of a moment ago; null when that was too long ago.
   std::shared_ptr<const SystemHeader> system_header(const std::string& folders, const std::string& name) {
     const Lock lock(mutex_);
     const auto known = system_.find(folders + '\n' + name);
@@ -127,7 +127,7 @@ class Memory {
     std::shared_ptr<const Names> names;
   };
 
-  // The clock of files advances in steps of a few milliseconds: what was written just now may be written again at the same time.
+  // The clock of files advances in steps of a few milliseconds: a file written just now may be written again at the same time.
   static bool is_settled(const FileStamp& stamp) {
     return std::chrono::system_clock::now().time_since_epoch() - stamp.changed > std::chrono::milliseconds(100);
   }
@@ -178,7 +178,7 @@ class Walk {
     std::shared_ptr<const ReadFile> file;
   };
 
-  // `folder` is that of the file that asks; empty for what has none. False when it cannot be told.
+  // `folder` is that of the file that asks; empty for a text in memory. False when it cannot be told.
   bool follow(const Inclusions& inclusions, const std::string& folder, bool system) {
     if (inclusions.by_macro && !(system && search_.compiler_tells)) return false;
     if (inclusions.by_assembler && !system && search_.assembler_reads) return false;
@@ -315,14 +315,14 @@ class Walk {
     empty_ = false;
   }
 
-  // In place of the digest of a system header that leads to what cannot be told.
+  // In place of the digest of a system header that leads to files that cannot be told.
   static constexpr const char* kCannotBeTold = "cannot be told";
 
   const IncludeSearch& search_;
   std::set<FileId>* seen_files_;
   bool can_be_told_ = true;
   bool inside_system_ = false;  // follows one header of the system, for add_system
-  Names names_;                 // and what it asks for
+  Names names_;                 // and the names that it asks for
   CacheKey key_;
   bool empty_ = true;
   std::vector<Found> queue_;

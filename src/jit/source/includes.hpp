@@ -1,4 +1,4 @@
-// What a source reads besides itself: every file that one of its #include lines can name.
+// The files that a source reads besides itself: every file that one of its #include lines can name.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,8 @@ struct IncludeSearch {
 // Nothing at all when it cannot be told: a name in #include comes from a macro, inline assembly may read a file, or a file has more than
 // 256 MiB. In a file of the system's folders assembly is passed over, and so is a macro if the compiler tells what it has read.
 //
-// A file is read once in the life of the process, as long as its stamp stays. What a header of the system leads to (hundreds of files for
-// one of C++) is looked at again after a second, not earlier. May be called from several threads at once.
+// A file is read once in the life of the process, as long as its stamp stays. The files behind a header of the system (hundreds for one of
+// C++) are looked at again after a second, not earlier. May be called from several threads at once.
 std::optional<std::string> digest_of_includes(std::string_view text, const IncludeSearch& search);
 
 // Those of `files`, which a compiler says that it has read, that digest_of_includes(text, search) did not see. Names that lead to one file

@@ -1,4 +1,4 @@
-// What both compilers ask of CompileOptions before they make flags of them. Every refusal is errc::invalid_argument or errc::unsupported,
+// Both compilers' checks of CompileOptions before they make flags of them. Every refusal is errc::invalid_argument or errc::unsupported,
 // names the option, and says what is possible.
 #pragma once
 

@@ -257,7 +257,7 @@ std::string readable_log(const Unit& unit, std::string_view log) {
   std::string text;
   bool user_error = false;
   for (const std::string_view line : lines_of(log)) {
-    // Once something of the user's own is wrong, what the export then trips over is noise, and it comes last.
+    // Behind an error of the user's own, the export's errors are noise, and they come last.
     if (user_error && (line.starts_with(kExport) || is_own_error(unit, line))) break;
     user_error = user_error || (is_error(line) && !is_own_error(unit, line));
     text += line.substr(0, kLongestLine);

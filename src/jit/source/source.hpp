@@ -33,7 +33,7 @@ std::size_t leading_part(std::string_view text);
 // follow from earlier ones at the export, bounded in length.
 std::string readable_log(const Unit& unit, std::string_view log);
 
-// What to throw for a compile of wrapped_source(unit) that failed with `log`: errc::operator_not_found when the only trouble is that the
+// The error of a compile of wrapped_source(unit) that failed with `log`: errc::operator_not_found when the only trouble is that the
 // text does not define the operator, else errc::compile_failed.
 Error compile_error(const Unit& unit, std::string_view log);
 

@@ -21,7 +21,7 @@ namespace dwell {
 
 namespace {
 
-// An error's message says what is wrong and then, behind the last of these, what to do.
+// An error's message names the fault and then, behind the last of these, the remedy.
 Finding failure_of(std::string what, const std::string& message) {
   Finding finding{std::move(what), "missing", message, ""};
   // The words with which the libraries' and the driver's errors report a version that will not do.

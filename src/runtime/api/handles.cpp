@@ -1,4 +1,4 @@
-// What the small handles of the public interface do: tickets, buffers, operators.
+// The small handles of the public interface: tickets, buffers, operators.
 #include <dwell/buffer.hpp>
 #include <dwell/device/status.hpp>
 #include <dwell/operator.hpp>
@@ -134,7 +134,7 @@ std::vector<std::string> OperatorBase::instances() const {
 
 namespace {
 
-// What `call` returns, which is called with the registry that the operator is in.
+// The result of `call` with the registry that the operator is in.
 template <class Call>
 auto with_registry(const std::shared_ptr<OperatorState>& state, Call call) {
   const OperatorState& op = require_operator(state);

@@ -12,7 +12,7 @@ Runtime::~Runtime() {
   try {
     close();
   } catch (const Error&) {
-    // Whoever waits for the lost tasks is told by their tickets.
+    // The tickets of the lost tasks tell their waiters.
   }
 }
 

@@ -62,7 +62,7 @@ void Shell::enter(Stage next) noexcept {
 Shell* Shell::next() {
   if (lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
   if (const std::shared_ptr<runtime::Core> lost_core = core()) lost_core->give_up();
-  // What other threads still hold of the lost device must go first: it keeps the device from being opened as new.
+  // All that other threads still hold of the lost device must go first: it keeps the device from being opened as new.
   alive.wait(true);
   auto shell = std::make_unique<Shell>(lineage, generation + 1);
   shell->populate(again.value(), next_position);

@@ -20,10 +20,10 @@
 //      compilations and for the user's callbacks; each callback runs once.
 //   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
 //   5. Buffers and programs lose their memory. The shell notes how tasks ended, enters its last stage and drops the core.
-//   6. What waits for tasks (Ticket::then, notify, co_await) is called, and waited for.
+//   6. Calls all that waits for tasks (Ticket::then, notify, co_await), and waits until it has returned.
 // A failure in one step does not skip the later steps.
 //
-// Who outlives whom:
+// Lifetimes:
 //   Shell                  is never freed: no handle can dangle
 //   Core                   is owned by its shell until step 5, and by each thread that calls a handle for the time of the call. The last
 //                          owner destroys it, so a call never loses a part of it
@@ -59,7 +59,7 @@ namespace dwell::detail {
 
 enum class Stage : std::uint8_t { open, closing, lost, replaced, closed };
 
-// What all generations of one Runtime have in common.
+// Shared by all generations of one Runtime.
 struct Lineage {
   using Open = std::function<runtime::Device(const Options&)>;
   Lineage(std::uint64_t number, Open open_device) : runtime(number), open(std::move(open_device)) {}
@@ -82,7 +82,7 @@ struct Shell {
 
   // Opens the device of a new runtime. Throws as Runtime::Runtime.
   static Shell* first(Options options, std::uint64_t first_position = 0, Lineage::Open open = runtime::open_device);
-  // A runtime on a device of the caller's, who is a test.
+  // A runtime on a device of the caller's, for tests.
   static Runtime runtime_on(Options options, Lineage::Open open, std::uint64_t first_position = 0);
   // Opens the device again after this generation has lost it: the next generation. Throws as Runtime::rebuild.
   Shell* next();
@@ -107,7 +107,7 @@ struct Shell {
   using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   static void add(std::uint64_t position, Ranges& into);
 
-  // What became of a task whose core is gone.
+  // The end of a task whose core is gone.
   struct Fate {
     int status;
     Error error;
@@ -131,7 +131,7 @@ struct Shell {
   Ranges lost;                          // positions of tasks that the failure took
   Ranges cancelled;                     // and of those that close cancelled; `ended` has details of the last ones
   std::optional<Error> failure;         // of the device
-  std::optional<Options> again;         // what to open the next generation with, while there is none
+  std::optional<Options> again;         // options of the next generation, while there is none
   std::uint64_t next_position = 0;      // of its first ticket
 
  private:

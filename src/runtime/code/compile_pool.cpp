@@ -97,7 +97,7 @@ void CompilePool::work() noexcept {
     --idle_;
     lock.unlock();
     job();
-    job = nullptr;  // what it holds may lock
+    job = nullptr;  // its members may lock
     lock.lock();
     ++idle_;
   }

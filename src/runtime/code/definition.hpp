@@ -38,7 +38,7 @@ namespace dwell::detail {
 
 struct DefinitionState;
 
-// What handles of one instance share. `alias` is the opcode that the next task gets.
+// Shared by the handles of one instance. `alias` is the opcode that the next task gets.
 struct OperatorState {
   std::string name;  // as it was asked for: "axpy", "axpy<float>"
   Signature signature;
@@ -57,10 +57,10 @@ inline bool same_expression(std::string a, std::string b) {
   return a == b;
 }
 
-// What one call of Runtime::define made. Handles share the ownership of the whole.
+// The result of one call of Runtime::define. Handles share the ownership of the whole.
 struct DefinitionState {
   std::string name;
-  jit::Unit request;                      // what was asked for first
+  jit::Unit request;                      // the first request
   CompileOptions options;                 // of the newest version; guarded by the registry
   std::deque<OperatorState> instances;    // at least one; in the order of jit::Unit::exports
   std::atomic<std::uint32_t> current{0};  // number of the current version

@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kPatience{20};  // for leases to end that no
 }  // namespace
 
 jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
-  // What it includes may have changed since, or nobody can tell.
+  // Its includes may have changed since, or nothing tells that they have not.
   if (version.unit.fingerprint.empty() || compiler.fingerprint(version.unit) != version.unit.fingerprint) return version.object;
   jit::Unit unit = version.unit;
   unit.form = jit::Form::lto;
@@ -201,7 +201,7 @@ void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, 
 }
 
 bool ImageTable::promote(const std::stop_token& stop) {
-  // Versions are never destroyed while the table lives, and what is in the image does not leave it without a change of revision.
+  // Versions are never destroyed while the table lives, and none leaves the image without a change of revision.
   std::vector<Version*> to_compile;
   std::uint64_t revision_then = 0;
   {

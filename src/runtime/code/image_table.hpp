@@ -18,7 +18,7 @@
 
 namespace dwell::detail {
 
-// What Image handles share.
+// Shared by Image handles.
 struct ImageState {
   std::shared_ptr<const jit::Image> image;
   std::vector<std::string> symbols;  // by opcode
@@ -30,7 +30,8 @@ struct ImageState {
 
 namespace dwell::runtime {
 
-// The object of a version for Tier::lto: made of what its own was made of, else that one itself. Throws as Compiler::compile.
+// The object of a version for Tier::lto, compiled from the same input as its own; its own where the input has changed. Throws as
+// Compiler::compile.
 jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 
 // Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
@@ -78,7 +79,7 @@ class ImageTable {
   std::chrono::nanoseconds last_hand_over() const;
 
  private:
-  // Those that throw have changed nothing then; what can fail comes before the image takes over.
+  // Those that throw have changed nothing then; all steps that can fail come before the image takes over.
   void link_and_load(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
   // Gives the entries of these their opcodes.
   void place(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
@@ -88,7 +89,8 @@ class ImageTable {
   void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
   void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept DWELL_REQUIRES(mutex_);
   std::uint64_t completed() const noexcept;
-  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: what it adds.
+  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: the versions that it
+  // adds.
   void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const DWELL_REQUIRES(mutex_);
   std::uint32_t free_opcode() DWELL_REQUIRES(mutex_);
   void give_back(const Version& version) noexcept DWELL_REQUIRES(mutex_);
@@ -112,7 +114,7 @@ class ImageTable {
   std::vector<Place> table_ DWELL_GUARDED_BY(mutex_);  // by opcode
   std::shared_ptr<const jit::Image> image_ DWELL_GUARDED_BY(mutex_);
 
-  // What others ask for while an image is being made.
+  // Read by others while an image is being made.
   mutable Mutex facts_mutex_;
   jit::Resources resources_ DWELL_GUARDED_BY(facts_mutex_);
   std::uint64_t images_ DWELL_GUARDED_BY(facts_mutex_) = 0;

@@ -10,7 +10,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// One figure of an image: where it stands, what limits it, and how to say it.
+// One figure of an image: its place, its limit, and its words.
 struct Figure {
   std::uint32_t jit::Resources::*value;
   unsigned Limits::*limit;
@@ -30,7 +30,7 @@ constexpr Figure kFigures[] = {
     {&jit::Resources::barriers, &Limits::barriers, "barriers", "barriers a worker", "name lower barriers, or use Group::sync", false},
 };
 
-// What a newcomer takes by itself; null where the image does not say.
+// Resources of a newcomer by itself; null where the image does not say.
 const jit::Resources* own(const Proposal& proposal, const Newcomer& newcomer) {
   const auto at = std::ranges::find(proposal.image.entries, newcomer.symbol, &jit::EntryResources::symbol);
   return at == proposal.image.entries.end() ? nullptr : &at->resources;

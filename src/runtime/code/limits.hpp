@@ -1,4 +1,4 @@
-// Whether an image may take over: what it takes, against Options::limits.
+// Whether an image may take over: its resources against Options::limits.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ void Promoter::look() noexcept {
   bool promoted = false;
   const std::optional<Error> failure = failure_of(errc::link_failed, [&] { promoted = table_.promote(stop_.get_token()); });
   if (failure) {
-    // What runs goes on running; the next change is another try.
+    // The image that runs goes on running; the next change is another try.
     if (!warn_) return;
     static_cast<void>(failure_of(errc::link_failed, [&] {
       warn_("dwell: operators stay as they are, an image with them inlined cannot be had: " + failure->message());

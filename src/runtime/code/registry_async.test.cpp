@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class RegistryAsyncTest : public RegistryTest {};
 
-// What the reports of asynchronous requests said, in order.
+// Reports of asynchronous requests, in order.
 struct Said {
   Registry::Report report(const std::string& name) {
     return [this, name](const auto&, const Error* failure) {
@@ -77,7 +77,7 @@ TEST_F(RegistryAsyncTest, ACancelledRequestLetsTheNextPass) {
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a3");
 }
 
-// A step that a test lets pass: who comes to it waits until then.
+// A step that a test lets pass: threads wait at it until then.
 class Step {
  public:
   void arrive() {

@@ -1,4 +1,4 @@
-// Tells the program what has come to pass on the device: callbacks, and a count in an eventfd.
+// Tells the program of completions: callbacks, and a count in an eventfd.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ namespace dwell::runtime {
 // thread but finish, which no callback may call.
 class Notifier {
  public:
-  using Due = std::function<bool()>;  // must not block; what it throws counts as false
+  using Due = std::function<bool()>;  // must not block; an exception counts as false
   using Callback = std::function<void()>;
   using Warn = std::function<void(std::string_view)>;
 
-  // `warn`, unless it is empty, is told what callbacks throw.
+  // `warn`, unless it is empty, hears of the exceptions of callbacks.
   explicit Notifier(Warn warn) : warn_(std::move(warn)) {}
   ~Notifier();
   Notifier(const Notifier&) = delete;

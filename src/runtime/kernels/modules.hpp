@@ -23,7 +23,7 @@ namespace dwell::detail {
 
 struct Shell;
 
-// What the handles of a program and of its kernels share, and every launch of it in flight. Unloads the program.
+// Shared by the handles of a program and of its kernels, and by every launch of it in flight. Unloads the program.
 struct ModuleState {
   Shell* shell = nullptr;
   jit::ModuleObject object;

@@ -1,4 +1,4 @@
-// Gives back what must wait for the device, in a thread that may wait.
+// Destroys things that must wait for the device, in a thread that may wait.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Who starts leases and who notices their end, on a device whose leases begin and end as the test says.
+// Starts and ends of leases, on a device whose leases begin and end as the test says.
 #include "runtime/lease/keeper.hpp"
 
 #include <gmock/gmock.h>
@@ -692,7 +692,7 @@ TEST_F(KeeperAtLargePositions, TheFailureNamesThe64BitTicket) {
   for (int i = 0; i < 100; ++i) submit();
   record_in_flight(0, (3ULL << 32U) - 1, 7);
   record_in_flight(1, 3ULL << 32U, 7);
-  record_in_flight(2, (3ULL << 32U) + 36, 7);  // not submitted yet: what another lease has left there
+  record_in_flight(2, (3ULL << 32U) + 36, 7);  // not submitted yet: a record that another lease has left
   device_->set_fault("illegal address");
   ASSERT_TRUE(eventually([&] { return keeper_->failed(); }));
   EXPECT_THAT(keeper_->failure().message(),

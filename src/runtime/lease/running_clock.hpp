@@ -7,7 +7,7 @@
 namespace dwell::runtime {
 
 // A clock that stands still while the process is stopped (Ctrl-Z, a debugger's breakpoint, a frozen container) or the machine is suspended.
-// It is read again and again; what lies between two readings counts for `longest_step` at most. One thread reads it.
+// It is read again and again; the time between two readings counts for `longest_step` at most. One thread reads it.
 class RunningClock {
  public:
   using Clock = std::chrono::steady_clock;

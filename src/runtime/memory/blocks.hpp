@@ -17,8 +17,8 @@
 namespace dwell::runtime {
 
 // Blocks of host memory that the device reaches, as the ring's own. A block is in use from `take` until the task that holds its address is
-// complete, and then used again. There are blocks of eight sizes; what was allocated is kept until the end of the runtime, kMostBytes of
-// each size at most. Members may be called from any thread.
+// complete, and then used again. There are blocks of eight sizes; all are kept until the end of the runtime, kMostBytes of each size at
+// most. Members may be called from any thread.
 class Blocks {
   struct Block {
     std::byte* host;

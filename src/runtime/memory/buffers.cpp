@@ -150,7 +150,7 @@ void Buffers::collect() {
 }
 
 void Buffers::close() noexcept {
-  std::vector<Retired> given_up;  // outside the lock: what others have given along with their memory may come back here
+  std::vector<Retired> given_up;  // outside the lock: the deleters of wrapped memory may come back here
   const Lock lock(mutex_);
   closed_ = true;
   // There is room, see enter.
