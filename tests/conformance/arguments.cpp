@@ -545,9 +545,9 @@ TEST_P(ArgumentsTest, ForeignAndEmptyHandlesAreRefused) {
 TEST_P(ArgumentsTest, GroupsAreCounted) {
   Runtime runtime(options());
   auto nothing = runtime.define("nothing", kNothing);
-  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(0)), errc::invalid_argument, "groups", "", 0, 65535);
-  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(65536)), errc::invalid_argument, "groups", "", 65536, 65535);
-  DWELL_EXPECT_ERROR_FIELDS(Arguments().add(groups(0)), errc::invalid_argument, "groups", "", 0, 65535);
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(0)), errc::invalid_argument, "argument", "groups", 0, 65535);
+  DWELL_EXPECT_ERROR_FIELDS(runtime.submit(nothing, groups(65536)), errc::invalid_argument, "argument", "groups", 65536, 65535);
+  DWELL_EXPECT_ERROR_FIELDS(Arguments().add(groups(0)), errc::invalid_argument, "argument", "groups", 0, 65535);
   runtime.submit(nothing, groups(1), link, drain).wait();
 }
 

@@ -448,11 +448,11 @@ TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {
     backend->launch(*kernels, asked);
   };
   EXPECT_NO_THROW(launch([](KernelLaunch&) {}));
-  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.grid[1] = 2000; }), errc::invalid_argument, "launch", "the grid's y", 2000,
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.grid[1] = 2000; }), errc::invalid_argument, "argument", "the grid's y", 2000,
                             1024);
-  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.block[0] = 161; }), errc::invalid_argument, "launch",
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.block[0] = 161; }), errc::invalid_argument, "argument",
                             "the number of threads of a block", 161, 160);
-  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument, "launch",
+  DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument, "argument",
                             "the dynamic shared memory of a block in bytes", 200'000, 199'000);
   EXPECT_EQ(stand_in_.alive.count("event"), 0U);
 }

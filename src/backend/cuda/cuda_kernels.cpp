@@ -116,7 +116,7 @@ class CudaCompletion final : public Completion {
 void check_limit(std::uint64_t asked, std::uint64_t limit, const std::string& what) {
   if (asked <= limit) return;
   throw Error(errc::invalid_argument, what + " is " + std::to_string(asked) + ", the limit is " + std::to_string(limit),
-              {"launch", what, asked, limit});
+              {"argument", what, asked, limit});
 }
 
 // Says what is wrong in the caller's terms, where the driver would say "invalid argument".

@@ -42,7 +42,7 @@ std::optional<std::vector<std::byte>> read_file(const std::filesystem::path& pat
   if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   if (status.st_size < 0 || static_cast<std::uintmax_t>(status.st_size) > limit) return std::nullopt;
   // The file may grow while it is read, and those of /proc say that they are empty: there is room for a byte more than the size, and a file
-  // that fills it is read on.
+  // that fills it is read again.
   std::size_t room = static_cast<std::size_t>(status.st_size) + 1;
   for (;;) {
     std::vector<std::byte> bytes(room);

@@ -84,8 +84,7 @@ std::string find_compiler(const std::string& wanted) {
   const std::string chosen = !wanted.empty() ? wanted : variable != nullptr ? variable : "";
   if (!chosen.empty()) {
     if (std::string found = find_program(chosen); !found.empty()) return found;
-    throw Error(errc::compiler_unavailable, "no such C++ compiler: " + chosen + (wanted.empty() ? " (DWELL_CXX)" : ""),
-                {"compiler", chosen});
+    throw Error(errc::compiler_unavailable, "no such C++ compiler: " + chosen + (wanted.empty() ? " (DWELL_CXX)" : ""), {"file", chosen});
   }
   std::string tried;
   for (const char* const name : {DWELL_HOST_COMPILER, "c++", "g++", "clang++"}) {

@@ -128,7 +128,7 @@ TEST(HostCompiler, SourcesAreNeverPassedToAShell) {
 
 TEST(HostCompiler, AMissingCompilerIsNamed) {
   HostCompiler missing({.compiler = "/nowhere/c++", .flags = {}});
-  DWELL_EXPECT_ERROR_FIELDS(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, "compiler", "/nowhere/c++");
+  DWELL_EXPECT_ERROR_FIELDS(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, "file", "/nowhere/c++");
   EXPECT_EQ(missing.identity(), "host compiler: none");
   const Opcode none[] = {nullptr};
   EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);

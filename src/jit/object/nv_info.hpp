@@ -1,5 +1,5 @@
 // The attributes in the sections .nv.info (of a whole cubin) and .nv.info.FUNCTION. The format is undocumented; names and numbers are those
-// that cuobjdump -elf prints. The values agree with cuFuncGetAttribute on an H200, and holds for images of NVRTC 12.4 and 13.0.
+// that cuobjdump -elf prints. The values agree with cuFuncGetAttribute on an H200, and hold for images of NVRTC 12.4 and 13.0.
 #pragma once
 
 #include <cstddef>

@@ -71,7 +71,7 @@ void throw_foreign_arguments(const Shell* theirs) {
 
 void throw_bad_groups(std::uint32_t count) {
   throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups",
-              {"groups", "", count, 65535});
+              {"argument", "groups", count, 65535});
 }
 
 void throw_bad_puts(std::size_t index, std::uint32_t puts) {

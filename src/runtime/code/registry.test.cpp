@@ -118,7 +118,7 @@ TEST_F(RegistryTest, AFailureNamesTheVersionOfItsTime) {
   EXPECT_EQ(bench_.queue.result(failed).ran, "a (version 1)");
 }
 
-// ---- Failures leave everything as it was -------
+// ---- Failures leave everything as it was ----
 
 TEST_F(RegistryTest, AFailedCompilationChangesNothing) {
   const auto a = define("a", "a1");
