@@ -13,7 +13,6 @@
 namespace dwell::runtime {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
