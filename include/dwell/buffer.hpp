@@ -37,7 +37,7 @@ struct BufferUse {
 inline constexpr BufferUse kNoUse{};
 
 // A span as it travels in a task: the three words behind the lap of a quad, in the two halves of that quad. 52 bits of address, 44 of
-// size. A buffer keeps itself so, because it is submitted far more often than anything else is asked of it.
+// size.
 struct SpanWords {
   std::uint64_t low = 0;   // the address' lower 32 bits, above the place of the lap
   std::uint64_t high = 0;  // its upper 20, the size's upper 12 and lower 32
@@ -61,11 +61,15 @@ class BufferBase {
   BufferBase() = default;
   ~BufferBase() = default;
   BufferBase(BufferBase&& other) noexcept
-      : state_(std::move(other.state_)), use_(std::exchange(other.use_, &kNoUse)), words_(std::exchange(other.words_, {})) {}
+      : state_(std::move(other.state_)),
+        use_(std::exchange(other.use_, &kNoUse)),
+        address_(std::exchange(other.address_, 0)),
+        size_(std::exchange(other.size_, 0)) {}
   BufferBase& operator=(BufferBase&& other) noexcept {
     state_ = std::move(other.state_);
     use_ = std::exchange(other.use_, &kNoUse);
-    words_ = std::exchange(other.words_, {});
+    address_ = std::exchange(other.address_, 0);
+    size_ = std::exchange(other.size_, 0);
     return *this;
   }
   BufferBase(std::shared_ptr<BufferState> state, std::size_t size);
@@ -75,7 +79,8 @@ class BufferBase {
 
   std::shared_ptr<BufferState> state_;
   const BufferUse* use_ = &kNoUse;  // part of *state_
-  SpanWords words_;                 // of the whole buffer
+  std::uint64_t address_ = 0;       // on the device
+  std::size_t size_ = 0;            // in elements
 };
 
 // The parts of a slice that a task or a launch takes.
@@ -127,7 +132,7 @@ class Buffer : public detail::BufferBase {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  std::size_t size() const noexcept { return words_.size(); }
+  std::size_t size() const noexcept { return size_; }
 
   // Copies `from` to elements [first, first + from.size()), after the tasks submitted so far that name this buffer have run
   // (as an argument: an address inside a struct is not seen). Throws errc::invalid_argument when it does not fit.
@@ -142,16 +147,16 @@ class Buffer : public detail::BufferBase {
   }
 
   // The address on the device; for Memory::host and on the CPU also the host's own. Valid as long as the buffer lives.
-  T* data() const noexcept { return reinterpret_cast<T*>(words_.address()); }
+  T* data() const noexcept { return reinterpret_cast<T*>(address_); }
   // The elements as the host sees them. Only for Memory::host, or on the CPU: else throws errc::unsupported. Does not wait for tasks.
   std::span<T> host() const { return {static_cast<T*>(host_bytes()), size()}; }
 
   // Elements [first, first + count) as an argument of a task. Throws errc::invalid_argument when they do not exist.
   Slice<T> slice(std::size_t first, std::size_t count) const {
     check(first, count);
-    return Slice<T>(use_, detail::SpanWords::of(words_.address() + first * sizeof(T), count));
+    return Slice<T>(use_, detail::SpanWords::of(address_ + first * sizeof(T), count));
   }
-  Slice<T> slice() const noexcept { return Slice<T>(use_, words_); }
+  Slice<T> slice() const noexcept { return Slice<T>(use_, detail::SpanWords::of(address_, size_)); }
 
  private:
   friend class Runtime;

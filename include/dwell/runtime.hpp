@@ -126,7 +126,11 @@ class Runtime {
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    return Ticket(shell_, enqueue(op.state(), pack(rest.word, op, arguments...)));
+    const detail::Task task = pack(rest.word, op, arguments...);
+    if constexpr (detail::kAlwaysPlain<Given...>)
+      return Ticket(shell_, enqueue_plain(op.state(), task.first));
+    else
+      return Ticket(shell_, enqueue(op.state(), task));
   }
   // The same, but empty at once when the ring is full.
   template <class Function, class... Given>
@@ -167,7 +171,9 @@ class Runtime {
           constexpr std::uint32_t words = detail::Rest<std::remove_cvref_t<decltype(list)>...>::words;
           if constexpr (words > detail::kMaxWords) long_rest.resize(words);
           const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, op, list...);
-          if (task.plain()) {
+          if constexpr (detail::kAlwaysPlain<std::remove_cvref_t<decltype(list)>...>) {
+            batch.add(task.first);
+          } else if (task.plain()) {
             batch.add(task.first);
           } else {
             long_task = task;
@@ -249,8 +255,10 @@ class Runtime {
                                                   std::shared_ptr<void> keep_alive);
   // These wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.
   [[gnu::always_inline]] std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task) {
-    if (!task.plain()) return enqueue_any(op, task);
-    return enqueue_plain(op, task.first.head, task.first.quad[0], task.first.quad[1], task.first.quad[2]);
+    return task.plain() ? enqueue_plain(op, task.first) : enqueue_any(op, task);
+  }
+  [[gnu::always_inline]] std::uint64_t enqueue_plain(detail::OperatorState* op, const detail::FirstSlot& slot) {
+    return enqueue_plain(op, slot.head, slot.quad[0], slot.quad[1], slot.quad[2]);
   }
   std::uint64_t enqueue_plain(detail::OperatorState* op, std::uint64_t head, detail::Quad first, detail::Quad second, detail::Quad third);
   std::uint64_t enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count);

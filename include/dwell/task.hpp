@@ -13,7 +13,8 @@ struct Groups {
 constexpr Groups groups(std::uint32_t count) { return Groups{count}; }
 
 struct Link {};
-// The task starts only after the one that was submitted before it (by any thread) is complete, as io_uring's IOSQE_IO_LINK.
+// The task starts only after the one that the calling thread submitted before it to the same runtime is complete, whatever other threads
+// submit in between, as io_uring's IOSQE_IO_LINK. A thread's first task is linked to nothing.
 inline constexpr Link link{};
 
 struct Drain {};

@@ -130,14 +130,19 @@ void Core::retry(TrySubmit try_submit) {
     const bool done = try_submit();
     keeper_->submitted();
     if (done) return;
-    // The loop may have gone while the ring is full, or the runtime may have been closed.
-    if (backoff.wait()) check_open();
+    // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
+    for (std::uint32_t checks = 0; checks < 8 && !queue_->roomy();) {
+      if (!backoff.wait()) continue;
+      ++checks;
+      check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
+      if (queue_->pass_over_idle()) keeper_->submitted();
+    }
   }
 }
 
 std::uint64_t Core::wait_for_room(detail::OperatorState& op, detail::FirstSlot slot) {
   std::uint64_t position = 0;
-  retry([&] { return queue_->try_submit_plain(op.alias, slot, &position); });
+  retry([&] { return queue_->try_submit_plain(op.alias, &slot, 1, &position) != 0; });
   return position;
 }
 
@@ -199,14 +204,19 @@ std::uint64_t Core::launch(const std::shared_ptr<detail::ModuleState>& module, s
 
 bool Core::done(std::uint64_t position) {
   if ((position & detail::kLaunch) != 0) return launches_->done(position & ~detail::kLaunch);
-  return queue_->done(position) || keeper_->failed();
+  if (queue_->done(position)) return true;
+  if (queue_->pass_over_idle()) keeper_->submitted();
+  return keeper_->failed();
 }
 
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
   if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
+  if (queue_->done(position)) return true;
+  rest();
   Backoff backoff(device_.on_host);
   while (!queue_->done(position)) {
     if (!backoff.wait()) continue;
+    queue_->pass_over_idle();
     keeper_->submitted();  // the loop may have left just before the task came, and the keeper be without a processor
     if (keeper_->failed()) {
       if (queue_->done(position)) return true;
@@ -218,11 +228,14 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
 }
 
 void Core::wait_before(std::uint64_t position) {
+  rest();
   Backoff backoff(device_.on_host);
-  while (queue_->reaped() < position) {
-    queue_->reap();
+  for (;;) {
+    queue_->reap_done();
     if (queue_->reaped() >= position) return;
-    if (backoff.wait() && keeper_->failed()) throw keeper_->failure();
+    if (!backoff.wait()) continue;
+    if (queue_->pass_over_idle()) keeper_->submitted();
+    if (keeper_->failed()) throw keeper_->failure();
   }
 }
 

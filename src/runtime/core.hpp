@@ -38,10 +38,9 @@ class Core {
   // Submit tasks, waiting while the ring is full. Return the last one's position.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
     check_open();
-    std::uint64_t position = 0;
-    const bool placed = queue_->try_submit_plain(op.alias, slot, &position);
+    const std::uint64_t position = queue_->try_submit_plain(op.alias, slot);
     keeper_->submitted();
-    return placed ? position : wait_for_room(op, slot);
+    return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
   }
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
@@ -100,11 +99,15 @@ class Core {
       refuse();
   }
   [[noreturn, gnu::noinline]] void refuse() const;
+  // The calling thread waits: nobody waits for places that it has and does not use.
+  void rest() {
+    if (queue_->rest()) keeper_->submitted();
+  }
   // Calls try_submit, which places tasks, until it returns true.
   template <class TrySubmit>
   void retry(TrySubmit try_submit);
   // By value, so that a task on its short way stays in registers.
-  [[gnu::noinline]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
+  [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
   std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.

@@ -6,10 +6,11 @@
  * has left. The newest has left: it starts another if work is outstanding; if none is, it sets `asleep`, makes all store buffers drain
  * (membarrier) and looks once more. The newest has not left: it may start the next one. A lease may work, and leave, before `newest` names
  * it. With HOLDS the loop is parked once: no lease is started any more, the newest is asked to end at once by a word and, if there is room,
- * by a slot of the ring that names it; when all have left the loop is held until `resume`, which looks at the outstanding work under the
- * submission lock. With TRIES nobody is asked: the loop is awaited for a while, and let go when that is over. With LAYOUTS=n an image with
- * other seats is installed n times at any moment: no lease starts before all others have left, and the first one lays out the seats; those
- * behind it name it (laid_out_by) until the keeper has seen one of them begin.
+ * by a slot of the ring that names it; when all have left the loop is held until `resume`, which makes all store buffers drain (membarrier)
+ * and looks at the outstanding work; a submitter that sees the hold does not take the mutex. With TRIES nobody is asked: the loop is awaited
+ * for a while, and let go when that is over. With LAYOUTS=n an image with other seats is installed n times at any moment: no lease starts
+ * before all others have left, and the first one lays out the seats; those behind it name it (laid_out_by) until the keeper has seen one of
+ * them begin.
  *
  * Modelled, device (seat.hpp, reseat.hpp): a lease of W workers in each of two slots. Worker 0 of the lease that lays out does so, all
  * others wait until it is done. A worker takes its seat when that is free, or gives up when its lease is over. A holder takes tasks, unless
@@ -144,25 +145,10 @@ inline drain(t) {
   fi
 }
 
-/* the submission lock, taken after a submitter had it: its counter is visible */
-inline see_counter(t) {
-  if
-  :: buffered[t] > 0 -> counted[t] = 1
-  :: else
-  fi
-}
-
 inline drain_all() {
   drain(0);
 #if TASKS == 2
   drain(1)
-#endif
-}
-
-inline see_counters() {
-  see_counter(0);
-#if TASKS == 2
-  see_counter(1)
 #endif
 }
 
@@ -226,6 +212,10 @@ proctype Submitter(byte t) {
   fi;
 #endif
 wake:
+  if
+  :: held -> goto out             /* who lets go looks */
+  :: else
+  fi;
   atomic {
 #ifndef BROKEN_MUTEX
     !mutex -> mutex = 1;
@@ -340,7 +330,7 @@ resume:
 #endif
     held = 0;
 #ifndef BROKEN_RESUME
-    see_counters();
+    drain_all();
 #endif
     if
     :: GONE && MAY_START && OUTSTANDING -> launch()

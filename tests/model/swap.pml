@@ -1,22 +1,23 @@
 /* swap: versions, opcodes, images and the alias while leases roll
  *
- * Modelled (image_table.cpp, keeper.cpp, submission_queue.cpp): one alias over a table of OPCODES opcodes. A submitter takes the submission
- * lock, reserves a position, resolves alias -> opcode, unlocks, and writes the slot. A redefinition drops what nobody needs, gives the new
- * version a free opcode, and makes an image of the table. The image is installed: every lease from now on runs it. Then the next lease is
- * started, unless another has been or the loop is gone, those before are called over, and when they have left the alias is switched under
- * the submission lock; the version before is retired, and needed until the tail as it was then. Or the image has other seats, and is
- * installed while the loop is parked. A rollback only switches, to the version numbered below; if that has left the table it gets an opcode
- * and an image first. A version leaves the table when it is retired, is not the one below the current, and all tasks before that tail are
- * complete (`reaped` has passed it). Once an image with the same opcodes is installed that nobody waits for (QUIET). An image is destroyed
- * when another is installed and the last lease of it has left.
+ * Modelled (image_table.cpp, keeper.cpp, submission_queue.cpp): one alias over a table of OPCODES opcodes. A submitter is given one position
+ * or two, under the queue's lock; for each task it resolves alias -> opcode, without the lock, and writes the slot. A redefinition drops
+ * what nobody needs, gives the new version a free opcode, and makes an image of the table. The image is installed: every lease from now on
+ * runs it. Then the next lease is started, unless another has been or the loop is gone, those before are called over, and when they have
+ * left the alias is switched under the queue's lock; the version before is retired, and needed until the tail as it was then: whoever
+ * still resolves to it has a position below. Or the image has other seats, and is installed while the loop is parked. A rollback only
+ * switches, to the version numbered below; if that has left the table it gets an opcode and an image first. A version leaves the table when
+ * it is retired, is not the one below the current, and all tasks before that tail are complete (`reaped` has passed it). Once an image with
+ * the same opcodes is installed that nobody waits for (QUIET). An image is destroyed when another is installed and the last lease of it has
+ * left.
  *
  * Abstraction: an image is opcode -> version (0: not there). Two slots for leases; what is on the device may run a task each, as seats change
  * hands one by one (roll.pml). A lease leaves between tasks, when it is over, did some, or finds none. Who sees the end of a lease when is in
  * park.pml. Laps and credit are in ring.pml.
  *
  * Properties
- *   assertions   a task runs exactly the version that was current when its position was reserved, in an image that holds it and is not
- *                destroyed before it has ended; no position is reserved under an alias older than a change that has returned
+ *   assertions   a task runs exactly the version that was current when the alias was resolved, in an image that holds it and is not
+ *                destroyed before it has ended; no alias is resolved that is older than a change that has returned
  *   end states   no deadlock: every change returns, every task completes, every image but the last is destroyed
  *   finishes     the same as LTL (no fairness needed)
  * Mutations: BROKEN_RETIRE, BROKEN_EARLY, BROKEN_OLDER, BROKEN_PARK, BROKEN_RESOLVE, BROKEN_RETURN, BROKEN_DESTROY
@@ -54,7 +55,7 @@ byte quiet = QUIET, rolls = 1;     /* so many leases start by themselves while a
 /* ring and device */
 mtype task[TASKS] = absent;
 byte opcode[TASKS];
-byte version[TASKS];              /* ghost: current when the position was reserved */
+byte version[TASKS];              /* ghost: current when the alias was resolved */
 bit runs[2], over[2], worked[2];  /* the lease in a slot */
 bit newest;
 byte runs_image[2];
@@ -121,7 +122,7 @@ inline drop_unneeded() {
   v = 0
 }
 
-/* under the submission lock */
+/* under the queue's lock */
 inline make_current() {
   alias = opcode_of[fresh];
   retired[fresh] = 0; needed_until[fresh] = 0;
@@ -198,21 +199,31 @@ over_and_out:
 }
 
 proctype Submitter() {
-  byte t, i;
+  byte t, n, i;
   do
   :: tail < TASKS ->
 #ifdef BROKEN_RESOLVE
      i = alias;
 #endif
-     atomic {                                        /* under the submission lock */
-       t = tail; tail++;
-#ifndef BROKEN_RESOLVE
-       i = alias;
-#endif
-       assert(returned <= switches);
-       opcode[t] = i; version[t] = current; task[t] = reserved
+     atomic {                                        /* under the queue's lock */
+       if
+       :: t = tail; n = 1
+       :: tail + 1 < TASKS -> t = tail; n = 2
+       fi;
+       tail = tail + n
      }
-     atomic { task[t] = visible; t = 0; i = 0 }
+     do
+     :: atomic {
+          n > 0 ->
+#ifndef BROKEN_RESOLVE
+          i = alias;
+#endif
+          assert(returned <= switches);
+          opcode[t] = i; version[t] = current; task[t] = reserved
+        }
+        atomic { task[t] = visible; t++; n-- }
+     :: atomic { n == 0 -> t = 0; i = 0; break }
+     od
   :: tail == TASKS -> break
   od
 }

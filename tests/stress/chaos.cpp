@@ -40,6 +40,7 @@ class ChaosTest : public DeviceTest {
 
     struct Task {
       std::uint64_t position;
+      u32 thread;
       u32 at;
       u16 groups;
       bool links;
@@ -55,7 +56,7 @@ class ChaosTest : public DeviceTest {
         std::vector<Task>& mine = all[me];
         mine.reserve(each);
         for (u32 i = 0; i < each; ++i) {
-          Task task{0, (me * each + i) * kMostGroups, 1, random() % 4 == 0, random() % 97 == 0, {}};
+          Task task{0, me, (me * each + i) * kMostGroups, 1, random() % 4 == 0, random() % 97 == 0, {}};
           if (random() % 5 == 0) task.groups = static_cast<u16>(2 + random() % (kMostGroups - 1));
           const u64 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
           const Groups wide = groups(task.groups);
@@ -102,9 +103,9 @@ class ChaosTest : public DeviceTest {
     std::vector<Task> order;
     for (const auto& mine : all) order.insert(order.end(), mine.begin(), mine.end());
     std::sort(order.begin(), order.end(), [](const Task& a, const Task& b) { return a.position < b.position; });
-    u32 last_end = 0;    // of all tasks so far
-    u32 drain_end = 0;   // of the last drain
-    u32 before_end = 0;  // of the task before
+    u32 last_end = 0;                 // of all tasks so far
+    u32 drain_end = 0;                // of the last drain
+    u32 before_end[kProducers] = {};  // of each thread's task before
     u32 stamps = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Task& task = order[i];
@@ -126,11 +127,11 @@ class ChaosTest : public DeviceTest {
         if (task.drains) {
           ASSERT_GT(start, last_end) << "ticket " << task.position << ", a drain, began before one before it had ended";
         }
-        if (task.links) {
-          ASSERT_GT(start, before_end) << "ticket " << task.position << " began before the one that it is linked to had ended";
+        if (task.links && before_end[task.thread] != 0) {
+          ASSERT_GT(start, before_end[task.thread]) << "ticket " << task.position << " began before the one that it is linked to had ended";
         }
       }
-      before_end = end;
+      before_end[task.thread] = end;
       last_end = std::max(last_end, end);
       if (task.drains) drain_end = end;
     }

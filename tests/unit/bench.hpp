@@ -53,18 +53,18 @@ class Bench {
 
   // What the first slot of the task at `position` says.
   device::Header header(std::uint64_t position) const {
-    const device::Quad& quad = ring[index(position)].quad[0];
+    const device::Quad quad = load(ring[index(position)].quad[0]);
     return device::Header::from(quad.word[0], quad.word[1]);
   }
   // Whether the slot at `position` is valid for it.
   bool written(std::uint64_t position) const {
     const device::Slot& slot = ring[index(position)];
-    return std::all_of(slot.quad, slot.quad + 4, [&](const device::Quad& quad) { return quad.lap == lap(position); });
+    return std::all_of(slot.quad, slot.quad + 4, [&](const device::Quad& quad) { return load(quad).lap == lap(position); });
   }
   // Argument word `i` of the task at `position`.
   u32 argument(std::uint64_t position, u32 i) const {
     const u32 all = device::kHeaderWords + i;
-    return ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3].word[all % 3];
+    return load(ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3]).word[all % 3];
   }
   // Whether the completion entry of `position` is there.
   bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
@@ -101,6 +101,7 @@ class Bench {
   runtime::SubmissionQueue queue;
 
  private:
+  static device::Quad load(const device::Quad& quad) { return device::load_quad<device::Scope::system>(&quad); }
   u32 index(std::uint64_t position) const { return device::index_of(static_cast<u32>(position), lease.ring_shift); }
   u32 lap(std::uint64_t position) const { return device::lap_of(static_cast<u32>(position), lease.ring_shift); }
   device::Completion entry(std::uint64_t position) const {

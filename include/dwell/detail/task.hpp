@@ -106,6 +106,11 @@ struct Rest {
   std::uint32_t word[words > kFirstSlotWords&& words <= kMostWords ? words - kFirstSlotWords : 1];
 };
 
+// Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
+template <class... Given>
+inline constexpr bool kAlwaysPlain =
+    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (std::is_same_v<Given, Link> || std::is_same_v<Given, Drain>));
+
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
   return declared == given || (declared.kind == Kind::const_span && given.kind == Kind::span && declared.element == given.element &&
@@ -177,7 +182,7 @@ template <class Sink>
   if (slice.use->shell != shell) [[unlikely]]
     throw_unusable_buffer(slice.use, shell);
   to.add(slice.words);
-  to.flags |= kMemory | (slice.use->flags & kSystem);
+  to.flags |= slice.use->flags;
 }
 
 // Adds one argument, for which there is room. `shell` is the runtime that buffers must belong to.

@@ -18,7 +18,7 @@ BufferState::~BufferState() {
 }
 
 BufferBase::BufferBase(std::shared_ptr<BufferState> state, std::size_t size)
-    : state_(std::move(state)), use_(state_.get()), words_(SpanWords::of(state_->allocation->device(), size)) {}
+    : state_(std::move(state)), use_(state_.get()), address_(state_->allocation->device()), size_(size) {}
 
 std::size_t BufferBase::bytes() const noexcept { return state_ ? state_->bytes : 0; }
 Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Memory::device; }

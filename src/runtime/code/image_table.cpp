@@ -115,7 +115,7 @@ void ImageTable::give_back(const Version& version) noexcept {
 }
 
 void ImageTable::drop_unneeded() noexcept {
-  queue_.reap();
+  queue_.reap_done();
   const std::uint64_t reaped = queue_.reaped();
   for (const auto& definition : definitions_) {
     const std::uint32_t current = definition->current.load();
@@ -238,7 +238,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
 }
 
 std::uint64_t ImageTable::completed() const noexcept {
-  queue_.reap();
+  queue_.reap_done();
   const std::uint64_t submitted = queue_.submitted();
   const std::uint64_t slots_in_flight = queue_.tail() - queue_.reaped();
   return submitted - std::min(submitted, slots_in_flight);

@@ -198,8 +198,7 @@ ParkGuard Keeper::park_loop() {
       collect();
       for (Wait wait; !on_device_.empty();) wait_on(wait, lock);
     }
-    // No membarrier here: release_park looks at the ring under the submission lock, so it sees the task of any submitter that had the lock
-    // before, and any later one sees this.
+    // No membarrier here: release_park calls it before it looks at the ring.
     asleep_.store(true, std::memory_order_relaxed);
     if (failed()) throw failure();
     backend_.finish();
@@ -234,7 +233,9 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
 
 void Keeper::release_park() {
   const Lock lock(mutex_);
-  if (--holds_ == 0) start_if_needed(false);
+  if (--holds_ != 0) return;
+  membarrier();  // any task whose submitter has seen the hold, or the loop before it, is visible now
+  start_if_needed(false);
 }
 
 void Keeper::retire() {

@@ -84,10 +84,12 @@ class Keeper {
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  // Called by submitters behind their last slot store. Costs three loads while the loop is on the device.
+  // Called by submitters behind their last slot store. Costs three loads while the loop is on the device, two while it is parked.
   void submitted() {
     frequent_fence();
-    if (asleep_.load(std::memory_order_relaxed) || has_left(newest_.load(std::memory_order_relaxed))) wake();
+    if (asleep_.load(std::memory_order_relaxed) || has_left(newest_.load(std::memory_order_relaxed))) [[unlikely]] {
+      if (holds_.load(std::memory_order_relaxed) == 0) wake();  // else release_park looks
+    }
   }
 
   // Takes the loop off the device: waits for tasks that run, not for those that wait. Returns when the device is rid of it. Throws the
@@ -223,7 +225,7 @@ class Keeper {
   Condition changed_;
   std::vector<OnDevice> on_device_ DWELL_GUARDED_BY(mutex_);  // by number
   bool stop_ DWELL_GUARDED_BY(mutex_) = false;
-  unsigned holds_ DWELL_GUARDED_BY(mutex_) = 0;  // park guards, and one since retire
+  std::atomic<unsigned> holds_{0};               // park guards, and one since retire; changed under the mutex
   unsigned parks_ DWELL_GUARDED_BY(mutex_) = 0;  // of the user, each with one of the holds
   std::shared_ptr<backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t seats_workers_ DWELL_GUARDED_BY(mutex_) = 0;  // as the seats are laid out

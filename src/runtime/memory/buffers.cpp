@@ -57,7 +57,7 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
 }
 
 std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
-  state->flags = state->memory == Memory::host ? detail::kSystem : 0;
+  state->flags = detail::kMemory | (state->memory == Memory::host ? detail::kSystem : 0);
   keeper_.memory_made();
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
@@ -78,7 +78,7 @@ std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::Buffer
   auto memory = memory_of(buffer);
   const std::uint64_t begin = memory->device();
   const std::uint64_t tail = queue_.tail();
-  queue_.reap();
+  queue_.reap_done();
   for (std::uint64_t position = queue_.reaped(); position < tail; ++position) {
     if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
   }
@@ -132,7 +132,7 @@ void Buffers::collect() {
     const Lock lock(mutex_);
     if (retired_.empty()) return;
     unused.reserve(retired_.size());
-    queue_.reap();
+    queue_.reap_done();
     const std::uint64_t reaped = queue_.reaped();
     std::erase_if(retired_, [&](Retired& retired) {
       if (retired.until > reaped || retired.launched > settled) return false;

@@ -30,14 +30,69 @@ constexpr std::uint32_t slots_for(std::uint32_t words) {
 }  // namespace
 
 SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
-    : ring_(ring),
-      completions_(completions),
-      shift_(shift),
-      first_(first),
-      name_of_(std::move(name_of)),
-      tail_(first),
-      last_head_(first),
-      reaped_(first) {}
+    : ring_(ring), completions_(completions), shift_(shift), first_(first), name_of_(std::move(name_of)), tail_(first), reaped_(first) {
+  number_ = submitters::open(*this);
+}
+
+SubmissionQueue::~SubmissionQueue() { submitters::close(number_); }
+
+class SubmissionQueue::Tail {
+ public:
+  // `me` is the calling thread's submitter, or null.
+  Tail(SubmissionQueue& queue, Submitter* me) : queue_(queue), me_(me) {
+    if (me != nullptr && queue.lone_.load(std::memory_order_relaxed) == me) {
+      position_ = me->enter();
+      by_submitter_ = me->end.load(std::memory_order_relaxed) != 0;
+      if (by_submitter_) {
+        me->note_plain();
+        return;
+      }
+      me->leave(position_);  // somebody takes it back
+    }
+    queue.lock_.lock();
+    queue.take_tail_back(me);
+    if (me != nullptr) me->note_plain();
+    if (me != nullptr && me->listed) queue.pass_over_rest(*me);
+    position_ = queue.tail_.load(std::memory_order_relaxed);
+  }
+  Tail(const Tail&) = delete;
+  Tail& operator=(const Tail&) = delete;
+  ~Tail() {
+    if (by_submitter_) {
+      me_->word1 = queue_.plain_word1_;
+      me_->previous_end = position_;
+      me_->leave(position_);
+    } else {
+      queue_.tail_.store(position_, std::memory_order_release);
+      queue_.lock_.unlock();
+    }
+  }
+
+  std::uint64_t position() const { return position_; }
+
+  // From here on no submitter has places before the tail.
+  void stand_alone() {
+    if (!by_submitter_) queue_.take_all_back();  // a submitter that has the tail is the only one with places
+  }
+
+  // Neighbouring places in one window for a task, padded with an entry to skip where the window ends too soon. Nothing if there is no room.
+  std::optional<std::uint64_t> reserve(std::uint32_t slots) {
+    const auto offset = static_cast<std::uint32_t>(position_ % device::kWindow);
+    const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
+    if (queue_.room(position_, padding + slots) < padding + slots) return std::nullopt;
+    queue_.count_other(padding + slots - 1);
+    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, flag::skip, queue_.drains_, 0});
+    const std::uint64_t place = position_ + padding;
+    position_ = place + slots;
+    return place;
+  }
+
+ private:
+  SubmissionQueue& queue_;
+  Submitter* me_;
+  std::uint64_t position_ = 0;
+  bool by_submitter_ = false;
+};
 
 namespace {
 
@@ -70,7 +125,7 @@ bool SubmissionQueue::succeeded(std::uint64_t position) const {
 }
 
 Failure SubmissionQueue::result(std::uint64_t position) {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard guard(reap_lock_);
   if (reaped() <= position) {
     const Completion entry = completion(position);
     return Failure{entry.status, name_of_(opcode_at(position))};
@@ -99,7 +154,7 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
 }
 
 std::vector<std::uint64_t> SubmissionQueue::failed_positions() {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard guard(reap_lock_);
   std::vector<std::uint64_t> positions;
   positions.reserve(failures_.size());
   for (const auto& [position, failure] : failures_) positions.push_back(position);
@@ -110,9 +165,16 @@ std::uint32_t SubmissionQueue::opcode_at(std::uint64_t position) const {
   return device::load<Order::relaxed, Scope::system>(&ring_[index(position)].quad[0].word[0]) & 0xFFFFU;
 }
 
-bool SubmissionQueue::reap() noexcept {
-  const std::lock_guard guard(lock_);
+// ---- Reaping ----
+
+void SubmissionQueue::reap_done() noexcept {
+  const std::lock_guard guard(reap_lock_);
   reap_locked();
+}
+
+bool SubmissionQueue::reap() noexcept {
+  pass_over_idle();
+  reap_done();
   return reaped() == tail();
 }
 
@@ -128,7 +190,7 @@ bool SubmissionQueue::note_failure(std::uint64_t position, std::int32_t status) 
 }
 
 void SubmissionQueue::reap_locked() noexcept {
-  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint64_t tail = this->tail();
   std::uint64_t at = reaped_.load(std::memory_order_relaxed);
   while (at != tail) {
     // Success comes in long runs, each entry the same up to the end of the ring.
@@ -145,36 +207,222 @@ void SubmissionQueue::reap_locked() noexcept {
 }
 
 void SubmissionQueue::complete_all(std::int32_t status) {
-  const std::lock_guard guard(lock_);
+  {
+    Tail tail(*this, nullptr);
+    tail.stand_alone();
+  }
+  const std::lock_guard guard(reap_lock_);
   for (std::uint64_t at = reaped(); at != tail(); ++at)
     if (completion(at).lap != lap(at)) complete_here(at, status);
   reap_locked();
 }
 
-std::uint64_t SubmissionQueue::switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode) {
-  const std::lock_guard guard(lock_);
-  alias.store(opcode, std::memory_order_relaxed);
-  return tail_.load(std::memory_order_relaxed);
-}
-
-std::uint64_t SubmissionQueue::reap_for_room(std::uint64_t tail) {
-  reap_locked();
-  return capacity() - (tail - reaped_.load(std::memory_order_relaxed));
-}
-
-std::optional<std::uint64_t> SubmissionQueue::reserve(std::uint32_t slots) {
-  std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-  const auto offset = static_cast<std::uint32_t>(tail % device::kWindow);
-  const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
-  const std::uint64_t end = tail + padding + slots;
-  if (end - reaped_.load(std::memory_order_relaxed) > capacity()) {
+bool SubmissionQueue::roomy() {
+  const std::uint64_t few = capacity() / 8;
+  const std::uint64_t in_flight = tail() - reaped();
+  if (capacity() - in_flight >= few) return true;
+  if (reap_lock_.try_lock()) {
+    const std::lock_guard guard(reap_lock_, std::adopt_lock);
     reap_locked();
-    if (end - reaped_.load(std::memory_order_relaxed) > capacity()) return std::nullopt;
   }
-  tail_.store(end, std::memory_order_release);
-  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + padding + slots - 1, std::memory_order_relaxed);
-  if (padding != 0) skip(tail, Header{0, 0, padding, flag::skip, drains_, 0});
-  return tail + padding;
+  return capacity() - (tail() - reaped()) >= few;
+}
+
+std::uint64_t SubmissionQueue::submitted() {
+  const std::lock_guard guard(lock_);
+  std::uint64_t unused = 0;
+  for (const Submitter* const submitter : shared_) unused += submitter->given - std::min(submitter->given, submitter->place());
+  return tail() - first_ - not_tasks_.load(std::memory_order_relaxed) - unused;
+}
+
+// ---- The tail, and what submitters are given of it ----
+
+std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
+  const auto free = [&] { return capacity() - (tail - reaped_.load(std::memory_order_acquire)); };
+  if (free() < wanted) reap_done();
+  return free();
+}
+
+std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::time_point now, std::uint64_t* first) {
+  if (lone_.load(std::memory_order_relaxed) == &me) {  // what it was given is used up, and it goes on where it stands
+    *first = me.place();
+    const std::uint64_t free = room(*first, wanted);
+    if (free == 0) return 0;
+    me.end.store((*first + free) * 2, std::memory_order_relaxed);
+    me.enter();
+    return std::min(wanted, free);
+  }
+  if (me.listed) std::erase(shared_, &me);
+  me.listed = false;
+  take_tail_back(&me);
+  // Each look reads a line of every submitter, which its thread is writing.
+  if (now >= next_look_ || turns_ + 1 >= turns_to_tail_) pass_over_standing(now);
+
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint64_t free = room(tail, std::max<std::uint64_t>(wanted, me.size));
+  if (free == 0) {
+    me.was_full = true;
+    return 0;
+  }
+  if (!me.was_full) me.size = now - me.returned < me.size * brisk ? std::min(me.size * 2, kMostPlaces) : 1;
+  me.was_full = false;
+  turns_ = last_given_ == &me ? turns_ + 1 : 1;
+  last_given_ = &me;
+  me.note_plain();
+  me.previous_end = tail;
+  me.word1 = plain_word1_;
+  *first = tail;
+  const std::uint64_t now_used = std::min(wanted, free);
+  if (kHaveMembarrier && shared_.empty() && turns_ >= turns_to_tail_) {
+    tail_since_ = tail;
+    me.at.store(tail * 2 + 1, std::memory_order_relaxed);
+    me.end.store((tail + free) * 2, std::memory_order_relaxed);
+    lone_.store(&me, std::memory_order_release);
+    return now_used;
+  }
+  const std::uint64_t given = kHaveMembarrier ? std::min(std::max<std::uint64_t>(wanted, me.size), free) : now_used;
+  me.at.store(tail * 2 + 1, std::memory_order_relaxed);
+  me.end.store((tail + given) * 2, std::memory_order_relaxed);
+  me.given = tail + given;
+  me.seen = (tail + now_used) * 2;
+  me.since = me.seen_since = now;
+  tail_.store(me.given, std::memory_order_release);
+  if (given > now_used) {
+    me.listed = true;
+    shared_.push_back(&me);
+    shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+  }
+  return now_used;
+}
+
+void SubmissionQueue::take_tail_back(const Submitter* me) {
+  Submitter* lone = lone_.load(std::memory_order_relaxed);
+  if (lone == nullptr || lone == me) return;
+  take_back(&lone, 1);
+  const std::uint64_t tail = lone->place();
+  tail_.store(tail, std::memory_order_release);
+  lone_.store(nullptr, std::memory_order_release);
+  // Taking back is dear: the less a submitter has used the tail, the longer until one has it again.
+  if (me == nullptr) return;
+  const bool used = tail - tail_since_ > 64ULL * turns_to_tail_;
+  turns_to_tail_ = used ? kFewestTurns : std::clamp(turns_to_tail_ * 2, kFewestTurns, kMostTurns);
+}
+
+void SubmissionQueue::take_back(Submitter* const* submitters, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) submitters[i]->end.store(0, std::memory_order_relaxed);
+  // From here on their threads see that nothing is left, or their submitters say that they are inside.
+  membarrier();
+  for (std::size_t i = 0; i < count; ++i) spin_until([&] { return !submitters[i]->inside(); });
+}
+
+void SubmissionQueue::pass_over_rest(Submitter& submitter) {
+  submitter.end.store(0, std::memory_order_relaxed);
+  submitter.size = 1;
+  pass_over(submitter.place(), submitter.given);
+  submitter.listed = false;
+  std::erase(shared_, &submitter);
+  shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+}
+
+void SubmissionQueue::take_all_back() {
+  if (shared_.empty()) return;
+  take_back(shared_.data(), shared_.size());
+  while (!shared_.empty()) pass_over_rest(*shared_.back());
+}
+
+bool SubmissionQueue::pass_over_standing(Clock::time_point now) {
+  next_look_ = now + kIdle;
+  std::erase_if(shared_, [](Submitter* submitter) {
+    const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
+    submitter->listed = at % 2 != 0 || at / 2 < submitter->given;
+    return !submitter->listed;
+  });
+  // Those whose submitters stand still come last.
+  const auto standing = std::partition(shared_.begin(), shared_.end(), [&](Submitter* submitter) {
+    const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
+    const bool stands =
+        (at == submitter->seen && now - submitter->seen_since > kIdle) || now - submitter->since > 2 * submitter->size * brisk;
+    if (at != submitter->seen) {
+      submitter->seen = at;
+      submitter->seen_since = now;
+    }
+    return !stands;
+  });
+  const auto first = static_cast<std::size_t>(standing - shared_.begin());
+  shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+  if (first == shared_.size()) return false;
+  const std::uint64_t others = not_tasks_.load(std::memory_order_relaxed);
+  take_back(shared_.data() + first, shared_.size() - first);
+  while (shared_.size() > first) pass_over_rest(*shared_.back());
+  return not_tasks_.load(std::memory_order_relaxed) != others;
+}
+
+bool SubmissionQueue::rest_slowly() {
+  Submitter* const me = CurrentSubmitter::mine.queue == number_ ? CurrentSubmitter::mine.submitter : submitters::find(number_);
+  if (me == nullptr || me->at.load(std::memory_order_relaxed) >= me->end.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard guard(lock_);
+  if (!me->listed) return false;
+  pass_over_rest(*me);
+  return true;
+}
+
+bool SubmissionQueue::pass_over_idle_slowly() {
+  if (!lock_.try_lock()) return false;  // whoever has it looks as well, or somebody will soon
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  return pass_over_standing(Clock::now());
+}
+
+Submitter* SubmissionQueue::add() {
+  if (unused_.empty()) {
+    submitters_.reserve(submitters_.size() + 1);
+    unused_.reserve(submitters_.size() + 1);  // so that remove never fails
+    {
+      const std::lock_guard guard(lock_);
+      shared_.reserve(submitters_.size() + 1);
+    }
+    unused_.push_back(submitters_.emplace_back(std::make_unique<Submitter>()).get());
+  }
+  Submitter* const submitter = unused_.back();
+  unused_.pop_back();
+  return submitter;
+}
+
+void SubmissionQueue::remove(Submitter& submitter) {
+  const std::lock_guard guard(lock_);
+  if (lone_.load(std::memory_order_relaxed) == &submitter) {
+    tail_.store(submitter.place(), std::memory_order_release);
+    lone_.store(nullptr, std::memory_order_release);
+  }
+  if (submitter.listed) pass_over_rest(submitter);
+  if (last_given_ == &submitter) last_given_ = nullptr;
+  submitter.end.store(0, std::memory_order_relaxed);
+  submitter.any = submitter.was_full = false;
+  submitter.previous_end = submitter.place();
+  submitter.size = 1;
+  unused_.push_back(&submitter);
+}
+
+std::uint64_t SubmissionQueue::switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode) {
+  Tail tail(*this, submitters::find(number_));
+  tail.stand_alone();  // a task at a place given before would run the new opcode before others that run the old one
+  alias.store(opcode, std::memory_order_relaxed);
+  return tail.position();
+}
+
+void SubmissionQueue::count_other(std::uint64_t slots) {
+  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + slots, std::memory_order_relaxed);
+}
+
+// ---- What is written ----
+
+void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
+  if (first >= last) return;
+  count_other(last - first);
+  for (std::uint32_t slots = 0; first < last; first += slots) {
+    const std::uint64_t in_window = device::kWindow - first % device::kWindow;
+    slots = static_cast<std::uint32_t>(std::min<std::uint64_t>({last - first, in_window, device::kMaxSlots}));
+    skip(first, Header{0, 0, slots, flag::skip, drains_, 0});
+  }
 }
 
 void SubmissionQueue::skip(std::uint64_t position, const Header& header) {
@@ -186,13 +434,16 @@ void SubmissionQueue::skip(std::uint64_t position, const Header& header) {
                                         Quad{lap(position + slot), {header.word0(), header.word1(), static_cast<std::uint32_t>(position)}});
 }
 
-Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task) {
+// What the header of the task at `position` says, the place just given. `alone` is called when no submitter may have places before it.
+template <class Alone>
+Header SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task,
+                             Alone alone) {
   Header header{opcode, task.groups, slots, task.flags & ~(detail::kLink | detail::kDrain), drains_, 0};
   bool drains = (task.flags & flag::drain) != 0;
-  if ((task.flags & flag::link) != 0 && !drains && last_head_ != position) {
-    // The first link of all, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
-    const std::uint64_t back = position - last_head_;
-    if (last_tracked_ && back < 128) {
+  if ((task.flags & flag::link) != 0 && !drains && (me == nullptr || me->any)) {
+    // A thread's first link, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
+    const std::uint64_t back = me == nullptr ? ~0ULL : position - me->previous;
+    if (back < 128 && me->tracked) {
       header.flags |= flag::link;
       header.back = static_cast<std::uint32_t>(back);
     } else {
@@ -201,13 +452,12 @@ Header SubmissionQueue::head(std::uint64_t position, std::uint32_t slots, std::u
     track_ = true;
   }
   if (drains) {
+    alone();
     header.flags |= flag::drain;
     drains_ = (drains_ + 1) & Header::kDrainMask;
   }
   if (track_) header.flags |= flag::tracked;
   plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_, 0}.word1();
-  last_tracked_ = track_;
-  last_head_ = position;
   return header;
 }
 
@@ -229,16 +479,31 @@ void SubmissionQueue::write(std::uint64_t position, const Header& header, const 
   write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), position);
 }
 
+void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode,
+                                  std::uint32_t word1) {
+  for (std::size_t placed = 0; placed < count;) {
+    // Up to the end of the ring laps are equal and slots are neighbours.
+    const std::uint64_t position = first + placed;
+    const std::size_t run = std::min<std::size_t>(count - placed, capacity() - index(position));
+    device::Slot* const to = ring_ + index(position);
+    const std::uint32_t tag = lap(position);
+    for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, opcode, word1, position + i);
+    placed += run;
+  }
+}
+
 bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
-  if (task.plain()) return try_submit_plain(alias, task.first, position);
+  if (task.plain()) return try_submit_plain(alias, &task.first, 1, position) != 0;
   const std::uint32_t slots = slots_for(task.words);
+  Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
   Header header;
   {
-    const std::lock_guard guard(lock_);
-    place = reserve(slots);
+    Tail tail(*this, me);
+    place = tail.reserve(slots);
     if (!place) return false;
-    header = head(*place, slots, alias.load(std::memory_order_relaxed), task);
+    header = head(me, *place, slots, alias.load(std::memory_order_relaxed), task, [&] { tail.stand_alone(); });
+    if (me != nullptr) me->note(*place, track_);
   }
   write(*place, header, task);
   *position = *place;
@@ -247,29 +512,41 @@ bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const 
 
 std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                               std::uint64_t* last) {
-  Places places;
-  {
-    const std::lock_guard guard(lock_);
-    places = reserve_plain(alias, count);
+  if (count == 0) return 0;
+  Submitter* const me = CurrentSubmitter::mine.queue == number_ ? CurrentSubmitter::mine.submitter : submitters::mine(*this, number_);
+  if (me == nullptr) {  // the thread ends: one at a time
+    Tail tail(*this, nullptr);
+    const std::optional<std::uint64_t> place = tail.reserve(1);
+    if (!place) return 0;
+    write_slots(*place, slots, 1, alias.load(std::memory_order_relaxed), plain_word1_);
+    *last = *place;
+    return 1;
   }
-  for (std::size_t placed = 0; placed < places.count;) {
-    // Up to the end of the ring laps are equal and slots are neighbours.
-    const std::uint64_t position = places.first + placed;
-    const std::size_t run = std::min<std::size_t>(places.count - placed, capacity() - index(position));
-    device::Slot* const to = ring_ + index(position);
-    const std::uint32_t tag = lap(position);
-    for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, places.opcode, places.word1, position + i);
-    placed += run;
+  std::uint64_t first = me->enter();
+  const std::uint64_t end = me->end.load(std::memory_order_relaxed) / 2;
+  std::uint64_t places = std::min<std::uint64_t>(count, end - std::min(end, first));
+  if (places == 0) {
+    me->leave(first);
+    // Before the lock, so that waiting for it does not count as the thread's own pace.
+    const Clock::time_point now = Clock::now();
+    {
+      const std::lock_guard guard(lock_);
+      places = take(*me, count, now, &first);
+    }
+    me->returned = Clock::now();
+    if (places == 0) return 0;
   }
-  if (places.count != 0) *last = places.first + places.count - 1;
-  return places.count;
+  write_slots(first, slots, places, alias.load(std::memory_order_relaxed), me->word1);
+  me->leave(first + places);
+  *last = first + places - 1;
+  return places;
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
-  const std::lock_guard guard(lock_);
-  const std::optional<std::uint64_t> position = reserve(1);
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> position = tail.reserve(1);
   if (!position) return false;
-  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  count_other(1);
   skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::skip | flag::close, drains_, lease & 0x7FU});
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,7 +15,9 @@
 #include <dwell/detail/task.hpp>
 
 #include "device/ring.hpp"
-#include "runtime/submit/submit_lock.hpp"
+#include "runtime/submit/membarrier.hpp"
+#include "runtime/submit/spin_lock.hpp"
+#include "runtime/submit/submitter.hpp"
 
 namespace dwell::runtime {
 
@@ -26,44 +29,58 @@ struct Failure {
 
 // Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
 //
-// Invariants: positions [reaped, tail) are in flight and fewer than the capacity; completion entries are reaped in order, and the entry
+// Places are given out in order, at the tail. While one thread submits, it has the tail: each task moves the tail on by one place. When
+// several do, each is given up to kMostPlaces places at a time. Places that a thread leaves unused are passed over, with skip entries: by
+// the thread itself when it waits, or submits something else than plain tasks, and else by others, who have found that it stands still
+// (pass_over_idle).
+//
+// Invariants: positions [reaped, tail) are in flight and at most the capacity; completion entries are reaped in order, and the entry
 // at a position is overwritten only after it has been reaped. Continuation slots, and those of padding and close requests behind the
-// first, have their completion entry stored here, by the host; they lie behind one that the device stores.
+// first, have their completion entry stored here, by the host; they lie behind one that the device stores. A drain is placed only when no
+// thread has places before it, so a task whose submission begins after the drain's has returned stands behind it.
 class SubmissionQueue {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
   SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of);
+  ~SubmissionQueue();
+  SubmissionQueue(const SubmissionQueue&) = delete;
+  SubmissionQueue& operator=(const SubmissionQueue&) = delete;
 
   // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
   bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position);
 
-  // The same for a task of one slot and no order.
-  bool try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot& slot, std::uint64_t* position) {
-    Places place;
-    {
-      const std::lock_guard guard(lock_);
-      place = reserve_plain(alias, 1);
+  // The same for a task of one slot and no order. Returns its position, or kNoRoom.
+  static constexpr std::uint64_t kNoRoom = ~std::uint64_t{0};
+  std::uint64_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot& slot) {
+    Submitter* const submitter = CurrentSubmitter::mine.submitter;
+    if (CurrentSubmitter::mine.queue != number_) [[unlikely]]
+      return submit_slowly(alias, slot);
+    const std::uint64_t place = submitter->enter();
+    if (submitter->end.load(std::memory_order_relaxed) <= place * 2) [[unlikely]] {
+      submitter->leave(place);
+      return submit_slowly(alias, slot);
     }
-    if (place.count == 0) [[unlikely]]
-      return false;
-    write_slot(ring_[index(place.first)], slot, lap(place.first), place.opcode, place.word1, place.first);
-    *position = place.first;
-    return true;
+    write_slot(ring_[index(place)], slot, lap(place), alias.load(std::memory_order_relaxed), submitter->word1, place);
+    submitter->leave(place + 1);
+    return place;
   }
   // The same for several, as many as there is room for. Returns how many, and the position of the last.
   std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                std::uint64_t* last);
 
+  // Whether there is room for many: who has found the ring full waits for this, so that tasks come in runs.
+  bool roomy();
+
   // Asks the lease of this number and those before to end as soon as the fetch crew comes to it: when the next one is there, or at once.
   // False when the ring is full.
   bool try_close_lease(std::uint32_t lease, bool at_once);
 
-  // Changes an alias such that every task before `tail()` as returned ran the old entry and every later one runs the new.
+  // Changes an alias such that every task at or behind the position returned runs the new opcode, and every one before it the old one.
   std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode);
 
   bool done(std::uint64_t position) const;
-  // Whether a task that is done is known to have succeeded, without taking the lock; false says nothing.
+  // Whether a task that is done is known to have succeeded, without taking a lock; false says nothing.
   bool succeeded(std::uint64_t position) const;
   // The status of a task that is done.
   Failure result(std::uint64_t position);
@@ -75,12 +92,25 @@ class SubmissionQueue {
   std::vector<std::uint64_t> failed_positions();
 
   // One past the last position given out, and one past the last of the unbroken run of completed ones.
-  std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
+  std::uint64_t tail() const {
+    const Submitter* const lone = lone_.load(std::memory_order_acquire);
+    // A thread that has just lost the tail stands at least where the tail was when this was called.
+    return lone != nullptr ? lone->at.load(std::memory_order_acquire) / 2 : tail_.load(std::memory_order_acquire);
+  }
   std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
-  std::uint64_t submitted() const { return tail() - first_ - not_tasks_.load(std::memory_order_relaxed); }
+  // Tasks so far.
+  std::uint64_t submitted();
 
-  // Reads completion entries in order as far as they are there, and as there is memory to note failures. True when nothing is in flight.
+  // Reads completion entries in order as far as they are there, and as there is memory to note failures.
+  void reap_done() noexcept;
+  // The same; passes over places of threads that have stopped submitting. True when nothing is in flight.
   bool reap() noexcept;
+
+  // The calling thread submits no more for now: its unused places are passed over. True if there were any: then the loop has something to
+  // fetch.
+  bool rest() { return shared_count_.load(std::memory_order_relaxed) != 0 && rest_slowly(); }
+  // The same for all threads that stand still. For those who wait for tasks behind them.
+  bool pass_over_idle() { return shared_count_.load(std::memory_order_relaxed) != 0 && pass_over_idle_slowly(); }
 
   // Completes everything in flight with `status`. The device no longer writes.
   void complete_all(std::int32_t status);
@@ -90,13 +120,27 @@ class SubmissionQueue {
 
   std::uint32_t capacity() const { return 1U << shift_; }
 
+  // What a thread takes for a place, at most, that is given twice as many the next time. Set before the first task, by tests of slow
+  // builds.
+  std::chrono::nanoseconds brisk{500};
+
+  // For runtime/submit/submitter.cpp, which calls one at a time: a thread comes, it ends.
+  Submitter* add();
+  void remove(Submitter& submitter);
+
  private:
+  using Clock = Submitter::Clock;
+  static constexpr std::uint32_t kMostPlaces = 64;   // given to a thread at once
+  static constexpr std::uint32_t kFewestTurns = 16;  // of one thread in a row, after which its submitter has the tail
+  static constexpr std::uint32_t kMostTurns = 1U << 12U;
+  static constexpr std::chrono::microseconds kIdle{2};  // for which a submitter stands still whose places are passed over
+
   std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
   std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
   device::Completion completion(std::uint64_t position) const;
   void complete_here(std::uint64_t position, std::int32_t status);
 
-  // Fill a task's first slot, all slots. Outside the lock: the places are the caller's alone. Words 0 and 1 are merged with the slot's.
+  // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
   static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
                          std::uint64_t position) {
     constexpr auto kSystem = device::Scope::system;
@@ -107,51 +151,72 @@ class SubmissionQueue {
     device::store_halves<kSystem>(&to.quad[0],
                                   detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | position << 32U});
   }
+  void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
   void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
-  std::uint64_t submit_general(const std::atomic<std::uint32_t>& alias, const detail::Task& task, bool* placed);
 
-  // The following run under the lock.
-  // Neighbouring places for tasks of one slot and no order, as many of `count` as there is room for.
-  struct Places {
-    std::uint64_t first;
-    std::size_t count;
-    std::uint32_t opcode;
-    std::uint32_t word1;  // what their headers have in common
-  };
-  Places reserve_plain(const std::atomic<std::uint32_t>& alias, std::size_t count) {
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    const std::uint64_t room = capacity() - (tail - reaped_.load(std::memory_order_relaxed));
-    if (room < count) [[unlikely]]
-      count = std::min<std::uint64_t>(count, reap_for_room(tail));
-    if (count != 0) {
-      tail_.store(tail + count, std::memory_order_release);
-      last_tracked_ = track_;
-      last_head_ = tail + count - 1;
-    }
-    return {tail, count, alias.load(std::memory_order_relaxed), plain_word1_};
+  // By value, so that a task on its short way stays in registers.
+  [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
+    std::uint64_t position = kNoRoom;
+    try_submit_plain(alias, &slot, 1, &position);
+    return position;
   }
-  std::uint64_t reap_for_room(std::uint64_t tail);
-  std::optional<std::uint64_t> reserve(std::uint32_t slots);
+
+  // The right to give out places: of the thread whose submitter has the tail while it is inside, else of whoever holds lock_ when no
+  // submitter has the tail.
+  class Tail;
+
+  // The following need lock_.
+  std::uint64_t take(Submitter& me, std::uint64_t wanted, Clock::time_point now, std::uint64_t* first);
+  void take_tail_back(const Submitter* me);
+  void take_back(Submitter* const* submitters, std::size_t count);
+  void pass_over_rest(Submitter& submitter);
+  bool pass_over_standing(Clock::time_point now);
+  void take_all_back();
+  std::uint64_t room(std::uint64_t tail, std::uint64_t wanted);
+
+  // The following need the right to give out places.
+  void skip(std::uint64_t position, const device::Header& header);
+  void pass_over(std::uint64_t first, std::uint64_t last);
+  template <class Alone>
+  device::Header head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task,
+                      Alone alone);
+  void count_other(std::uint64_t slots);  // places that hold no task of their own
+
+  // These need reap_lock_.
   void reap_locked() noexcept;
   // False when there is no memory for it.
   bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
-  device::Header head(std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task);
-  void skip(std::uint64_t position, const device::Header& header);
+
+  bool rest_slowly();
+  bool pass_over_idle_slowly();
 
   device::Slot* ring_;
   device::Completion* completions_;
   std::uint32_t shift_;
+  std::uint64_t number_;
   std::uint64_t first_;
   NameOf name_of_;
+  std::vector<std::unique_ptr<Submitter>> submitters_;  // guarded by who calls add and remove, as the next
+  std::vector<Submitter*> unused_;
 
-  SubmitLock lock_;
-  std::atomic<std::uint64_t> tail_;
+  // Taken before reap_lock_.
+  alignas(64) SpinLock lock_;
+  std::atomic<Submitter*> lone_{nullptr};  // the submitter that has the tail
+  std::atomic<std::uint64_t> tail_;        // while none has
+  std::vector<Submitter*> shared_;         // submitters with places that may be unused
+  std::atomic<std::uint32_t> shared_count_{0};
+  Clock::time_point next_look_{};          // for submitters that stand still, by whoever takes places
+  const Submitter* last_given_ = nullptr;  // who was given places last
+  std::uint32_t turns_ = 0;                // how often in a row
+  std::uint32_t turns_to_tail_ = 1;        // how often makes its submitter have the tail
+  std::uint64_t tail_since_ = 0;           // where a submitter got the tail
+  // Guarded by the right to give out places.
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
-  std::uint64_t last_head_;                  // position of the task before, for links
-  bool last_tracked_ = false;
-  bool track_ = false;             // links are in use: tasks leave word on the device when they complete
-  std::uint32_t drains_ = 0;       // drains so far
-  std::uint32_t plain_word1_ = 0;  // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
+  bool track_ = false;                       // links are in use: tasks leave word on the device when they complete
+  std::uint32_t drains_ = 0;                 // drains so far
+  std::uint32_t plain_word1_ = 0;            // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
+
+  alignas(64) SpinLock reap_lock_;  // guards what follows
   std::map<std::uint64_t, Failure> failures_;
   alignas(64) std::atomic<std::uint64_t> reaped_;
 };

@@ -410,37 +410,5 @@ TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksOfOtherThreads) {
   EXPECT_GE(at, 900U);
 }
 
-TEST_F(SubmissionQueueTest, SeveralThreadsGetPlacesOfTheirOwn) {
-  constexpr u32 kThreads = 3;
-  constexpr u32 kEach = 20'000;
-  std::vector<std::vector<std::uint64_t>> positions(kThreads);
-  std::vector<std::jthread> threads;
-  for (u32 me = 0; me < kThreads; ++me)
-    threads.emplace_back([&, me] {
-      for (u32 i = 0; i < kEach;) {
-        const auto position = submit({me, i}, i % 50 == 0 ? detail::kDrain : i % 7 == 0 ? detail::kLink : 0);
-        if (!position) {
-          std::this_thread::yield();
-          continue;
-        }
-        positions[me].push_back(*position);
-        EXPECT_EQ(bench_.argument(*position, 0), me);
-        EXPECT_EQ(bench_.argument(*position, 1), i);
-        bench_.finish(*position);
-        ++i;
-      }
-    });
-  threads.clear();
-  std::vector<std::uint64_t> all;
-  for (const auto& mine : positions) {
-    EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
-    all.insert(all.end(), mine.begin(), mine.end());
-  }
-  std::sort(all.begin(), all.end());
-  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
-  EXPECT_EQ(queue().submitted(), kThreads * kEach);
-  EXPECT_TRUE(queue().reap());
-}
-
 }  // namespace
 }  // namespace dwell::runtime
