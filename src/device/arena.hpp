@@ -40,7 +40,7 @@ struct alignas(128) Seat {
   u64 word;           // see seat.hpp
   OpenWindow window;  // of a member of the fetch crew
   u32 quiet_since;    // when the worker last saw anything to do, in ticks
-  u32 reads;          // 1: the member left while it alone read a quiet ring; its successor reads on before it looks at anything else
+  u32 reads;          // 1: the member left while it alone read the ring; its successor reads on before it looks at anything else
   u32 drains;         // as that member had seen them
   u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
   u32 reserved[24];

@@ -316,17 +316,21 @@ class ControlWarp {
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
     using View = control::CrewView;
+    // All loads ahead of the first use, in one latency.
     OpenWindow window = seat()->window;
+    const u32 quiet_since = seat()->quiet_since;
+    const u32 former_drains = seat()->drains;
+    bool alone = seat()->reads != 0;  // no other member reads
     hands_.worker->low_water = load<Order::relaxed, Scope::device>(&lease_.control->crew.low_water);
     hands_.worker->since = now_ticks();
-    hands_.worker->quiet_since = lease_.wakes != 0 ? now_ticks() : seat()->quiet_since;
-    drains() = seat()->drains;
-    bool alone = seat()->reads != 0;  // no other member reads
-    bool quiet = false;               // the last read found nothing
+    hands_.worker->quiet_since = lease_.wakes != 0 ? now_ticks() : quiet_since;
+    drains() = former_drains;
+    bool quiet = false;  // the last read found nothing
     for (u32 round = alone ? 0 : 1;; ++round) {
-      // A busy member looks up from its reads now and then only. It needs no leave for its next window: windows are given out in order,
-      // one a member, so none lies further ahead than the crew is large.
-      if (!busy_ || (round & 3U) == 0) {
+      // A member whose predecessor read alone reads at once: the host may be waiting for a lone task. A busy member looks up from its reads
+      // now and then only. It needs no leave for its next window: windows are given out in order, one a member, so none lies further ahead
+      // than the crew is large.
+      if (round != 0 && (!busy_ || (round & 3U) == 0)) {
         // The host's wish to end the lease usually comes through the ring; here it is found behind tasks that hold the ring up.
         const bool asks = (quiet && (round & 1U) != 0) || (busy_ && (round & 15U) == 0);
         const View seen = View::look(lease_, hands_.me, asks);
@@ -344,7 +348,7 @@ class ControlWarp {
             leaves = control::may_leave(lease_, hands_);
           if (leaves) {
             set_busy(false);
-            if (control::leave_crew(lease_, hands_, window, alone && quiet)) return;
+            if (control::leave_crew(lease_, hands_, window, alone)) return;
           }
           // What waits shall wait, only what runs is let finish.
           if (ends) {
