@@ -39,14 +39,13 @@ class Reduction {
     from += g.rank() * kCount;
     i64 behind = static_cast<i64>(count) - g.rank() * kCount;
     if (kAligned) {
-      // Whole packs without a condition between them, so that all their loads are under way at once.
-#pragma unroll 1
+      // Whole packs without a condition between them, so that all their loads are under way at once; unrolled, so that those of the next
+      // round are issued while this one is combined.
+#pragma unroll 4
       for (; behind >= (kPacks - 1) * kStep + kCount; behind -= kPacks * kStep, from += kPacks * kStep) {
 #pragma unroll
         for (u32 i = 0; i < kPacks; ++i) room.pack[i] = *reinterpret_cast<const Pack<In, kCount>*>(from + i * kStep);
-        T value = of_pack<kCount>(room.pack[0].at, combine);
-#pragma unroll
-        for (u32 i = 1; i < kPacks; ++i) value = static_cast<T>(combine(value, of_pack<kCount>(room.pack[i].at, combine)));
+        const T value = Packs<kPacks>::combined(room.pack, combine);
         all = first ? value : static_cast<T>(combine(all, value));
         first = false;
       }
@@ -95,6 +94,19 @@ class Reduction {
   template <u32 Count>
   struct Halves<Count, true> {
     static DWELL_DEVICE T combined(const In* at, Combine&) { return static_cast<T>(*at); }
+  };
+
+  // The same of packs.
+  template <u32 Count, bool = Count == 1>
+  struct Packs {
+    static DWELL_DEVICE T combined(const Pack<In, kCount>* pack, Combine& combine) {
+      return static_cast<T>(
+          combine(Packs<Count / 2>::combined(pack, combine), Packs<Count - Count / 2>::combined(pack + Count / 2, combine)));
+    }
+  };
+  template <u32 Count>
+  struct Packs<Count, true> {
+    static DWELL_DEVICE T combined(const Pack<In, kCount>* pack, Combine& combine) { return of_pack<kCount>(pack->at, combine); }
   };
 
   static DWELL_DEVICE T of_some(const In* at, u32 count, Combine& combine) {
