@@ -120,8 +120,8 @@ class Runtime {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, drain. Waits while the ring is
-  // full, or, for arguments beyond 372 bytes, while 8 MiB of about that size are in flight. Throws errc::signature_mismatch,
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, hard_link, drain. Waits while the
+  // ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about that size are in flight. Throws errc::signature_mismatch,
   // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {

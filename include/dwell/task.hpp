@@ -13,9 +13,15 @@ struct Groups {
 constexpr Groups groups(std::uint32_t count) { return Groups{count}; }
 
 struct Link {};
-// The task starts only after the one that the calling thread submitted before it to the same runtime is complete, whatever other threads
-// submit in between, as io_uring's IOSQE_IO_LINK. A thread's first task is linked to nothing.
+// The task starts only after the one that the calling thread submitted before it to the same runtime has succeeded, whatever other threads
+// submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled, this one is cancelled: its operator is not called, and
+// its ticket ends with errc::cancelled, which names the task that failed first. A thread's first task is linked to nothing.
 inline constexpr Link link{};
+
+struct HardLink {};
+// The task starts only after the one that the calling thread submitted before it is complete, successful or not, as io_uring's
+// IOSQE_IO_HARDLINK. Beside `link`, which it includes, it holds.
+inline constexpr HardLink hard_link{};
 
 struct Drain {};
 // The task starts only after all submitted before it are complete, and none submitted after it starts before it is complete, as

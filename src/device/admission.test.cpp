@@ -11,12 +11,23 @@ using test::Bench;
 
 class AdmissionTest : public testing::Test {
  protected:
-  Admission admit(const Header& header, u32 position) {
-    return admission::admit(bench_.lease, Bench::quads(header, position), header, position, &drains_);
+  Admission admit(const Header& header, u32 position) { return admit(header, position, position); }
+  // Word 2 of the task names what its flags say.
+  Admission admit(const Header& header, u32 position, u32 named) {
+    task_ = Bench::quads(header, position, named);
+    return admission::admit(bench_.lease, &task_, header, position, &drains_);
+  }
+  // Whether the task at `position` has become a share without a group, with nothing else in the ready queue.
+  bool is_cancelled(u32 position) {
+    TaskQuads share;
+    if (!ready_queue::try_take(bench_.lease, &share) || waiting() != 0 || share.quad[0].word[2] != position) return false;
+    const Header header = Header::from(share.quad[0].word[0], share.quad[0].word[1]);
+    return (header.flags & flag::share) != 0 && header.groups == 0 && bench_.lease.wide[position].status == status::cancelled;
   }
   u32 waiting() const { return bench_.control().tail.value - bench_.control().head.value; }
 
   Bench bench_{7, 3};
+  TaskQuads task_{};
   u32 drains_ = 0;  // the fetcher's view
 };
 
@@ -39,71 +50,102 @@ TEST_F(AdmissionTest, ADrainWaitsForAllBefore) {
 }
 
 TEST_F(AdmissionTest, PaddingIsCompleteWhenItIsFetched) {
-  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 0, 0}, 59), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 0}, 59), Admission::taken);
   EXPECT_TRUE(bench_.complete(59));
   EXPECT_EQ(bench_.control().completed.value, 5U);
   EXPECT_EQ(bench_.control().crew.over, 0U);
 }
 
 TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
-  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 1, 0}, 59), Admission::not_yet);
+  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 1}, 59), Admission::not_yet);
   EXPECT_FALSE(bench_.complete(59));
 }
 
 TEST_F(AdmissionTest, ARequestToEndALeaseCallsItOver) {
-  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, bench_.lease.number}, 3), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 3, bench_.lease.number), Admission::taken);
   EXPECT_EQ(bench_.control().crew.over, bench_.lease.number);
   EXPECT_EQ(bench_.control().crew.end, 0U) << "its workers wait for their successors";
-  EXPECT_EQ(admit(Header{0, 1, 1, flag::skip | flag::close, 0, bench_.lease.number}, 4), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 1, 1, flag::skip | flag::close, 0}, 4, bench_.lease.number), Admission::taken);
   EXPECT_EQ(bench_.control().crew.end, bench_.lease.number);
 }
 
-TEST_F(AdmissionTest, ARequestNamesALeaseBySevenBits) {
+TEST_F(AdmissionTest, ARequestForALeaseThatHasEndedChangesNothing) {
   bench_.lease.number = 0x82;
   bench_.control().crew.over = 0x81;
-  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0, 1}, 3), Admission::taken);
-  EXPECT_EQ(bench_.control().crew.over, 0x81U) << "a request for a lease that has ended changes nothing";
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 3, 0x80), Admission::taken);
+  EXPECT_EQ(bench_.control().crew.over, 0x81U);
   EXPECT_TRUE(bench_.complete(3)) << "its slot is the host's again all the same";
-  admit(Header{0, 0, 1, flag::skip | flag::close, 0, 3}, 4);
+  admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 4, 0x83);
   EXPECT_EQ(bench_.control().crew.over, 0x83U) << "the lease that waits";
 }
 
 TEST_F(AdmissionTest, ALinkedTaskIsHeldUntilTheOneBeforeIsComplete) {
-  const Header header{3, 1, 1, flag::link | flag::tracked, 0, 2};
-  EXPECT_EQ(admit(header, 9), Admission::taken);
+  const Header header{3, 1, 1, flag::link | flag::tracked, 0};
+  EXPECT_EQ(admit(header, 9, 7), Admission::taken);
   u32 successor = 0;
   EXPECT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 0, &successor));
   EXPECT_EQ(successor, 9U);
   TaskQuads held{};
   load_held(bench_.lease, &held, 9, 0, 1);
   EXPECT_EQ(held.quad[0].word[0], header.word0());
+  EXPECT_EQ(held.quad[0].word[2], 9U) << "its position";
 }
 
 TEST_F(AdmissionTest, ALinkedTaskRunsWhenTheOneBeforeIsComplete) {
   u32 successor = 0;
   complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 0, &successor);
-  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::tracked, 0, 2}, 9), Admission::run);
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::tracked, 0}, 9, 7), Admission::run);
+  EXPECT_EQ(task_.quad[0].word[2], 9U) << "its position";
+}
+
+TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheOneBeforeHasFailed) {
+  u32 successor = 0;
+  complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 40, &successor);
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::tracked, 0}, 9, 7), Admission::taken);
+  EXPECT_TRUE(is_cancelled(9));
+  EXPECT_EQ(admit(Header{3, 8, 3, flag::link | flag::wide, 0}, 10, 7), Admission::taken);
+  EXPECT_TRUE(is_cancelled(10));
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::hard, 0}, 11, 7), Admission::run);
+}
+
+TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheHostSaysSo) {
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::failed, 0}, 9, 7), Admission::taken);
+  EXPECT_TRUE(is_cancelled(9));
+}
+
+TEST_F(AdmissionTest, ALinkedDrainIsCancelledWhenTheOneBeforeHasFailed) {
+  u32 successor = 0;
+  complete(bench_.lease, Bench::plain(0), 6, 0, &successor);
+  complete(bench_.lease, Bench::plain(0), 7, 40, &successor);
+  const Header drain{3, 1, 1, flag::link | flag::drain, 0};
+  EXPECT_EQ(admit(drain, 9, 7), Admission::not_yet);
+  EXPECT_EQ(waiting(), 0U);
+  bench_.control().completed.value = 9;
+  EXPECT_EQ(admit(drain, 9, 6), Admission::run);
+  EXPECT_EQ(task_.quad[0].word[2], 9U) << "its position";
+  EXPECT_EQ(admit(drain, 9, 7), Admission::taken);
+  EXPECT_TRUE(is_cancelled(9));
 }
 
 TEST_F(AdmissionTest, ATaskOfSeveralSlotsIsHeldForItsWorker) {
-  EXPECT_EQ(admit(Header{3, 1, 4, 0, 0, 0}, 20), Admission::run);
+  EXPECT_EQ(admit(Header{3, 1, 4, 0, 0}, 20), Admission::run);
   TaskQuads held{};
   load_held(bench_.lease, &held, 20, 1, 4);
   EXPECT_EQ(held.quad[15].word[2], 20U + 47);
 }
 
 TEST_F(AdmissionTest, AWideTaskIsSharedOut) {
-  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide, 0, 0}, 9), Admission::taken);
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide, 0}, 9), Admission::taken);
   EXPECT_EQ(waiting(), 3U);
 }
 
 TEST_F(AdmissionTest, AWideTaskThatIsLinkedWaitsFirst) {
-  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::link | flag::tracked, 0, 1}, 9), Admission::taken);
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::link | flag::tracked, 0}, 9, 8), Admission::taken);
   EXPECT_EQ(waiting(), 0U);
 }
 
 TEST_F(AdmissionTest, AWideDrainWaitsFirst) {
-  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::drain, 0, 0}, 9), Admission::not_yet);
+  EXPECT_EQ(admit(Header{3, 8, 1, flag::wide | flag::drain, 0}, 9), Admission::not_yet);
   EXPECT_EQ(waiting(), 0U);
 }
 

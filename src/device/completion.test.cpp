@@ -37,7 +37,7 @@ TEST(Completion, TheEntryCarriesLapAndStatus) {
 TEST(Completion, AllSlotsOfATaskCount) {
   const Bench bench;
   u32 successor = 0;
-  complete(bench.lease, Header{0, 1, 3, 0, 0, 0}, 0, 0, &successor);
+  complete(bench.lease, Header{0, 1, 3, 0, 0}, 0, 0, &successor);
   EXPECT_EQ(bench.control().completed.value, 3U);
   complete_task(bench, 3, 0);
   EXPECT_EQ(bench.control().completed.value, 4U);
@@ -46,17 +46,19 @@ TEST(Completion, AllSlotsOfATaskCount) {
 TEST(Completion, ADrainOpensTheWayForTasksBehindIt) {
   const Bench bench;
   u32 successor = 0;
-  complete(bench.lease, Header{0, 1, 1, flag::drain, 7, 0}, 0, 0, &successor);
+  complete(bench.lease, Header{0, 1, 1, flag::drain, 7}, 0, 0, &successor);
   EXPECT_EQ(bench.control().crew.drains, 8U);
-  complete(bench.lease, Header{0, 1, 1, flag::drain, Header::kDrainMask, 0}, 1, 0, &successor);
+  complete(bench.lease, Header{0, 1, 1, flag::drain, Header::kDrainMask}, 1, 0, &successor);
   EXPECT_EQ(bench.control().crew.drains, 0U) << "drains are counted modulo 4096";
 }
 
 // ---- Links ----
 
+using link::Outcome;
+
 TEST(Link, ATaskThatWaitsRunsNext) {
   const Bench bench;
-  EXPECT_TRUE(link::wait_for(bench.lease, 3, 4));
+  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
   const Completed done = complete_task(bench, 3, flag::tracked);
   EXPECT_TRUE(done.follows);
   EXPECT_EQ(done.successor, 4U);
@@ -65,46 +67,70 @@ TEST(Link, ATaskThatWaitsRunsNext) {
 TEST(Link, ATaskThatComesLateNeedNotWait) {
   const Bench bench;
   EXPECT_FALSE(complete_task(bench, 3, flag::tracked).follows);
-  EXPECT_FALSE(link::wait_for(bench.lease, 3, 4));
+  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::succeeded);
+  EXPECT_FALSE(link::has_failed(bench.lease, 3));
 }
 
-TEST(Link, AnUntrackedTaskLeavesNoWord) {
+TEST(Link, ATaskThatComesLateSeesAFailure) {
+  const Bench bench;
+  complete_task(bench, 3, flag::tracked, 40);
+  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::failed);
+  EXPECT_TRUE(link::has_failed(bench.lease, 3));
+}
+
+TEST(Link, ATaskThatWaitsFollowsAFailureToo) {
+  const Bench bench;
+  ASSERT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
+  const Completed done = complete_task(bench, 3, flag::tracked, -4);
+  EXPECT_TRUE(done.follows);
+  EXPECT_EQ(done.successor, 4U);
+}
+
+TEST(Link, AnUntrackedTaskLeavesWordOfItsFailureOnly) {
   const Bench bench;
   complete_task(bench, 3, 0);
   EXPECT_EQ(*link::word(bench.lease, 3), 0U);
+  EXPECT_FALSE(complete_task(bench, 4, 0, 40).follows);
+  EXPECT_TRUE(link::has_failed(bench.lease, 4));
 }
 
-TEST(Link, AWordOfTheLapBeforeSaysNothing) {
+TEST(Link, LapsUseTwoWordsInTurn) {
   const Bench bench;
   const u32 later = 3 + bench.capacity();
-  ASSERT_TRUE(link::wait_for(bench.lease, 3, 4));
-  EXPECT_FALSE(complete_task(bench, later, flag::tracked).follows) << "the waiting task is not its own";
-  const Bench other;
-  complete_task(other, 3, flag::tracked);
-  EXPECT_TRUE(link::wait_for(other.lease, later, later + 1)) << "the task of this lap is not complete";
+  complete_task(bench, 3, flag::tracked, 40);
+  EXPECT_EQ(link::wait_for(bench.lease, later, later + 1), Outcome::none);
+  EXPECT_EQ(complete_task(bench, later, flag::tracked).successor, later + 1);
+  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::failed) << "a fetcher that is a lap behind";
 }
 
-TEST(Link, ATaskWhoseSlotIsUsedAgainIsComplete) {
-  const Bench bench;
-  const u32 later = 3 + bench.capacity();
-  ASSERT_TRUE(link::wait_for(bench.lease, later, later + 1));
-  EXPECT_FALSE(link::wait_for(bench.lease, 3, 4));
-  EXPECT_EQ(complete_task(bench, later, flag::tracked).successor, later + 1) << "the word is the next lap's";
+TEST(Link, AWordOfAnEarlierLapSaysNothing) {
+  for (const i32 status : {0, 40}) {
+    const Bench bench;
+    const u32 later = 3 + 2 * bench.capacity();
+    ASSERT_EQ(link::word(bench.lease, 3), link::word(bench.lease, later));
+    ASSERT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
+    EXPECT_FALSE(complete_task(bench, later, flag::tracked).follows) << "the waiting task is not its own";
+    const Bench other;
+    complete_task(other, 3, flag::tracked, status);
+    EXPECT_FALSE(link::has_failed(other.lease, later));
+    EXPECT_EQ(link::wait_for(other.lease, later, later + 1), Outcome::none) << "the task of this lap is not complete";
+  }
 }
 
 TEST(Link, PositionsWrapAround) {
   const Bench bench;
-  EXPECT_TRUE(link::wait_for(bench.lease, 0xFFFFFFFFU, 0));
-  const Completed done = complete_task(bench, 0xFFFFFFFFU, flag::tracked);
+  EXPECT_EQ(link::wait_for(bench.lease, 0xFFFFFFFFU, 0), Outcome::none);
+  const Completed done = complete_task(bench, 0xFFFFFFFFU, flag::tracked, 40);
   EXPECT_TRUE(done.follows);
   EXPECT_EQ(done.successor, 0U);
-  EXPECT_FALSE(link::wait_for(bench.lease, 0xFFFFFFFFU, 0));
-  EXPECT_TRUE(link::wait_for(bench.lease, 127, 128)) << "127 has the slot of 0xFFFFFFFF, a lap later";
+  EXPECT_EQ(link::wait_for(bench.lease, 0xFFFFFFFFU, 0), Outcome::failed);
+  EXPECT_EQ(link::wait_for(bench.lease, 127, 128), Outcome::none) << "127 has the slot of 0xFFFFFFFF, a lap later";
 }
 
 TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
   constexpr u32 kTurns = 20'000;
   const Bench bench;
+  const auto status_of = [](u32 turn) { return turn % 3 == 0 ? 40 : 0; };
   std::barrier turn(2);
   u32 waited = 0;
   u32 followed = 0;
@@ -112,13 +138,15 @@ TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
     const std::jthread fetcher([&] {
       for (u32 i = 0; i < kTurns; ++i) {
         turn.arrive_and_wait();
-        waited += link::wait_for(bench.lease, i, i + 1) ? 1 : 0;
+        const Outcome outcome = link::wait_for(bench.lease, i, i + 1);
+        waited += outcome == Outcome::none ? 1 : 0;
+        EXPECT_TRUE(outcome == Outcome::none || (outcome == Outcome::failed) == (status_of(i) != 0));
         turn.arrive_and_wait();
       }
     });
     for (u32 i = 0; i < kTurns; ++i) {
       turn.arrive_and_wait();
-      followed += complete_task(bench, i, flag::tracked).follows ? 1 : 0;
+      followed += complete_task(bench, i, flag::tracked, status_of(i)).follows ? 1 : 0;
       turn.arrive_and_wait();
     }
   }
@@ -129,7 +157,7 @@ TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
 
 TEST(Held, AllSlotsComeBack) {
   const Bench bench;
-  const Header header{1, 1, kMaxSlots, 0, 0, 0};
+  const Header header{1, 1, kMaxSlots, 0, 0};
   const u32 position = 5 * bench.capacity() + 64 - kMaxSlots;
   const TaskQuads in = Bench::quads(header, position);
   hold(bench.lease, in, position, kMaxSlots);
@@ -141,7 +169,7 @@ TEST(Held, AllSlotsComeBack) {
 
 TEST(Held, SlotsBeforeTheFirstAskedForStayAsTheyAre) {
   const Bench bench;
-  hold(bench.lease, Bench::quads(Header{1, 1, 2, 0, 0, 0}, 8), 8, 2);
+  hold(bench.lease, Bench::quads(Header{1, 1, 2, 0, 0}, 8), 8, 2);
   TaskQuads out{};
   load_held(bench.lease, &out, 8, 1, 2);
   EXPECT_EQ(out.quad[3].word[2], 0U);
@@ -166,9 +194,9 @@ TEST(Held, AReaderWaitsForStoresOnTheirWay) {
 // ---- Wide tasks ----
 
 u32 shared_among(const Bench& bench, u32 groups) {
-  const Header header{0, groups, 1, flag::wide, 0, 0};
+  const Header header{0, groups, 1, flag::wide, 0};
   const u32 before = bench.control().tail.value;
-  share_out(bench.lease, Bench::quads(header, 6), header, 6);
+  share_out(bench.lease, Bench::quads(header, 6), header, 6, false);
   return bench.control().tail.value - before;
 }
 
@@ -204,6 +232,18 @@ TEST(WideTask, StartsWithoutTheFailureOfTheLastOneThere) {
   bench.lease.wide[6].status = 5;
   shared_among(bench, 2);
   EXPECT_EQ(bench.lease.wide[6].status, 0);
+}
+
+TEST(WideTask, HasOneShareAndNoGroupWhenItIsCancelled) {
+  const Bench bench(7, 4);
+  const Header header{3, 8, 1, flag::wide, 0};
+  share_out(bench.lease, Bench::quads(header, 6), header, 6, true);
+  EXPECT_EQ(bench.control().tail.value, 1U);
+  EXPECT_EQ(bench.lease.wide[6].shares, 1U);
+  EXPECT_EQ(bench.lease.wide[6].status, status::cancelled);
+  TaskQuads share;
+  ASSERT_TRUE(ready_queue::try_take(bench.lease, &share));
+  EXPECT_EQ(Header::from(share.quad[0].word[0], share.quad[0].word[1]).groups, 0U);
 }
 
 }  // namespace

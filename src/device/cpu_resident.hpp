@@ -91,7 +91,7 @@ class CpuWorker {
     for (u32 slot = 1; slot < header.slots; ++slot)
       if (!load_slot(task, position + slot, slot)) return Taken::nothing;
     if (!Header::simple(task->quad[0].word[1], drains_)) {
-      const Admission admission = admission::admit(lease_, *task, header, position, &drains_);
+      const Admission admission = admission::admit(lease_, task, header, position, &drains_);
       if (admission == Admission::not_yet) return Taken::blocked;
       store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;

@@ -219,7 +219,7 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     // A task that reaches beyond this batch is read again with itself in front.
     const u32 needed = header.slots >= 8 ? ~0U : (1U << (header.slots * 4)) - 1;
     if (header.slots > 8 - passed || (here & needed) != needed) break;
-    const Admission admission = admission::admit(lease, task, header, position + passed, &drains);
+    const Admission admission = admission::admit(lease, &task, header, position + passed, &drains);
     if (admission == Admission::not_yet) break;
     if (admission == Admission::run) {
       if (broadcast(hands.idle() ? 1 : 0) != 0)

@@ -35,19 +35,21 @@ DWELL_HOST_DEVICE u32 index_of(u32 position, u32 shift) { return position & ((1U
 
 // Bits of a task's flags.
 namespace flag {
-inline constexpr u32 link = 1;      // starts after the task `back` slots before is complete
+inline constexpr u32 link = 1;      // starts after the task that word 2 names is complete, and is cancelled if that has failed
 inline constexpr u32 drain = 2;     // starts after all tasks before are complete, and no later one starts before it is
 inline constexpr u32 wide = 4;      // `groups` groups share the task
 inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, complete as soon as they are fetched
-inline constexpr u32 close = 16;    // with skip: the host wants the lease in `back` and those before to end; at once when `groups` is not 0
+inline constexpr u32 close = 16;    // with skip: the host wants the lease in word 2 and those before to end; at once when `groups` is not 0
 inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
 inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device
 inline constexpr u32 memory = 128;  // some argument leads to memory: its worker acquires before the task and releases after it
-inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task
+inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task, or of one that is cancelled
+inline constexpr u32 hard = 512;    // with link: not cancelled
+inline constexpr u32 failed = 1024;  // with link: the task that word 2 names has failed, as the host knows
 }  // namespace flag
 
-// What the first slot says about its task: words 0 and 1; word 2 is the task's position.
-//   word 0: opcode (16) | groups (16)       word 1: slots (4) | flags (9) | drains (12) | back (7)
+// What the first slot says about its task in words 0 and 1. Word 2 is its position; in the ring, what its flags say.
+//   word 0: opcode (16) | groups (16)       word 1: slots (4) | flags (16) | drains (12)
 // `drains` counts the drains before the task, modulo 4096: far more than can lie between the earliest and the latest fetched window.
 struct Header {
   u32 opcode;
@@ -55,26 +57,19 @@ struct Header {
   u32 slots;
   u32 flags;
   u32 drains;
-  u32 back;
 
   static constexpr u32 kDrainMask = 0xFFF;
 
   DWELL_HOST_DEVICE u32 word0() const { return opcode | (groups << 16U); }
-  DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (drains << 13U) | (back << 25U); }
+  DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (drains << 20U); }
   static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {
-    return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0x1FFU, (word1 >> 13U) & kDrainMask, word1 >> 25U};
-  }
-  // With flag::close: the number of the lease that shall end, of which `back` holds the last seven bits, seen from lease `near`: few ahead
-  // of it, or long ago, for the request may have waited behind a drain.
-  DWELL_HOST_DEVICE u32 lease_near(u32 near) const {
-    const u32 ahead = (back - near) & 0x7FU;
-    return ahead < 8 ? near + ahead : near + ahead - 128;
+    return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0xFFFFU, word1 >> 20U};
   }
   // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the
   // worker.
   static DWELL_HOST_DEVICE bool simple(u32 word1, u32 drains) {
-    constexpr u32 ignored = ((flag::system | flag::tracked | flag::memory) << 4U) | (0x7FU << 25U);
-    return (word1 & ~ignored) == (1U | (drains << 13U));
+    constexpr u32 ignored = (flag::system | flag::tracked | flag::memory) << 4U;
+    return (word1 & ~ignored) == (1U | (drains << 20U));
   }
 };
 

@@ -8,28 +8,23 @@ namespace {
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
 TEST(Ring, AHeaderComesBackFromItsTwoWords) {
-  const Header all{0xFFFF, 0xFFFF, kMaxSlots, 0x1FF, Header::kDrainMask, 127};
+  const Header all{0xFFFF, 0xFFFF, kMaxSlots, 0xFFFF, Header::kDrainMask};
   const Header back = through_words(all);
   EXPECT_EQ(back.opcode, all.opcode);
   EXPECT_EQ(back.groups, all.groups);
   EXPECT_EQ(back.slots, all.slots);
   EXPECT_EQ(back.flags, all.flags);
   EXPECT_EQ(back.drains, all.drains);
-  EXPECT_EQ(back.back, all.back);
 }
 
 TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
-  const Header alone[] = {{0xFFFF, 0, 0, 0, 0, 0},
-                          {0, 0xFFFF, 0, 0, 0, 0},
-                          {0, 0, kMaxSlots, 0, 0, 0},
-                          {0, 0, 0, 0x1FF, 0, 0},
-                          {0, 0, 0, 0, Header::kDrainMask, 0},
-                          {0, 0, 0, 0, 0, 127}};
+  const Header alone[] = {
+      {0xFFFF, 0, 0, 0, 0}, {0, 0xFFFF, 0, 0, 0}, {0, 0, kMaxSlots, 0, 0}, {0, 0, 0, 0xFFFF, 0}, {0, 0, 0, 0, Header::kDrainMask}};
   for (const Header& header : alone) {
     const Header back = through_words(header);
     EXPECT_EQ(back.word0(), header.word0());
     EXPECT_EQ(back.word1(), header.word1());
-    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0) + (back.back != 0), 1);
+    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0), 1);
   }
 }
 
@@ -56,12 +51,12 @@ TEST(Ring, ASlotChangesItsLapWhenPositionsWrapAround) {
 
 TEST(Ring, OnlyATaskThatNeedsNothingButToBeRunIsSimple) {
   const u32 harmless = flag::system | flag::tracked | flag::memory;
-  EXPECT_TRUE(Header::simple(Header{0, 1, 1, 0, 5, 0}.word1(), 5));
-  EXPECT_TRUE(Header::simple(Header{0, 1, 1, harmless, 5, 127}.word1(), 5));
-  EXPECT_FALSE(Header::simple(Header{0, 1, 1, 0, 5, 0}.word1(), 4)) << "it comes behind a drain";
-  EXPECT_FALSE(Header::simple(Header{0, 1, 2, 0, 5, 0}.word1(), 5)) << "it has two slots";
-  for (const u32 flag : {flag::link, flag::drain, flag::wide, flag::skip, flag::close, flag::share})
-    EXPECT_FALSE(Header::simple(Header{0, 1, 1, flag, 5, 0}.word1(), 5)) << "flag " << flag;
+  EXPECT_TRUE(Header::simple(Header{0, 1, 1, 0, 5}.word1(), 5));
+  EXPECT_TRUE(Header::simple(Header{0, 1, 1, harmless, 5}.word1(), 5));
+  EXPECT_FALSE(Header::simple(Header{0, 1, 1, 0, 5}.word1(), 4)) << "it comes behind a drain";
+  EXPECT_FALSE(Header::simple(Header{0, 1, 2, 0, 5}.word1(), 5)) << "it has two slots";
+  for (const u32 flag : {flag::link, flag::drain, flag::wide, flag::skip, flag::close, flag::share, flag::hard, flag::failed})
+    EXPECT_FALSE(Header::simple(Header{0, 1, 1, flag, 5}.word1(), 5)) << "flag " << flag;
 }
 
 }  // namespace

@@ -111,12 +111,13 @@ DWELL_DEVICE bool is_there(const Lease& lease, const TaskQuads& task, u32 positi
 }
 
 // Makes the task at `position`, of which `task` holds the first slot, the next one in `frame`; false if it has been shared out instead.
-// Called by all lanes.
-DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u32 position, u32 me) {
+// `failed`: the task before has. Called by all lanes.
+DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u32 position, u32 me, bool failed) {
   const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
   if (head.slots > 1) load_held(lease, task, position, 1, head.slots);
-  if ((head.flags & flag::wide) != 0) {
-    share_out(lease, *task, head, position);
+  const bool cancelled = failed && (head.flags & flag::hard) == 0;
+  if (cancelled || (head.flags & flag::wide) != 0) {
+    share_out(lease, *task, head, position, cancelled);
     return false;
   }
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
@@ -127,6 +128,9 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u
   if (lane() == 0) record_in_flight(lease, me, position, head.opcode);
   return true;
 }
+
+// Whether a task is linked behind the one that is complete, and how that has ended: what one thread tells the others.
+enum Follows : u32 { kNone, kBehindSuccess, kBehindFailure };
 
 // Runs the task in `frame`, and those linked behind it, until none follows. Called by all threads of the group; `me` is the worker's
 // number.
@@ -139,7 +143,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
     const u32 expected = ended.position + ended.header.slots;
     TaskQuads task;
     if (chained && rank < kLanes) look_ahead(lease, &task, expected);
-    u32 follows = 0;
+    u32 follows = kNone;
     u32 next = 0;
     if (rank == 0) {
       const i32 status = worker->context.status;
@@ -148,14 +152,16 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
       // Nothing can follow: the control warp may fill the other frame while this thread still completes.
       if (!chained) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
-      if (ended.completes) follows = complete(lease, ended.header, ended.position, status, &next) ? 1 : 0;
+      if (ended.completes && complete(lease, ended.header, ended.position, status, &next))
+        follows = status == status::ok ? kBehindSuccess : kBehindFailure;
     }
     if (!chained) return;
     if (rank < kLanes) {
       next = broadcast(next);
-      if (broadcast(follows) != 0) {
+      follows = broadcast(follows);
+      if (follows != kNone) {
         if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
-        follows = take_over(lease, &task, frame, next, me) ? 1 : 0;
+        follows = take_over(lease, &task, frame, next, me, follows == kBehindFailure) ? 1 : 0;
       }
       if (lane() == 0) worker->follows = follows;
     }

@@ -55,12 +55,17 @@ class WorkerTest : public testing::Test {
     run(bench_.lease, &worker_, &worker_.frame[0], 1, 0);
   }
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
-  // Makes a task wait for the one before it.
+  // Makes a task wait for the one at the place before.
   void link(const Header& header, u32 position) {
     u32 drains = 0;
-    ASSERT_EQ(admission::admit(bench_.lease, Bench::quads(header, position), header, position, &drains), Admission::taken);
+    TaskQuads task = Bench::quads(header, position, position - 1);
+    ASSERT_EQ(admission::admit(bench_.lease, &task, header, position, &drains), Admission::taken);
   }
-  static Header linked(u32 opcode, u32 slots = 1) { return Header{opcode, 1, slots, flag::link | flag::tracked, 0, 1}; }
+  static Header linked(u32 opcode, u32 slots = 1, u32 flags = 0) { return Header{opcode, 1, slots, flag::link | flag::tracked | flags, 0}; }
+  // Runs what is in the ready queue until it is empty.
+  void run_ready() {
+    for (TaskQuads task; ready_queue::try_take(bench_.lease, &task);) run_task(task);
+  }
 
   Bench bench_{7, 2};
   std::vector<const void*> entries_;
@@ -112,16 +117,52 @@ TEST_F(WorkerTest, ALinkedTaskHasAllItsSlots) {
   EXPECT_EQ(last_of_long, 6U + kMaxSlots * kSlotWords - 1);
 }
 
-TEST_F(WorkerTest, ALinkedTaskRunsAfterAFailureWithoutItsCode) {
-  link(linked(kNote), 6);
+TEST_F(WorkerTest, AHardLinkedTaskRunsAfterAFailureWithoutItsCode) {
+  link(linked(kNote, 1, flag::hard), 6);
   run_task(Bench::plain(kFail, flag::tracked), 5);
   EXPECT_EQ(bench_.status(5), 40);
   EXPECT_TRUE(bench_.complete(6));
   EXPECT_EQ(bench_.status(6), 0);
 }
 
+TEST_F(WorkerTest, AFailureCancelsAllThatIsLinkedBehindIt) {
+  link(linked(kNote), 6);
+  link(linked(kNoteLong, 3), 7);
+  TaskQuads far = Bench::quads(linked(kNote), 10, 7);
+  u32 drains = 0;
+  ASSERT_EQ(admission::admit(bench_.lease, &far, linked(kNote), 10, &drains), Admission::taken);
+  link(Header{kNote, 5, 1, flag::link | flag::tracked | flag::wide, 0}, 11);
+  link(linked(kNote, 1, flag::hard), 12);
+  link(linked(kNote), 13);
+  bench_.control().completed.value = 5;
+  run_task(Bench::plain(kFail, flag::tracked), 5);
+  run_ready();
+  ASSERT_EQ(calls.size(), 3U) << "the failed one, the one with the hard link, and the one behind that";
+  EXPECT_EQ(calls[1].first, 12U + 3);
+  EXPECT_EQ(calls[2].first, 13U + 3);
+  for (const u32 position : {6U, 7U, 10U, 11U}) {
+    EXPECT_TRUE(bench_.complete(position));
+    EXPECT_EQ(bench_.status(position), status::cancelled) << position;
+  }
+  EXPECT_EQ(bench_.status(12), 0);
+  EXPECT_EQ(bench_.status(13), 0);
+  EXPECT_EQ(bench_.control().completed.value, 14U) << "each slot counts once";
+  EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity());
+}
+
+TEST_F(WorkerTest, ACancelledDrainOpensTheWayForTasksBehindIt) {
+  const Header header{kNote, 1, 1, flag::link | flag::drain | flag::failed, 0};
+  TaskQuads task = Bench::quads(header, 0, 0);
+  u32 drains = 0;
+  ASSERT_EQ(admission::admit(bench_.lease, &task, header, 0, &drains), Admission::taken);
+  run_ready();
+  EXPECT_TRUE(calls.empty());
+  EXPECT_EQ(bench_.status(0), status::cancelled);
+  EXPECT_EQ(bench_.control().crew.drains, 1U);
+}
+
 TEST_F(WorkerTest, ALinkedTaskThatIsWideIsSharedOut) {
-  link(Header{kNote, 4, 1, flag::link | flag::tracked | flag::wide, 0, 1}, 6);
+  link(Header{kNote, 4, 1, flag::link | flag::tracked | flag::wide, 0}, 6);
   run_task(Bench::plain(kNote, flag::tracked), 5);
   EXPECT_EQ(calls.size(), 1U);
   EXPECT_FALSE(bench_.complete(6));
@@ -129,8 +170,8 @@ TEST_F(WorkerTest, ALinkedTaskThatIsWideIsSharedOut) {
 }
 
 TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
-  const Header wide{kNote, 5, 1, flag::wide, 0, 0};
-  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5);
+  const Header wide{kNote, 5, 1, flag::wide, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);
   const u32 spare = bench_.control().spare_shares.value;
   TaskQuads share;
   ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
@@ -150,8 +191,8 @@ TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
 }
 
 TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
-  const Header wide{kFail, 3, 1, flag::wide, 0, 0};
-  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5);
+  const Header wide{kFail, 3, 1, flag::wide, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);
   for (TaskQuads share; ready_queue::try_take(bench_.lease, &share);) run_task(share);
   EXPECT_EQ(bench_.status(5), 40);
 }

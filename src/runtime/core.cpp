@@ -256,17 +256,23 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   if (queue_->succeeded(position)) return std::nullopt;
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
-  const std::string what = "ticket " + std::to_string(position) + " of operator " + failure.ran;
-  switch (failure.status) {
-    case status::cancelled: return Error(errc::cancelled, what + " was cancelled: the runtime was closed before it ran");
+  const std::string task = "ticket " + std::to_string(position) + " of operator " + failure.ran;
+  if (failure.status != status::cancelled) return Error(errc::task_failed, task + how_it_failed(failure.status));
+  if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
+  const Failure::Cause& cause = *failure.cause;
+  std::string text = task + " was cancelled: it was linked behind ticket " + std::to_string(cause.position);
+  text += cause.ran.empty() ? ", which failed" : " of operator " + cause.ran + ", which" + how_it_failed(cause.status);
+  return Error(errc::cancelled, text + "; hard_link goes on regardless");
+}
+
+std::string Core::how_it_failed(int status) const {
+  switch (status) {
     case status::out_of_scratch:
-      return Error(errc::task_failed, what + " failed: Group::shared asked for more than Options::scratch_bytes (" +
-                                          std::to_string(options_.scratch_bytes) + " bytes)");
+      return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(options_.scratch_bytes) + " bytes)";
     case status::overlap:
-      return Error(errc::task_failed, what +
-                                          " failed: the result overlaps an input in part, and would have overwritten what was still to be "
-                                          "read; write to memory of its own, or copy the input first");
-    default: return Error(errc::task_failed, what + " failed with code " + std::to_string(failure.status));
+      return " failed: the result overlaps an input in part, and would have overwritten what was still to be read; write to memory of its "
+             "own, or copy the input first";
+    default: return " failed with code " + std::to_string(status);
   }
 }
 

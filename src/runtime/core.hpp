@@ -118,6 +118,8 @@ class Core {
   void note_cancelled();
   // Needs the shell's mutex.
   void note_fates();
+  // What an error says of a task with this status, behind the task's name.
+  std::string how_it_failed(int status) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;

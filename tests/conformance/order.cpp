@@ -130,14 +130,14 @@ TEST_P(OrderTest, ChainsRunBesideEachOther) {
   second.wait();
 }
 
-TEST_P(OrderTest, ALinkedTaskRunsAfterOneThatFailed) {
+TEST_P(OrderTest, AHardLinkedTaskRunsAfterOneThatFailed) {
   Runtime runtime(options());
   auto fail = runtime.define<Fail>("fail", kFail);
   auto add = runtime.define<Add>("add", kAdd);
   auto cell = filled<u32>(runtime, 1, 0);
   for (int i = 0; i < 20; ++i) {
     const Ticket bad = runtime.submit(fail, 3, link);
-    const Ticket good = runtime.submit(add, cell, 0U, 1U, link);
+    const Ticket good = runtime.submit(add, cell, 0U, 1U, hard_link);
     EXPECT_EQ(good.status(), status::ok);
     EXPECT_EQ(bad.status(), 3);
   }

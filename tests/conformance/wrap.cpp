@@ -34,6 +34,7 @@ class WrapTest : public DeviceTest {
     Long all{};
     for (u32 i = 0; i < 40; ++i) all.word[i] = i;
     std::vector<Ticket> failing;
+    std::vector<Ticket> cancelled;
     u32 digits = 0;
     std::uint64_t last = 0;
     for (u32 i = 0; i < kTasks; ++i) {
@@ -46,8 +47,12 @@ class WrapTest : public DeviceTest {
         case 5: ticket = runtime.submit(add, cells, i, 1U, drain); break;
         case 6: ticket = runtime.submit(append, number, digits++, drain); break;
         case 7: failing.push_back(ticket = runtime.submit(fail, static_cast<i32>(i))); break;
-        case 8: ticket = runtime.submit(extensive, cells, i, all, link, groups(1)); break;
-        default: ticket = runtime.submit(add, cells, i, 1U); break;
+        case 8: ticket = runtime.submit(extensive, cells, i, all, hard_link, groups(1)); break;
+        case 9: ticket = runtime.submit(add, cells, i, 1U); break;
+        default:
+          failing.push_back(runtime.submit(fail, static_cast<i32>(i)));
+          cancelled.push_back(ticket = runtime.submit(append, number, 0U, link));
+          break;
       }
       ASSERT_GT(ticket.position() + 1, last);
       ASSERT_GE(ticket.position(), first);
@@ -65,12 +70,13 @@ class WrapTest : public DeviceTest {
     const std::vector<u32> result = read(cells);
     for (u32 i = 0; i < kTasks; ++i) {
       const u32 kind = i % 10;
-      const u32 expected = kind == 0 ? i % 13 + 1 : kind == 1 || kind == 8 ? 780 : kind == 4 || kind == 5 || kind == 9 ? 1 : 0;
+      const u32 expected = kind == 0 ? i % 13 + 1 : kind == 1 || kind == 8 ? 780 : kind == 5 || kind == 9 ? 1 : 0;
       ASSERT_EQ(result[i], expected) << i;
     }
-    for (u32 i = 0; i < failing.size(); ++i) ASSERT_EQ(failing[i].status(), static_cast<int>(i * 10 + 7));
+    for (u32 i = 0; i < failing.size(); ++i) ASSERT_EQ(failing[i].status(), static_cast<int>(i / 2 * 10 + (i % 2 == 0 ? 4 : 7)));
+    for (const Ticket& ticket : cancelled) ASSERT_EQ(ticket.status(), status::cancelled);
     EXPECT_EQ(read(number)[0], appended(digits));
-    EXPECT_EQ(runtime.info().submitted, kTasks);
+    EXPECT_EQ(runtime.info().submitted, kTasks + cancelled.size());
   }
 };
 DWELL_ON_EVERY_DEVICE(WrapTest);

@@ -1,10 +1,15 @@
 /* link: linked tasks and drains on the device
  *
- * Modelled (completion.hpp, admission.hpp): a ring of C slots, each with a link word (state, lap, successor). Fetchers own windows of
- * two positions and take them in order. A task B that is linked to the task A before it: its fetcher reads link[A]; DONE for A's lap,
- * or anything of a later lap, means B is ready; else CAS to WAITING(A's lap, B), and on failure again. The completer of A exchanges
- * link[A] for DONE(A's lap); had it been WAITING(B), it runs B itself next. Only then does it write A's completion entry: that entry
- * lets the slot, and so the link word, be used again (BROKEN_ENTRY_FIRST).
+ * Modelled (completion.hpp, admission.hpp): a ring of C slots, each with two link words (state, lap, successor, failed) that its laps use
+ * in turn. Fetchers own windows of two positions and take them in order. A task B that is linked to the task A before it: its fetcher
+ * reads link[A]; DONE for A's lap means B is ready, or is cancelled when A has failed and B's link is not hard; else CAS to WAITING(A's
+ * lap, B), and on failure again. The completer of A exchanges link[A] for DONE(A's lap, failed); had it been WAITING(B), it runs B itself
+ * next, or makes it ready as one to be cancelled. Only then does it write A's completion entry: that entry lets the slot be used again
+ * (BROKEN_ENTRY_FIRST). With one link word a slot, a later lap takes A's failure with it before B's fetcher has looked (BROKEN_ONE_WORD).
+ *
+ * A cancelled task is completed like any other, as one that has failed. A drain that is linked looks at link[A] when all before it are
+ * complete. When A has been reaped before B is placed, the host knows how A has ended: B is no linked task, or one that says that A has
+ * failed (BROKEN_REAPED).
  *
  * Every header carries the number of drains before it, modulo EPOCHS. A fetcher passes a task only when the device's epoch is the
  * task's, and a drain besides only when `completed` == its position; every completion adds the slots of its task, behind its entry; a
@@ -14,17 +19,18 @@
  * A task of two slots that would cross the end of a window goes to the next; the slot before is padding, which is complete when it is
  * fetched and no earlier, or its lap would never be seen (BROKEN_SKIP_EARLY). The host itself completes second slots.
  *
- * Abstraction: one producer writes whole slots in order and chooses each task's kind (plain, linked, drain) and size (one or two
+ * Abstraction: tasks fail, and links are other than hard, with FAILS only, and there each takes one slot. One producer writes whole slots in order and chooses each task's kind (plain, linked, drain) and size (one or two
  * slots); a header names the head before it (in the code: its distance). Every task is tracked. Credit: p - reaped < C. Ready tasks are
  * a set (ready_queue.pml). A host with laps that wrap is in ring.pml; here positions just count up.
  *
  * Properties
  *   assertions   a task starts once; a linked task only after the one before it is complete; a drain only after all before it, and
- *                none behind a drain before that is complete
+ *                none behind a drain before that is complete; a task is cancelled if and only if its link is not hard and the one before
+ *                has failed or was cancelled
  *   end states   everything completes (no run is endless, so this is progress), also with one fetcher and one worker
  *   completes    the same as LTL (no fairness needed)
- * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_LATER, BROKEN_EPOCHS, BROKEN_NO_EPOCH, BROKEN_COUNT,
- *   BROKEN_SKIP_EARLY
+ * Mutations: BROKEN_ENTRY_FIRST, BROKEN_STORE, BROKEN_LAP, BROKEN_ONE_WORD, BROKEN_REAPED, BROKEN_NOT_PASSED_ON, BROKEN_EPOCHS,
+ *   BROKEN_NO_EPOCH, BROKEN_COUNT, BROKEN_SKIP_EARLY
  */
 #ifndef FETCHERS
 #define FETCHERS 2
@@ -35,7 +41,9 @@
 #ifndef SLOTS
 #define SLOTS    7                /* submitted in all */
 #endif
+#ifndef C
 #define C        4
+#endif
 #define WINDOW   2
 #ifdef BROKEN_EPOCHS
 #define EPOCHS   2
@@ -43,6 +51,12 @@
 #define EPOCHS   (FETCHERS * WINDOW + 1)
 #endif
 #define NONE     255
+
+#ifdef BROKEN_ONE_WORD
+#define WORDS    C
+#else
+#define WORDS    (2 * C)
+#endif
 
 mtype:kind  = { plain, linked, drain, padding };
 mtype:state = { waiting, done };
@@ -52,18 +66,25 @@ mtype:kind kind[C] = plain;
 byte distance[C];                 /* to the head of the task before */
 byte epoch[C];
 bit two[C];                       /* takes two slots */
+bit soft[C];                      /* linked, as a drain perhaps, and not hard */
+bit told[C];                      /* the one before has failed, as the host knew */
 bit started[C], finished[C];      /* ghost */
-bit entry[C];                     /* completion entries */
+bit fell[2 * C];                  /* ghost, by link word: the task failed or was cancelled */
+bit entry[C], status[C];          /* completion entries; 1: failed */
 byte tail, reaped;
+bit last_failed;                  /* of the last task that the host has reaped */
 /* device */
 byte window;
 byte completed, device_epoch;
-mtype:state state[C] = done;      /* link words; lap 0 */
-byte lap[C], successor[C];
-bit ready[C];
+mtype:state state[WORDS] = done;  /* link words; lap 0 */
+byte lap[WORDS], successor[WORDS];
+bit failed[WORDS];
+bit ready[C], cancelled[C];
 
 #define LAP(p)     ((p) / C + 1)
 #define S(p)       ((p) % C)
+#define W(p)       ((p) % WORDS)
+#define G(p)       ((p) % (2 * C))
 #define SIZE(p)    (1 + two[S(p)])
 #define A          (p - distance[S(p)])
 
@@ -75,8 +96,10 @@ proctype Producer() {
        tail - reaped < C || entry[S(reaped)];
        do
        :: reaped < tail && entry[S(reaped)] ->
+          last_failed = (distance[S(reaped)] == NONE -> last_failed : status[S(reaped)]);
           kind[S(reaped)] = plain; two[S(reaped)] = 0; distance[S(reaped)] = 0; epoch[S(reaped)] = 0;
-          entry[S(reaped)] = 0; started[S(reaped)] = 0; finished[S(reaped)] = 0;
+          soft[S(reaped)] = 0; told[S(reaped)] = 0; cancelled[S(reaped)] = 0;
+          entry[S(reaped)] = 0; status[S(reaped)] = 0; started[S(reaped)] = 0; finished[S(reaped)] = 0;
           reaped++
        :: else -> break
        od;
@@ -84,21 +107,38 @@ proctype Producer() {
        if
        :: true ->                               /* one slot */
           distance[S(tail)] = last; last = 1
+#ifndef FAILS
        :: tail % WINDOW == 0 && tail - reaped < C - 1 && tail + 1 < SLOTS ->
           distance[S(tail)] = last; last = 2;
-          two[S(tail)] = 1; entry[S(tail + 1)] = 1; finished[S(tail + 1)] = 1
+          two[S(tail)] = 1; entry[S(tail + 1)] = 1; finished[S(tail + 1)] = 1; distance[S(tail + 1)] = NONE
        :: tail % WINDOW != 0 && tail + 2 < SLOTS ->     /* a task of two slots follows, as soon as there is room */
-          kind[S(tail)] = padding; last = (last -> last + 1 : 0);
+          kind[S(tail)] = padding; distance[S(tail)] = NONE; last = (last -> last + 1 : 0);
 #ifdef BROKEN_SKIP_EARLY
           entry[S(tail)] = 1;
 #endif
           tail++;
           goto padded
+#endif
        fi;
        if
        :: kind[S(tail)] = plain
        :: distance[S(tail)] != 0 -> kind[S(tail)] = linked
        :: kind[S(tail)] = drain; drains = (drains + 1) % EPOCHS
+#ifdef FAILS
+       :: distance[S(tail)] != 0 -> kind[S(tail)] = linked; soft[S(tail)] = 1
+       :: distance[S(tail)] != 0 -> kind[S(tail)] = drain; soft[S(tail)] = 1; drains = (drains + 1) % EPOCHS
+#endif
+       fi;
+       if
+       :: kind[S(tail)] != plain && distance[S(tail)] != 0 && tail - distance[S(tail)] < reaped ->
+#ifndef BROKEN_REAPED
+          told[S(tail)] = soft[S(tail)] && last_failed;
+#endif
+          if
+          :: kind[S(tail)] == linked && !told[S(tail)] -> kind[S(tail)] = plain
+          :: else
+          fi
+       :: else
        fi;
        tail = tail + last;
 padded:
@@ -111,16 +151,17 @@ padded:
 #ifdef BROKEN_LAP
 #define IS_DONE    (s == done)
 #else
-#ifdef BROKEN_LATER
-#define IS_DONE    (s == done && l == LAP(A))
-#else
+#ifdef BROKEN_ONE_WORD
 #define IS_DONE    (s == done && l == LAP(A) || l > LAP(A))
+#else
+#define IS_DONE    (s == done && l == LAP(A))
 #endif
 #endif
+#define HAS_FAILED (state[W(A)] == done && lap[W(A)] == LAP(A) && failed[W(A)])
 #ifdef BROKEN_STORE
 #define UNCHANGED  true
 #else
-#define UNCHANGED  (state[S(A)] == s && lap[S(A)] == l)
+#define UNCHANGED  (state[W(A)] == s && lap[W(A)] == l)
 #endif
 
 #ifdef BROKEN_NO_EPOCH
@@ -132,7 +173,7 @@ padded:
 #define DUE        (EPOCH_COME && (kind[S(p)] != drain || completed == p))
 
 proctype Fetcher() {
-  byte p, l; mtype:state s;
+  byte p, l; mtype:state s; bit f;
 end: do
   :: atomic { window < SLOTS -> p = window; window = window + WINDOW }
      do
@@ -142,17 +183,20 @@ end: do
           l = SIZE(p);
           if
           :: kind[S(p)] == padding -> started[S(p)] = 1; goto skipped
-          :: kind[S(p)] == plain || kind[S(p)] == drain -> ready[S(p)] = 1; goto next
-          :: kind[S(p)] == linked
+          :: kind[S(p)] == plain -> ready[S(p)] = 1; goto next
+          :: told[S(p)] -> cancelled[S(p)] = 1; ready[S(p)] = 1; goto next
+          :: kind[S(p)] == drain && !told[S(p)] -> cancelled[S(p)] = soft[S(p)] && HAS_FAILED; ready[S(p)] = 1; goto next
+          :: kind[S(p)] == linked && !told[S(p)]
           fi
         }
         do
-        :: atomic { s = state[S(A)]; l = lap[S(A)] }
+        :: atomic { s = state[W(A)]; l = lap[W(A)]; f = HAS_FAILED }
            atomic {
              if
-             :: IS_DONE -> l = SIZE(p); ready[S(p)] = 1; goto next
-             :: !IS_DONE && UNCHANGED -> l = SIZE(p); state[S(A)] = waiting; lap[S(A)] = LAP(A); successor[S(A)] = p; goto next
-             :: else -> s = 0; l = 0
+             :: IS_DONE -> l = SIZE(p); cancelled[S(p)] = soft[S(p)] && f; f = 0; ready[S(p)] = 1; goto next
+             :: !IS_DONE && UNCHANGED ->
+                l = SIZE(p); state[W(A)] = waiting; lap[W(A)] = LAP(A); successor[W(A)] = p; failed[W(A)] = 0; f = 0; goto next
+             :: else -> s = 0; l = 0; f = 0
              fi
            }
         od;
@@ -174,6 +218,7 @@ inline start() {
   d_step {
     assert(!started[S(t)] && t >= reaped);
     assert(kind[S(t)] != linked || t - distance[S(t)] < reaped || finished[S(t - distance[S(t)])]);
+    assert(cancelled[S(t)] == (soft[S(t)] && fell[G(t - distance[S(t)])]));
     i = reaped;
     do
     :: i < t -> assert(finished[S(i)] || kind[S(t)] != drain && kind[S(i)] != drain); i++
@@ -189,13 +234,16 @@ inline take(s) { ready[s] -> ready[s] = 0; t = reaped + (s + C - S(reaped)) % C 
 
 proctype Worker() {
   byte t, i, size, drains = NONE, next = NONE;    /* drains: of a drain, its header's count */
+  bit fails;
 end: do
   :: atomic {
        if
        :: take(0)
        :: take(1)
+#if C > 2
        :: take(2)
        :: take(3)
+#endif
        fi;
 again: start()
      }
@@ -205,13 +253,29 @@ again: start()
      atomic {                     /* exchange */
        finished[S(t)] = 1;
        if
-       :: state[S(t)] == waiting && lap[S(t)] == LAP(t) -> next = successor[S(t)]
+#ifdef FAILS
+       :: fails = 1
+#endif
+       :: !cancelled[S(t)] -> fails = 0
+       fi;
+       fell[G(t)] = fails;
+       if
+       :: state[W(t)] == waiting && lap[W(t)] == LAP(t) -> next = successor[W(t)]
        :: else
        fi;
-       state[S(t)] = done; lap[S(t)] = LAP(t); successor[S(t)] = 0
+#ifdef BROKEN_NOT_PASSED_ON
+       failed[W(t)] = fails && !cancelled[S(t)];
+#else
+       failed[W(t)] = fails;
+#endif
+       state[W(t)] = done; lap[W(t)] = LAP(t); successor[W(t)] = 0;
+       if
+       :: next != NONE && fails && soft[S(next)] -> cancelled[S(next)] = 1; ready[S(next)] = 1; next = NONE
+       :: else
+       fi
      }
 #ifndef BROKEN_ENTRY_FIRST
-     entry[S(t)] = 1;
+     atomic { status[S(t)] = fails; entry[S(t)] = 1; fails = 0 }
 #endif
      atomic {
 #ifdef BROKEN_COUNT

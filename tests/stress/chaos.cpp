@@ -1,4 +1,5 @@
-// Everything at once, and the order of all of it checked: links, drains, wide and long tasks, tiny leases, parks, swaps, a small ring.
+// Everything at once, and the order of all of it checked: links, drains, failures and what they cancel, wide and long tasks, tiny leases,
+// parks, swaps, a small ring.
 #include <algorithm>
 
 #include <dwell/detail/open_at.hpp>
@@ -21,15 +22,27 @@ class ChaosTest : public DeviceTest {
       u32 word[50];
     };
     Runtime runtime = detail::open_at(first_position, std::move(options));
-    auto stamp = runtime.define<Stamp>("stamp", kStamp);
-    auto extensive = runtime.define<void(Span<u32>, Span<u32>, Span<u32>, u32, Long)>("extensive", R"(
-      struct Long { dwell::u32 word[50]; };
-      DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
-                                dwell::u32 at, Long all) {
+    // Both take stamps and fail with a code that is not 0.
+    auto stamp = runtime.define("stamp", R"(
+      DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
+                            dwell::u32 at, dwell::i32 code, dwell::u64 ns) {
         using namespace dwell::device;
         if (g.rank() != 0) return;
         began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
-        for (dwell::u32 i = 0; i < 50; ++i) if (all.word[i] != at + i) g.fail(1);
+        const dwell::u64 start = now_ns();
+        while (now_ns() - start < ns) {}
+        if (code != 0) g.fail(code);
+        ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
+      })");
+    auto extensive = runtime.define("extensive", R"(
+      struct Long { dwell::u32 word[50]; };
+      DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
+                                dwell::u32 at, dwell::i32 code, Long all) {
+        using namespace dwell::device;
+        if (g.rank() != 0) return;
+        began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
+        for (dwell::u32 i = 0; i < 50; ++i) if (all.word[i] != at + i) g.fail(1000);
+        if (code != 0) g.fail(code);
         ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
       })");
     auto other = runtime.define<Mark>("mark", mark_with(1));
@@ -42,8 +55,10 @@ class ChaosTest : public DeviceTest {
       std::uint64_t position;
       u32 thread;
       u32 at;
-      u16 groups;
+      u32 groups;
+      i32 code;
       bool links;
+      bool hard;
       bool drains;
       Ticket ticket;
     };
@@ -56,24 +71,27 @@ class ChaosTest : public DeviceTest {
         std::vector<Task>& mine = all[me];
         mine.reserve(each);
         for (u32 i = 0; i < each; ++i) {
-          Task task{0, me, (me * each + i) * kMostGroups, 1, random() % 4 == 0, random() % 97 == 0, {}};
-          if (random() % 5 == 0) task.groups = static_cast<u16>(2 + random() % (kMostGroups - 1));
+          Task task{0, me, (me * each + i) * kMostGroups, 1, 0, random() % 4 == 0, random() % 3 == 0, random() % 97 == 0, {}};
+          if (random() % 5 == 0) task.groups = 2 + random() % (kMostGroups - 1);
+          if (random() % 8 == 0) task.code = static_cast<i32>(1 + random() % 100);
           const u64 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
-          const Groups wide = groups(task.groups);
-          if (random() % 9 == 0) {
+          const bool is_long = random() % 9 == 0;
+          Arguments arguments;
+          arguments.add(clock).add(began).add(ended).add(task.at).add(task.code).add(groups(task.groups));
+          if (is_long) {
             Long words{};
             for (u32 k = 0; k < 50; ++k) words.word[k] = task.at + k;
-            task.ticket = task.drains  ? runtime.submit(extensive, clock, began, ended, task.at, words, wide, drain)
-                          : task.links ? runtime.submit(extensive, clock, began, ended, task.at, words, link, wide)
-                                       : runtime.submit(extensive, clock, began, ended, task.at, words, wide);
+            arguments.add(words);
           } else {
-            task.ticket = task.drains  ? runtime.submit(stamp, clock, began, ended, task.at, ns, drain, wide)
-                          : task.links ? runtime.submit(stamp, clock, began, ended, task.at, ns, wide, link)
-                                       : runtime.submit(stamp, clock, began, ended, task.at, ns, wide);
+            arguments.add(ns);
           }
+          if (task.links) arguments.add(link);
+          if (task.links && task.hard) arguments.add(hard_link);
+          if (task.drains) arguments.add(drain);
+          task.ticket = runtime.submit(is_long ? extensive : stamp, arguments);
           task.position = task.ticket.position();
           mine.push_back(task);
-          if (random() % 500 == 0) task.ticket.wait();
+          if (random() % 500 == 0) static_cast<void>(task.ticket.status());
           if (random() % 300 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
         }
       });
@@ -103,13 +121,27 @@ class ChaosTest : public DeviceTest {
     std::vector<Task> order;
     for (const auto& mine : all) order.insert(order.end(), mine.begin(), mine.end());
     std::sort(order.begin(), order.end(), [](const Task& a, const Task& b) { return a.position < b.position; });
-    u32 last_end = 0;                 // of all tasks so far
-    u32 drain_end = 0;                // of the last drain
-    u32 before_end[kProducers] = {};  // of each thread's task before
+    struct Before {
+      bool any;
+      bool failed;
+      u32 end;
+    };
+    Before before[kProducers] = {};  // the last task of each thread that ran, and whether the last one of all failed
+    u32 last_end = 0;                // of all tasks so far
+    u32 drain_end = 0;               // of the last drain
     u32 stamps = 0;
+    u32 cancelled = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Task& task = order[i];
-      ASSERT_EQ(task.ticket.status(), status::ok) << "ticket " << task.position;
+      Before& mine = before[task.thread];
+      if (task.links && !task.hard && mine.failed) {
+        ++cancelled;
+        ASSERT_EQ(task.ticket.status(), status::cancelled) << "ticket " << task.position;
+        for (u32 group = 0; group < kMostGroups; ++group) ASSERT_EQ(starts[task.at + group], ~0U) << "a cancelled task ran";
+        if (task.drains) drain_end = last_end;
+        continue;
+      }
+      ASSERT_EQ(task.ticket.status(), task.code) << "ticket " << task.position;
       u32 start = ~0U;
       u32 end = 0;
       for (u32 group = 0; group < kMostGroups; ++group) {
@@ -127,15 +159,16 @@ class ChaosTest : public DeviceTest {
         if (task.drains) {
           ASSERT_GT(start, last_end) << "ticket " << task.position << ", a drain, began before one before it had ended";
         }
-        if (task.links && before_end[task.thread] != 0) {
-          ASSERT_GT(start, before_end[task.thread]) << "ticket " << task.position << " began before the one that it is linked to had ended";
+        if (task.links && mine.any) {
+          ASSERT_GT(start, mine.end) << "ticket " << task.position << " began before the one that it is linked to had ended";
         }
       }
-      before_end[task.thread] = end;
+      mine = {true, task.code != 0, end};
       last_end = std::max(last_end, end);
       if (task.drains) drain_end = end;
     }
     EXPECT_EQ(read(clock)[0], stamps) << "something ran twice";
+    EXPECT_GT(cancelled, tasks / 200);
     EXPECT_EQ(runtime.info().submitted, tasks);
   }
 };

@@ -56,6 +56,8 @@ class Bench {
     const device::Quad quad = load(ring[index(position)].quad[0]);
     return device::Header::from(quad.word[0], quad.word[1]);
   }
+  // Word 2 of that slot: the position of the task, or of the one that it is linked to, or the number of a lease.
+  u32 named(std::uint64_t position) const { return load(ring[index(position)].quad[0]).word[2]; }
   // Whether the slot at `position` is valid for it.
   bool written(std::uint64_t position) const {
     const device::Slot& slot = ring[index(position)];
@@ -77,16 +79,17 @@ class Bench {
 
   // ---- The device's side ----
 
-  // A task as it has been read from the ring: argument words 3, 4, ... of it count on from its position.
-  static device::TaskQuads quads(const device::Header& header, u32 position) {
+  // A task as it has been read from the ring: argument words 3, 4, ... of it count on from its position. Word 2 names what the flags say.
+  static device::TaskQuads quads(const device::Header& header, u32 position) { return quads(header, position, position); }
+  static device::TaskQuads quads(const device::Header& header, u32 position, u32 named) {
     device::TaskQuads task{};
     for (u32 i = 0; i < header.slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) task.quad[i].word[j] = position + i * 3 + j;
-    task.quad[0] = device::Quad{0, {header.word0(), header.word1(), position}};
+    task.quad[0] = device::Quad{0, {header.word0(), header.word1(), named}};
     return task;
   }
   // A task of one slot and one group.
-  static device::Header plain(u32 opcode, u32 flags = 0) { return device::Header{opcode, 1, 1, flags, 0, 0}; }
+  static device::Header plain(u32 opcode, u32 flags = 0) { return device::Header{opcode, 1, 1, flags, 0}; }
 
   // The queue's name of an operator.
   std::function<std::string(std::uint32_t)> name_of = [](std::uint32_t opcode) { return "operator " + std::to_string(opcode); };

@@ -237,7 +237,7 @@ std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
   std::vector<JobTask> list;
   for (const toml::node& node : *tasks) {
     const TomlTable table = root.element(node, "task " + std::to_string(list.size() + 1));
-    table.allow({"operator", "args", "groups", "repeat", "link", "drain"});
+    table.allow({"operator", "args", "groups", "repeat", "link", "hard_link", "drain"});
     JobTask task;
     task.place = table.place();
     task.operator_index = find_named(job.operators, table.required_string("operator"), "operator", table.place("operator"));
@@ -247,6 +247,7 @@ std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
     task.groups = static_cast<std::uint32_t>(table.integer("groups", 1, 65535).value_or(1));
     task.repeat = table.integer("repeat", 1, kMost).value_or(1);
     task.link = table.boolean("link");
+    task.hard_link = table.boolean("hard_link");
     task.drain = table.boolean("drain");
     list.push_back(std::move(task));
   }

@@ -14,7 +14,8 @@
 //   args = [2.0, "x", "y"]       # numbers, booleans, [real, imaginary], and arrays by name
 //   groups = 4                   # share it among so many groups
 //   repeat = 1000                # submit it so many times
-//   link = true                  # each starts after the one before
+//   link = true                  # each starts after the one before, and is cancelled if that fails
+//   hard_link = true             # each starts after the one before, failed or not
 //   drain = true                 # each starts after all before, and holds back all after
 //
 //   [swap]                       # once N tasks are submitted, redefine while tasks go on being submitted
@@ -76,6 +77,7 @@ struct JobTask {
   std::uint32_t groups = 1;
   std::uint64_t repeat = 1;
   bool link = false;
+  bool hard_link = false;
   bool drain = false;
   Place place;
 };

@@ -90,10 +90,10 @@ TEST(Job, IsRead) {
   EXPECT_EQ(std::get<Number>(arguments[3].value), Number(true));
   EXPECT_EQ(std::get<Number>(arguments[4].value), Number(std::int64_t{-3}));
   EXPECT_EQ(job.tasks[0].groups, 1U);
-  EXPECT_FALSE(job.tasks[0].link || job.tasks[0].drain);
+  EXPECT_FALSE(job.tasks[0].link || job.tasks[0].hard_link || job.tasks[0].drain);
   EXPECT_EQ(job.tasks[1].groups, 4U);
   EXPECT_EQ(job.tasks[1].repeat, 10U);
-  EXPECT_TRUE(job.tasks[1].link && job.tasks[1].drain);
+  EXPECT_TRUE(job.tasks[1].link && job.tasks[1].drain && !job.tasks[1].hard_link);
   EXPECT_EQ(job.tasks[1].place.line, 13U);
   EXPECT_EQ(job.total_tasks(), 11U);
 
@@ -126,7 +126,8 @@ TEST(Job, NamesTheLineOfAMistake) {
       {"operator = \"axpy\"", "operator = \"axpi\"", 10, "there is no operator 'axpi'; the job has axpy"},
       {"args = [2.5,", "args = [\"w\",", 11, "there is no array 'w'"},
       {"args = [2.5,", "args = [[1],", 11, "may hold numbers"},
-      {"args = [2.5,", "argz = [2.5,", 11, "unknown key 'argz' in task 1; known are operator, args, groups, repeat, link and drain"},
+      {"args = [2.5,", "argz = [2.5,", 11,
+       "unknown key 'argz' in task 1; known are operator, args, groups, repeat, link, hard_link and drain"},
       {"groups = 4", "groups = 0", 15, "between 1 and 65535"},
       {"groups = 4", "groups = 65536", 15, "between 1 and 65535"},
       {"repeat = 10", "repeat = 0", 16, "'repeat' in task 2 is 0"},

@@ -126,6 +126,7 @@ Arguments make_arguments(const JobTask& task, const Signature& signature, const 
   }
   if (task.groups != 1) arguments.add(groups(task.groups));
   if (task.link) arguments.add(link);
+  if (task.hard_link) arguments.add(hard_link);
   if (task.drain) arguments.add(drain);
   return arguments;
 }

@@ -35,7 +35,8 @@ constexpr const char* kJobHelp = R"(A job (paths are relative to it):
   args = [2.0, "x", "y"]         # numbers, true, false, and arrays by name
   groups = 4                     # share it among so many groups
   repeat = 1000                  # submit it so many times
-  link = true                    # each starts after the one before
+  link = true                    # each starts after the one before, and is cancelled if that fails
+  hard_link = true               # each starts after the one before, failed or not
   drain = true                   # each starts after all before, and holds back all after
 
   [swap]                         # redefine after so many tasks, while others go on being submitted

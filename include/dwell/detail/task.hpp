@@ -26,6 +26,7 @@ inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
 inline constexpr std::uint32_t kSystem = 32;   // some result may lie in host memory
 inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
+inline constexpr std::uint32_t kHard = 512;    // with kLink: the task is not cancelled
 
 // Sixteen bytes in a vector register: the halves of a quad.
 using Quad [[gnu::vector_size(16)]] = std::uint64_t;
@@ -71,7 +72,9 @@ struct Batch {
 };
 
 template <class T>
-inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || std::is_same_v<T, Link> || std::is_same_v<T, Drain>;
+inline constexpr bool kIsOrder = std::is_same_v<T, Link> || std::is_same_v<T, HardLink> || std::is_same_v<T, Drain>;
+template <class T>
+inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsOrder<T>;
 
 // What an argument of type T is to an operator.
 template <class T>
@@ -108,8 +111,7 @@ struct Rest {
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
-inline constexpr bool kAlwaysPlain =
-    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (std::is_same_v<Given, Link> || std::is_same_v<Given, Drain>));
+inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords && !(false || ... || kIsOrder<Given>);
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -194,6 +196,8 @@ template <class Sink, class T>
     if (value.count > 1) to.flags |= kWide;
   } else if constexpr (std::is_same_v<T, Link>) {
     to.flags |= kLink;
+  } else if constexpr (std::is_same_v<T, HardLink>) {
+    to.flags |= kLink | kHard;
   } else if constexpr (std::is_same_v<T, Drain>) {
     to.flags |= kDrain;
   } else {

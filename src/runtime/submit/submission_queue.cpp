@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostFailures = 1U << 18U;
 
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
-              detail::kSystem == flag::system && detail::kMemory == flag::memory);
+              detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
 constexpr std::uint32_t slots_for(std::uint32_t words) {
@@ -81,7 +81,7 @@ class SubmissionQueue::Tail {
     const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
     if (queue_.room(position_, padding + slots) < padding + slots) return std::nullopt;
     queue_.count_other(padding + slots - 1);
-    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, flag::skip, queue_.drains_, 0});
+    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, flag::skip, queue_.drains_});
     const std::uint64_t place = position_ + padding;
     position_ = place + slots;
     return place;
@@ -126,10 +126,7 @@ bool SubmissionQueue::succeeded(std::uint64_t position) const {
 
 Failure SubmissionQueue::result(std::uint64_t position) {
   const std::lock_guard guard(reap_lock_);
-  if (reaped() <= position) {
-    const Completion entry = completion(position);
-    return Failure{entry.status, name_of_(opcode_at(position))};
-  }
+  if (reaped() <= position) return failure_at(position, completion(position).status);
   const auto at = failures_.find(position);
   return at == failures_.end() ? Failure{} : at->second;
 }
@@ -153,6 +150,11 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
   return false;
 }
 
+bool SubmissionQueue::has_failed(std::uint64_t position) {
+  const std::lock_guard guard(reap_lock_);
+  return failures_.contains(position);
+}
+
 std::vector<std::uint64_t> SubmissionQueue::failed_positions() {
   const std::lock_guard guard(reap_lock_);
   std::vector<std::uint64_t> positions;
@@ -166,6 +168,34 @@ std::uint32_t SubmissionQueue::opcode_at(std::uint64_t position) const {
 }
 
 // ---- Reaping ----
+
+std::optional<Failure::Cause> SubmissionQueue::cause_of(std::uint64_t position) const {
+  for (;;) {
+    const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
+    const Header header = Header::from(head.word[0], head.word[1]);
+    if ((header.flags & flag::link) == 0 || (header.flags & flag::hard) != 0) return std::nullopt;
+    const std::uint64_t before = position - (static_cast<std::uint32_t>(position) - head.word[2]);
+    if (const auto noted = failures_.find(before); noted != failures_.end()) {
+      const Failure& failure = noted->second;
+      if (failure.status == status::cancelled) return failure.cause;
+      return Failure::Cause{before, failure.status, failure.ran};
+    }
+    const bool forgotten = failures_.size() >= kMostFailures && before < failures_.begin()->first;
+    if ((header.flags & flag::failed) != 0 || forgotten) return Failure::Cause{before, 0, ""};
+    if (before < reaped()) return std::nullopt;
+    // Neither is noted yet. The one before succeeded, or is itself still in flight, when the runtime is being closed.
+    const Completion entry = completion(before);
+    if (entry.lap != lap(before) || entry.status == status::ok) return std::nullopt;
+    if (entry.status != status::cancelled) return Failure::Cause{before, entry.status, name_of_(opcode_at(before))};
+    position = before;
+  }
+}
+
+Failure SubmissionQueue::failure_at(std::uint64_t position, std::int32_t status) const {
+  Failure failure{status, name_of_(opcode_at(position)), std::nullopt};
+  if (status == status::cancelled) failure.cause = cause_of(position);
+  return failure;
+}
 
 void SubmissionQueue::reap_done() noexcept {
   const std::lock_guard guard(reap_lock_);
@@ -181,7 +211,7 @@ bool SubmissionQueue::reap() noexcept {
 bool SubmissionQueue::note_failure(std::uint64_t position, std::int32_t status) noexcept {
   try {
     // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
-    failures_.emplace(position, Failure{status, name_of_(opcode_at(position))});
+    failures_.emplace(position, failure_at(position, status));
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -421,35 +451,46 @@ void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
   for (std::uint32_t slots = 0; first < last; first += slots) {
     const std::uint64_t in_window = device::kWindow - first % device::kWindow;
     slots = static_cast<std::uint32_t>(std::min<std::uint64_t>({last - first, in_window, device::kMaxSlots}));
-    skip(first, Header{0, 0, slots, flag::skip, drains_, 0});
+    skip(first, Header{0, 0, slots, flag::skip, drains_});
   }
 }
 
-void SubmissionQueue::skip(std::uint64_t position, const Header& header) {
+void SubmissionQueue::skip(std::uint64_t position, const Header& header, std::uint32_t word2) {
   const std::uint32_t slots = header.slots;
   for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by whoever fetches it
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     for (std::uint32_t i = 0; i < 4; ++i)
       device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],
-                                        Quad{lap(position + slot), {header.word0(), header.word1(), static_cast<std::uint32_t>(position)}});
+                                        Quad{lap(position + slot), {header.word0(), header.word1(), word2}});
 }
 
 // What the header of the task at `position` says, the place just given. `alone` is called when no submitter may have places before it.
 template <class Alone>
-Header SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task,
-                             Alone alone) {
-  Header header{opcode, task.groups, slots, task.flags & ~(detail::kLink | detail::kDrain), drains_, 0};
+SubmissionQueue::Head SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode,
+                                            const detail::Task& task, Alone alone) {
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain;
+  Header header{opcode, task.groups, slots, task.flags & ~kOrder, drains_};
+  std::uint64_t named = position;
   bool drains = (task.flags & flag::drain) != 0;
-  if ((task.flags & flag::link) != 0 && !drains && (me == nullptr || me->any)) {
-    // A thread's first link, and one across a long gap, becomes a drain: stronger, and right without word from the task before.
-    const std::uint64_t back = me == nullptr ? ~0ULL : position - me->previous;
-    if (back < 128 && me->tracked) {
-      header.flags |= flag::link;
-      header.back = static_cast<std::uint32_t>(back);
-    } else {
-      drains = true;
-    }
+  if ((task.flags & flag::link) != 0 && (me == nullptr || me->any)) {
     track_ = true;
+    const std::uint32_t link = task.flags & (flag::link | flag::hard);
+    if (me == nullptr) {
+      drains = true;  // nobody knows what this thread submitted before: a drain is stronger
+    } else if (me->previous < reaped()) {
+      // It is complete, and its slot may be another's. What became of it the host knows.
+      if (link == flag::link && has_failed(me->previous)) {
+        header.flags |= link | flag::failed;
+        named = me->previous;
+      }
+    } else {
+      // From here on its slot is its own until the task at `position` is complete. One that leaves no word is waited for by a drain.
+      drains = drains || !me->tracked;
+      if (!drains || link == flag::link) {
+        header.flags |= link;
+        named = me->previous;
+      }
+    }
   }
   if (drains) {
     alone();
@@ -457,11 +498,12 @@ Header SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_
     drains_ = (drains_ + 1) & Header::kDrainMask;
   }
   if (track_) header.flags |= flag::tracked;
-  plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_, 0}.word1();
-  return header;
+  plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_}.word1();
+  return Head{header, named};
 }
 
-void SubmissionQueue::write(std::uint64_t position, const Header& header, const detail::Task& task) {
+void SubmissionQueue::write(std::uint64_t position, const Head& head, const detail::Task& task) {
+  const Header& header = head.header;
   for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
     const std::uint64_t at = position + slot;
     complete_here(at, status::ok);
@@ -476,7 +518,7 @@ void SubmissionQueue::write(std::uint64_t position, const Header& header, const 
   }
   detail::FirstSlot first = task.first;
   first.head = 0;  // the header says it all
-  write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), position);
+  write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), head.named);
 }
 
 void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode,
@@ -497,15 +539,15 @@ bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const 
   const std::uint32_t slots = slots_for(task.words);
   Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
-  Header header;
+  Head first;
   {
     Tail tail(*this, me);
     place = tail.reserve(slots);
     if (!place) return false;
-    header = head(me, *place, slots, alias.load(std::memory_order_relaxed), task, [&] { tail.stand_alone(); });
+    first = head(me, *place, slots, alias.load(std::memory_order_relaxed), task, [&] { tail.stand_alone(); });
     if (me != nullptr) me->note(*place, track_);
   }
-  write(*place, header, task);
+  write(*place, first, task);
   *position = *place;
   return true;
 }
@@ -547,7 +589,7 @@ bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
   const std::optional<std::uint64_t> position = tail.reserve(1);
   if (!position) return false;
   count_other(1);
-  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::skip | flag::close, drains_, lease & 0x7FU});
+  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::skip | flag::close, drains_}, lease);
   return true;
 }
 

@@ -25,6 +25,14 @@ namespace dwell::runtime {
 struct Failure {
   std::int32_t status = 0;
   std::string ran;  // operator and version
+
+  // Of a task that is cancelled because it was linked to one that failed, or to one that was cancelled for the same cause.
+  struct Cause {
+    std::uint64_t position = 0;
+    std::int32_t status = 0;
+    std::string ran;  // empty when what failed there is no longer known
+  };
+  std::optional<Cause> cause;
 };
 
 // Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
@@ -88,6 +96,8 @@ class SubmissionQueue {
   // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
   bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
 
+  // Whether the task at this position, which has been reaped, is known to have failed.
+  bool has_failed(std::uint64_t position);
   // The tasks known to have failed, oldest first; of very many only the latest.
   std::vector<std::uint64_t> failed_positions();
 
@@ -142,17 +152,21 @@ class SubmissionQueue {
 
   // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
   static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
-                         std::uint64_t position) {
+                         std::uint64_t word2) {
     constexpr auto kSystem = device::Scope::system;
     const detail::Quad tag = {lap, 0};
     device::store_halves<kSystem>(&to.quad[3], slot.quad[2] | tag);
     device::store_halves<kSystem>(&to.quad[2], slot.quad[1] | tag);
     device::store_halves<kSystem>(&to.quad[1], slot.quad[0] | tag);
-    device::store_halves<kSystem>(&to.quad[0],
-                                  detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | position << 32U});
+    device::store_halves<kSystem>(&to.quad[0], detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | word2 << 32U});
   }
   void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
-  void write(std::uint64_t position, const device::Header& header, const detail::Task& task);
+  // What the first slot of a task says of it.
+  struct Head {
+    device::Header header;
+    std::uint64_t named;  // the position that word 2 holds: its own, or of the task that it is linked to
+  };
+  void write(std::uint64_t position, const Head& head, const detail::Task& task);
 
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
@@ -175,15 +189,17 @@ class SubmissionQueue {
   std::uint64_t room(std::uint64_t tail, std::uint64_t wanted);
 
   // The following need the right to give out places.
-  void skip(std::uint64_t position, const device::Header& header);
+  void skip(std::uint64_t position, const device::Header& header, std::uint32_t word2 = 0);
   void pass_over(std::uint64_t first, std::uint64_t last);
   template <class Alone>
-  device::Header head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task,
-                      Alone alone);
+  Head head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task, Alone alone);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
 
   // These need reap_lock_.
   void reap_locked() noexcept;
+  // What is said of a task that ended so, and whose slots are still its own.
+  Failure failure_at(std::uint64_t position, std::int32_t status) const;
+  std::optional<Failure::Cause> cause_of(std::uint64_t position) const;
   // False when there is no memory for it.
   bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
 

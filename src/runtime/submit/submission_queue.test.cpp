@@ -197,23 +197,25 @@ TEST_F(SubmissionQueueTest, TheFirstLinkBecomesADrain) {
   submit();
   submit({}, detail::kLink);
   EXPECT_EQ(bench_.header(0).flags, 0U) << "it leaves no word to wait for";
-  EXPECT_EQ(bench_.header(1).flags, flag::drain | flag::tracked);
+  EXPECT_EQ(bench_.header(1).flags, flag::link | flag::drain | flag::tracked);
+  EXPECT_EQ(bench_.named(1), 0U) << "unless it fails";
   submit();
   EXPECT_EQ(bench_.header(2).flags, flag::tracked);
   EXPECT_EQ(bench_.header(2).drains, 1U);
 }
 
-TEST_F(SubmissionQueueTest, ALinkSaysHowFarBackItsTaskIs) {
+TEST_F(SubmissionQueueTest, ALinkNamesTheTaskBefore) {
   submit();
   submit({}, detail::kLink);
   submit({}, detail::kLink);
   EXPECT_EQ(bench_.header(2).flags, flag::link | flag::tracked);
-  EXPECT_EQ(bench_.header(2).back, 1U);
+  EXPECT_EQ(bench_.named(2), 1U);
   const auto longer = submit(counted(30));
   const auto after = submit({}, detail::kLink);
-  EXPECT_EQ(bench_.header(*after).back, *after - *longer);
+  EXPECT_EQ(bench_.named(*after), *longer);
   submit_many(3);
-  EXPECT_EQ(bench_.header(*submit({}, detail::kLink)).back, 1U) << "to the last of the batch";
+  EXPECT_EQ(bench_.named(*submit({}, detail::kLink | detail::kHard)), *after + 3) << "the last of the batch";
+  EXPECT_EQ(bench_.header(*after + 4).flags, flag::link | flag::hard | flag::tracked);
 }
 
 TEST_F(SubmissionQueueTest, ALinkAcrossPaddingReachesTheTaskBefore) {
@@ -222,7 +224,7 @@ TEST_F(SubmissionQueueTest, ALinkAcrossPaddingReachesTheTaskBefore) {
   submit_many(58);
   const auto after = submit(counted(detail::kMaxWords), detail::kLink);
   EXPECT_EQ(after, 64U);
-  EXPECT_EQ(bench_.header(64).back, 5U);
+  EXPECT_EQ(bench_.named(64), 59U);
 }
 
 class SubmissionQueueOf512 : public SubmissionQueueTest {
@@ -230,17 +232,88 @@ class SubmissionQueueOf512 : public SubmissionQueueTest {
   SubmissionQueueOf512() : SubmissionQueueTest(9) {}
 };
 
-TEST_F(SubmissionQueueOf512, ALinkAcrossALongGapBecomesADrain) {
+TEST_F(SubmissionQueueOf512, ALinkReachesAsFarAsTheRing) {
   submit();
   const auto before = submit({}, detail::kLink);
-  for (int i = 0; i < 126; ++i) ASSERT_TRUE(queue().try_close_lease(1, true));
-  const auto near = submit({}, detail::kLink);
-  EXPECT_EQ(*near - *before, 127U);
-  EXPECT_EQ(bench_.header(*near).flags, flag::link | flag::tracked);
-  EXPECT_EQ(bench_.header(*near).back, 127U);
-  for (int i = 0; i < 127; ++i) ASSERT_TRUE(queue().try_close_lease(1, true));
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(queue().try_close_lease(1, true));
   const auto far = submit({}, detail::kLink);
-  EXPECT_EQ(bench_.header(*far).flags, flag::drain | flag::tracked);
+  EXPECT_EQ(bench_.header(*far).flags, flag::link | flag::tracked);
+  EXPECT_EQ(bench_.named(*far), *before);
+}
+
+TEST_F(SubmissionQueueTest, ALinkToATaskThatHasBeenReapedAsksTheDeviceNothing) {
+  for (const u32 drain : {0U, +detail::kDrain}) {
+    for (const u32 hard : {0U, +detail::kHard}) {
+      for (const i32 status : {0, 7}) {
+        const auto before = submit();
+        finish_all();
+        bench_.finish(*before, status);
+        queue().reap();
+        const auto position = submit({}, detail::kLink | drain | hard);
+        const bool cancelled = status != 0 && hard == 0;
+        EXPECT_EQ(bench_.header(*position).flags & ~flag::tracked, drain | (cancelled ? flag::link | flag::failed : 0));
+        EXPECT_EQ(bench_.named(*position), cancelled ? *before : *position);
+        bench_.finish(*position, cancelled ? status::cancelled : 0);
+        queue().reap();
+        const Failure failure = queue().result(*position);
+        ASSERT_EQ(failure.cause.has_value(), cancelled);
+        EXPECT_EQ(failure.cause.value_or(Failure::Cause{*before, 0, ""}).position, *before);
+      }
+    }
+  }
+}
+
+// ---- Why a task was cancelled ----
+
+class SubmissionQueueCause : public SubmissionQueueTest {
+ protected:
+  SubmissionQueueCause() {
+    submit();
+    submit({}, detail::kLink);
+    finish_all();
+    queue().reap();  // from here on links lead to tasks that leave word
+  }
+  void expect_cause(std::uint64_t position, std::uint64_t cause) {
+    const Failure failure = queue().result(position);
+    EXPECT_EQ(failure.status, status::cancelled);
+    ASSERT_TRUE(failure.cause) << position;
+    EXPECT_EQ(failure.cause->position, cause);
+    EXPECT_EQ(failure.cause->status, 7);
+    EXPECT_EQ(failure.cause->ran, "operator 5");
+  }
+};
+
+TEST_F(SubmissionQueueCause, TheFirstFailureOfAChainIsNamed) {
+  submit({}, detail::kLink);
+  const auto bad = submit({}, detail::kLink);
+  const auto second = submit({}, detail::kLink);
+  const auto third = submit(counted(30), detail::kLink | detail::kDrain);
+  bench_.finish(*bad, 7);
+  bench_.finish(*second, status::cancelled);
+  bench_.finish(*third, status::cancelled);
+  queue().reap();
+  ASSERT_LT(queue().reaped(), *bad) << "an earlier task still runs";
+  expect_cause(*third, *bad);
+  finish_all();
+  queue().reap();
+  expect_cause(*second, *bad);
+  expect_cause(*third, *bad);
+  submit_many(128);
+  expect_cause(*third, *bad);
+}
+
+TEST_F(SubmissionQueueCause, ATaskThatTheEndOfTheRuntimeCancelsHasNone) {
+  submit();
+  const auto second = submit({}, detail::kLink);
+  const auto bad = submit({}, detail::kLink);
+  const auto behind = submit({}, detail::kLink);
+  const auto hard = submit({}, detail::kLink | detail::kHard);
+  bench_.finish(*bad, 7);
+  queue().complete_all(status::cancelled);
+  EXPECT_FALSE(queue().result(*second).cause);
+  expect_cause(*behind, *bad);
+  EXPECT_EQ(queue().result(*hard).status, status::cancelled);
+  EXPECT_FALSE(queue().result(*hard).cause);
 }
 
 TEST_F(SubmissionQueueTest, DrainsAreCountedModulo4096) {
@@ -248,16 +321,16 @@ TEST_F(SubmissionQueueTest, DrainsAreCountedModulo4096) {
     const auto position = submit({}, detail::kDrain);
     ASSERT_EQ(bench_.header(*position).drains, drains % 4096);
     ASSERT_EQ(bench_.header(*position).flags, flag::drain);
-    ASSERT_EQ(bench_.header(*position).back, 0U) << "the count runs over into the next field";
     finish_all();
   }
   EXPECT_EQ(bench_.header(*submit()).drains, 4100U % 4096);
 }
 
-TEST_F(SubmissionQueueTest, ALinkedDrainIsADrain) {
+TEST_F(SubmissionQueueTest, ALinkedDrainIsADrainThatNamesTheTaskBefore) {
   submit();
   submit({}, detail::kDrain | detail::kLink);
-  EXPECT_EQ(bench_.header(1).flags, flag::drain);
+  EXPECT_EQ(bench_.header(1).flags, flag::link | flag::drain | flag::tracked);
+  EXPECT_EQ(bench_.named(1), 0U);
 }
 
 // ---- Failures ----
@@ -353,7 +426,7 @@ TEST_F(SubmissionQueueTest, ARequestToEndALeaseIsNoTask) {
   EXPECT_TRUE(queue().try_close_lease(0x185, true));
   EXPECT_EQ(bench_.header(1).flags, flag::skip | flag::close);
   EXPECT_EQ(bench_.header(1).slots, 1U);
-  EXPECT_EQ(bench_.header(1).back, 0x05U) << "seven bits of the lease number";
+  EXPECT_EQ(bench_.named(1), 0x185U);
   EXPECT_EQ(queue().submitted(), 1U);
   submit_many(126);
   EXPECT_FALSE(queue().try_close_lease(1, true)) << "the ring is full";
