@@ -337,7 +337,7 @@ void Core::give_up() {
   Options again = options_;
   again.device = device_.device;  // "auto" must not come to mean another one
   {
-    const std::lock_guard lock(shell_->mutex);
+    const Lock lock(shell_->mutex);
     shell_->failure = failure;
     shell_->again = std::move(again);
     shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
@@ -363,11 +363,17 @@ void Core::close_launches() {
 void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   modules_->close();
   buffers_->close();  // before the core goes: without it they would not be taken off the list
-  const std::lock_guard lock(shell_->mutex);
-  if (const auto unknown = failure_of(errc::out_of_memory, [&] { note_fates(); })) {
+  detail::Shell::Fates ended;
+  detail::Shell::Ranges lost;
+  const auto unknown = failure_of(errc::out_of_memory, [&] { note_fates(ended, lost); });
+  const Lock lock(shell_->mutex);
+  shell_->ended = std::move(ended);
+  if (unknown) {
     // A ticket never lies: of which nothing is noted, it says so.
     if (!failure) failure = unknown;
     shell_->lost.assign(1, {first_position_, queue_->tail()});  // has room for one
+  } else {
+    shell_->lost = std::move(lost);
   }
   shell_->failure = failure;
   shell_->enter(to);
@@ -377,25 +383,24 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
 
 void Core::note_cancelled() {
   // The queue keeps the failures of the last tasks only. A ticket never lies: the shell keeps all.
-  const std::lock_guard lock(shell_->mutex);
+  const Lock lock(shell_->mutex);
   for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position)
     if (!queue_->done(position)) detail::Shell::add(position, shell_->cancelled);
 }
 
-void Core::note_fates() {
-  const auto note = [this](std::uint64_t position) {
+void Core::note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost) {
+  const auto note = [&](std::uint64_t position) {
     if (const std::optional<Error> error = error_of(position))
-      shell_->ended.emplace(position, detail::Shell::Fate{queue_->result(position).status, *error});
+      ended.emplace(position, detail::Shell::Fate{queue_->result(position).status, *error});
   };
   for (const std::uint64_t position : queue_->failed_positions()) note(position);
   for (std::uint64_t position = queue_->reaped(); position < queue_->tail(); ++position) {
     if (queue_->done(position))
       note(position);
     else
-      detail::Shell::add(position, shell_->lost);
+      detail::Shell::add(position, lost);
   }
-  for (const auto& [number, error] : launches_->errors())
-    shell_->ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
+  for (const auto& [number, error] : launches_->errors()) ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
 }
 
 RuntimeInfo Core::info() const {

@@ -116,8 +116,8 @@ class Core {
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
   // Notes which tasks are about to be cancelled. No lease runs.
   void note_cancelled();
-  // Needs the shell's mutex.
-  void note_fates();
+  // Adds what became of the tasks and launches that the shell must know.
+  void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
   // What an error says of a task with this status, behind the task's name.
   std::string how_it_failed(int status) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;

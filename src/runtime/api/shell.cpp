@@ -14,9 +14,9 @@ namespace {
 
 // The list is how leak checkers see that shells are meant to stay.
 Shell* keep(std::unique_ptr<Shell> shell) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& all = *new std::vector<std::unique_ptr<Shell>>();
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   return all.emplace_back(std::move(shell)).get();
 }
 
@@ -65,11 +65,15 @@ Shell* Shell::next() {
   // All that other threads still hold of the lost device must go first: it keeps the device from being opened as new.
   alive.wait(true);
   auto shell = std::make_unique<Shell>(lineage, generation + 1);
-  shell->populate(again.value(), next_position);
+  const auto [options, position] = [this] {
+    const Lock lock(mutex);
+    return std::pair(again.value(), next_position);
+  }();
+  shell->populate(options, position);
   Shell* const kept = keep(std::move(shell));
   lineage->generation.store(kept->generation);
   enter(Stage::replaced);
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   again.reset();
   return kept;
 }
@@ -77,7 +81,7 @@ Shell* Shell::next() {
 void Shell::close() {
   if (lineage->closed.exchange(true)) return;
   enter(Stage::closed);
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   again.reset();
   throw Error(failure.value());
 }
@@ -85,19 +89,21 @@ void Shell::close() {
 void Shell::populate(Options options, std::uint64_t first_position) {
   auto core = std::make_unique<runtime::Core>(std::move(options), first_position, this);
   alive.store(true);
-  open = std::shared_ptr<runtime::Core>(core.release(), [this](runtime::Core* last) {
+  const std::shared_ptr<runtime::Core> opened(core.release(), [this](runtime::Core* last) {
     delete last;
     alive.store(false);
     alive.notify_all();
   });
-  current.store(open.get(), std::memory_order_release);  // pairs with core_of
+  const Lock lock(mutex);
+  open = opened;
+  current.store(opened.get(), std::memory_order_release);  // pairs with core_of
 }
 
 std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {
   if (shell == nullptr) throw Error(errc::closed, "the handle is empty: it names no runtime");
   if (auto core = shell->core()) return core;
   if (shell->lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
-  const std::lock_guard lock(shell->mutex);
+  const Lock lock(shell->mutex);
   throw Error(shell->failure.value());
 }
 
@@ -113,12 +119,12 @@ std::string Shell::belongs(const std::string& handle) const {
 Error Shell::gone(const std::string& handle, const std::string& again_by) const {
   if (lineage->closed.load()) return Error(errc::stale_handle, belongs(handle));
   if (superseded()) return Error(errc::stale_handle, belongs(handle) + ": " + again_by);
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   return failure.value();
 }
 
 std::optional<Shell::Fate> Shell::fate(std::uint64_t position) const {
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   std::optional<Fate> fate;
   if (const auto at = ended.find(position); at != ended.end()) {
     fate = at->second;

@@ -39,7 +39,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,6 +48,7 @@
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>
 
+#include "base/mutex.hpp"
 #include "runtime/devices.hpp"
 
 namespace dwell::runtime {
@@ -89,7 +89,7 @@ struct Shell {
 
   // The core while there is one.
   std::shared_ptr<runtime::Core> core() const {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     return open;
   }
   // The core of a runtime, of which `shell` is the newest generation, or null. Throws errc::closed, and the failure of a device that
@@ -112,6 +112,7 @@ struct Shell {
     int status;
     Error error;
   };
+  using Fates = std::map<std::uint64_t, Fate>;  // by position
   // Nothing for one that succeeded.
   std::optional<Fate> fate(std::uint64_t position) const;
 
@@ -122,17 +123,17 @@ struct Shell {
   const std::shared_ptr<Lineage> lineage;
   const std::uint32_t generation;
 
-  mutable std::mutex mutex;        // guards all that follows but `alive`, `current` and the stage
+  mutable Mutex mutex;
   std::atomic<bool> alive{false};  // whether there is a core, be it only one that another thread has not let go of yet
-  std::shared_ptr<runtime::Core> open;
+  std::shared_ptr<runtime::Core> open DWELL_GUARDED_BY(mutex);
   // The same without the mutex, for submitters: their caller keeps the runtime open, or they are callbacks, which close waits for.
   std::atomic<runtime::Core*> current{nullptr};
-  std::map<std::uint64_t, Fate> ended;  // tasks that did not succeed, by position
-  Ranges lost;                          // positions of tasks that the failure took
-  Ranges cancelled;                     // and of those that close cancelled; `ended` has details of the last ones
-  std::optional<Error> failure;         // of the device
-  std::optional<Options> again;         // options of the next generation, while there is none
-  std::uint64_t next_position = 0;      // of its first ticket
+  Fates ended DWELL_GUARDED_BY(mutex);                      // tasks that did not succeed
+  Ranges lost DWELL_GUARDED_BY(mutex);                      // positions of tasks that the failure took
+  Ranges cancelled DWELL_GUARDED_BY(mutex);                 // and of those that close cancelled; `ended` has details of the last ones
+  std::optional<Error> failure DWELL_GUARDED_BY(mutex);     // of the device
+  std::optional<Options> again DWELL_GUARDED_BY(mutex);     // options of the next generation, while there is none
+  std::uint64_t next_position DWELL_GUARDED_BY(mutex) = 0;  // of its first ticket
 
  private:
   void populate(Options options, std::uint64_t first_position);
