@@ -171,9 +171,7 @@ class Runtime {
           constexpr std::uint32_t words = detail::Rest<std::remove_cvref_t<decltype(list)>...>::words;
           if constexpr (words > detail::kMaxWords) long_rest.resize(words);
           const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, op, list...);
-          if constexpr (detail::kAlwaysPlain<std::remove_cvref_t<decltype(list)>...>) {
-            batch.add(task.first);
-          } else if (task.plain()) {
+          if (detail::kAlwaysPlain<std::remove_cvref_t<decltype(list)>...> || task.plain()) {
             batch.add(task.first);
           } else {
             long_task = task;
