@@ -77,6 +77,7 @@ struct DeviceInfo {
   bool on_host = false;               // its workers share the host's processors
   bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
   bool memory_needs_lease = false;    // a tool that checks accesses knows only memory allocated before the lease was started
+  bool kernels_queue = false;         // the same tool starts no kernel before the ones before it have ended, and makes all slower
   std::uint32_t multiprocessors = 0;  // that share the workers; 0 where there are none
   std::uint64_t memory_bytes = 0;
 };

@@ -78,6 +78,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   settings.idle_time = std::min(settings.idle_time, kLongest);
   settings.give_way = std::chrono::nanoseconds(device_.give_way_ns);
   settings.memory_needs_lease = device_.memory_needs_lease;
+  settings.kernels_queue = device_.kernels_queue;
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings,

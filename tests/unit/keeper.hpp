@@ -20,6 +20,7 @@ inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32
   settings.lease_time = std::chrono::milliseconds(2);
   settings.give_way = std::chrono::nanoseconds(0);
   settings.memory_needs_lease = true;
+  settings.kernels_queue = false;
   settings.idle_time = std::chrono::milliseconds(1);
   settings.task_timeout = std::chrono::nanoseconds(0);
   settings.workers = workers;

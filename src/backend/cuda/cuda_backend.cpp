@@ -182,7 +182,7 @@ DeviceInfo CudaBackend::info() const {
   info.host_memory_waits = true;
   info.memory_bytes = memory_of(driver_, place_.device);
   // Set by compute-sanitizer for the programs that it watches.
-  info.memory_needs_lease = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;
+  info.memory_needs_lease = info.kernels_queue = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;
   return info;
 }
 

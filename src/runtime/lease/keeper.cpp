@@ -22,7 +22,10 @@ std::uint32_t ticks(std::chrono::nanoseconds time) {
 // of a lease, a lease and two stretches, and once more a lease and a stretch.
 std::chrono::nanoseconds length_of(std::chrono::nanoseconds lease_time) { return lease_time * 9 / 20; }
 std::chrono::nanoseconds follow_of(std::chrono::nanoseconds lease_time) { return length_of(lease_time) * 3 / 4; }
-std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time) { return lease_time / 16; }
+// Where no lease starts beside another, nobody comes while a long task runs: the others must not leave before they know of it.
+std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time, bool kernels_queue) {
+  return kernels_queue ? lease_time * 8 : lease_time / 16;
+}
 
 // A start that takes longer has waited for a lock of the driver's.
 constexpr std::chrono::microseconds kContended{100};
@@ -108,7 +111,7 @@ void Keeper::start() {
   lease.former_workers = seats_workers_;
   lease.former_crew = seats_crew_;
   lease.lease_ticks = ticks(length_of(settings_.lease_time));
-  lease.stretch_ticks = ticks(stretch_of(settings_.lease_time));
+  lease.stretch_ticks = ticks(stretch_of(settings_.lease_time, settings_.kernels_queue));
   lease.idle_ticks = ticks(settings_.idle_time);
   device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
   const auto before = Clock::now();

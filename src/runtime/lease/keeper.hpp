@@ -64,6 +64,7 @@ class Keeper {
     std::chrono::nanoseconds give_way;    // see above; 0 where the calls of others wait for no lease
     std::chrono::nanoseconds idle_time;
     bool memory_needs_lease;  // see memory_made
+    bool kernels_queue;       // no lease starts beside another
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
   };
