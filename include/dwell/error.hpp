@@ -37,8 +37,9 @@ enum class errc {
   // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
-  // The runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background was called off, or
-  // overtaken by the end of the runtime.
+  // The task that this one was linked to failed or was cancelled, and the message names the first that failed (hard_link goes on); the
+  // runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background was called off, or overtaken
+  // by the end of the runtime.
   cancelled,
   // The Runtime is closed.
   closed,
@@ -62,9 +63,10 @@ inline std::error_code make_error_code(errc code) noexcept { return {static_cast
 
 // What an Error is about, for programs: nobody has to search the message. What does not apply is empty or 0.
 struct ErrorFields {
-  std::string what;         // the kind of thing: "operator", "kernel", "option", "buffer", "argument", "thread", "file"
-  std::string which;        // its name: "axpy", "Options::workers"
-  std::uint64_t value = 0;  // the figure that was asked for
+  // The kind of thing: "operator", "kernel", "task", "option", "buffer", "view", "argument", "memory", "host memory", "thread", "file".
+  std::string what;
+  std::string which;        // its name: "axpy", "Options::workers"; of a task, the operator and version that it ran
+  std::uint64_t value = 0;  // the figure that was asked for; of a task, its ticket's position
   std::uint64_t limit = 0;  // the limit that it breaks
 };
 

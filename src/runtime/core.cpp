@@ -17,17 +17,22 @@ using Clock = std::chrono::steady_clock;
 void validate(const Options& options, std::uint64_t first_position) {
   if (!std::has_single_bit(options.ring_slots) || options.ring_slots < (1U << device::kMinRingShift) || options.ring_slots > (1U << 24U))
     throw Error(errc::invalid_argument,
-                "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216");
+                "Options::ring_slots is " + std::to_string(options.ring_slots) + ": it must be a power of two from 128 to 16777216",
+                {"option", "Options::ring_slots", options.ring_slots, 1U << 24U});
   if (options.workers > device::kMaxWorkers)
-    throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible");
+    throw Error(errc::invalid_argument, "Options::workers is " + std::to_string(options.workers) + ": at most 8192 are possible",
+                {"option", "Options::workers", options.workers, device::kMaxWorkers});
   if (first_position % device::kWindow != 0 || first_position >= detail::kLaunch)
     throw Error(errc::invalid_argument,
                 "the first position is " + std::to_string(first_position) + ": it must be a multiple of 64 below 2^63");
-  if (options.lease.count() < 0 || options.idle.count() < 0 || options.task_timeout.count() < 0)
-    throw Error(errc::invalid_argument, "Options::lease, idle and task_timeout must not be negative");
+  const std::pair<const char*, std::chrono::nanoseconds> times[] = {
+      {"Options::lease", options.lease}, {"Options::idle", options.idle}, {"Options::task_timeout", options.task_timeout}};
+  for (const auto& [name, time] : times)
+    if (time.count() < 0) throw Error(errc::invalid_argument, std::string(name) + " is negative: give a time, or 0", {"option", name});
   if (options.scratch_bytes > (1U << 24U))
     throw Error(errc::invalid_argument,
-                "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible");
+                "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible",
+                {"option", "Options::scratch_bytes", options.scratch_bytes, 1U << 24U});
 }
 
 }  // namespace
@@ -42,8 +47,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   const auto shift = static_cast<std::uint32_t>(std::countr_zero(options_.ring_slots));
   const std::uint32_t workers = options_.workers != 0 ? options_.workers : device_.default_workers;
   if (options_.limits.min_workers > workers)
-    throw Error(errc::invalid_argument, "Options::limits.min_workers is " + std::to_string(options_.limits.min_workers) + ": at most " +
-                                            std::to_string(workers) + " workers are possible (Options::workers)");
+    throw Error(errc::invalid_argument,
+                "Options::limits.min_workers is " + std::to_string(options_.limits.min_workers) + ": at most " + std::to_string(workers) +
+                    " workers are possible (Options::workers)",
+                {"option", "Options::limits.min_workers", options_.limits.min_workers, workers});
   const device::ArenaHeader layout = device::layout_arena(shift, workers);
   arena_ = backend_->allocate(layout.bytes);
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
@@ -258,12 +265,13 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
   const std::string task = "ticket " + std::to_string(position) + " of operator " + failure.ran;
-  if (failure.status != status::cancelled) return Error(errc::task_failed, task + how_it_failed(failure.status));
+  if (failure.status != status::cancelled)
+    return Error(errc::task_failed, task + how_it_failed(failure.status), {"task", failure.ran, position});
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
   std::string text = task + " was cancelled: it was linked behind ticket " + std::to_string(cause.position);
   text += cause.ran.empty() ? ", which failed" : " of operator " + cause.ran + ", which" + how_it_failed(cause.status);
-  return Error(errc::cancelled, text + "; hard_link goes on regardless");
+  return Error(errc::cancelled, text + "; hard_link goes on regardless", {"task", cause.ran, cause.position});
 }
 
 std::string Core::how_it_failed(int status) const {

@@ -10,21 +10,21 @@ class OptionsTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(OptionsTest);
 
 TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
-  const auto refused = [this](const std::function<void(Options&)>& change, const std::string& name) {
+  const auto refused = [this](const std::function<void(Options&)>& change, const std::string& name, u64 value = 0, u64 limit = 0) {
     Options bad = options();
     change(bad);
-    DWELL_EXPECT_ERROR(Runtime{bad}, errc::invalid_argument, HasSubstr(name));
+    DWELL_EXPECT_ERROR_FIELDS(Runtime{bad}, errc::invalid_argument, "option", "Options::" + name, value, limit);
   };
   for (const unsigned slots : {0U, 1U, 64U, 100U, 129U, 65535U, 1U << 25U, ~0U})
-    refused([&](Options& o) { o.ring_slots = slots; }, "ring_slots");
-  for (const unsigned workers : {8193U, ~0U}) refused([&](Options& o) { o.workers = workers; }, "workers");
+    refused([&](Options& o) { o.ring_slots = slots; }, "ring_slots", slots, 1U << 24U);
+  for (const unsigned workers : {8193U, ~0U}) refused([&](Options& o) { o.workers = workers; }, "workers", workers, 8192);
   for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, ~0ULL})
     DWELL_EXPECT_ERROR(detail::open_at(first, options()), errc::invalid_argument, HasSubstr("first position"));
   refused([](Options& o) { o.lease = -1ns; }, "lease");
   refused([](Options& o) { o.idle = -1ms; }, "idle");
   refused([](Options& o) { o.task_timeout = -1s; }, "task_timeout");
-  refused([](Options& o) { o.scratch_bytes = (1U << 24U) + 1; }, "scratch_bytes");
-  refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes");
+  refused([](Options& o) { o.scratch_bytes = (1U << 24U) + 1; }, "scratch_bytes", (1U << 24U) + 1, 1U << 24U);
+  refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes", ~0U, 1U << 24U);
 }
 
 TEST_P(OptionsTest, UnreachedLimitsChangeNothing) {
@@ -53,7 +53,7 @@ TEST_P(OptionsTest, MoreWorkersThanThereCanBeAreNoLimit) {
   Options bad = options();
   bad.workers = 2;
   bad.limits.min_workers = 3;
-  DWELL_EXPECT_ERROR(Runtime{bad}, errc::invalid_argument, AllOf(HasSubstr("min_workers is 3"), HasSubstr("at most 2 workers")));
+  DWELL_EXPECT_ERROR_FIELDS(Runtime{bad}, errc::invalid_argument, "option", "Options::limits.min_workers", 3, 2);
   bad.limits.min_workers = 2;
   Runtime runtime(bad);
   runtime.define("add", kAdd);
