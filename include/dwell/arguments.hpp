@@ -15,9 +15,8 @@ namespace detail {
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
 }  // namespace detail
 
-// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, and groups(n), link,
-// hard_link, drain. May be
-// submitted any number of times, to the runtime that the buffers it names belong to; they must live until then.
+// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, and groups(n), link, hard_link,
+// drain. May be submitted any number of times, to the runtime that the buffers it names belong to; they must live until then.
 //
 //   Arguments arguments;
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));

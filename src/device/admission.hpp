@@ -1,6 +1,6 @@
 // Between the ring and the workers: which of the tasks that have arrived may start.
 //
-// A fetched task either runs now, waits for the one it is linked to (it is held, and whoever completes that one runs or cancels it), is
+// A fetched task either runs now, waits for the one it is linked to (it is held, and the completer of that one runs or cancels it), is
 // shared out (a wide task, or one that is cancelled), or must not be passed yet: a drain until all before it are complete, any task until
 // the drain before it is.
 #pragma once
@@ -60,7 +60,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
   } else if (header.slots > 1) {
     hold(lease, *task, position, header.slots);
   }
-  // What was acquired from the tasks before goes on to whoever runs this one.
+  // Passes on to the runner of this task what was acquired from the tasks before.
   if ((header.flags & (flag::drain | flag::link)) != 0) fence<Scope::device>();
   if (cancelled || (header.flags & flag::wide) != 0) {
     share_out(lease, *task, header, position, cancelled);

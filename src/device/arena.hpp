@@ -12,7 +12,7 @@ struct alignas(128) Counter {
   u32 value;
 };
 
-// What all workers are told, and what the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it
+// Orders to all workers, and all that the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it
 // all. Lease numbers only grow (modulo 2^32), see raise().
 struct alignas(128) CrewLine {
   u32 frontier;   // windows of which every slot has been fetched: the earliest open one is numbered no higher
@@ -150,7 +150,7 @@ DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_pos
 // Leases that are on the device at once at most: one that works, one that waits, and others of which only long tasks are left.
 inline constexpr u32 kMostLeases = 4;
 
-// What host and device tell each other about leases, in host memory.
+// News of leases between host and device, in host memory.
 struct alignas(128) LeaseReport {
   u32 left[kMostLeases];      // written by the device, by slot: number of the last lease that all workers have left
   u32 begun;                  // written by the device: number of the last lease that works

@@ -1,4 +1,4 @@
-// What happens when a task's operator has returned: its effects become visible, its ticket completes, and whoever waits for it runs.
+// The end of a task whose operator has returned: its effects become visible, its ticket completes, and the task linked behind it runs.
 //
 // A link word tells on the device how far a task is: waiting, with the position of a task linked to it, or done, each with the lap it
 // speaks of. The fetcher of a linked task and the completer of the one before it meet in that word, and exactly one of them makes the
@@ -27,7 +27,7 @@ DWELL_DEVICE u64 done(u32 lap, bool failed) { return (static_cast<u64>(failed ? 
 DWELL_DEVICE u32 lap(u64 value) { return static_cast<u32>(value) >> 1U; }
 DWELL_DEVICE u32 successor(u64 value) { return static_cast<u32>(value >> 32U); }
 
-// What a word says of the task of this lap.
+// The outcome of the task of this lap, by its word.
 DWELL_DEVICE Outcome outcome(u64 value, u32 lap) {
   if (value == done(lap, false)) return Outcome::succeeded;
   return value == done(lap, true) ? Outcome::failed : Outcome::none;
@@ -100,7 +100,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     store<Order::relaxed, Scope::device>(&wide->shares, shares);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status),
                                          static_cast<u32>(cancelled ? status::cancelled : status::ok));
-    // Pairs with the acquire in run_share: whoever takes a share sees the counters as they are here.
+    // Pairs with the acquire in run_share: the taker of a share sees the counters as they are here.
     fence<Scope::device>();
   }
   shares = broadcast(shares);

@@ -1,6 +1,6 @@
 // The resident loop of a CPU worker: one thread that fetches, runs and completes.
 //
-// The crew is one at a time here: whoever is idle takes the fetch lock, takes one task and gives the lock back before it runs it, so a
+// The crew is one at a time here: an idle worker takes the fetch lock, takes one task and gives the lock back before it runs it, so a
 // long task holds up nobody. Shares of wide tasks come through the ready queue.
 #pragma once
 

@@ -14,13 +14,13 @@ namespace dwell::device {
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
 inline constexpr u32 kFrameBarrier = 1;  // the control warp arrives when a frame is ready, the executing warps wait; 2 is Group::sync's
 inline constexpr u32 kQuit = ~0U;        // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 64;  // reads of host memory between looks at anything else, by whoever alone reads it
+inline constexpr u32 kQuietRounds = 64;  // reads of host memory between looks at anything else, by its only reader
 inline constexpr u32 kBriefRounds = 8;   // the same while others are busy
 inline constexpr u32 kDepth = 4;         // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;        // tasks in one read from which on a member counts as busy
 inline constexpr u32 kGrace = 4;         // ticks a taken task waits for the executing warps before another worker gets it
 
-// What the control warp needs to hand tasks over. A value, so that the cold functions below keep the loops' state in registers.
+// The state from which the control warp hands tasks over. A value, so that the cold functions below keep the loops' state in registers.
 struct Hands {
   Worker* worker;
   u32 me;    // the worker's number
@@ -164,7 +164,7 @@ DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
   return turn < open ? left : OpenWindow{base + (turn - open), 0};
 }
 
-// What a member of the fetch crew sees at one look: words of several lines, one a lane, in the latency of one load.
+// One look of a member of the fetch crew: words of several lines, one a lane, in the latency of one load.
 class CrewView {
  public:
   enum Word : u32 { frontier, busy, drains, over, end, low_water, head, tail, completed, waiter, host_over, host_end, kWords };
@@ -194,7 +194,7 @@ class CrewView {
 };
 static_assert(CrewView::kWords <= kLanes, "a lane a word");
 
-// What fetch_singly has done: slots passed, and the caller's state after it.
+// The result of fetch_singly: slots passed, and the caller's state after it.
 struct Singly {
   u32 passed;
   u32 turn;
@@ -350,7 +350,7 @@ class ControlWarp {
             set_busy(false);
             if (control::leave_crew(lease_, hands_, window, alone)) return;
           }
-          // What waits shall wait, only what runs is let finish.
+          // Tasks that wait go on waiting; only those that run are let finish.
           if (ends) {
             control::sit_out(lease_, hands_);
             continue;

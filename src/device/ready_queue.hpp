@@ -9,7 +9,7 @@
 // looks for the mark again when they are a lap ahead of it. Credit bounds the unread tasks to less than that, so this is rare. A consumer
 // that claims a first place says so before (claim_first), so that no look misses it; from then on its last claim stands until the next one
 // is stored, which is lower. Nothing rests on the speed of any thread. A producer that waits holds no claim on an unread place, so that
-// whoever holds the lowest one goes on. Modelled in tests/model/ready_queue.pml.
+// the holder of the lowest one goes on. Modelled in tests/model/ready_queue.pml.
 #pragma once
 
 #include "device/arena.hpp"
@@ -117,7 +117,7 @@ DWELL_DEVICE u32 claim_next(const Lease& lease) { return fetch_add<Order::relaxe
 // Claims a place for a worker that has none. Called by one thread.
 DWELL_DEVICE u32 claim_first(const Lease& lease, u32 seat) {
   set_claim(lease, seat, load<Order::relaxed, Scope::device>(&lease.control->head.value));
-  // Release: whoever sees the new head sees a claim that is no higher than this one. Pairs with find_low_water.
+  // Release: a reader of the new head sees a claim that is no higher than this one. Pairs with find_low_water.
   const u32 place = fetch_add<Order::release>(&lease.control->head.value, 1U);
   set_claim(lease, seat, place);
   return place;

@@ -17,7 +17,7 @@ using test::Bench;
 void push(const Bench& bench, u32 position) { ready_queue::push(bench.lease, Bench::quads(Bench::plain(0), position)); }
 // Worker `me` claims a place and leaves with it.
 void leave_with_a_claim(const Bench& bench, u32 me) { bench.lease.claims[me] = ready_queue::claim_next(bench.lease) | kClaimed; }
-// What the next lease finds, in order.
+// The tasks that the next lease finds, in order.
 std::vector<u32> rest(const Bench& bench) {
   std::vector<u32> positions;
   TaskQuads task;

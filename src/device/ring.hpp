@@ -48,7 +48,7 @@ inline constexpr u32 hard = 512;    // with link: not cancelled
 inline constexpr u32 failed = 1024;  // with link: the task that word 2 names has failed, as the host knows
 }  // namespace flag
 
-// What the first slot says about its task in words 0 and 1. Word 2 is its position; in the ring, what its flags say.
+// A task's header: words 0 and 1 of its first slot. Word 2 is its position; in the ring, what its flags say.
 //   word 0: opcode (16) | groups (16)       word 1: slots (4) | flags (16) | drains (12)
 // `drains` counts the drains before the task, modulo 4096: far more than can lie between the earliest and the latest fetched window.
 struct Header {

@@ -2,7 +2,7 @@
 //
 // A worker works while it holds its seat, so that at most one works in its name (its in-flight record, its claim, its window), however
 // many leases are on the device. A successor that finds the seat held says so in the seat's word, and the holder hands the seat to it
-// directly. What the holder knows goes with the seat: Seat::window, Seat::quiet_since, Lease::claims.
+// directly. The holder's knowledge goes with the seat: Seat::window, Seat::quiet_since, Lease::claims.
 //
 // The rule of leaving. The first member of the fetch crew whose time is up says that the lease is over. From then on a worker leaves when
 // its operator has returned and its successor waits, so that no seat is empty for longer than a hand-over. After Lease::stretch_ticks it

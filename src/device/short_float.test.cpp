@@ -18,7 +18,7 @@ static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_default_co
 static_assert(std::is_convertible_v<half, float> && !std::is_convertible_v<float, half>, "what rounds is spelled out");
 static_assert(!std::is_same_v<half, bfloat16> && !std::is_convertible_v<half, bfloat16>);
 
-// What the bits of a format with `digits` bits of significand and a bias stand for, by the definition.
+// The value of bits in a format with `digits` bits of significand and a bias, by the definition.
 double value_of(std::uint32_t bits, int digits, int bias) {
   const std::uint32_t exponent = (bits & 0x7FFFU) >> digits;
   const std::uint32_t significand = bits & ((1U << digits) - 1);

@@ -12,7 +12,7 @@ namespace {
 
 using test::Bench;
 
-// What the operators below have seen, in order.
+// The arguments that the operators below have seen, in order.
 struct Call {
   u32 first;  // argument word
   u32 group;
@@ -105,7 +105,7 @@ TEST_F(WorkerTest, LinkedTasksRunNextInOrder) {
   }
 }
 
-TEST_F(WorkerTest, ALinkedTaskIsBlamedUnderItsOwnName) {
+TEST_F(WorkerTest, TheInFlightRecordNamesALinkedTask) {
   link(linked(kNoteLong, kMaxSlots), 6);
   run_task(Bench::plain(kNote, flag::tracked), 5);
   EXPECT_EQ(bench_.in_flight[1].word, 6U | static_cast<u64>(kNoteLong) << 32U | InFlight::kValid);
@@ -197,7 +197,7 @@ TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
   EXPECT_EQ(bench_.status(5), 40);
 }
 
-TEST_F(WorkerTest, BlameSaysWhatRuns) {
+TEST_F(WorkerTest, TheInFlightRecordNamesTheTaskThatRuns) {
   record_in_flight(bench_.lease, 1, 0xFFFFFFF0U, 0xABCD);
   EXPECT_EQ(bench_.in_flight[1].word, 0xFFFFFFF0ULL | 0xABCDULL << 32U | InFlight::kValid);
   EXPECT_EQ(bench_.in_flight[0].word, 0U);

@@ -58,7 +58,7 @@ class Core {
   bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline);
   // The error of a complete task, or nothing if it succeeded.
   std::optional<Error> error_of(std::uint64_t position);
-  // What Ticket::status says of a complete task.
+  // Ticket::status of a complete task.
   int status_of(std::uint64_t position);
 
   // Waits until all tasks before `position` are complete.
@@ -112,13 +112,13 @@ class Core {
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
-  // What close and give_up have in common: handles lead nowhere any more, tickets tell how their tasks ended.
+  // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
   // Notes which tasks are about to be cancelled. No lease runs.
   void note_cancelled();
   // Adds what became of the tasks and launches that the shell must know.
   void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
-  // What an error says of a task with this status, behind the task's name.
+  // The words of an error for a task with this status, behind the task's name.
   std::string how_it_failed(int status) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 

@@ -38,7 +38,7 @@ TEST_P(OrderTest, ALongChainPassesTheRingManyTimes) {
   EXPECT_EQ(read(number)[0], appended(kLength));
 }
 
-TEST_P(OrderTest, TheFirstLinkWaitsForATaskThatKnewOfNoLinks) {
+TEST_P(OrderTest, TheFirstLinkWaitsForAnUntrackedTask) {
   // The task before has left no word that a link may follow.
   for (int turn = 0; turn < 5; ++turn) {
     Runtime runtime(options());

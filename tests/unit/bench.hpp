@@ -51,7 +51,7 @@ class Bench {
 
   // ---- The host's side, from outside ----
 
-  // What the first slot of the task at `position` says.
+  // The header of the task at `position`.
   device::Header header(std::uint64_t position) const {
     const device::Quad quad = load(ring[index(position)].quad[0]);
     return device::Header::from(quad.word[0], quad.word[1]);

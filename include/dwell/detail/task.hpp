@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxWords = 93;              // that travel in th
 inline constexpr std::uint32_t kMostWords = 64 * 1024 / 4;  // with a block of memory
 inline constexpr std::uint32_t kFirstSlotWords = 9;
 
-// What a task asks for: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
+// The wishes of a task: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
 inline constexpr std::uint32_t kLink = 1;
 inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
@@ -76,7 +76,7 @@ inline constexpr bool kIsOrder = std::is_same_v<T, Link> || std::is_same_v<T, Ha
 template <class T>
 inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsOrder<T>;
 
-// What an argument of type T is to an operator.
+// The parameter type that an argument of type T stands for.
 template <class T>
 struct Argument {
   static_assert(!std::is_same_v<T, BufferView>, "the type of a BufferView is known at run time only: pass it through Arguments::add");

@@ -11,7 +11,7 @@ void membarrier();
 // Whether the kernel has it. Where not, the frequent side must use a full fence itself: frequent_fence does the right thing.
 extern const bool kHaveMembarrier;
 
-// What both sides execute where the kernel has none: of two threads one comes second, and sees what the other stored before.
+// The fence of both sides where the kernel has none: of two threads one comes second, and sees what the other stored before.
 void full_fence();
 
 // The frequent side's fence.

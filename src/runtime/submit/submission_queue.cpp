@@ -397,7 +397,7 @@ bool SubmissionQueue::rest_slowly() {
 }
 
 bool SubmissionQueue::pass_over_idle_slowly() {
-  if (!lock_.try_lock()) return false;  // whoever has it looks as well, or somebody will soon
+  if (!lock_.try_lock()) return false;  // its holder looks as well, or somebody will soon
   const std::lock_guard guard(lock_, std::adopt_lock);
   return pass_over_standing(Clock::now());
 }
@@ -443,7 +443,7 @@ void SubmissionQueue::count_other(std::uint64_t slots) {
   not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + slots, std::memory_order_relaxed);
 }
 
-// ---- What is written ----
+// ---- Slots ----
 
 void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
   if (first >= last) return;
@@ -457,14 +457,14 @@ void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
 
 void SubmissionQueue::skip(std::uint64_t position, const Header& header, std::uint32_t word2) {
   const std::uint32_t slots = header.slots;
-  for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by whoever fetches it
+  for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by its fetcher
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     for (std::uint32_t i = 0; i < 4; ++i)
       device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],
                                         Quad{lap(position + slot), {header.word0(), header.word1(), word2}});
 }
 
-// What the header of the task at `position` says, the place just given. `alone` is called when no submitter may have places before it.
+// The header of the task at `position`, the place just given. `alone` is called when no submitter may have places before it.
 template <class Alone>
 SubmissionQueue::Head SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode,
                                             const detail::Task& task, Alone alone) {
@@ -478,7 +478,7 @@ SubmissionQueue::Head SubmissionQueue::head(Submitter* me, std::uint64_t positio
     if (me == nullptr) {
       drains = true;  // nobody knows what this thread submitted before: a drain is stronger
     } else if (me->previous < reaped()) {
-      // It is complete, and its slot may be another's. What became of it the host knows.
+      // It is complete, and its slot may be another's. The host knows its outcome.
       if (link == flag::link && has_failed(me->previous)) {
         header.flags |= link | flag::failed;
         named = me->previous;

@@ -77,7 +77,7 @@ class SubmissionQueue {
   std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                std::uint64_t* last);
 
-  // Whether there is room for many: who has found the ring full waits for this, so that tasks come in runs.
+  // Whether there is room for many. A thread that has found the ring full waits for this, so that tasks come in runs.
   bool roomy();
 
   // Asks the lease of this number and those before to end as soon as the fetch crew comes to it: when the next one is there, or at once.
@@ -125,12 +125,12 @@ class SubmissionQueue {
   // Completes everything in flight with `status`. The device no longer writes.
   void complete_all(std::int32_t status);
 
-  // What the task in flight at this position runs. Only meaningful while it is in flight.
+  // The opcode of the task in flight at this position. Only meaningful while it is in flight.
   std::uint32_t opcode_at(std::uint64_t position) const;
 
   std::uint32_t capacity() const { return 1U << shift_; }
 
-  // What a thread takes for a place, at most, that is given twice as many the next time. Set before the first task, by tests of slow
+  // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
   // builds.
   std::chrono::nanoseconds brisk{500};
 
@@ -161,7 +161,7 @@ class SubmissionQueue {
     device::store_halves<kSystem>(&to.quad[0], detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | word2 << 32U});
   }
   void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
-  // What the first slot of a task says of it.
+  // The header in the first slot of a task.
   struct Head {
     device::Header header;
     std::uint64_t named;  // the position that word 2 holds: its own, or of the task that it is linked to
@@ -175,7 +175,7 @@ class SubmissionQueue {
     return position;
   }
 
-  // The right to give out places: of the thread whose submitter has the tail while it is inside, else of whoever holds lock_ when no
+  // The right to give out places: of the thread whose submitter has the tail while it is inside, else of the holder of lock_ when no
   // submitter has the tail.
   class Tail;
 
@@ -197,7 +197,7 @@ class SubmissionQueue {
 
   // These need reap_lock_.
   void reap_locked() noexcept;
-  // What is said of a task that ended so, and whose slots are still its own.
+  // The failure of a task that ended so, and whose slots are still its own.
   Failure failure_at(std::uint64_t position, std::int32_t status) const;
   std::optional<Failure::Cause> cause_of(std::uint64_t position) const;
   // False when there is no memory for it.
@@ -221,7 +221,7 @@ class SubmissionQueue {
   std::atomic<std::uint64_t> tail_;        // while none has
   std::vector<Submitter*> shared_;         // submitters with places that may be unused
   std::atomic<std::uint32_t> shared_count_{0};
-  Clock::time_point next_look_{};          // for submitters that stand still, by whoever takes places
+  Clock::time_point next_look_{};          // for submitters that stand still, by threads that take places
   const Submitter* last_given_ = nullptr;  // who was given places last
   std::uint32_t turns_ = 0;                // how often in a row
   std::uint32_t turns_to_tail_ = 1;        // how often makes its submitter have the tail

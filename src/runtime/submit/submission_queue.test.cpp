@@ -53,7 +53,7 @@ class SubmissionQueueTest : public testing::Test {
   std::atomic<std::uint32_t> alias_{5};
 };
 
-// ---- What is written ----
+// ---- Slots ----
 
 TEST_F(SubmissionQueueTest, ATaskOfEachLengthStandsInTheRing) {
   for (u32 words = 0; words <= detail::kMaxWords; ++words) {
@@ -335,7 +335,7 @@ TEST_F(SubmissionQueueTest, ALinkedDrainIsADrainThatNamesTheTaskBefore) {
 
 // ---- Failures ----
 
-TEST_F(SubmissionQueueTest, AFailureIsRememberedWithWhatRan) {
+TEST_F(SubmissionQueueTest, AFailureIsRememberedWithItsOperator) {
   submit_many(3);
   alias_ = 6;
   submit();
@@ -383,7 +383,7 @@ TEST_F(SubmissionQueueTest, AllInFlightCanBeCompletedAtOnce) {
   EXPECT_THAT(queue().failed_positions(), ElementsAre(0U, 1U, 2U)) << "further slots are no tasks";
 }
 
-// ---- Who names a buffer ----
+// ---- Tasks that name a buffer ----
 
 class SubmissionQueueNames : public SubmissionQueueTest {
  protected:

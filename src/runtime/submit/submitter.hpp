@@ -10,10 +10,10 @@ namespace dwell::runtime {
 class SubmissionQueue;
 
 // Places [at, end) are the thread's. It fills them one after the other, and each costs it two plain stores and one load of lines that
-// nobody else writes. Whoever holds the queue's lock may take back what is left: it clears `end`, makes every thread of the process execute
-// a fence (membarrier), and waits until the thread is not inside. From then on the thread finds no place, and `at` stands still until the
-// thread has had the lock. So the frequent side pays for no fence. Modelled in tests/model/submit.pml.
-// Source of the idea: biased locking (Kawachiya et al., OOPSLA 2002) with an asymmetric fence.
+// nobody else writes. The holder of the queue's lock may take back those that are left: it clears `end`, makes every thread of the process
+// execute a fence (membarrier), and waits until the thread is not inside. From then on the thread finds no place, and `at` stands still
+// until the thread has had the lock. So the frequent side pays for no fence. Modelled in tests/model/submit.pml. Source of the idea: biased
+// locking (Kawachiya et al., OOPSLA 2002) with an asymmetric fence.
 //
 // Lives as long as its queue; when the thread has ended, a later thread at the same queue gets it. So `at` never falls.
 struct alignas(128) Submitter {
@@ -50,7 +50,7 @@ struct alignas(128) Submitter {
   std::uint64_t enter() {
     const std::uint64_t now = at.load(std::memory_order_relaxed);
     at.store(now | 1U, std::memory_order_relaxed);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // against whoever takes back: membarrier is the other half
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // against the thread that takes back: membarrier is the other half
     return now / 2;
   }
   // Called by the thread, which has submitted a task of another sort than plain.

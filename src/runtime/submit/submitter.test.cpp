@@ -196,7 +196,7 @@ TEST_F(SubmitterTest, TheKeepersLookPassesOverToo) {
   EXPECT_TRUE(queue().reap());
 }
 
-TEST_F(SubmitterTest, WhatIsSubmittedBehindADrainStandsBehindIt) {
+TEST_F(SubmitterTest, ATaskSubmittedAfterADrainStandsBehindIt) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -264,7 +264,7 @@ TEST_F(SubmitterTest, AThreadThatHasTheTailAndDoesNothingKeepsNobodyWaiting) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
 }
 
-TEST_F(SubmitterTest, AThreadEndsInAForkedChildWhateverItsQueueIsLockedBy) {
+TEST_F(SubmitterTest, AThreadEndsInAForkedChildWithALockedQueue) {
   submit();
   std::atomic<bool> over{false};
   std::jthread other([&] {
