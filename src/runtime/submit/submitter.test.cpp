@@ -270,14 +270,18 @@ TEST_F(SubmitterTest, AThreadEndsInAForkedChildWithALockedQueue) {
   std::jthread other([&] {
     while (!over) static_cast<void>(queue().submitted());  // has the lock most of the time
   });
-  for (int i = 0; i < 20; ++i) {
-    const pid_t child = test::start_child([]() -> int {
+  bool well = true;
+  for (int i = 0; i < 20 && well; ++i) {
+    well = test::ended_well(test::run_child([]() -> int {
       alarm(20);
-      std::exit(0);
-    });
-    ASSERT_TRUE(test::ended_well(test::end_of(child)));
+      // Runs behind the destructors of the thread's objects and before other handlers: the leak check of the address sanitizer hangs in a
+      // child of several threads.
+      std::atexit([] { _exit(0); });
+      std::exit(1);
+    }));
   }
   over = true;
+  EXPECT_TRUE(well);
 }
 
 TEST_F(SubmitterTest, ALaterThreadIsLinkedToNothingOfTheOneBefore) {
