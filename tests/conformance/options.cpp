@@ -27,6 +27,15 @@ TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes", ~0U, 1U << 24U);
 }
 
+TEST_P(OptionsTest, InlinedOperatorsAreRefusedWhereThereAreNone) {
+  Options inlined = options();
+  inlined.tier = Tier::lto;
+  if (on_cpu())
+    DWELL_EXPECT_ERROR(Runtime{inlined}, errc::unsupported, HasSubstr("Tier::relocatable only"))
+  else
+    EXPECT_NO_THROW(Runtime{inlined});
+}
+
 TEST_P(OptionsTest, UnreachedLimitsChangeNothing) {
   Options limited = options();
   limited.limits = {

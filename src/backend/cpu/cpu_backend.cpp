@@ -208,7 +208,14 @@ class CpuBackend final : public Backend {
 
   DeviceInfo info() const override {
     const unsigned processors = usable_processors();
-    DeviceInfo info{"cpu", processor_name(), "host", processors > 1 ? processors - 1 : 1, 100'000'000, 100'000, true, false};
+    DeviceInfo info;
+    info.device = "cpu";
+    info.name = processor_name();
+    info.target = "host";
+    info.default_workers = processors > 1 ? processors - 1 : 1;
+    info.default_lease_ns = 100'000'000;
+    info.default_idle_ns = 100'000;
+    info.on_host = true;
     info.memory_bytes = physical_memory();
     return info;
   }
