@@ -20,7 +20,7 @@ inline constexpr Link link{};
 
 struct HardLink {};
 // The task starts only after the one that the calling thread submitted before it is complete, successful or not, as io_uring's
-// IOSQE_IO_HARDLINK. Beside `link`, which it includes, it holds.
+// IOSQE_IO_HARDLINK. `link` beside it changes nothing.
 inline constexpr HardLink hard_link{};
 
 struct Drain {};

@@ -151,7 +151,15 @@ class FakeBackend final : public backend::Backend {
   explicit FakeBackend(std::shared_ptr<FakeDevice> device)
       : device_(std::move(device)), obedience_([this](const std::stop_token& stop) { obey(stop); }) {}
 
-  backend::DeviceInfo info() const override { return {"fake", "a device that runs nothing", "host", 2, 1'000'000, 1'000'000}; }
+  backend::DeviceInfo info() const override {
+    backend::DeviceInfo info;
+    info.device = "fake";
+    info.name = "a device that runs nothing";
+    info.target = "host";
+    info.default_workers = 2;
+    info.default_lease_ns = info.default_idle_ns = 1'000'000;
+    return info;
+  }
   std::unique_ptr<backend::Allocation> allocate(std::size_t) override {
     if (!device_->has_memory) throw Error(errc::out_of_memory, "the fake device has no memory");
     return std::make_unique<backend::Allocation>();

@@ -103,6 +103,13 @@ TEST_F(KeeperTest, WithoutWorkNoLeaseStarts) {
   EXPECT_EQ(starts(), 0);
 }
 
+TEST_F(KeeperTest, WorkersWaitLongerForSuccessorsThatCannotStartBesideThem) {
+  settings_.kernels_queue = true;
+  open();
+  submit();
+  EXPECT_EQ(device_->last_lease().stretch_ticks, 16'000'000U >> device::kTickShift);
+}
+
 TEST_F(KeeperTest, ASubmitterStartsTheLeaseItself) {
   open();
   submit();

@@ -21,7 +21,7 @@
 
 namespace dwell::runtime {
 
-// Where a task stands that ended with anything but success.
+// The end of a task that did not succeed.
 struct Failure {
   std::int32_t status = 0;
   std::string ran;  // operator and version
@@ -30,7 +30,7 @@ struct Failure {
   struct Cause {
     std::uint64_t position = 0;
     std::int32_t status = 0;
-    std::string ran;  // empty when what failed there is no longer known
+    std::string ran;  // empty when it is no longer known
   };
   std::optional<Cause> cause;
 };
