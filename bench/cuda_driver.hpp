@@ -22,6 +22,7 @@
   X(cuStreamCreate)                   \
   X(cuStreamDestroy)                  \
   X(cuStreamSynchronize)              \
+  X(cuStreamWaitEvent)                \
   X(cuEventCreate)                    \
   X(cuEventRecord)                    \
   X(cuEventSynchronize)               \
@@ -53,6 +54,7 @@
   X(cuGraphCreate)                    \
   X(cuGraphDestroy)                   \
   X(cuGraphAddKernelNode)             \
+  X(cuGraphAddDependencies)           \
   X(cuGraphInstantiate)               \
   X(cuGraphUpload)                    \
   X(cuGraphLaunch)                    \

@@ -29,7 +29,7 @@ extern "C" __global__ void dwell_bench_set(unsigned* to, unsigned value) { *to =
 
 static __device__ __forceinline__ float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
-extern "C" __global__ void __launch_bounds__(128) dwell_bench_add(const float* first, const float* second, float* sum, unsigned count) {
+static __device__ __forceinline__ void add(const float* first, const float* second, float* sum, unsigned count) {
   const float4* const a = reinterpret_cast<const float4*>(first);
   const float4* const b = reinterpret_cast<const float4*>(second);
   float4* const c = reinterpret_cast<float4*>(sum);
@@ -41,6 +41,43 @@ extern "C" __global__ void __launch_bounds__(128) dwell_bench_add(const float* f
     c[i + blockDim.x] = plus(a1, b1);
   }
   if (i < fours) c[i] = plus(a[i], b[i]);
+}
+
+extern "C" __global__ void __launch_bounds__(128) dwell_bench_add(const float* first, const float* second, float* sum, unsigned count) {
+  add(first, second, sum, count);
+}
+
+// Programmatic dependent launch: the next kernel comes as soon as this one has started, and waits for its end before it reads.
+static __device__ __forceinline__ void overlap() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+extern "C" __global__ void dwell_bench_empty_overlapped() { overlap(); }
+
+extern "C" __global__ void __launch_bounds__(128)
+    dwell_bench_add_overlapped(const float* first, const float* second, float* sum, unsigned count) {
+  overlap();
+  add(first, second, sum, count);
+}
+
+// What Work::visit says.
+extern "C" __global__ void dwell_bench_visit(unsigned* cells, unsigned node, unsigned a, unsigned b, unsigned c, unsigned d) {
+  if (threadIdx.x != 0) return;
+  const unsigned launches = cells[node];
+  const unsigned counts[] = {cells[a], cells[b], cells[c], cells[d]};
+  const unsigned rounds = cells[0];
+  bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) && (c == 0 || counts[2] == launches + 1) &&
+               (d == 0 || counts[3] == launches + 1);
+  unsigned busy = node;
+  for (unsigned round = 0; round < rounds; ++round) {
+    busy ^= busy << 13;
+    busy ^= busy >> 17;
+    busy ^= busy << 5;
+  }
+  cells[node] = right && busy != 0 ? launches + 1 : 1u << 31;
 }
 
 extern "C" __global__ void dwell_bench_ping_pong(const unsigned* in, unsigned* out) {

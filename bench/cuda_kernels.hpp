@@ -13,6 +13,12 @@ inline constexpr const char* kKernelAdd = "dwell_bench_add";             // (con
 inline constexpr const char* kKernelSet = "dwell_bench_set";             // (unsigned* to, unsigned value)
 inline constexpr const char* kKernelPingPong = "dwell_bench_ping_pong";  // (const unsigned* in, unsigned* out): until in is ~0
 
+// Of nodes of a graph with programmatic dependent launch.
+inline constexpr const char* kKernelEmptyOverlapped = "dwell_bench_empty_overlapped";  // as kKernelEmpty
+inline constexpr const char* kKernelAddOverlapped = "dwell_bench_add_overlapped";      // as kKernelAdd
+// Of nodes that Work::visit describes: cell of the node, and of four predecessors, 0 for none.
+inline constexpr const char* kKernelVisit = "dwell_bench_visit";  // (unsigned* cells, unsigned node, unsigned a, ... unsigned d)
+
 // Compiles them with NVRTC for an architecture ("sm_90"). Needs no GPU. Throws std::runtime_error.
 std::vector<std::byte> compile_cuda_kernels(const std::string& arch);
 // The same for any source.

@@ -21,7 +21,9 @@ TEST(CudaKernels, Compile) {
     if (std::strstr(problem.what(), "compile: ") != nullptr) FAIL() << problem.what();
     GTEST_SKIP() << problem.what();
   }
-  for (const char* const name : {kKernelEmpty, kKernelAdd, kKernelSet, kKernelPingPong}) EXPECT_TRUE(has_kernel(cubin, name)) << name;
+  for (const char* const name :
+       {kKernelEmpty, kKernelAdd, kKernelSet, kKernelPingPong, kKernelEmptyOverlapped, kKernelAddOverlapped, kKernelVisit})
+    EXPECT_TRUE(has_kernel(cubin, name)) << name;
 }
 
 }  // namespace

@@ -57,8 +57,13 @@ class Kernels {
  public:
   Kernels(const CudaDriver& driver, std::span<const std::byte> cubin) : driver_(driver) {
     CU(cuModuleLoadData, &module_, cubin.data());
-    for (const auto& [function, name] :
-         {std::pair{&empty, kKernelEmpty}, {&add, kKernelAdd}, {&set, kKernelSet}, {&ping_pong, kKernelPingPong}}) {
+    for (const auto& [function, name] : {std::pair{&empty, kKernelEmpty},
+                                         {&add, kKernelAdd},
+                                         {&set, kKernelSet},
+                                         {&ping_pong, kKernelPingPong},
+                                         {&empty_overlapped, kKernelEmptyOverlapped},
+                                         {&add_overlapped, kKernelAddOverlapped},
+                                         {&visit, kKernelVisit}}) {
       CU(cuModuleGetFunction, function, module_, name);
       CU(cuFuncLoad, *function);
     }
@@ -75,6 +80,9 @@ class Kernels {
   CUfunction add = nullptr;
   CUfunction set = nullptr;
   CUfunction ping_pong = nullptr;
+  CUfunction empty_overlapped = nullptr;
+  CUfunction add_overlapped = nullptr;
+  CUfunction visit = nullptr;
 
  private:
   const CudaDriver& driver_;

@@ -87,7 +87,9 @@ class Peer final : public CudaPeer {
 
   std::unique_ptr<CudaAdds> adds(std::size_t floats) override { return make_cuda_adds(driver_, *kernels_, floats); }
 
-  std::unique_ptr<CudaChain> chain(std::size_t nodes, bool adds) override { return make_cuda_chain(driver_, *kernels_, nodes, adds); }
+  std::unique_ptr<GraphSide> graphs(CudaGraphs way, const GraphMemory& memory) override {
+    return make_cuda_graphs(driver_, *kernels_, way, memory);
+  }
 
   double copy_bandwidth(std::size_t bytes) override {
     constexpr int kTimes = 10;

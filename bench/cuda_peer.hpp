@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "bench/graph_side.hpp"
 #include "bench/timing.hpp"
 
 namespace dwell::bench {
@@ -28,15 +30,14 @@ class CudaAdds {
   virtual std::size_t wrong(std::size_t slices, std::size_t step) = 0;
 };
 
-// A graph of nodes that depend each on the last: empty kernels, or adds of ones to the same 1024 sums.
-class CudaChain {
- public:
-  virtual ~CudaChain() = default;
-  // Launches the graph and synchronises.
-  virtual void replay() = 0;
-  // Sums that are wrong after so many replays.
-  virtual std::size_t wrong(std::size_t replays) = 0;
+// How CUDA programs run task graphs; every node is a kernel of one block.
+enum class CudaGraphs : std::uint8_t {
+  graph,         // a CUDA graph
+  programmatic,  // the same with edges of programmatic dependent launch; chains of Work::empty and Work::sum only
+  streams,       // a launch a node, over kCudaPlaces streams, and events
 };
+// Kernels that a device runs at a time, of as many streams or branches.
+inline constexpr std::size_t kCudaPlaces = 128;
 
 // A flag in mapped pinned host memory that a kernel of one thread answers.
 class CudaPingPong {
@@ -74,7 +75,7 @@ class CudaPeer {
   virtual std::unique_ptr<CudaPingPong> ping_pong() = 0;
   // `floats` of each array, a power of two. The sums are poisoned.
   virtual std::unique_ptr<CudaAdds> adds(std::size_t floats) = 0;
-  virtual std::unique_ptr<CudaChain> chain(std::size_t nodes, bool adds) = 0;
+  virtual std::unique_ptr<GraphSide> graphs(CudaGraphs way, const GraphMemory& memory) = 0;
   // Bytes a nanosecond, read and written, that a copy of `bytes` within the device moves.
   virtual double copy_bandwidth(std::size_t bytes) = 0;
   virtual std::vector<CudaCall> calls() = 0;

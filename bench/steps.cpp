@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <span>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/cuda_peer.hpp"
+#include "bench/dag.hpp"
 #include "bench/operators.hpp"
 #include "bench/timing.hpp"
 
@@ -79,6 +81,11 @@ class Chains {
   unsigned turn_ = 0;
 };
 
+std::size_t wrong_sums(std::span<const float> sums, std::size_t steps) {
+  const auto expected = static_cast<float>(steps);  // exact: it is below 2^24
+  return static_cast<std::size_t>(std::count_if(sums.begin(), sums.end(), [&](float sum) { return sum != expected; }));
+}
+
 void add_ours(const Context& context, Report& report, Tier tier, std::size_t chains, std::size_t steps) {
   dwell::Options options = context.options();
   options.tier = tier;
@@ -98,10 +105,7 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
       {kAddStep, text_of(tier), true, "ns", spread_of(all.time(chains, [&] { return runtime.submit(add, ones, sums, sums, link); }))});
   std::vector<float> result(Adds::kFloats);
   sums.read(result);
-  const auto expected = static_cast<float>((chains + 1) * steps);  // exact: it is below 2^24
-  std::size_t wrong = 0;
-  for (const float sum : result) wrong += sum == expected ? 0U : 1U;
-  report.check_none(std::string("wrong sums, ") + text_of(tier), wrong);
+  report.check_none(std::string("wrong sums, ") + text_of(tier), wrong_sums(result, (chains + 1) * steps));
 }
 
 void add_cuda_peers(const Context& context, Report& report, std::size_t chains, std::size_t steps) {
@@ -111,17 +115,24 @@ void add_cuda_peers(const Context& context, Report& report, std::size_t chains, 
     report.note("no CUDA peers: " + why);
     return;
   }
+  const Dag dag = chain_of(steps);
+  const auto side = peer->graphs(CudaGraphs::graph, {1, Adds::kFloats});
+  side->write_first(std::vector<float>(Adds::kFloats, 1.0F));
+  std::vector<float> sums(Adds::kFloats, 0.0F);
+  side->write_sums(sums);
   for (const bool adds : {false, true}) {
-    const auto chain = peer->chain(steps, adds);
+    const auto graph = side->make(dag, adds ? Work::sum : Work::empty);
     std::vector<double> times;
     for (std::size_t i = 0; i <= chains; ++i) {
       const Clock::time_point start = Clock::now();
-      chain->replay();
+      graph->launch();
+      graph->wait();
       if (i != 0) times.push_back(nanoseconds_since(start) / static_cast<double>(steps));
     }
     report.add({adds ? kAddStep : kEmptyStep, "CUDA graph, a chain of nodes", false, "ns", spread_of(std::move(times))});
-    if (adds) report.check_none("wrong sums of the peer", chain->wrong(chains + 1));
   }
+  side->read_sums(sums);
+  report.check_none("wrong sums of the peer", wrong_sums(sums, (chains + 1) * steps));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <oneapi/tbb/task_group.h>
 #include <oneapi/tbb/version.h>
 
+#include "bench/tbb/graphs.hpp"
+
 namespace {
 
 using Task = dwell::bench::TbbModule::Task;
@@ -41,6 +43,8 @@ void run_all(void* opaque, Task task, void* context, std::size_t count) {
 }  // namespace
 
 extern "C" const dwell::bench::TbbModule* dwell_bench_tbb() {
-  static const dwell::bench::TbbModule module{TBB_runtime_version(), open_arena, close_arena, run_and_wait, enqueue, run_all};
+  static const dwell::bench::TbbModule module{
+      TBB_runtime_version(),       open_arena, close_arena, run_and_wait, enqueue, run_all, &dwell::bench::kTbbFlowGraph,
+      &dwell::bench::kTbbTaskGroup};
   return &module;
 }

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "bench/graph_module.hpp"
+
 namespace dwell::bench {
 
 struct TbbModule {
@@ -18,6 +20,9 @@ struct TbbModule {
   void (*enqueue)(void* arena, Task task, void* context, std::size_t index);
   // A task_group's run for each of 0 .. count - 1, from one thread, and wait.
   void (*run_all)(void* arena, Task task, void* context, std::size_t count);
+
+  const GraphModule* flow_graph;
+  const GraphModule* counted_graph;  // a task_group, and a count of predecessors for each node
 };
 
 }  // namespace dwell::bench

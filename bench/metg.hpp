@@ -1,0 +1,40 @@
+// The shortest tasks that a scheduler runs at half of the machine's speed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace dwell::bench {
+
+// METG(50 %) of Task Bench: the least time of a run x places / tasks, in nanoseconds, at which tasks take half of that time. run(rounds)
+// returns the nanoseconds that a run of `tasks` busy tasks of so many rounds takes on `places` workers; a round takes `round`. Found to 3 %
+// or to one round. Nothing when tasks 16 times as long as a run without rounds would let them be are not long enough.
+template <class Run>
+std::optional<double> find_metg(Run run, double round, std::size_t tasks, std::size_t places) {
+  const auto time = [&](std::uint32_t rounds) { return run(rounds) * static_cast<double>(places) / static_cast<double>(tasks); };
+  const auto is_efficient = [&](std::uint32_t rounds, double granularity) { return 2 * rounds * round >= granularity; };
+  std::uint32_t low = 0;  // too short
+  auto high = static_cast<std::uint32_t>(std::clamp(time(0) / round, 1.0, 1e7));
+  const std::uint32_t most = 16 * high;
+  double granularity = time(high);
+  while (!is_efficient(high, granularity)) {
+    if (high == most) return std::nullopt;
+    low = high;
+    high *= 2;
+    granularity = time(high);
+  }
+  while (high - low > std::max(1U, high / 32)) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    const double between = time(middle);
+    if (is_efficient(middle, between)) {
+      high = middle;
+      granularity = between;
+    } else {
+      low = middle;
+    }
+  }
+  return granularity;
+}
+
+}  // namespace dwell::bench
