@@ -13,3 +13,4 @@
 #include <dwell/device/span_atomic.hpp>
 #include <dwell/device/status.hpp>
 #include <dwell/device/transform.hpp>
+#include <dwell/device/uses.hpp>

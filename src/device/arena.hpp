@@ -175,7 +175,8 @@ struct Lease {
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
-  const void* const* operators;  // the CPU's table; on CUDA the image holds it
+  const void* const* operators;  // the CPU's tables; on CUDA the image holds them
+  const u32* uses;
   u32 ring_shift;
   u32 queue_shift;
   u32 workers;

@@ -17,6 +17,7 @@ class CpuWorker {
     worker_->context.scratch = scratch;
     worker_->context.lease = lease.number;
     worker_->context.over = &lease.control->crew.over;
+    worker_->context.uses = uses_of(lease);
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);

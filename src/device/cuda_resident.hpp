@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     worker.context.scratch = scratch;
     worker.context.lease = lease.number;
     worker.context.over = &lease.control->crew.over;
+    worker.context.uses = uses_of(lease);
     reset(&worker.context);
   }
   __syncthreads();

@@ -14,6 +14,10 @@ extern "C" __device__ void dwell_dispatch(dwell::u32 opcode, const dwell::Group&
 // Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
 extern "C" __constant__ dwell::device::Entry dwell_operators[];
 #endif
+#if DWELL_ON_CUDA
+// What each opcode uses, see Group::opcode. Generated and linked by src/jit.
+extern "C" __device__ const dwell::u32 dwell_uses[];
+#endif
 
 namespace dwell::device {
 
@@ -25,6 +29,15 @@ DWELL_DEVICE void call_operator([[maybe_unused]] const Lease& lease, u32 opcode,
   dwell_operators[opcode](group, arguments);
 #else
   reinterpret_cast<Entry>(const_cast<void*>(lease.operators[opcode]))(group, arguments);
+#endif
+}
+
+// The image's table of what each opcode uses.
+DWELL_DEVICE const u32* uses_of([[maybe_unused]] const Lease& lease) {
+#if DWELL_ON_CUDA
+  return dwell_uses;
+#else
+  return lease.uses;
 #endif
 }
 

@@ -76,20 +76,19 @@ struct Ended {
 // Runs the operator of the task in `frame`: once, or for groups of a wide task until none is left. Called by all threads together. The
 // operator is called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
 DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
-  const Group all(&worker->context, 0, 1);
   for (;;) {
-    Group group = all;
     const Header header = frame.header();
+    Group group(&worker->context, 0, 1, header.opcode);
     if ((header.flags & flag::share) != 0) {
       const u32 position = frame.position();
       const u32 index = next_group(lease, worker, position, rank);
       if (index >= header.groups) return Ended{header, position, end_share(lease, worker, position, rank)};
-      group = Group(&worker->context, index, header.groups);
+      group = Group(&worker->context, index, header.groups, header.opcode);
     }
     call_operator(lease, header.opcode, group, frame.arguments());
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Ended ended{frame.header(), frame.position(), true};
-    all.sync();
+    group.sync();
     if ((ended.header.flags & flag::share) == 0) return ended;
   }
 }

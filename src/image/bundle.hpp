@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,16 @@ struct BundleEntry {
   std::span<const std::byte> object;
 };
 
-// The bundle of `entries`, entry i being opcode i. Entries whose objects are the same bytes in memory share one in the bundle.
-std::vector<std::byte> pack(std::span<const BundleEntry> entries);
+struct Bundle {
+  std::vector<BundleEntry> entries;  // by opcode
+  std::vector<std::uint32_t> uses;   // the words behind device::Context::uses
+};
 
-// The entries of a bundle, as views into `bytes`; entries of one object share one view. The bytes are not trusted.
+// The bytes of a bundle. Entries whose objects are the same bytes in memory share one.
+std::vector<std::byte> pack(std::span<const BundleEntry> entries, std::span<const std::uint32_t> uses = {});
+
+// A bundle from its bytes. Entries are views into them; those of one object share one view. The bytes are not trusted.
 // Throws dwell::Error with errc::link_failed when they are not a bundle.
-std::vector<BundleEntry> unpack(std::span<const std::byte> bytes);
+Bundle unpack(std::span<const std::byte> bytes);
 
 }  // namespace dwell::image

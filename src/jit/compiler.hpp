@@ -56,6 +56,14 @@ struct Entry {
   Signature signature;
 };
 
+// An operator that a source names with DWELL_USES, and the parameters that it declares.
+struct Use {
+  std::string name;
+  Signature signature;
+
+  bool operator==(const Use&) const = default;
+};
+
 // A compiled source: bytes that `link` accepts, its entries in the order of Unit::exports, and the compiler's warnings.
 struct Object {
   std::vector<Entry> entries;
@@ -65,17 +73,29 @@ struct Object {
   std::string assembly = {};  // the same in the target's assembly language (PTX); empty where the compiler gives none
   // Files that were read for it and that Unit::fingerprint does not hold. Empty where the compiler does not tell.
   std::vector<std::string> unnamed_files = {};
+  std::vector<Use> uses = {};  // of all entries, by their place
 };
 
 // One opcode of an image: an entry of an object, or nothing. Refers to the object.
 struct Opcode {
   const Object* object = nullptr;
   std::uint32_t index = 0;
+  std::vector<std::uint32_t> uses = {};  // opcodes: what each of Object::uses is bound to
 
   Opcode() = default;
   Opcode(const Object* from, std::uint32_t at = 0) : object(from), index(at) {}  // NOLINT(google-explicit-constructor)
   const std::string& symbol() const { return object->entries[index].symbol; }
 };
+
+// The words behind device::Context::uses: for each opcode of the table where its own begin, and those.
+inline std::vector<std::uint32_t> words_of_uses(std::span<const Opcode> table) {
+  std::vector<std::uint32_t> words(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    words[i] = static_cast<std::uint32_t>(words.size());
+    words.insert(words.end(), table[i].uses.begin(), table[i].uses.end());
+  }
+  return words;
+}
 
 // Resources of a linked program, or of one function of it with all that it calls; read from the image. All zero on the CPU.
 struct Resources {

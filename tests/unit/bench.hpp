@@ -71,6 +71,11 @@ class Bench {
   // Whether the completion entry of `position` is there.
   bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
   i32 status(std::uint64_t position) const { return entry(position).status; }
+  // As the image table changes an operator's opcode.
+  std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode) {
+    const runtime::SubmissionQueue::Switch one[] = {{&alias, opcode}};
+    return queue.switch_aliases(one);
+  }
   // Completes the task at `position` as a worker would.
   void finish(std::uint64_t position, i32 status = 0) {
     const u64 word = lap(position) | static_cast<u64>(static_cast<u32>(status)) << 32U;

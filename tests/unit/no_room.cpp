@@ -66,7 +66,7 @@ class CountingCompiler final : public jit::Compiler {
   std::string fingerprint(const jit::Unit& unit) override { return unit.name; }
   jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
     jit::Image image;
-    for (const auto& [object, index] : entries) image.bytes.resize(image.bytes.size() + (object != nullptr ? 1 : 0));
+    for (const jit::Opcode& opcode : entries) image.bytes.resize(image.bytes.size() + (opcode.object != nullptr ? 1 : 0));
     image.resources.registers = 10 * static_cast<std::uint32_t>(image.bytes.size());
     image.resources.shared_bytes = 4321;
     return image;

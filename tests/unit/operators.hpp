@@ -57,6 +57,21 @@ inline Unit hungry_unit(const std::string& symbol) {
                  symbol);
 }
 
+// An operator that uses two others, and what its object must say of them.
+inline Unit using_unit(const std::string& symbol) {
+  return unit_of("user",
+                 "DWELL_USES(first, dwell::u32, dwell::Span<const float>)\n"
+                 "DWELL_USES(user, dwell::Span<dwell::u32>)\n"
+                 "DWELL_OPERATOR(user)(dwell::Group g, dwell::Span<dwell::u32> out) {\n"
+                 "  out[0] = g.opcode(uses::first);\n"
+                 "  out[1] = g.opcode(uses::user);\n"
+                 "}\n",
+                 symbol);
+}
+inline std::vector<Use> expected_uses() {
+  return {{"first", Signature::of<u32, Span<const float>>()}, {"user", Signature::of<Span<u32>>()}};
+}
+
 // The signature that an axpy's object must have.
 inline Signature expected_axpy_signature() {
   return Signature(std::vector<Parameter>{{Kind::floating, Kind::structure, 4},

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@ namespace dwell::runtime {
 // Requests to the compiler, and its answers.
 struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
+  std::vector<std::vector<std::uint32_t>> uses;  // what each opcode of the last image uses
   bool refuses_link = false;
   std::mutex mutex;        // guards the one below: texts are compiled by several threads
   CompileOptions options;  // of the last text that was compiled
@@ -31,7 +33,8 @@ struct Workshop {
   std::function<void(const std::string& text)> on_compile = [](const auto&) {};  // called with each text, on the thread that compiles it
 };
 
-// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float.
+// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float. "a1 uses b c" uses
+// the operators b and c, which take nothing, and "a1 uses b:" one that takes a float.
 class FakeCompiler final : public jit::Compiler {
  public:
   explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
@@ -47,15 +50,28 @@ class FakeCompiler final : public jit::Compiler {
     const std::string text = unit.text + workshop_->includes;
     const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
     const bool takes_float = unit.text.find("float") != std::string::npos;
-    return {{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + text.size()}, {}};
+    jit::Object object{{{unit.exports[0].symbol, takes_float ? Signature::of<float>() : Signature()}}, {begin, begin + text.size()}, {}};
+    std::istringstream words(unit.text);
+    std::string name;
+    while (words >> name && name != "uses") {}
+    while (words >> name) {
+      const bool passes_float = name.back() == ':';
+      if (passes_float) name.pop_back();
+      object.uses.push_back({name, passes_float ? Signature::of<float>() : Signature()});
+    }
+    return object;
   }
   jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
     std::vector<std::string> image;
-    for (const auto& [object, index] : entries)
+    std::vector<std::vector<std::uint32_t>> uses;
+    for (const auto& [object, index, used] : entries) {
       image.emplace_back(object == nullptr ? "" : std::string(reinterpret_cast<const char*>(object->bytes.data()), object->bytes.size()));
+      uses.push_back(used);
+    }
     if (std::ranges::find(image, "unlinkable") != image.end()) throw Error(errc::link_failed, "they do not link");
     workshop_->images.push_back(image);
+    workshop_->uses = uses;
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
   std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, workshop_->includes); }

@@ -5,6 +5,7 @@
 #include <dwell/device/range.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
+#include <dwell/device/uses.hpp>
 
 namespace dwell {
 
@@ -17,6 +18,7 @@ struct Context {
   u32 scratch_used;      // bytes handed out by Group::shared in this task
   u32 lease;             // number of the lease that runs this worker
   const u32* over;       // number of the last lease whose time is over
+  const u32* uses;       // of the image: see Group::opcode
   u32 started;           // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
   u32 lease_ticks;       // workers may be inside operators and nobody left to look at the clock
   u8* scratch;           // 16-byte aligned
@@ -33,7 +35,9 @@ class Exchange;
 // marked "together" must be called by all threads of the group, in the same order.
 class Group {
  public:
-  DWELL_DEVICE Group(device::Context* context, u32 index, u32 count) : context_(context), index_(index), count_(count) {}
+  // The group with this index among `count`, of a task that runs this opcode.
+  DWELL_DEVICE Group(device::Context* context, u32 index, u32 count, u32 opcode = 0)
+      : context_(context), index_(static_cast<u16>(index)), count_(static_cast<u16>(count)), opcode_(opcode) {}
 
   // Rank of the calling thread, 0 to size() - 1.
   DWELL_DEVICE u32 rank() const {
@@ -51,7 +55,7 @@ class Group {
   DWELL_DEVICE u32 count() const { return count_; }
 
   // This group as if it had the task to itself: this group's threads alone do all the work of the result's members.
-  DWELL_DEVICE Group alone() const { return Group(context_, 0, 1); }
+  DWELL_DEVICE Group alone() const { return Group(context_, 0, 1, opcode_); }
 
   // This thread's share of 0 .. n - 1 among all threads of all groups of the task: every (count() * size())-th index on CUDA, a block of
   // indices on the CPU.
@@ -133,6 +137,13 @@ class Group {
     return Span<T>(reinterpret_cast<T*>(context_->scratch + start), n);
   }
 
+  // The opcode of an operator that DWELL_USES has named (`uses::fib`): of the version to which the running one is bound.
+  template <u32 place, class Function>
+  DWELL_DEVICE u32 opcode(Use<place, Function>) const {
+    // Word i is where the words of opcode i begin: those that it uses, by place.
+    return context_->uses[context_->uses[opcode_] + place];
+  }
+
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
   // failure of a task stays. The operator goes on until it returns.
   DWELL_DEVICE void fail(i32 code) const {
@@ -160,8 +171,9 @@ class Group {
   friend class device::Exchange;
 
   device::Context* context_;
-  u32 index_;
-  u32 count_;
+  u16 index_;  // 65,535 groups share a task at most, so that two words hold all: an operator that is called gets them in memory
+  u16 count_;
+  u32 opcode_;
 };
 
 }  // namespace dwell

@@ -93,6 +93,7 @@ class CpuImage final : public LoadedImage {
     if (!abandoned_->load()) return;
     keep(std::make_shared<decltype(objects)>(std::move(objects)));
     keep(std::make_shared<decltype(entries)>(std::move(entries)));
+    keep(std::make_shared<decltype(uses)>(std::move(uses)));
   }
   CpuImage(const CpuImage&) = delete;
   CpuImage& operator=(const CpuImage&) = delete;
@@ -101,6 +102,7 @@ class CpuImage final : public LoadedImage {
 
   std::vector<std::shared_ptr<LoadedObject>> objects;
   std::vector<const void*> entries;
+  std::vector<std::uint32_t> uses;
 
  private:
   std::shared_ptr<const Abandoned> abandoned_;
@@ -236,7 +238,9 @@ class CpuBackend final : public Backend {
     auto program = std::make_unique<CpuImage>(abandoned_);
     std::map<const std::byte*, std::shared_ptr<LoadedObject>> objects;  // by where they lie in the image
     std::map<std::string, std::weak_ptr<LoadedObject>> loaded;
-    for (const image::BundleEntry& entry : image::unpack(image)) {
+    image::Bundle bundle = image::unpack(image);
+    program->uses = std::move(bundle.uses);
+    for (const image::BundleEntry& entry : bundle.entries) {
       if (entry.symbol.empty()) {
         program->entries.push_back(nullptr);
         continue;
@@ -257,9 +261,11 @@ class CpuBackend final : public Backend {
   }
 
   void start(LoadedImage& program, const device::Lease& lease) override {
-    device::Lease with_table = lease;
-    with_table.operators = static_cast<CpuImage&>(program).entries.data();
-    threads_->start(with_table);
+    const auto& image = static_cast<const CpuImage&>(program);
+    device::Lease with_tables = lease;
+    with_tables.operators = image.entries.data();
+    with_tables.uses = image.uses.data();
+    threads_->start(with_tables);
   }
 
   void finish() override { threads_->wait(); }

@@ -17,7 +17,7 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x0000314548434144;  // "DACHE1"
-constexpr std::uint32_t kSchema = 2;
+constexpr std::uint32_t kSchema = 3;
 constexpr std::size_t kLongestHead = 512;
 
 constexpr const char* kDamaged = "its content is damaged";

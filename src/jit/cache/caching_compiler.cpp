@@ -161,6 +161,7 @@ Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
       parts.add("symbol", opcode.object == nullptr ? std::string_view() : opcode.symbol());
       if (opcode.object == nullptr) continue;
       ++opcodes;
+      for (const std::uint32_t use : opcode.uses) parts.add("use", std::to_string(use));
       if (seen.insert(opcode.object).second) parts.add("object", sha256(opcode.object->bytes));
     }
     const std::string description =

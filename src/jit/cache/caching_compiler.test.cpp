@@ -55,8 +55,8 @@ class StandIn final : public Compiler {
   Image link(std::span<const Opcode> entries, Tier) override {
     ++calls_.links;
     Image image{{}, {1, 2, 3}};
-    for (const auto& [object, index] : entries) {
-      if (object != nullptr) image.bytes.insert(image.bytes.end(), object->bytes.begin(), object->bytes.end());
+    for (const Opcode& opcode : entries) {
+      if (opcode.object != nullptr) image.bytes.insert(image.bytes.end(), opcode.object->bytes.begin(), opcode.object->bytes.end());
     }
     return image;
   }

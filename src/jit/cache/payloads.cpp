@@ -90,6 +90,10 @@ Bytes encode(const Object& object) {
   writer.counted(object.log);
   writer.number(static_cast<std::uint8_t>(object.form));
   writer.counted(object.assembly);
+  write_list(writer, object.uses, [&](const Use& use) {
+    writer.counted(use.name);
+    write(writer, use.signature);
+  });
   writer.counted(object.bytes);
   return std::move(writer).take();
 }
@@ -106,6 +110,12 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
   object.log = read_string(reader);
   object.form = read_enum<Form, Form::lto>(reader);
   object.assembly = read_string(reader);
+  read_list(reader, object.uses, [&] {
+    Use use;
+    use.name = read_string(reader);
+    use.signature = read_signature(reader);
+    return use;
+  });
   object.bytes = read_bytes(reader);
   return complete(reader, std::move(object));
 }

@@ -28,11 +28,13 @@ const Object kObject{.entries = {{"axpy_1", expected_axpy_signature()}, {"axpy_2
                      .bytes = Bytes(40),
                      .log = "a warning",
                      .form = Form::lto,
-                     .assembly = "text"};
+                     .assembly = "text",
+                     .uses = {{"a", expected_axpy_signature()}, {"b", {}}}};
 
 TEST(Payloads, SurviveDamage) {
   const Bytes object = encode(kObject);
   EXPECT_EQ(decode_object(object)->entries[0].signature, expected_axpy_signature());
+  EXPECT_EQ(decode_object(object)->uses, kObject.uses);
   damage(object, [](const Bytes& bytes) { decode_object(bytes); });
 
   const Bytes image = encode(Image{Bytes(40), {1, 2, 3}, {{"a", {}}, {"b", {}}}});

@@ -215,8 +215,14 @@ Object CudaCompiler::compile(const Unit& unit) {
   }
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
-  std::vector<Entry> entries = read_entries(unit, form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : result.bytes);
-  return {std::move(entries), result.bytes, readable_log(unit, result.log), form, result.ptx};
+  const Bytes linked = form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : Bytes();
+  const Bytes& readable = form == Form::lto ? linked : result.bytes;
+  return {.entries = read_entries(unit, readable),
+          .bytes = result.bytes,
+          .log = readable_log(unit, result.log),
+          .form = form,
+          .assembly = result.ptx,
+          .uses = read_uses(unit, readable)};
 }
 
 std::string CudaCompiler::fingerprint(const Unit& unit) {
@@ -317,7 +323,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     if (is_ir && tier == Tier::lto) opcode = {};
   }
   inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(tier).bytes, "the resident loop"});
-  const std::string text = table_source(called, arch, linker.version());
+  const std::string text = table_source(called, tier, arch, linker.version());
   const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
   // The assembler reads up to the null character.
   if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});

@@ -1,8 +1,10 @@
 #include "jit/cuda/cuda_table.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "jit/cuda/nvrtc_options.hpp"
 #include "jit/object/cubin.hpp"
@@ -25,11 +27,20 @@ std::string statics_source(const Object& object, const std::string& symbol) {
          std::to_string(statics.constant_bytes) + "};\n";
 }
 
+// The words of `dwell_uses`, at least one, separated by commas.
+std::string words_text(std::span<const Opcode> table) {
+  std::string text = "0";
+  const std::vector<std::uint32_t> words = words_of_uses(table);
+  if (!words.empty()) text.clear();
+  for (const std::uint32_t word : words) text += (text.empty() ? "" : ", ") + std::to_string(word);
+  return text;
+}
+
 }  // namespace
 
 // PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of dwell::device::Entry,
 // because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.
-std::string table_source(std::span<const Opcode> table, const std::string& arch, CudaVersion linker) {
+std::string table_source(std::span<const Opcode> table, Tier tier, const std::string& arch, CudaVersion linker) {
   std::string text = ".version " + ptx_version(architecture_number(arch), linker) + "\n.target " + arch + "\n.address_size 64\n";
   std::string entries;
   std::set<std::string_view> declared;
@@ -40,6 +51,7 @@ std::string table_source(std::span<const Opcode> table, const std::string& arch,
     }
     entries += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
   }
+  if (tier == Tier::relocatable) text += ".visible .global .align 4 .u32 dwell_uses[] = {" + words_text(table) + "};\n";
   return text + ".visible .const .align 8 .u64 dwell_operators[" + std::to_string(table.size() + 1) + "] = {" + entries + "0};\n";
 }
 
@@ -47,14 +59,17 @@ std::string dispatch_source(std::span<const Opcode> table) {
   const auto is_inlined = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::lto; };
   const auto is_called = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::native; };
   std::string text = "using Entry = void(const void* group, const unsigned* arguments);\n";
-  std::string cases;
-  std::set<std::string_view> declared;
+  // An operator that is there with several bindings is inlined once.
+  std::map<std::string_view, std::string> opcodes;
   for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!is_inlined(table[i])) continue;
-    const std::string& symbol = table[i].symbol();
-    if (declared.insert(symbol).second) text += "extern \"C\" __device__ Entry " + symbol + ";\n";
-    cases += "    case " + std::to_string(i) + ": return " + symbol + "(group, arguments);\n";
+    if (is_inlined(table[i])) opcodes[table[i].symbol()] += "case " + std::to_string(i) + ": ";
   }
+  std::string cases;
+  for (const auto& [symbol, labels] : opcodes) {
+    text += "extern \"C\" __device__ Entry " + std::string(symbol) + ";\n";
+    cases += "    " + labels + "return " + std::string(symbol) + "(group, arguments);\n";
+  }
+  text += "extern \"C\" __device__ const unsigned dwell_uses[] = {" + words_text(table) + "};\n";
   // An opcode that the image has not must not run on as if nothing were.
   std::string others = "__trap()";
   if (std::any_of(table.begin(), table.end(), is_called)) {

@@ -11,11 +11,11 @@
 namespace dwell::jit {
 
 // The table `dwell_operators` in PTX for `arch`, of a version that `linker` reads: one dwell::device::Entry an opcode and a null one behind
-// the last. With it, for every native object, the jit::Statics of its entries.
-std::string table_source(std::span<const Opcode> table, const std::string& arch, CudaVersion linker);
+// the last. With it, for every native object, the jit::Statics of its entries, and in Tier::relocatable the table `dwell_uses`.
+std::string table_source(std::span<const Opcode> table, Tier tier, const std::string& arch, CudaVersion linker);
 
 // `dwell_dispatch` in CUDA C++: calls the operator behind an opcode by name, so that it can be inlined, if its object has form lto; else
-// through `dwell_operators`.
+// through `dwell_operators`. With it the table `dwell_uses`.
 std::string dispatch_source(std::span<const Opcode> table);
 
 }  // namespace dwell::jit

@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include <dwell/error.hpp>
 
 #include "jit/base/temporary_directory.hpp"
 #include "jit/cuda/cuda_compiler.hpp"
+#include "jit/cuda/cuda_table.hpp"
 #include "jit/cuda/nvrtc.hpp"
 #include "jit/object/cubin.hpp"
 #include "jit/object/elf.hpp"
@@ -149,6 +151,37 @@ TEST_F(CudaTiersTest, FormsMixInBothTiers) {
     EXPECT_GE(image.resources.registers, Cubin::open(image.bytes)->entry("hungry_1")->registers);
     EXPECT_EQ(read_signature(image.bytes, "hungry_1"), native.entries[0].signature);
   }
+}
+
+TEST_F(CudaTiersTest, ObjectsSayWhatTheyUse) {
+  EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
+  EXPECT_EQ(compiler().compile(inlined(using_unit("user_1"))).uses, expected_uses());
+  EXPECT_TRUE(compiler().compile(inlined(axpy_unit("axpy_1"))).uses.empty());
+}
+
+TEST_F(CudaTiersTest, AnImageHoldsWhatEachOpcodeUses) {
+  const Object native = compiler().compile(using_unit("user_1"));
+  const Object ir = compiler().compile(inlined(using_unit("user_1")));
+  for (const auto& [object, tier] :
+       {std::pair(&native, Tier::relocatable), {&native, Tier::lto}, {&ir, Tier::relocatable}, {&ir, Tier::lto}}) {
+    std::vector<Opcode> table = {object, nullptr, object};
+    table[0].uses = {7, 0};
+    table[2].uses = {9, 2};
+    const Image image = link(table, tier);
+    const auto elf = Elf::open(image.bytes);
+    const auto bytes = elf->symbol_bytes("dwell_uses");
+    std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+    EXPECT_EQ(words, (std::vector<std::uint32_t>{3, 5, 5, 7, 0, 9, 2})) << static_cast<int>(object->form) << static_cast<int>(tier);
+  }
+}
+
+TEST_F(CudaTiersTest, AnOperatorWithSeveralBindingsIsInlinedOnce) {
+  const Object ir{{{"a_1", {}}, {"a_1_1", {}}}, {}, {}, Form::lto};
+  const Opcode table[] = {&ir, {&ir, 1}, &ir};
+  const std::string text = dispatch_source(table);
+  EXPECT_THAT(text, HasSubstr("case 0: case 2: return a_1("));
+  EXPECT_THAT(text, HasSubstr("    case 1: return a_1_1("));
 }
 
 TEST_F(CudaTiersTest, TwoVersionsWithTheSameHelpersLinkTogether) {

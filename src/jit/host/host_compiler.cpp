@@ -177,10 +177,12 @@ Object HostCompiler::Toolchain::compile(const Unit& unit, const WorkingFolder::J
 
   Bytes bytes = read_object(object);
   std::vector<Entry> entries = read_entries(unit, bytes);
+  std::vector<Use> uses = read_uses(unit, bytes);
   return {.entries = std::move(entries),
           .bytes = std::move(bytes),
           .log = readable_log(unit, result.output),
-          .unnamed_files = unit.fingerprint.empty() ? std::vector<std::string>() : unnamed_files(unit, job)};
+          .unnamed_files = unit.fingerprint.empty() ? std::vector<std::string>() : unnamed_files(unit, job),
+          .uses = std::move(uses)};
 }
 
 std::vector<std::string> HostCompiler::Toolchain::unnamed_files(const Unit& unit, const WorkingFolder::Job& job) const {
@@ -275,7 +277,7 @@ Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
   for (const Opcode& opcode : table) {
     list.push_back(opcode.object == nullptr ? image::BundleEntry{} : image::BundleEntry{opcode.symbol(), opcode.object->bytes});
   }
-  return {image::pack(list), {}};
+  return {image::pack(list, words_of_uses(table)), {}};
 }
 
 std::string HostCompiler::identity() const {

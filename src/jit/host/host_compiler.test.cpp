@@ -72,7 +72,7 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   const Object two = compiler().compile(axpy_unit("axpy_two", "5.0f"));
   const Opcode entries[] = {&one, nullptr, &two, &one};
   const Image image = compiler().link(entries);
-  const auto opcodes = image::unpack(image.bytes);
+  const auto opcodes = image::unpack(image.bytes).entries;
   ASSERT_EQ(opcodes.size(), 4U);
   EXPECT_EQ(run_axpy(opcodes[0]), 1 + 3 * 2 * 10 + 100);
   EXPECT_EQ(run_axpy(opcodes[2]), 1 + 3 * 5 * 10 + 100);
@@ -95,6 +95,30 @@ TEST(HostCompiler, ReadsTheSignature) {
   EXPECT_EQ(object.entries[0].signature, expected_axpy_signature());
   EXPECT_EQ(object.entries[0].symbol, "axpy_1");
   EXPECT_EQ(object.log, "");
+}
+
+TEST(HostCompiler, ReadsWhatASourceUses) {
+  EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
+  EXPECT_TRUE(compiler().compile(axpy_unit("axpy_1")).uses.empty());
+}
+
+TEST(HostCompiler, AnImageHoldsWhatEachOpcodeUses) {
+  const Object user = compiler().compile(using_unit("user_1"));
+  Opcode table[] = {&user, nullptr, &user};
+  table[0].uses = {7, 0};
+  table[2].uses = {9, 2};
+  const Image image = compiler().link(table);
+  const image::Bundle bundle = image::unpack(image.bytes);
+  EXPECT_EQ(bundle.uses, (std::vector<u32>{3, 5, 5, 7, 0, 9, 2}));
+  const Loaded loaded(bundle.entries[2]);
+  u32 out[2] = {};
+  const auto address = reinterpret_cast<u64>(&out);
+  const u32 words[] = {static_cast<u32>(address), static_cast<u32>(address >> 32U), 2U};
+  device::Context context{};
+  context.uses = bundle.uses.data();
+  loaded.run(Group(&context, 0, 1, 2), words);
+  EXPECT_EQ(out[0], 9U);
+  EXPECT_EQ(out[1], 2U);
 }
 
 TEST(HostCompiler, ErrorsCarryTheUsersFileAndLine) {
@@ -131,7 +155,7 @@ TEST(HostCompiler, AMissingCompilerIsNamed) {
   DWELL_EXPECT_ERROR_FIELDS(missing.compile(axpy_unit("axpy_1")), errc::compiler_unavailable, "file", "/nowhere/c++");
   EXPECT_EQ(missing.identity(), "host compiler: none");
   const Opcode none[] = {nullptr};
-  EXPECT_EQ(image::unpack(missing.link(none).bytes).size(), 1U);
+  EXPECT_EQ(image::unpack(missing.link(none).bytes).entries.size(), 1U);
 }
 
 // A compiler that is a shell script: it answers --version and then does `body`.

@@ -3,8 +3,10 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
+#include <dwell/device/uses.hpp>
 #include <dwell/error.hpp>
 
 namespace dwell::jit {
@@ -112,18 +114,42 @@ std::span<const std::byte> Elf::symbol_bytes(std::string_view name) const {
   return part(home.bytes, at->value - home.address, at->size).value_or(std::span<const std::byte>{});
 }
 
+namespace {
+
+// Empty when the record makes no sense.
+std::optional<Signature> signature_in(std::span<const std::byte> bytes) {
+  const auto record = value_at<SignatureRecord>(bytes, 0);
+  if (!record || record->magic != kSignatureMagic || record->count > kMaxParameters) return std::nullopt;
+  for (const Parameter& parameter : std::span(record->parameters).first(record->count)) {
+    if (parameter.kind > Kind::const_span || parameter.element >= Kind::span) return std::nullopt;
+  }
+  return Signature(*record);
+}
+
+}  // namespace
+
 std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol) {
   const auto elf = Elf::open(object);
   if (!elf) return std::nullopt;
   const auto bytes = elf->symbol_bytes(symbol + "_signature");
-  if (bytes.size() != sizeof(SignatureRecord)) return std::nullopt;
-  SignatureRecord record;
-  std::memcpy(&record, bytes.data(), sizeof(record));
-  if (record.magic != kSignatureMagic || record.count > kMaxParameters) return std::nullopt;
-  for (const Parameter& parameter : std::span(record.parameters).first(record.count)) {
-    if (parameter.kind > Kind::const_span || parameter.element >= Kind::span) return std::nullopt;
+  return bytes.size() == sizeof(SignatureRecord) ? signature_in(bytes) : std::nullopt;
+}
+
+std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, const std::string& symbol) {
+  const auto elf = Elf::open(object);
+  if (!elf) return std::nullopt;
+  const auto bytes = elf->symbol_bytes(symbol + "_uses");
+  const auto head = value_at<UsesRecord<0>>(bytes, 0);
+  if (!head || head->magic != kUsesMagic || head->count > kMaxUses) return std::nullopt;
+  if (bytes.size() != sizeof(UsesRecord<0>) + head->count * sizeof(UseRecord)) return std::nullopt;
+  std::vector<Use> uses;
+  for (std::size_t at = sizeof(UsesRecord<0>); at < bytes.size(); at += sizeof(UseRecord)) {
+    const std::string_view name = string_at(bytes.subspan(at).first(kMaxUseLength), 0);
+    auto signature = signature_in(bytes.subspan(at + offsetof(UseRecord, signature)));
+    if (name.empty() || !signature) return std::nullopt;
+    uses.push_back({std::string(name), *std::move(signature)});
   }
-  return Signature(record);
+  return uses;
 }
 
 std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object) {
@@ -134,6 +160,13 @@ std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> obj
     entries.push_back({one.symbol, *signature});
   }
   return entries;
+}
+
+std::vector<Use> read_uses(const Unit& unit, std::span<const std::byte> object) {
+  if (unit.exports.empty()) return {};
+  auto uses = read_uses(object, unit.exports.front().symbol);
+  if (!uses) throw Error(errc::compile_failed, "operator " + unit.name + ": the object does not say which operators it uses");
+  return *std::move(uses);
 }
 
 }  // namespace dwell::jit

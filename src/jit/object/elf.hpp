@@ -67,7 +67,12 @@ class Elf {
 // when there is none or it makes no sense.
 std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol);
 
+// What DWELL_EXPORT_USES emitted as `symbol`_uses. Empty when there is none or it makes no sense.
+std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, const std::string& symbol);
+
 // The entries of an object compiled from `unit`. Throws dwell::Error with errc::compile_failed when one has no signature in it.
 std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object);
+// What that object uses. Throws the same when it does not tell.
+std::vector<Use> read_uses(const Unit& unit, std::span<const std::byte> object);
 
 }  // namespace dwell::jit

@@ -61,7 +61,8 @@ TEST(WrappedSource, KeepsTheUsersLines) {
             "#line 1 \"<dwell export of axpy>\"\n"
             "}\n"
             "#line 1 \"<dwell export of axpy>\"\n"
-            "DWELL_EXPORT(axpy_1, axpy)\n");
+            "DWELL_EXPORT(axpy_1, axpy)\n"
+            "DWELL_EXPORT_USES(axpy_1)\n");
 }
 
 TEST(WrappedSource, FileNamesAreEscaped) {

@@ -60,12 +60,12 @@ ImageReport report_on(const jit::Cubin& cubin, unsigned scratch_bytes) {
   return report;
 }
 
-ImageReport report_on(const std::vector<image::BundleEntry>& bundle, unsigned scratch_bytes) {
+ImageReport report_on(const image::Bundle& bundle, unsigned scratch_bytes) {
   ImageReport report;
   report.target = "host";
   report.scratch_bytes = scratch_bytes;
   std::set<std::string_view> seen;
-  for (const image::BundleEntry& entry : bundle)
+  for (const image::BundleEntry& entry : bundle.entries)
     if (!entry.symbol.empty() && seen.insert(entry.symbol).second)
       report.operators.push_back(function_of(name_in(entry.symbol), entry.symbol, {}));
   return report;
@@ -76,7 +76,7 @@ ImageReport report_on(const std::vector<image::BundleEntry>& bundle, unsigned sc
 ImageReport examine_image(std::span<const std::byte> bytes, unsigned scratch_bytes) {
   if (const auto cubin = jit::Cubin::open(bytes)) return report_on(*cubin, scratch_bytes);
   if (jit::Elf::open(bytes)) refuse("this is an ELF file, but not for CUDA");
-  std::vector<image::BundleEntry> bundle;
+  image::Bundle bundle;
   try {
     bundle = image::unpack(bytes);
   } catch (const Error&) {

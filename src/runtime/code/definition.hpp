@@ -19,17 +19,26 @@ struct Shell;
 
 namespace dwell::runtime {
 
+struct Version;
+
+// A version together with those of the operators that it uses: an entry of the image's table for each of its own. The code is the same
+// in all bindings of a version.
+struct Binding {
+  const Version* version = nullptr;
+  std::vector<std::uint32_t> opcodes;  // of the version's entries
+  std::vector<std::uint32_t> uses;     // opcodes of jit::Object::uses
+  std::uint64_t needed_until = 0;      // with `retired`: tasks before this position, or made by them, may still run it
+  bool retired = false;                // no task submitted from now on runs it
+};
+
 // One compiled source of a definition.
 struct Version {
   std::uint32_t number = 0;
   jit::Unit unit;
   jit::Object object;
   jit::Object inlinable;                                  // the same for Tier::lto; without entries where there is none (yet)
-  std::vector<std::uint32_t> opcodes;                     // of its entries, while it is in the image
   std::vector<std::shared_ptr<const std::string>> names;  // of its entries: "axpy<float> (version 2)"
-  bool linked = false;                                    // whether it is in the image
-  std::uint64_t needed_until = 0;                         // with `retired`: tasks before this position may still run it
-  bool retired = false;                                   // no task submitted from now on runs it
+  std::vector<std::unique_ptr<Binding>> bindings;         // those in the image, the newest last
 };
 
 }  // namespace dwell::runtime
@@ -66,6 +75,9 @@ struct DefinitionState {
   std::atomic<std::uint32_t> current{0};  // number of the current version
   std::atomic<std::uint32_t> versions{0};
   std::vector<std::unique_ptr<runtime::Version>> history;  // guarded by the image table
+
+  // Null before the first version; else one of which the image holds a binding.
+  runtime::Version* current_version() const { return current.load() == 0 ? nullptr : history[current.load() - 1].get(); }
 };
 
 }  // namespace dwell::detail

@@ -1,6 +1,7 @@
 #include "runtime/code/image_table.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace dwell::runtime {
 
@@ -47,28 +48,27 @@ void make_room(std::vector<T>& vector, std::size_t more) {
 
 void ImageTable::apply(std::span<Change> changes) {
   const Lock lock(mutex_);
-  std::vector<Version*> fresh;
+  std::vector<Move> moves;
   make_room(definitions_, changes.size());
   for (const Change& change : changes) {
-    const detail::DefinitionState& definition = *change.definition;
+    detail::DefinitionState& definition = *change.definition;
     Version& version = *change.fresh;
-    const auto before = std::ranges::count(changes.first(fresh.size()), change.definition, &Change::definition);
-    make_room(change.definition->history, changes.size());
+    const auto before = std::ranges::count(changes.first(moves.size()), change.definition, &Change::definition);
+    make_room(definition.history, changes.size());
     version.number = definition.versions.load() + static_cast<std::uint32_t>(before) + 1;
     version.names.clear();
     for (const detail::OperatorState& instance : definition.instances)
       version.names.push_back(std::make_shared<const std::string>(instance.name + " (version " + std::to_string(version.number) + ")"));
-    fresh.push_back(&version);
+    moves.push_back({&definition, &version});
   }
-  link_and_load(fresh);
+  Prepared prepared = prepare(moves);
   for (Change& change : changes) {
     detail::DefinitionState& definition = *change.definition;
     if (definition.history.empty()) definitions_.push_back(change.definition);
     definition.history.push_back(std::move(change.fresh));
-    Version& version = *definition.history.back();
-    definition.versions.store(version.number);
-    make_current(definition, version);
+    definition.versions.store(definition.history.back()->number);
   }
+  commit(std::move(prepared));
 }
 
 void ImageTable::rollback(detail::DefinitionState& definition) {
@@ -77,41 +77,59 @@ void ImageTable::rollback(detail::DefinitionState& definition) {
   if (current <= 1)
     throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1",
                 {"operator", definition.name});
-  Version& previous = *definition.history[current - 2];
-  if (!previous.linked) {
-    Version* const again[] = {&previous};
-    link_and_load(again);
-  }
-  make_current(definition, previous);
+  const Move back[] = {{&definition, definition.history[current - 2].get()}};
+  commit(prepare(back));
 }
 
-void ImageTable::make_current(detail::DefinitionState& definition, Version& version) noexcept {
+ImageTable::Prepared ImageTable::prepare(std::span<const Move> moves) {
+  std::vector<detail::DefinitionState*> definitions;
+  for (const auto& definition : definitions_) definitions.push_back(definition.get());
+  for (const Move& move : moves)
+    if (move.definition->history.empty()) definitions.push_back(move.definition);
+  Prepared prepared{steps_for(moves, definitions), {}};
+  std::size_t entries = 0;
+  for (const Step& step : prepared.steps) {
+    make_room(step.version->bindings, 1);
+    entries += step.definition->instances.size();
+  }
+  prepared.switches.reserve(entries);
+  if (std::ranges::any_of(prepared.steps, [](const Step& step) { return step.fresh != nullptr; }))
+    link_and_load(prepared.steps, moves.size());
+  return prepared;
+}
+
+void ImageTable::commit(Prepared prepared) noexcept {
+  auto& [steps, switches] = prepared;
   {
     const Lock facts(facts_mutex_);
-    for (std::size_t i = 0; i < version.opcodes.size(); ++i) names_[version.opcodes[i]] = version.names[i];
+    for (const Step& step : steps)
+      for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i) names_[step.binding->opcodes[i]] = step.version->names[i];
   }
-  const std::uint32_t before = definition.current.load();
-  version.retired = false;
-  std::uint64_t tail = 0;
-  for (std::size_t i = 0; i < version.opcodes.size(); ++i) tail = queue_.switch_alias(definition.instances[i].alias, version.opcodes[i]);
-  definition.current.store(version.number);
-  if (before != 0 && before != version.number) {
-    Version& old = *definition.history[before - 1];
-    old.retired = true;
-    old.needed_until = tail;
+  for (Step& step : steps)
+    for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
+      switches.push_back({&step.definition->instances[i].alias, step.binding->opcodes[i]});
+  const std::uint64_t tail = queue_.switch_aliases(switches);
+  for (Step& step : steps) {
+    if (step.before != nullptr && step.before != step.binding) {
+      step.before->retired = true;
+      step.before->needed_until = tail;
+    }
+    step.binding->retired = false;
+    if (step.fresh != nullptr) step.version->bindings.push_back(std::move(step.fresh));
+    step.definition->current.store(step.version->number);
   }
 }
 
 std::uint32_t ImageTable::free_opcode() {
-  const auto at = std::ranges::find(table_, nullptr, &Place::version);
+  const auto at = std::ranges::find(table_, nullptr, &Place::binding);
   if (at != table_.end()) return static_cast<std::uint32_t>(at - table_.begin());
   if (table_.size() >= kMostEntries) throw Error(errc::link_failed, "an image holds at most 65535 operators");
   table_.emplace_back();
   return static_cast<std::uint32_t>(table_.size() - 1);
 }
 
-void ImageTable::give_back(const Version& version) noexcept {
-  for (const std::uint32_t opcode : version.opcodes) table_[opcode] = Place{};
+void ImageTable::give_back(const Binding& binding) noexcept {
+  for (const std::uint32_t opcode : binding.opcodes) table_[opcode] = Place{};
 }
 
 void ImageTable::drop_unneeded() noexcept {
@@ -120,40 +138,46 @@ void ImageTable::drop_unneeded() noexcept {
   for (const auto& definition : definitions_) {
     const std::uint32_t current = definition->current.load();
     for (const auto& version : definition->history) {
-      // The version that rollback returns to stays, so that rolling back needs no new image.
-      if (!version->linked || !version->retired || version->number + 1 == current || version->needed_until > reaped) continue;
-      give_back(*version);
-      version->linked = false;
+      // The version that rollback returns to stays where it is bound as it would be then, so that rolling back needs no new image.
+      const bool stays = version->number + 1 == current && is_bound_for_good(*version, definition->name);
+      std::erase_if(version->bindings, [&](const std::unique_ptr<Binding>& binding) {
+        if (!binding->retired || stays || binding->needed_until > reaped) return false;
+        give_back(*binding);
+        return true;
+      });
     }
   }
 }
 
-void ImageTable::place(std::span<Version* const> fresh) {
-  for (Version* const version : fresh) {
-    version->opcodes.reserve(version->object.entries.size());
-    for (std::uint32_t i = 0; i < version->object.entries.size(); ++i) {
+void ImageTable::place(std::span<Step> steps) {
+  for (const Step& step : steps) {
+    if (step.fresh == nullptr) continue;
+    const std::size_t entries = step.version->object.entries.size();
+    step.fresh->opcodes.reserve(entries);
+    for (std::uint32_t i = 0; i < entries; ++i) {
       const std::uint32_t opcode = free_opcode();
-      table_[opcode] = Place{version, i};
-      version->opcodes.push_back(opcode);
+      table_[opcode] = Place{step.fresh.get(), i};
+      step.fresh->opcodes.push_back(opcode);
     }
   }
+  for (const Step& step : steps)
+    for (const auto& [binding, index] : step.targets) step.fresh->uses.push_back(binding->opcodes[index]);
   const Lock facts(facts_mutex_);
   if (names_.size() < table_.size()) names_.resize(table_.size());
 }
 
-void ImageTable::link_and_load(std::span<Version* const> fresh) {
-  drop_unneeded();
-  for (Version* const version : fresh) version->opcodes.clear();
+void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
+  drop_unneeded();  // which keeps what the steps name: bindings in use, and the one that a rollback returns to
   try {
-    place(fresh);
+    place(steps);
     auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_));
-    check(*image, fresh, room_for(*image, device_, keeper_.scratch_bytes()));
-    hand_over(std::move(image), tier_of_changes_, fresh);
+    check(*image, steps.first(moves), room_for(*image, device_, keeper_.scratch_bytes()));
+    hand_over(std::move(image), tier_of_changes_, steps.first(moves));
   } catch (...) {
-    for (const Version* const version : fresh) give_back(*version);
+    for (const Step& step : steps)
+      if (step.fresh != nullptr) give_back(*step.fresh);
     throw;
   }
-  for (Version* const version : fresh) version->linked = true;
   const Lock facts(facts_mutex_);
   ++revision_;
 }
@@ -161,11 +185,13 @@ void ImageTable::link_and_load(std::span<Version* const> fresh) {
 std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
   std::vector<jit::Opcode> list;
   list.reserve(table_.size());
-  for (const auto& [version, index] : table_) {
-    if (version == nullptr)
-      list.emplace_back();
-    else
-      list.emplace_back(tier == Tier::lto && !version->inlinable.entries.empty() ? &version->inlinable : &version->object, index);
+  for (const auto& [binding, index] : table_) {
+    jit::Opcode& opcode = list.emplace_back();
+    if (binding == nullptr) continue;
+    const Version& version = *binding->version;
+    opcode.object = tier == Tier::lto && !version.inlinable.entries.empty() ? &version.inlinable : &version.object;
+    opcode.index = index;
+    opcode.uses = binding->uses;
   }
   return list;
 }
@@ -179,10 +205,10 @@ std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) 
   }
 }
 
-void ImageTable::hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh) {
+void ImageTable::hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<const Step> newcomers) {
   // Leases roll meanwhile; loading waits for those that were started before.
   auto loaded = load(*image);
-  check(*image, fresh, keeper_.workers_of(*loaded));
+  check(*image, newcomers, keeper_.workers_of(*loaded));
   const auto start = std::chrono::steady_clock::now();
   keeper_.hand_over(std::move(loaded));
   note_image(std::move(image), tier, std::chrono::steady_clock::now() - start);
@@ -209,7 +235,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
     revision_then = revision();
     for (const auto& definition : definitions_)
       for (const auto& version : definition->history)
-        if (version->linked && version->inlinable.entries.empty()) to_compile.push_back(version.get());
+        if (!version->bindings.empty() && version->inlinable.entries.empty()) to_compile.push_back(version.get());
   }
   std::vector<jit::Object> compiled;
   for (const Version* const version : to_compile) {
@@ -261,13 +287,15 @@ std::uint64_t ImageTable::tasks(Tier tier) const {
   return tier == tier_ ? before + completed_now - std::min(completed_now, completed_then_) : before;
 }
 
-void ImageTable::check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const {
-  std::vector<Newcomer> newcomers;
-  for (const Version* const version : fresh)
-    for (std::size_t i = 0; i < version->object.entries.size(); ++i)
-      newcomers.push_back({version->unit.exports[i].expression, version->object.entries[i].symbol});
+void ImageTable::check(const jit::Image& image, std::span<const Step> newcomers, std::optional<std::uint32_t> room) const {
+  std::vector<Newcomer> named;
+  for (const Step& step : newcomers) {
+    const Version& version = *step.version;
+    for (std::size_t i = 0; i < version.object.entries.size() && step.fresh != nullptr; ++i)
+      named.push_back({version.unit.exports[i].expression, version.object.entries[i].symbol});
+  }
   if (room) room = keeper_.within_asked(*room);
-  if (auto refused = refusal(limits_, {image, newcomers, keeper_.workers(), room, keeper_.scratch_bytes()})) throw *std::move(refused);
+  if (auto refused = refusal(limits_, {image, named, keeper_.workers(), room, keeper_.scratch_bytes()})) throw *std::move(refused);
 }
 
 std::string ImageTable::name_of(std::uint32_t opcode) const {
@@ -280,10 +308,11 @@ std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
   if (image_ == nullptr) return nullptr;
   auto state = std::make_shared<detail::ImageState>();
   state->image = image_;
-  for (const Place& place : table_) {
-    const bool there = place.version != nullptr && place.version->linked;
-    state->symbols.push_back(there ? place.version->object.entries[place.index].symbol : std::string());
-    if (there && place.index == 0) state->ptx += place.version->object.assembly;
+  std::set<const Version*> seen;
+  for (const auto& [binding, index] : table_) {
+    const Version* const version = binding == nullptr ? nullptr : binding->version;
+    state->symbols.push_back(version == nullptr ? std::string() : version->object.entries[index].symbol);
+    if (version != nullptr && seen.insert(version).second) state->ptx += version->object.assembly;
   }
   state->is_cubin = device_.target.starts_with("sm_");
   return state;
@@ -292,7 +321,7 @@ std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {
 std::vector<std::string> ImageTable::symbols(const detail::DefinitionState& definition) const {
   const Lock lock(mutex_);
   std::vector<std::string> symbols;
-  for (const jit::Entry& entry : definition.history[definition.current.load() - 1]->object.entries) symbols.push_back(entry.symbol);
+  for (const jit::Entry& entry : definition.current_version()->object.entries) symbols.push_back(entry.symbol);
   return symbols;
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/code/bindings.hpp"
 #include "runtime/code/definition.hpp"
 #include "runtime/code/limits.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -37,8 +38,9 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 // Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
 // other.
 //
-// Invariants: an opcode means the same entry in every image that holds it; a version leaves the image only when it is retired, is not the
-// one that rollback would return to, and every task submitted before its retirement is complete. Modelled in tests/model/swap.pml.
+// Invariants: an opcode means the same entry, and the same versions of what that uses, in every image that holds it; a binding of a version
+// leaves the image only when it is retired, is not the one that rollback would return to, and every task submitted before its retirement is
+// complete. Modelled in tests/model/swap.pml.
 class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
@@ -50,8 +52,9 @@ class ImageTable {
     std::shared_ptr<detail::DefinitionState> definition;
     std::unique_ptr<Version> fresh;
   };
-  // Brings all of them into the image with one hand-over and makes them current, in order. Throws errc::link_failed, errc::resource_limit
-  // and what loading throws; then nothing has changed, `changes` neither.
+  // Brings all of them into the image with one hand-over and makes them current, in order, at one position of the queue. Operators that use
+  // one of theirs are bound to the new versions there too. Throws what steps_for throws, errc::link_failed, errc::resource_limit and what
+  // loading throws; then nothing has changed, `changes` neither.
   void apply(std::span<Change> changes);
   // Makes the version below the current one current again. Throws errc::no_previous_version.
   void rollback(detail::DefinitionState& definition);
@@ -80,22 +83,28 @@ class ImageTable {
 
  private:
   // Those that throw have changed nothing then; all steps that can fail come before the image takes over.
-  void link_and_load(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
-  // Gives the entries of these their opcodes.
-  void place(std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
+  // What these make necessary, with all of it in the image and room to take note of it.
+  struct Prepared {
+    std::vector<Step> steps;
+    std::vector<SubmissionQueue::Switch> switches;  // empty, with room for all
+  };
+  Prepared prepare(std::span<const Move> moves) DWELL_REQUIRES(mutex_);
+  void commit(Prepared prepared) noexcept DWELL_REQUIRES(mutex_);
+  void link_and_load(std::span<Step> steps, std::size_t moves) DWELL_REQUIRES(mutex_);
+  // Gives the entries of fresh bindings their opcodes.
+  void place(std::span<Step> steps) DWELL_REQUIRES(mutex_);
   std::vector<jit::Opcode> opcodes(Tier tier) const DWELL_REQUIRES(mutex_);
   std::unique_ptr<backend::LoadedImage> load(const jit::Image& image) DWELL_REQUIRES(mutex_);
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
-  void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<Version* const> fresh) DWELL_REQUIRES(mutex_);
+  void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<const Step> newcomers) DWELL_REQUIRES(mutex_);
   void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept DWELL_REQUIRES(mutex_);
   std::uint64_t completed() const noexcept;
-  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `fresh`: the versions that it
-  // adds.
-  void check(const jit::Image& image, std::span<Version* const> fresh, std::optional<std::uint32_t> room) const DWELL_REQUIRES(mutex_);
+  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `newcomers`: fresh ones among
+  // these are versions that it adds.
+  void check(const jit::Image& image, std::span<const Step> newcomers, std::optional<std::uint32_t> room) const DWELL_REQUIRES(mutex_);
   std::uint32_t free_opcode() DWELL_REQUIRES(mutex_);
-  void give_back(const Version& version) noexcept DWELL_REQUIRES(mutex_);
+  void give_back(const Binding& binding) noexcept DWELL_REQUIRES(mutex_);
   void drop_unneeded() noexcept DWELL_REQUIRES(mutex_);
-  void make_current(detail::DefinitionState& definition, Version& version) noexcept DWELL_REQUIRES(mutex_);
 
   jit::Compiler& compiler_;
   backend::Backend& backend_;
@@ -108,7 +117,7 @@ class ImageTable {
   mutable Mutex mutex_;  // held while an image is linked and handed over
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);
   struct Place {
-    const Version* version = nullptr;  // null: free
+    const Binding* binding = nullptr;  // null: free
     std::uint32_t index = 0;           // of the version's entries
   };
   std::vector<Place> table_ DWELL_GUARDED_BY(mutex_);  // by opcode

@@ -63,7 +63,9 @@ struct Registry::Job {
   bool urgent = false;   // somebody waits for it
   CompileOptions options;
   ImageTable::Change change;
-  std::uint64_t number = 0;  // in the order of entering
+  std::uint64_t number = 0;   // in the order of entering
+  std::uint64_t visited = 0;  // the last mark of awaits_use
+  bool tried = false;         // a hand-over with few others, after one of its batch has failed; the handing thread's
   Stage stage = Stage::waiting;
   std::optional<Error> failure;
   std::vector<RequestPointer> requests;
@@ -270,7 +272,7 @@ void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& reque
     --in_pool_;
     if (job->stage == Job::Stage::waiting) {
       settle(job, *no_thread);
-      advance(job->definition.get());
+      advance();
     }
     go_on();
   }
@@ -300,7 +302,7 @@ void Registry::process(const JobPointer& job) noexcept {
   if (job->stage != Job::Stage::compiling) return;
   job->failure = std::move(failure);
   job->stage = Job::Stage::compiled;
-  advance(job->definition.get());
+  advance();
   go_on();
 }
 
@@ -326,6 +328,26 @@ void Registry::compile(Job& job) {
 
 // ---- Handing over --------------------------------------------------------------------------------------------------------------
 
+Registry::Job* Registry::defining(const std::string& name) const noexcept {
+  const auto at = names_.find(name);
+  if (at == names_.end()) return nullptr;
+  const auto order = orders_.find(at->second.get());
+  return order != orders_.end() && order->second.front()->defines ? order->second.front().get() : nullptr;
+}
+
+bool Registry::awaits_use(Job& job, std::uint64_t visit) const noexcept {
+  job.visited = visit;
+  return std::ranges::any_of(job.change.fresh->object.uses, [&](const jit::Use& use) {
+    Job* const other = defining(use.name);
+    if (other == nullptr || other->visited == visit || other->failure || other->stage >= Job::Stage::handed_over) return false;
+    return other->stage < Job::Stage::compiled || awaits_use(*other, visit);
+  });
+}
+
+void Registry::advance() noexcept {
+  for (auto order = orders_.begin(); order != orders_.end();) advance((order++)->first);  // which may be erased
+}
+
 void Registry::advance(detail::DefinitionState* definition) noexcept {
   for (;;) {
     const auto order = orders_.find(definition);
@@ -337,6 +359,7 @@ void Registry::advance(detail::DefinitionState* definition) noexcept {
       settle(job, job->failure);
       continue;
     }
+    if (awaits_use(*job, ++visits_)) return;
     job->stage = Job::Stage::ready;
     if (ready_++ == 0) wait_until_ = CompilePool::Clock::now() + kGather;
     if (job->urgent) ++ready_urgent_;
@@ -388,6 +411,20 @@ void Registry::go_on() noexcept {
   }
 }
 
+std::vector<Registry::JobPointer> Registry::with_used(const JobPointer& job, std::span<const JobPointer> batch) {
+  std::vector<JobPointer> together = {job};
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const JobPointer user = together[i];
+    for (const jit::Use& use : user->change.fresh->object.uses) {
+      for (const JobPointer& other : batch) {
+        const bool is_used = !other->tried && other->defines && other->definition->name == use.name;
+        if (is_used && std::ranges::find(together, other) == together.end()) together.push_back(other);
+      }
+    }
+  }
+  return together;
+}
+
 void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
   const auto apply = [this](std::span<const JobPointer> jobs) {
     std::vector<ImageTable::Change> changes;
@@ -407,8 +444,16 @@ void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
     batch.front()->failure = failure;
     return;
   }
-  // One job's failure must not take the others with it: try each alone.
-  for (const JobPointer& job : batch) job->failure = apply({&job, 1});
+  // One job's failure must not take the others with it: try each alone, but for definitions that it uses.
+  for (const JobPointer& job : batch) {
+    if (job->tried) continue;
+    std::vector<JobPointer> together;
+    job->failure = failure_of(errc::out_of_memory, [&] { together = with_used(job, batch); });
+    if (!job->failure) job->failure = apply(together);
+    job->tried = true;
+    if (job->failure) continue;
+    for (const JobPointer& other : together) other->tried = true;
+  }
 }
 
 // ---- Settling ------------------------------------------------------------------------------------------------------------------
@@ -477,7 +522,7 @@ void Registry::call_off(const RequestPointer& request) noexcept {
   const Error failure = called_off(*job->definition, "");
   if (job->requests.size() == 1) {
     settle(job, failure);
-    advance(job->definition.get());
+    advance();
     go_on();
     return;
   }

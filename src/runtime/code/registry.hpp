@@ -25,8 +25,9 @@
 namespace dwell::runtime {
 
 // Takes definitions, compiles each on the caller's thread or on one of a pool, and passes compiled versions to the image table: versions
-// that become ready during a hand-over share the next one. Versions of one definition become current in the order of their requests.
-// Members may be called from any thread.
+// that become ready during a hand-over share the next one. Versions of one definition become current in the order of their requests. One
+// that uses operators whose definitions are under way waits until these are compiled, and shares their hand-over. Members may be called
+// from any thread.
 //
 // A source is a job with the stages waiting, compiling, compiled, ready, handed over, settled; each stage may be followed by settled.
 // Stages change under the mutex, and no step that can fail lies between a change and the next one that it needs. Each caller has a request
@@ -90,13 +91,22 @@ class Registry {
   void compile(Job& job);
   // Brings these jobs into the image; notes in each its failure. They belong to the calling thread meanwhile.
   void hand_over(std::span<const JobPointer> batch) noexcept;
+  // `job` and the untried definitions of the batch that it uses, directly or through others.
+  static std::vector<JobPointer> with_used(const JobPointer& job, std::span<const JobPointer> batch);
   void call_off(const RequestPointer& request) noexcept;
 
   // Adds a job to those under way. When it throws nothing has changed.
   void enter(const JobPointer& job) DWELL_REQUIRES(mutex_);
   void check_open() const DWELL_REQUIRES(mutex_);
-  // Compiled jobs without an unfinished one ahead of them become ready; failed ones are settled.
+  // Compiled jobs become ready when none ahead of them is unfinished and nothing that they use is still to be compiled; failed ones are
+  // settled.
+  void advance() noexcept DWELL_REQUIRES(mutex_);
   void advance(detail::DefinitionState* definition) noexcept DWELL_REQUIRES(mutex_);
+  // The job that defines the operator `name`, if it is under way; else null.
+  Job* defining(const std::string& name) const noexcept DWELL_REQUIRES(mutex_);
+  // Whether a definition that a compiled job uses, directly or through others under way, is still to be compiled. Visits no job twice that
+  // has the mark `visit`.
+  bool awaits_use(Job& job, std::uint64_t visit) const noexcept DWELL_REQUIRES(mutex_);
   void settle(const JobPointer& job, std::optional<Error> failure) noexcept DWELL_REQUIRES(mutex_);
   // Settles each job for which `which` is true with the Error that `why` returns.
   template <class Which, class Why>
@@ -126,6 +136,7 @@ class Registry {
   std::map<detail::DefinitionState*, std::list<JobPointer>> orders_ DWELL_GUARDED_BY(mutex_);  // all that is not settled, in order
   std::list<JobPointer> settled_ DWELL_GUARDED_BY(mutex_);                                     // and not reported yet
   std::uint64_t entered_ DWELL_GUARDED_BY(mutex_) = 0;                                         // jobs so far
+  std::uint64_t visits_ DWELL_GUARDED_BY(mutex_) = 0;                                          // marks given out
   unsigned ready_ DWELL_GUARDED_BY(mutex_) = 0;                                                // jobs for the next hand-over
   unsigned ready_urgent_ DWELL_GUARDED_BY(mutex_) = 0;                                         // those of them that somebody waits for
   bool handing_over_ DWELL_GUARDED_BY(mutex_) = false;

@@ -432,10 +432,10 @@ void SubmissionQueue::remove(Submitter& submitter) {
   unused_.push_back(&submitter);
 }
 
-std::uint64_t SubmissionQueue::switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode) {
+std::uint64_t SubmissionQueue::switch_aliases(std::span<const Switch> switches) {
   Tail tail(*this, submitters::find(number_));
   tail.stand_alone();  // a task at a place given before would run the new opcode before others that run the old one
-  alias.store(opcode, std::memory_order_relaxed);
+  for (const auto& [alias, opcode] : switches) alias->store(opcode, std::memory_order_relaxed);
   return tail.position();
 }
 

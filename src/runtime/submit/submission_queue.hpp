@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,8 +85,12 @@ class SubmissionQueue {
   // False when the ring is full.
   bool try_close_lease(std::uint32_t lease, bool at_once);
 
-  // Changes an alias such that every task at or behind the position returned runs the new opcode, and every one before it the old one.
-  std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode);
+  // Changes aliases such that every task at or behind the position returned runs the new opcodes, and every one before it the old ones.
+  struct Switch {
+    std::atomic<std::uint32_t>* alias = nullptr;
+    std::uint32_t opcode = 0;
+  };
+  std::uint64_t switch_aliases(std::span<const Switch> switches);
 
   bool done(std::uint64_t position) const;
   // Whether a task that is done is known to have succeeded, without taking a lock; false says nothing.

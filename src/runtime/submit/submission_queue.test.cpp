@@ -442,7 +442,7 @@ TEST_F(SubmissionQueueTest, ARequestStandsBehindTheDrainsBeforeIt) {
 TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksByTheirTickets) {
   submit_many(3);
   submit(counted(20));
-  EXPECT_EQ(queue().switch_alias(alias_, 8), 5U);
+  EXPECT_EQ(bench_.switch_alias(alias_, 8), 5U);
   submit();
   submit(counted(20));
   EXPECT_EQ(bench_.header(2).opcode, 5U);
@@ -450,6 +450,34 @@ TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksByTheirTickets) {
   EXPECT_EQ(bench_.header(5).opcode, 8U);
   EXPECT_EQ(bench_.header(6).opcode, 8U);
   EXPECT_EQ(queue().opcode_at(2), 5U);
+}
+
+TEST_F(SubmissionQueueTest, AliasesChangeAtOnePosition) {
+  // A thread submits tasks of both in turn: none runs an older opcode than one before it.
+  std::atomic<std::uint32_t> other{5};
+  std::vector<u32> opcodes;
+  std::atomic<std::size_t> count{0};
+  std::atomic<bool> stop{false};
+  std::jthread submitter([&] {
+    while (!stop) {
+      for (const auto* const alias : {&alias_, &other}) {
+        std::uint64_t position = 0;
+        while (!queue().try_submit(*alias, test::task_of({}), &position)) {}
+        opcodes.push_back(queue().opcode_at(position));
+        bench_.finish(position);
+      }
+      count = opcodes.size();
+    }
+  });
+  for (u32 opcode = 6; opcode < 2000; ++opcode) {
+    const SubmissionQueue::Switch both[] = {{&other, opcode}, {&alias_, opcode}};
+    queue().switch_aliases(both);
+    if (opcode % 2 == 0)
+      for (const std::size_t before = count; count == before;) std::this_thread::yield();
+  }
+  stop = true;
+  submitter.join();
+  EXPECT_TRUE(std::is_sorted(opcodes.begin(), opcodes.end()));
 }
 
 TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksOfOtherThreads) {
@@ -470,7 +498,7 @@ TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksOfOtherThreads) {
   });
   std::vector<Run> switches = {{0, 5}};
   for (u32 opcode = 100; opcode < 1100; ++opcode) {
-    switches.push_back({queue().switch_alias(alias_, opcode), opcode});
+    switches.push_back({bench_.switch_alias(alias_, opcode), opcode});
     for (const std::size_t before = count; count == before;) std::this_thread::yield();
   }
   stop = true;

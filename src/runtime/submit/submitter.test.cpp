@@ -158,7 +158,7 @@ TEST_F(SubmitterTest, NoTaskBeforeASwitchOfTheOpcodeRunsTheNewOne) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
-  const std::uint64_t from = queue().switch_alias(alias_, 6);
+  const std::uint64_t from = bench_.switch_alias(alias_, 6);
   expect_passed_over(*unused, from);
   const std::uint64_t behind = other.run([this] { return submit(); });
   EXPECT_GE(behind, from);
@@ -221,7 +221,7 @@ TEST_F(SubmitterTest, AThreadsOwnDrainStandsBehindItsTasks) {
 TEST_F(SubmitterTest, AnAliasThatChangesIsSeenByTheNextTaskOfEachThread) {
   Follower other;
   leave_places_unused(other);
-  const std::uint64_t from = queue().switch_alias(alias_, 8);
+  const std::uint64_t from = bench_.switch_alias(alias_, 8);
   EXPECT_EQ(bench_.header(other.run([this] { return submit(); })).opcode, 8U);
   const std::uint64_t mine = submit();
   EXPECT_EQ(bench_.header(mine).opcode, 8U);
@@ -402,7 +402,7 @@ TEST_F(SubmitterTest, EveryTaskOfManyThreadsStandsInTheRingOnce) {
   for (u32 opcode = 6; running != 0; ++opcode) {
     std::this_thread::sleep_for(100us);
     queue().pass_over_idle();
-    if (opcode % 8 == 0) queue().switch_alias(alias_, opcode & 0xFFFFU);
+    if (opcode % 8 == 0) bench_.switch_alias(alias_, opcode & 0xFFFFU);
     if (opcode % 16 == 0) queue().try_close_lease(opcode, true);
     queue().reap();
   }

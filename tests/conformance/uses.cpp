@@ -1,0 +1,191 @@
+// Operators that name others: which version they are bound to, and when that changes.
+#include <map>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+class UsesTest : public DeviceTest {};
+DWELL_ON_EVERY_DEVICE(UsesTest);
+
+using Tell = void(Span<u32>, u32);
+
+// An operator `name` that writes an opcode to its cell: of the operator `used`, which may be itself. `mark` tells sources apart.
+std::string telling(const std::string& name, const std::string& used, int mark = 0) {
+  return "DWELL_USES(" + used + ", dwell::Span<dwell::u32>, dwell::u32)\n" + "DWELL_OPERATOR(" + name +
+         ")(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
+         "  if (g.rank() == 0) cells[at] = g.opcode(uses::" +
+         used + ") + " + std::to_string(mark) + " - " + std::to_string(mark) + ";\n}\n";
+}
+
+// Tasks of `user`, which tells the opcode of `used`, and of `used`, which tells its own, one behind the other.
+class Pairs {
+ public:
+  Pairs(Runtime& runtime, u32 most) : runtime_(runtime), cells_(filled<u32>(runtime, 2 * most, ~0U)) {}
+  void submit(const Operator<Tell>& user, const Operator<Tell>& used) {
+    runtime_.submit(user, cells_, 2 * count_);
+    runtime_.submit(used, cells_, 2 * count_ + 1);
+    ++count_;
+  }
+  // The opcodes that they have told, if both told the same.
+  std::vector<u32> told() {
+    const std::vector<u32> all = read(cells_);
+    std::vector<u32> opcodes;
+    for (u32 i = 0; i < count_; ++i) {
+      EXPECT_EQ(all[2 * i], all[2 * i + 1]) << "pair " << i;
+      opcodes.push_back(all[2 * i]);
+    }
+    return opcodes;
+  }
+
+ private:
+  Runtime& runtime_;
+  Buffer<u32> cells_;
+  u32 count_ = 0;
+};
+
+TEST_P(UsesTest, ATaskIsBoundToTheVersionOfItsTime) {
+  Runtime runtime(options());
+  auto used = runtime.define<Tell>("used", telling("used", "used"));
+  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  Pairs pairs(runtime, 1000);
+  const auto submit = [&] {
+    for (int i = 0; i < 100; ++i) pairs.submit(user, used);
+  };
+  submit();
+  used.redefine(telling("used", "used", 1));
+  submit();
+  user.redefine(telling("user", "used", 1));
+  submit();
+  used.rollback();
+  submit();
+  user.rollback();
+  submit();
+  const std::vector<u32> told = pairs.told();
+  for (u32 i = 0; i < told.size(); ++i) ASSERT_EQ(told[i], told[i / 100 * 100]) << i;
+  EXPECT_NE(told[0], told[100]);
+  EXPECT_EQ(told[100], told[200]);
+  EXPECT_EQ(told[300], told[0]) << "the same version again";
+  EXPECT_EQ(told[400], told[300]);
+  EXPECT_EQ(user.versions(), 2U);
+  EXPECT_EQ(user.version(), 1U);
+}
+
+TEST_P(UsesTest, TasksInFlightKeepTheirGeneration) {
+  Runtime runtime(options());
+  auto used = runtime.define<Tell>("used", telling("used", "used"));
+  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  Pairs pairs(runtime, 200);
+  runtime.park();
+  for (int generation = 0; generation < 5; ++generation) {
+    for (int i = 0; i < 20; ++i) pairs.submit(user, used);
+    used.redefine(telling("used", "used", generation % 3 + 1));
+  }
+  runtime.resume();
+  const std::vector<u32> told = pairs.told();
+  for (u32 i = 0; i < told.size(); ++i) ASSERT_EQ(told[i], told[i / 20 * 20]) << i;
+  for (u32 i = 20; i < told.size(); i += 20) EXPECT_NE(told[i], told[i - 20]) << "older ones are in flight";
+}
+
+TEST_P(UsesTest, ManyRedefinitionsLeaveRoomInTheImage) {
+  Runtime runtime(options());
+  auto used = runtime.define<Tell>("used", telling("used", "used"));
+  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  Pairs pairs(runtime, 60);
+  for (int i = 0; i < 60; ++i) {
+    pairs.submit(user, used);
+    if (i % 5 == 4)
+      used.rollback();
+    else
+      used.redefine(telling("used", "used", i % 3));
+    runtime.wait_all();
+  }
+  for (const u32 opcode : pairs.told()) EXPECT_LT(opcode, 12U);
+}
+
+TEST_P(UsesTest, TwoOperatorsUseEachOther) {
+  Runtime runtime(options());
+  auto a = runtime.define<Tell>("a", telling("a", "a"));
+  auto b = runtime.define<Tell>("b", telling("b", "a"));
+  a.redefine(telling("a", "b"));
+  auto cells = filled<u32>(runtime, 4, 0);
+  runtime.submit(a, cells, 0U);
+  runtime.submit(b, cells, 1U);
+  b.redefine(telling("b", "a", 1));
+  runtime.submit(a, cells, 2U);
+  runtime.submit(b, cells, 3U);
+  const std::vector<u32> told = read(cells);
+  EXPECT_EQ(std::map<u32, int>({{told[0], 0}, {told[1], 0}, {told[2], 0}, {told[3], 0}}).size(), 4U) << "two generations of two";
+}
+
+TEST_P(UsesTest, SeveralAreToldApart) {
+  Runtime runtime(options());
+  runtime.define<Tell>("first", telling("first", "first"));
+  runtime.define("second", "DWELL_OPERATOR(second)(dwell::Group) {}");
+  auto all = runtime.define("all", R"(
+    DWELL_USES(second)
+    DWELL_USES(first, dwell::Span<dwell::u32>, dwell::u32)
+    DWELL_USES(all, dwell::Span<dwell::u32>)
+    void tell(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      if (g.rank() != 0) return;
+      cells[0] = g.opcode(uses::first);
+      cells[1] = g.opcode(uses::second);
+      cells[2] = g.alone().opcode(uses::all);
+    }
+    DWELL_OPERATOR(all)(dwell::Group g, dwell::Span<dwell::u32> cells) { tell(g, cells); })");
+  auto cells = filled<u32>(runtime, 3, 9);
+  runtime.submit(all, cells, groups(3));
+  EXPECT_THAT(read(cells), testing::ElementsAre(0U, 1U, 2U));
+}
+
+TEST_P(UsesTest, AnInstanceIsChosenByItsParameters) {
+  Runtime runtime(options());
+  const Definition instances = {.instances = {"same<float>", "same<double>"}};
+  runtime.define("same", "template <class T> DWELL_OPERATOR(same)(dwell::Group, T) {}", instances);
+  auto user = runtime.define("user", R"(
+    DWELL_USES(same, double)
+    DWELL_OPERATOR(user)(dwell::Group g, dwell::Span<dwell::u32> cells) { if (g.rank() == 0) cells[0] = g.opcode(uses::same); })");
+  auto cells = filled<u32>(runtime, 1, 9);
+  runtime.submit(user, cells);
+  EXPECT_THAT(read(cells), testing::ElementsAre(1U));
+}
+
+TEST_P(UsesTest, WhatDoesNotFitIsRefused) {
+  Runtime runtime(options());
+  const auto used = runtime.define<Tell>("used", telling("used", "used"));
+  DWELL_EXPECT_ERROR(runtime.define("user", telling("user", "nowhere")), errc::operator_not_found,
+                     AllOf(HasSubstr("'user' uses 'nowhere'"), HasSubstr("define 'nowhere' first")));
+  const std::string body = "DWELL_OPERATOR(user)(dwell::Group) {}\n";
+  DWELL_EXPECT_ERROR(runtime.define("user", "DWELL_USES(used, dwell::u32)\n" + body), errc::signature_mismatch,
+                     AllOf(HasSubstr("(u32)"), HasSubstr("used takes (Span<u32>, u32)")));
+  DWELL_EXPECT_ERROR(runtime.define("user", "namespace mine { DWELL_USES(used, dwell::u32) }\n" + body), errc::compile_failed,
+                     HasSubstr("dwell_use_used"));
+  std::string many;
+  for (int i = 0; i < 33; ++i) many += "DWELL_USES(used" + std::to_string(i) + ")\n";
+  DWELL_EXPECT_ERROR(runtime.define("user", many + body), errc::compile_failed, HasSubstr("a source uses at most 32 operators"));
+  runtime.submit(runtime.define("user", body)).wait();
+}
+
+TEST_P(UsesTest, OlderStandardsAndHeadersDo) {
+  Runtime runtime(options());
+  const auto used = runtime.define<Tell>("used", telling("used", "used"));
+  const std::string header =
+      "DWELL_USES(used, dwell::Span<dwell::u32>, dwell::u32)\n"
+      "DWELL_DEVICE dwell::u32 opcode_of_used(dwell::Group g) { return g.opcode(uses::used); }\n";
+  const std::string text =
+      "#include \"used.h\"\n"
+      "DWELL_USES(user, dwell::Span<dwell::u32>)\n"
+      "DWELL_OPERATOR(user)(dwell::Group g, dwell::Span<dwell::u32> cells) {\n"
+      "  if (g.rank() == 0) cells[0] = opcode_of_used(g) * 16 + g.opcode(uses::user);\n"
+      "}\n";
+  CompileOptions old = CompileOptions().with_header("used.h", header);
+  old.standard = 14;
+  auto user = runtime.define("user", text, {.options = old});
+  auto cells = filled<u32>(runtime, 1, 9);
+  runtime.submit(user, cells);
+  EXPECT_THAT(read(cells), testing::ElementsAre(1U));
+}
+
+}  // namespace
+}  // namespace dwell::test
