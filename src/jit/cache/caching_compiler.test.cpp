@@ -153,6 +153,19 @@ TEST_F(CachingCompilerTest, FormAndTierArePartOfTheKey) {
   EXPECT_EQ(calls_.links, 2);
 }
 
+TEST_F(CachingCompilerTest, ImagesDifferByWhatTheirOpcodesUse) {
+  const Object object = make().compile(unit_);
+  std::vector<Opcode> table = {&object, &object};
+  for (const std::vector<std::uint32_t>& uses : {std::vector<std::uint32_t>{}, {0}, {1}, {0, 1}}) {
+    table[1].uses = uses;
+    make().link(table);
+    make().link(table);
+  }
+  std::swap(table[0].uses, table[1].uses);
+  make().link(table);
+  EXPECT_EQ(calls_.links, 5);
+}
+
 TEST_F(CachingCompilerTest, ObjectsOfChangedIncludesAreNotCached) {
   Unit unit = unit_;
   calls_.meanwhile = [&] { calls_.fingerprint = "that of another text"; };
