@@ -13,10 +13,13 @@ namespace dwell {
 namespace detail {
 // Throws the reason why another runtime cannot take buffers of the runtime `theirs`: they belong to it, or are stale.
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
+// The same of a ticket in `after`.
+[[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t position);
 }  // namespace detail
 
 // Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, and groups(n), link, hard_link,
-// drain. May be submitted any number of times, to the runtime that the buffers it names belong to; they must live until then.
+// drain, after(...), after_any_result(...). May be submitted any number of times, to the runtime that the buffers it names belong to; they
+// must live until then.
 //
 //   Arguments arguments;
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));
@@ -29,7 +32,12 @@ class Arguments {
     if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>)
       require_one_runtime(detail::SliceParts(value).use);
     if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
-    detail::put(list_, shell_, value);
+    if constexpr (std::is_same_v<T, After>) {
+      wait_list_.add(value, wait_list_.shell);
+      list_.flags |= detail::kAfter;
+    } else {
+      detail::put(list_, shell_, value);
+    }
     if constexpr (!detail::kIsModifier<T>) parameters_.push_back(device::Describe<typename detail::Argument<T>::type>::value);
     return *this;
   }
@@ -52,7 +60,8 @@ class Arguments {
   // The task points into this list.
   detail::Task task_for(const detail::Shell* shell) const {
     if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
-    return detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups);
+    if (wait_list_.shell != nullptr && wait_list_.shell != shell) detail::throw_foreign_ticket(wait_list_.shell, wait_list_.position[0]);
+    return detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups, &wait_list_);
   }
   // Notes the runtime of the first buffer. Throws errc::invalid_argument for a buffer without memory.
   void require_one_runtime(const detail::BufferUse* use) {
@@ -79,6 +88,7 @@ class Arguments {
   };
 
   List list_;
+  detail::Waits wait_list_;
   std::vector<Parameter> parameters_;
   detail::Shell* shell_ = nullptr;  // the runtime of the buffers so far
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <dwell/after.hpp>
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
@@ -120,13 +121,13 @@ class Runtime {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, hard_link, drain. Waits while the
-  // ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about that size are in flight. Throws errc::signature_mismatch,
-  // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, hard_link, drain,
+  // after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about
+  // that size are in flight. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    const detail::Task task = pack(rest.word, op, arguments...);
+    const detail::Task task = pack(rest.word, rest.wait_list(), op, arguments...);
     if constexpr (detail::kAlwaysPlain<Given...>)
       return Ticket(shell_, enqueue_plain(op.state(), task.first));
     else
@@ -136,7 +137,7 @@ class Runtime {
   template <class Function, class... Given>
   std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, op, arguments...));
+    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, rest.wait_list(), op, arguments...));
     if (!position) return std::nullopt;
     return Ticket(shell_, *position);
   }
@@ -157,6 +158,7 @@ class Runtime {
     detail::Task long_task;  // of the call under way, which takes several slots or asks for order
     std::uint32_t rest[detail::kMaxWords - detail::kFirstSlotWords];
     std::vector<std::uint32_t> long_rest;  // for what the ring does not hold
+    detail::Waits waits;
     std::uint64_t last = 0;
     const auto flush = [&] {
       if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
@@ -170,7 +172,8 @@ class Runtime {
           if (++puts > 1) return;
           constexpr std::uint32_t words = detail::Rest<std::remove_cvref_t<decltype(list)>...>::words;
           if constexpr (words > detail::kMaxWords) long_rest.resize(words);
-          const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, op, list...);
+          waits.count = 0;
+          const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, &waits, op, list...);
           if (detail::kAlwaysPlain<std::remove_cvref_t<decltype(list)>...> || task.plain()) {
             batch.add(task.first);
           } else {
@@ -231,7 +234,8 @@ class Runtime {
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
 
   template <class Function, class... Given>
-  [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, const Operator<Function>& op, const Given&... arguments) {
+  [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, detail::Waits* waits, const Operator<Function>& op,
+                                           const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
       static constexpr detail::Given<Given...> given;
       check_arguments(op, given.list, given.count);
@@ -241,7 +245,7 @@ class Runtime {
     if constexpr (detail::Rest<Given...>::words > detail::kMostWords) {
       detail::throw_too_many_words();
     } else {
-      detail::Packing packing(rest);
+      detail::Packing packing(rest, waits);
       (detail::put(packing, shell_, arguments), ...);
       return packing.task();
     }

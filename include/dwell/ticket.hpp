@@ -10,6 +10,7 @@ namespace dwell {
 namespace detail {
 struct Shell;
 class KernelBase;
+struct Waits;
 
 // Set in the number that a ticket has of a launch; the rest is its place among launches.
 inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
@@ -68,6 +69,7 @@ class Ticket {
   friend class Runtime;
   friend struct detail::Shell;
   friend class detail::KernelBase;
+  friend struct detail::Waits;
   Ticket(detail::Shell* shell, std::uint64_t position) : shell_(shell), position_(position) {}
 
   detail::Shell* shell_ = nullptr;  // never freed: it outlives its runtime, so that a ticket cannot dangle

@@ -1,7 +1,7 @@
 // Between the ring and the workers: which of the tasks that have arrived may start.
 //
-// A fetched task either runs now, waits for the one it is linked to (it is held, and the completer of that one runs or cancels it), is
-// shared out (a wide task, or one that is cancelled), or must not be passed yet: a drain until all before it are complete, any task until
+// A fetched task either runs now, waits for others (it is held, and the completer of the last of them runs or cancels it), is shared
+// out (a wide task, or one that is cancelled), or must not be passed yet: a drain until all before it are complete, any task until
 // the drain before it is.
 #pragma once
 
@@ -23,6 +23,22 @@ DWELL_DEVICE bool drained(const Lease& lease, u32 position) {
   return load<Order::acquire, Scope::device>(&lease.control->completed.value) == position;
 }
 
+// Makes a held task wait for those that its word 2 has named. Called by all lanes. Returns how they have ended; none: somebody else goes
+// on with the task.
+DWELL_DEVICE Outcome wait(const Lease& lease, const TaskQuads& task, const Header& header, u32 position, u32 named) {
+  const bool drained = (header.flags & flag::drain) != 0;
+  if ((header.flags & flag::failed) != 0) return Outcome::failed;
+  if ((header.flags & flag::after) != 0) return waiters::wait_for_all(lease, task, WaitList::from(named), position, drained);
+  Outcome outcome = Outcome::succeeded;
+  if (lane() == 0) {
+    if (!drained)
+      outcome = waiters::wait_for(lease, named, index_of(position, lease.ring_shift));
+    else if (link::has_failed(lease, named))
+      outcome = Outcome::failed;
+  }
+  return static_cast<Outcome>(broadcast(static_cast<u32>(outcome)));
+}
+
 // Decides about one task whose slots have all arrived. Called by all lanes with the same header. Word 2 of the task is its position when
 // it may run. `drains` is the caller's view of the drains completed, and is refreshed when it hinders.
 DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Header& header, u32 position, u32* drains) {
@@ -42,26 +58,19 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
   }
   if ((header.flags & flag::drain) != 0 && broadcast(drained(lease, position) ? 1 : 0) == 0) return Admission::not_yet;
   bool cancelled = false;
-  if ((header.flags & flag::link) != 0) {
-    const u32 before = broadcast(task->quad[0].word[2]);
+  if ((header.flags & (flag::link | flag::after)) != 0) {
+    const u32 named = broadcast(task->quad[0].word[2]);
     if (lane() == 0) task->quad[0].word[2] = position;
     hold(lease, *task, position, header.slots);
     sync_lanes();
-    link::Outcome outcome = link::Outcome::failed;
-    if (lane() == 0 && (header.flags & flag::failed) == 0) {
-      if ((header.flags & flag::drain) == 0)
-        outcome = link::wait_for(lease, before, position);
-      else if (!link::has_failed(lease, before))
-        outcome = link::Outcome::succeeded;
-    }
-    outcome = static_cast<link::Outcome>(broadcast(static_cast<u32>(outcome)));
-    if (outcome == link::Outcome::none) return Admission::taken;
-    cancelled = outcome == link::Outcome::failed && (header.flags & flag::hard) == 0;
+    const Outcome outcome = wait(lease, *task, header, position, named);
+    if (outcome == Outcome::none) return Admission::taken;
+    cancelled = outcome == Outcome::failed && (header.flags & flag::hard) == 0;
   } else if (header.slots > 1) {
     hold(lease, *task, position, header.slots);
   }
   // Passes on to the runner of this task what was acquired from the tasks before.
-  if ((header.flags & (flag::drain | flag::link)) != 0) fence<Scope::device>();
+  if ((header.flags & (flag::drain | flag::link | flag::after)) != 0) fence<Scope::device>();
   if (cancelled || (header.flags & flag::wide) != 0) {
     share_out(lease, *task, header, position, cancelled);
     return Admission::taken;

@@ -127,6 +127,48 @@ TEST_F(AdmissionTest, ALinkedDrainIsCancelledWhenTheOneBeforeHasFailed) {
   EXPECT_TRUE(is_cancelled(9));
 }
 
+TEST_F(AdmissionTest, ATaskThatWaitsForSeveralIsHeldUntilAllAreComplete) {
+  const Header header{3, 1, 2, flag::after | flag::tracked, 0};
+  TaskQuads task = Bench::quads(header, 9, WaitList{3, 2}.word());
+  task.quad[3] = Quad{0, {7, 0, 0}};
+  task.quad[4] = Quad{0, {6, 0, 0}};
+  EXPECT_EQ(admission::admit(bench_.lease, &task, header, 9, &drains_), Admission::taken);
+  u32 waiter = 0;
+  ASSERT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 6, 0, &waiter));
+  EXPECT_EQ(let_go_on(bench_.lease, 6, waiter, false).outcome, Outcome::none);
+  ASSERT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 0, &waiter));
+  EXPECT_EQ(let_go_on(bench_.lease, 7, waiter, false).position, 9U);
+  TaskQuads held{};
+  load_held(bench_.lease, &held, 9, 0, 1);
+  EXPECT_EQ(held.quad[0].word[0], header.word0());
+  EXPECT_EQ(held.quad[0].word[2], 9U) << "its position";
+}
+
+TEST_F(AdmissionTest, ATaskThatWaitsForSeveralRunsOrIsCancelledWhenAllAreComplete) {
+  u32 waiter = 0;
+  complete(bench_.lease, Bench::plain(0, flag::tracked), 6, 0, &waiter);
+  complete(bench_.lease, Bench::plain(0, flag::tracked), 7, 40, &waiter);
+  for (const u32 drain : {0U, +flag::drain}) {
+    bench_.control().completed.value = 9;
+    const Header header{3, 1, 2, flag::after | flag::tracked | drain, 0};
+    TaskQuads task = Bench::quads(header, 9, WaitList{3, 2}.word());
+    task.quad[3] = Quad{0, {7, 0, 1}};
+    task.quad[4] = Quad{0, {6, 0, 0}};
+    EXPECT_EQ(admission::admit(bench_.lease, &task, header, 9, &drains_), Admission::run);
+    EXPECT_EQ(task.quad[0].word[2], 9U) << "its position";
+    task.quad[0].word[2] = WaitList{3, 2}.word();
+    task.quad[3].word[2] = 0;
+    EXPECT_EQ(admission::admit(bench_.lease, &task, header, 9, &drains_), Admission::taken);
+    EXPECT_TRUE(is_cancelled(9));
+  }
+}
+
+TEST_F(AdmissionTest, ATaskOfNoGroupIsCompletedByItsWorker) {
+  EXPECT_EQ(admit(Header{3, 0, 1, flag::wide, 0}, 9), Admission::taken);
+  EXPECT_EQ(waiting(), 1U);
+  EXPECT_EQ(bench_.lease.wide[9].status, status::ok);
+}
+
 TEST_F(AdmissionTest, ATaskOfSeveralSlotsIsHeldForItsWorker) {
   EXPECT_EQ(admit(Header{3, 1, 4, 0, 0}, 20), Admission::run);
   TaskQuads held{};

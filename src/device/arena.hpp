@@ -79,13 +79,14 @@ struct alignas(16) Wide {
   part(control, Control, 1ULL)                   /* what follows is explained where its type is */                  \
       part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                              \
       part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */ \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see completion.hpp */                                           \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                              \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                     \
       part(wide, Wide, 1ULL << (h).ring_shift)                                                                      \
           part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */           \
       part(seats, Seat, static_cast<u64>((h).max_workers))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 3;
+inline constexpr u32 kArenaVersion = 4;
 
 // The arena's first bytes: what it is and where each part lies, in bytes from its start.
 struct ArenaHeader {

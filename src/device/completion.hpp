@@ -1,60 +1,12 @@
-// The end of a task whose operator has returned: its effects become visible, its ticket completes, and the task linked behind it runs.
-//
-// A link word tells on the device how far a task is: waiting, with the position of a task linked to it, or done, each with the lap it
-// speaks of. The fetcher of a linked task and the completer of the one before it meet in that word, and exactly one of them makes the
-// linked task run. A ring slot has two such words, which its laps use in turn: a task may be complete, and its slot in use again, before
-// the fetcher of the task linked to it looks; two laps later that one is complete too. A task that is not tracked leaves word only when it
-// has failed. Modelled in tests/model/link.pml.
-//   link word: successor's position, or of a task that is done 1 if it has failed (32) | lap (31) | done (1)
+// The end of a task whose operator has returned: its effects become visible, its ticket completes, and those that wait for it go on.
 #pragma once
 
 #include <dwell/device/status.hpp>
 
 #include "device/ready_queue.hpp"
+#include "device/waiters.hpp"
 
 namespace dwell::device {
-
-namespace link {
-
-inline constexpr u64 kDone = 1;
-
-// How a task has ended; none: it has not.
-enum class Outcome : u8 { none, succeeded, failed };
-
-DWELL_DEVICE u64* word(const Lease& lease, u32 position) { return lease.links + index_of(position, lease.ring_shift + 1); }
-DWELL_DEVICE u64 waiting(u32 lap, u32 successor) { return (static_cast<u64>(successor) << 32U) | (static_cast<u64>(lap) << 1U); }
-DWELL_DEVICE u64 done(u32 lap, bool failed) { return (static_cast<u64>(failed ? 1 : 0) << 32U) | (static_cast<u64>(lap) << 1U) | kDone; }
-DWELL_DEVICE u32 lap(u64 value) { return static_cast<u32>(value) >> 1U; }
-DWELL_DEVICE u32 successor(u64 value) { return static_cast<u32>(value >> 32U); }
-
-// The outcome of the task of this lap, by its word.
-DWELL_DEVICE Outcome outcome(u64 value, u32 lap) {
-  if (value == done(lap, false)) return Outcome::succeeded;
-  return value == done(lap, true) ? Outcome::failed : Outcome::none;
-}
-
-// Makes the task at `position` wait for the one at `before`, which is tracked, unless that has ended. Called by one thread, after the
-// waiting task's slots are held.
-DWELL_DEVICE Outcome wait_for(const Lease& lease, u32 before, u32 position) {
-  u64* const at = word(lease, before);
-  const u32 lap_before = lap_of(before, lease.ring_shift);
-  u64 value = load<Order::acquire, Scope::device>(at);
-  for (;;) {
-    const Outcome ended = outcome(value, lap_before);
-    if (ended != Outcome::none) return ended;
-    // acq_rel: pairs with the exchange in complete(), which reads the held slots after it has seen this word.
-    const u64 seen = compare_exchange<Order::acq_rel>(at, value, waiting(lap_before, position));
-    if (seen == value) return Outcome::none;
-    value = seen;
-  }
-}
-
-// Whether the task at `position`, which is complete, has failed. Called by one thread that has synchronised with its completion.
-DWELL_DEVICE bool has_failed(const Lease& lease, u32 position) {
-  return load<Order::relaxed, Scope::device>(word(lease, position)) == done(lap_of(position, lease.ring_shift), true);
-}
-
-}  // namespace link
 
 // Stores all slots of a task where those who run it later find them: under its ring position, laps included, so that a reader needs no
 // fence. Called by all lanes.
@@ -80,12 +32,13 @@ DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u
 }
 
 // Shares a wide task out: up to `groups` places in the ready queue, each worker that takes one runs groups until none is left. A task that
-// is cancelled goes the same way, as one share without any group, whose worker completes it. Called by all lanes.
+// is cancelled, or has no group, goes the same way: one share, whose worker runs nothing and completes it. Called by all lanes.
 DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Header& header, u32 position, bool cancelled) {
   Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
   u32 shares = 1;
   if (lane() == 0) {
-    const u32 wanted = cancelled ? 0 : (header.groups < lease.workers ? header.groups : lease.workers) - 1;
+    const u32 most = header.groups < lease.workers ? header.groups : lease.workers;
+    const u32 wanted = cancelled || most == 0 ? 0 : most - 1;
     u32 spare = load<Order::relaxed, Scope::device>(&lease.control->spare_shares.value);
     for (;;) {
       const u32 taken = wanted < spare ? wanted : spare;
@@ -127,9 +80,9 @@ DWELL_DEVICE void give_back(const Lease& lease, u32 position, i32 status) {
 #endif
 }
 
-// Completes a task: called by one thread, after a barrier behind the last of the task's effects. Returns whether a linked task now runs
-// on this worker, and its position.
-DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* successor) {
+// Completes a task: called by one thread, after a barrier behind the last of the task's effects. Returns whether tasks wait for it, and
+// who is first on their list: the caller lets them go on.
+DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* waiter) {
   // Effects before completion. At device scope when all results lie in device memory, since every engine reads that through L2;
   // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry. A task that no argument leads to memory has
   // no effects to order.
@@ -142,8 +95,8 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   const u32 lap = lap_of(position, lease.ring_shift);
   if ((header.flags & flag::tracked) != 0 || status != status::ok) {
     const u64 before = exchange<Order::acq_rel>(link::word(lease, position), link::done(lap, status != status::ok));
-    *successor = link::successor(before);
-    follows = (before & link::kDone) == 0 && link::lap(before) == lap;
+    *waiter = link::waiter(before);
+    follows = link::has_waiter(before, lap);
   }
   give_back(lease, position, status);
   // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
@@ -151,6 +104,54 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   if ((header.flags & flag::drain) != 0)
     store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
   return follows;
+}
+
+// Lets another worker go on with a held task that waits for nothing any more. Called by all lanes, of which one has synchronised with all
+// that the task has waited for.
+DWELL_DEVICE void release(const Lease& lease, u32 position, bool failed) {
+  TaskQuads task;
+  load_held(lease, &task, position, 0, 1);
+  const Header header = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
+  // Passes on to the runner of the task what was acquired.
+  fence<Scope::device>();
+  const bool cancelled = failed && (header.flags & flag::hard) == 0;
+  if (cancelled || (header.flags & flag::wide) != 0)
+    share_out(lease, task, header, position, cancelled);
+  else
+    ready_queue::push(lease, task);
+}
+
+// A task that the caller may run: how what it has waited for has ended; none: there is no task.
+struct Ready {
+  Outcome outcome;
+  u32 position;
+};
+
+// Arrives at all tasks on the list that begins with `waiter`, which wait for the one at `before`; that is complete. The first that waits
+// for nothing any more is the caller's, others go to the ready queue. Called by all lanes.
+DWELL_DEVICE_COLD Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
+  Ready first{Outcome::none, 0};
+  for (bool more = true; more;) {
+    more = (waiter & waiters::kMore) != 0;
+    Outcome outcome = failed ? Outcome::failed : Outcome::succeeded;
+    u32 next = 0;
+    if (lane() == 0) {
+      // Before the waiter may go on, whose entry is then its own no more.
+      if (more) next = load<Order::relaxed, Scope::device>(waiters::next(lease, waiter));
+      const bool cancels = failed && (waiter & waiters::kHard) == 0;
+      if (waiters::quad(waiter) != 0)
+        outcome = waiters::arrive(lease, index_of(waiter, lease.ring_shift), waiters::kArrived + (cancels ? waiters::kFailure : 0));
+    }
+    outcome = static_cast<Outcome>(broadcast(static_cast<u32>(outcome)));
+    const u32 position = waiters::position(lease, waiter, before);
+    waiter = broadcast(next);
+    if (outcome == Outcome::none) continue;
+    if (first.outcome == Outcome::none)
+      first = Ready{outcome, position};
+    else
+      release(lease, position, outcome == Outcome::failed);
+  }
+  return first;
 }
 
 }  // namespace dwell::device

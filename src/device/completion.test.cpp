@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/bench.hpp"
 
@@ -16,11 +19,14 @@ using test::Bench;
 // Completes the task at `position`; whether another follows, and which.
 struct Completed {
   bool follows;
-  u32 successor;
+  u32 successor;  // of one that waits alone
 };
 Completed complete_task(const Bench& bench, u32 position, u32 flags, i32 status = 0) {
   Completed result{};
-  result.follows = complete(bench.lease, Bench::plain(0, flags), position, status, &result.successor);
+  u32 waiter = 0;
+  result.follows = complete(bench.lease, Bench::plain(0, flags), position, status, &waiter);
+  EXPECT_TRUE(waiters::is_lone(waiter));
+  result.successor = waiters::position(bench.lease, waiter, position);
   return result;
 }
 
@@ -54,11 +60,14 @@ TEST(Completion, ADrainOpensTheWayForTasksBehindIt) {
 
 // ---- Links ----
 
-using link::Outcome;
+// Links the task at `position` to the one at `before`.
+Outcome wait_for(const Bench& bench, u32 before, u32 position) {
+  return waiters::wait_for(bench.lease, before, index_of(position, bench.lease.ring_shift));
+}
 
 TEST(Link, ATaskThatWaitsRunsNext) {
   const Bench bench;
-  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
+  EXPECT_EQ(wait_for(bench, 3, 4), Outcome::none);
   const Completed done = complete_task(bench, 3, flag::tracked);
   EXPECT_TRUE(done.follows);
   EXPECT_EQ(done.successor, 4U);
@@ -67,20 +76,20 @@ TEST(Link, ATaskThatWaitsRunsNext) {
 TEST(Link, ATaskThatComesLateNeedNotWait) {
   const Bench bench;
   EXPECT_FALSE(complete_task(bench, 3, flag::tracked).follows);
-  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::succeeded);
+  EXPECT_EQ(wait_for(bench, 3, 4), Outcome::succeeded);
   EXPECT_FALSE(link::has_failed(bench.lease, 3));
 }
 
 TEST(Link, ATaskThatComesLateSeesAFailure) {
   const Bench bench;
   complete_task(bench, 3, flag::tracked, 40);
-  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::failed);
+  EXPECT_EQ(wait_for(bench, 3, 4), Outcome::failed);
   EXPECT_TRUE(link::has_failed(bench.lease, 3));
 }
 
 TEST(Link, ATaskThatWaitsFollowsAFailureToo) {
   const Bench bench;
-  ASSERT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
+  ASSERT_EQ(wait_for(bench, 3, 4), Outcome::none);
   const Completed done = complete_task(bench, 3, flag::tracked, -4);
   EXPECT_TRUE(done.follows);
   EXPECT_EQ(done.successor, 4U);
@@ -98,9 +107,9 @@ TEST(Link, LapsUseTwoWordsInTurn) {
   const Bench bench;
   const u32 later = 3 + bench.capacity();
   complete_task(bench, 3, flag::tracked, 40);
-  EXPECT_EQ(link::wait_for(bench.lease, later, later + 1), Outcome::none);
+  EXPECT_EQ(wait_for(bench, later, later + 1), Outcome::none);
   EXPECT_EQ(complete_task(bench, later, flag::tracked).successor, later + 1);
-  EXPECT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::failed) << "a fetcher that is a lap behind";
+  EXPECT_EQ(wait_for(bench, 3, 4), Outcome::failed) << "a fetcher that is a lap behind";
 }
 
 TEST(Link, AWordOfAnEarlierLapSaysNothing) {
@@ -108,23 +117,23 @@ TEST(Link, AWordOfAnEarlierLapSaysNothing) {
     const Bench bench;
     const u32 later = 3 + 2 * bench.capacity();
     ASSERT_EQ(link::word(bench.lease, 3), link::word(bench.lease, later));
-    ASSERT_EQ(link::wait_for(bench.lease, 3, 4), Outcome::none);
+    ASSERT_EQ(wait_for(bench, 3, 4), Outcome::none);
     EXPECT_FALSE(complete_task(bench, later, flag::tracked).follows) << "the waiting task is not its own";
     const Bench other;
     complete_task(other, 3, flag::tracked, status);
     EXPECT_FALSE(link::has_failed(other.lease, later));
-    EXPECT_EQ(link::wait_for(other.lease, later, later + 1), Outcome::none) << "the task of this lap is not complete";
+    EXPECT_EQ(wait_for(other, later, later + 1), Outcome::none) << "the task of this lap is not complete";
   }
 }
 
 TEST(Link, PositionsWrapAround) {
   const Bench bench;
-  EXPECT_EQ(link::wait_for(bench.lease, 0xFFFFFFFFU, 0), Outcome::none);
+  EXPECT_EQ(wait_for(bench, 0xFFFFFFFFU, 0), Outcome::none);
   const Completed done = complete_task(bench, 0xFFFFFFFFU, flag::tracked, 40);
   EXPECT_TRUE(done.follows);
   EXPECT_EQ(done.successor, 0U);
-  EXPECT_EQ(link::wait_for(bench.lease, 0xFFFFFFFFU, 0), Outcome::failed);
-  EXPECT_EQ(link::wait_for(bench.lease, 127, 128), Outcome::none) << "127 has the slot of 0xFFFFFFFF, a lap later";
+  EXPECT_EQ(wait_for(bench, 0xFFFFFFFFU, 0), Outcome::failed);
+  EXPECT_EQ(wait_for(bench, 127, 128), Outcome::none) << "127 has the slot of 0xFFFFFFFF, a lap later";
 }
 
 TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
@@ -138,7 +147,7 @@ TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
     const std::jthread fetcher([&] {
       for (u32 i = 0; i < kTurns; ++i) {
         turn.arrive_and_wait();
-        const Outcome outcome = link::wait_for(bench.lease, i, i + 1);
+        const Outcome outcome = wait_for(bench, i, i + 1);
         waited += outcome == Outcome::none ? 1 : 0;
         EXPECT_TRUE(outcome == Outcome::none || (outcome == Outcome::failed) == (status_of(i) != 0));
         turn.arrive_and_wait();
@@ -151,6 +160,160 @@ TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
     }
   }
   EXPECT_EQ(waited, followed);
+}
+
+// ---- Lists ----
+
+class WaitersTest : public testing::Test {
+ protected:
+  // Holds a task that waits for these, whose fetcher has not asked yet. Returns the list.
+  WaitList hold_after(u32 position, const std::vector<u32>& before, u32 hard = 0, u32 flags = 0) {
+    const WaitList list{3, static_cast<u32>(before.size())};
+    const Header header{9, 1, (list.first + list.count + 3) / 4, flag::after | flag::tracked | flags, 0};
+    task_ = Bench::quads(header, position);
+    for (u32 i = 0; i < list.count; ++i) task_.quad[list.first + i] = Quad{0, {before[i], 0, hard >> i & 1U}};
+    hold(bench_.lease, task_, position, header.slots);
+    return list;
+  }
+  // The same, whose fetcher has asked.
+  Outcome wait_after(u32 position, const std::vector<u32>& before, u32 hard = 0, u32 flags = 0) {
+    const WaitList list = hold_after(position, before, hard, flags);
+    return waiters::wait_for_all(bench_.lease, task_, list, position, false);
+  }
+  Outcome link(u32 position, u32 before, u32 flags = 0) {
+    hold(bench_.lease, Bench::quads(Bench::plain(7, flag::link | flag::tracked | flags), position), position, 1);
+    return waiters::wait_for(bench_.lease, before, index_of(position, 7));
+  }
+  // Completes a task, and lets go on who waits for it. Returns what its worker runs next.
+  Ready complete_task(u32 position, i32 status = 0) {
+    u32 waiter = 0;
+    if (!complete(bench_.lease, Bench::plain(0, flag::tracked), position, status, &waiter)) return Ready{Outcome::none, 0};
+    return let_go_on(bench_.lease, position, waiter, status != 0);
+  }
+  // The position and groups of the next task in the ready queue, or -1.
+  std::pair<i64, u32> pop() {
+    TaskQuads task;
+    if (!ready_queue::try_take(bench_.lease, &task)) return {-1, 0};
+    return {task.quad[0].word[2], Header::from(task.quad[0].word[0], task.quad[0].word[1]).groups};
+  }
+
+  Bench bench_{7, 3};
+  TaskQuads task_{};
+};
+
+TEST_F(WaitersTest, OfSeveralThatWaitForOneTheWorkerRunsOneAndTheQueueGetsTheOthers) {
+  for (u32 i = 4; i < 8; ++i) ASSERT_EQ(link(i, 3), Outcome::none);
+  const Ready next = complete_task(3);
+  EXPECT_EQ(next.outcome, Outcome::succeeded);
+  std::vector<i64> all = {next.position};
+  for (int i = 0; i < 3; ++i) all.push_back(pop().first);
+  EXPECT_EQ(pop().first, -1);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<i64>{4, 5, 6, 7}));
+}
+
+TEST_F(WaitersTest, AFailureCancelsThoseOfTheListThatAreNotHard) {
+  ASSERT_EQ(link(6, 3, flag::hard), Outcome::none);
+  ASSERT_EQ(wait_after(8, {3, 2}, 1), Outcome::none);
+  ASSERT_EQ(link(5, 3), Outcome::none);
+  ASSERT_EQ(link(4, 3), Outcome::none);
+  const Ready next = complete_task(3, 40);
+  EXPECT_EQ(next.position, 4U);
+  EXPECT_EQ(next.outcome, Outcome::failed);
+  EXPECT_EQ(pop(), (std::pair<i64, u32>{5, 0})) << "a share without a group";
+  EXPECT_EQ(pop(), (std::pair<i64, u32>{6, 1}));
+  EXPECT_EQ(pop().first, -1);
+  EXPECT_EQ(complete_task(2).outcome, Outcome::succeeded) << "8 runs, whatever has become of 3";
+}
+
+TEST_F(WaitersTest, ATaskRunsWhenTheLastOfItsListIsComplete) {
+  std::vector<u32> before(16);
+  for (u32 i = 0; i < 16; ++i) before[i] = 20 + i;
+  ASSERT_EQ(wait_after(60, before), Outcome::none);
+  for (u32 i = 15; i > 0; --i) ASSERT_EQ(complete_task(20 + i).outcome, Outcome::none);
+  const Ready next = complete_task(20);
+  EXPECT_EQ(next.outcome, Outcome::succeeded);
+  EXPECT_EQ(next.position, 60U);
+}
+
+TEST_F(WaitersTest, OneFailureOfTheListCancelsBehindAll) {
+  ASSERT_EQ(wait_after(9, {3, 4, 5}), Outcome::none);
+  EXPECT_EQ(complete_task(4, 40).outcome, Outcome::none);
+  EXPECT_EQ(complete_task(3).outcome, Outcome::none);
+  EXPECT_EQ(complete_task(5).outcome, Outcome::failed);
+}
+
+TEST_F(WaitersTest, AFetcherThatComesLastGoesOnItself) {
+  complete_task(3);
+  complete_task(4, 40);
+  EXPECT_EQ(wait_after(9, {3, 4}), Outcome::failed);
+  EXPECT_EQ(wait_after(10, {3, 4}, 2), Outcome::succeeded);
+  EXPECT_EQ(wait_after(11, {3, 5}), Outcome::none);
+  EXPECT_EQ(complete_task(5).position, 11U);
+}
+
+TEST_F(WaitersTest, ATaskMayNameAnotherTwice) {
+  ASSERT_EQ(wait_after(9, {3, 3, 4}), Outcome::none);
+  EXPECT_EQ(complete_task(4).outcome, Outcome::none);
+  EXPECT_EQ(complete_task(3).position, 9U);
+}
+
+TEST_F(WaitersTest, ADrainAsksOnlyWhoHasFailed) {
+  complete_task(3);
+  complete_task(4, 40);
+  WaitList list = hold_after(9, {3, 4});
+  EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, true), Outcome::failed);
+  list = hold_after(9, {3, 3});
+  EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, true), Outcome::succeeded);
+}
+
+TEST_F(WaitersTest, PlacesOfTheRingAreUsedAgain) {
+  for (u32 lap = 0; lap < 5; ++lap) {
+    const u32 base = lap * 128;
+    ASSERT_EQ(wait_after(base + 125 - 16, {base + 3, base + 4}), Outcome::none);
+    ASSERT_EQ(wait_after(base + 125, {base + 3, base + 4}), Outcome::none);
+    ASSERT_EQ(complete_task(base + 4, lap % 2 == 0 ? 0 : 7).outcome, Outcome::none);
+    const Ready next = complete_task(base + 3);
+    EXPECT_EQ(next.outcome, lap % 2 == 0 ? Outcome::succeeded : Outcome::failed);
+    EXPECT_EQ(next.position, base + 125);
+    EXPECT_EQ(pop().first, base + 125 - 16);
+  }
+}
+
+TEST_F(WaitersTest, ExactlyOneMakesATaskRun) {
+  constexpr u32 kTurns = 10'000;
+  constexpr u32 kWaitFor = 3;
+  std::barrier turn(kWaitFor + 1);
+  std::atomic<u32> starts{0};
+  u32 fetched = 0;
+  // In turn `i` four places are used: three tasks, and the one that waits for them.
+  {
+    std::vector<std::jthread> completers;
+    for (u32 me = 0; me < kWaitFor; ++me)
+      completers.emplace_back([&, me] {
+        for (u32 i = 0; i < kTurns; ++i) {
+          turn.arrive_and_wait();
+          const Ready next = complete_task(i * 4 + me, i % 3 == me ? 40 : 0);
+          if (next.outcome != Outcome::none) {
+            ++starts;
+            EXPECT_EQ(next.position, i * 4 + 3);
+            EXPECT_EQ(next.outcome, Outcome::failed);
+          }
+          turn.arrive_and_wait();
+        }
+      });
+    for (u32 i = 0; i < kTurns; ++i) {
+      const WaitList list = hold_after(i * 4 + 3, {i * 4, i * 4 + 1, i * 4 + 2});
+      turn.arrive_and_wait();
+      const Outcome outcome = waiters::wait_for_all(bench_.lease, task_, list, i * 4 + 3, false);
+      if (outcome != Outcome::none) {
+        ++fetched;
+        EXPECT_EQ(outcome, Outcome::failed);
+      }
+      turn.arrive_and_wait();
+      ASSERT_EQ(starts + fetched, i + 1);
+    }
+  }
 }
 
 // ---- Held tasks ----

@@ -45,7 +45,8 @@ inline constexpr u32 tracked = 64;  // a link to this task may follow, so its co
 inline constexpr u32 memory = 128;  // some argument leads to memory: its worker acquires before the task and releases after it
 inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task, or of one that is cancelled
 inline constexpr u32 hard = 512;    // with link: not cancelled
-inline constexpr u32 failed = 1024;  // with link: the task that word 2 names has failed, as the host knows
+inline constexpr u32 failed = 1024;      // with link and after: a task that it waits for has failed, as the host knows
+inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list that word 2 describes (WaitList)
 }  // namespace flag
 
 // A task's header: words 0 and 1 of its first slot. Word 2 is its position; in the ring, what its flags say.
@@ -71,6 +72,16 @@ struct Header {
     constexpr u32 ignored = (flag::system | flag::tracked | flag::memory) << 4U;
     return (word1 & ~ignored) == (1U | (drains << 20U));
   }
+};
+
+// The tasks that a task waits for, when they are not one alone: a quad each behind its arguments. Word 2 of the task in the ring.
+//   a quad: position (64) | 1 if its failure does not cancel the task (32); held on the device: position (32) | that | the next waiter
+struct WaitList {
+  u32 first;  // quad of the task
+  u32 count;
+
+  DWELL_HOST_DEVICE u32 word() const { return first | (count << 8U); }
+  static DWELL_HOST_DEVICE WaitList from(u32 word) { return WaitList{word & 0xFFU, word >> 8U}; }
 };
 
 // A task as a worker runs it: its header and arguments without the laps.

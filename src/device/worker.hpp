@@ -128,7 +128,7 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u
   return true;
 }
 
-// Whether a task is linked behind the one that is complete, and how that has ended: what one thread tells the others.
+// Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
 enum Follows : u32 { kNone, kBehindSuccess, kBehindFailure };
 
 // Runs the task in `frame`, and those linked behind it, until none follows. Called by all threads of the group; `me` is the worker's
@@ -158,6 +158,15 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
     if (rank < kLanes) {
       next = broadcast(next);
       follows = broadcast(follows);
+      if (follows != kNone) {
+        if (waiters::is_lone(next)) {
+          next = waiters::position(lease, next, ended.position);
+        } else {
+          const Ready ready = let_go_on(lease, ended.position, next, follows == kBehindFailure);
+          next = ready.position;
+          follows = ready.outcome == Outcome::none ? kNone : ready.outcome == Outcome::failed ? kBehindFailure : kBehindSuccess;
+        }
+      }
       if (follows != kNone) {
         if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
         follows = take_over(lease, &task, frame, next, me, follows == kBehindFailure) ? 1 : 0;

@@ -68,6 +68,20 @@ class Bench {
     const u32 all = device::kHeaderWords + i;
     return load(ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3]).word[all % 3];
   }
+  // What a task waits for, as its slots say it: positions, of those that do not cancel it plus kHard.
+  static constexpr std::uint64_t kHard = 1ULL << 62U;
+  std::vector<std::uint64_t> waits(std::uint64_t position) const {
+    const device::Header head = header(position);
+    if ((head.flags & device::flag::link) != 0) return {named(position) + ((head.flags & device::flag::hard) != 0 ? kHard : 0)};
+    if ((head.flags & device::flag::after) == 0) return {};
+    const device::WaitList list = device::WaitList::from(named(position));
+    std::vector<std::uint64_t> all;
+    for (u32 i = list.first; i < list.first + list.count; ++i) {
+      const device::Quad entry = load(ring[index(position + i / 4)].quad[i % 4]);
+      all.push_back((entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U) + (entry.word[2] != 0 ? kHard : 0));
+    }
+    return all;
+  }
   // Whether the completion entry of `position` is there.
   bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
   i32 status(std::uint64_t position) const { return entry(position).status; }
@@ -120,8 +134,8 @@ class Bench {
 };
 
 // A task with these argument words, which must live as long. `flags` are those that submit's modifiers set.
-inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1) {
-  return detail::task_of(words.data(), static_cast<u32>(words.size()), flags, groups);
+inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1, const detail::Waits* waits = nullptr) {
+  return detail::task_of(words.data(), static_cast<u32>(words.size()), flags, groups, waits);
 }
 
 }  // namespace dwell::test

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include <dwell/after.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/task.hpp>
@@ -24,9 +25,10 @@ inline constexpr std::uint32_t kFirstSlotWords = 9;
 inline constexpr std::uint32_t kLink = 1;
 inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
-inline constexpr std::uint32_t kSystem = 32;   // some result may lie in host memory
-inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
-inline constexpr std::uint32_t kHard = 512;    // with kLink: the task is not cancelled
+inline constexpr std::uint32_t kSystem = 32;        // some result may lie in host memory
+inline constexpr std::uint32_t kMemory = 128;       // some argument leads to memory
+inline constexpr std::uint32_t kHard = 512;         // with kLink: the task is not cancelled
+inline constexpr std::uint32_t kAfter = 1U << 14U;  // Task::waits says for what
 
 // Sixteen bytes in a vector register: the halves of a quad.
 using Quad [[gnu::vector_size(16)]] = std::uint64_t;
@@ -39,6 +41,17 @@ struct FirstSlot {
   Quad quad[3];
 };
 
+// The tasks that a task waits for, by their positions.
+struct Waits {
+  const Shell* shell = nullptr;  // their runtime
+  std::uint32_t count = 0;
+  std::uint32_t any_result = 0;  // a bit each: its failure does not cancel the task
+  std::uint64_t position[kMostTickets];
+
+  // Adds those tickets that name a task. `of` is the runtime that they must belong to; null: any, but all the same. Throws as submit.
+  void add(const After& after, const Shell* of);
+};
+
 // Any task.
 struct Task {
   FirstSlot first;
@@ -46,6 +59,7 @@ struct Task {
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
   const std::uint32_t* rest = nullptr;  // the argument words behind the first slot; the caller's
+  const Waits* waits = nullptr;         // with kAfter; the caller's
 
   // One of the argument words in the first slot.
   std::uint32_t word(std::uint32_t i) const {
@@ -54,7 +68,7 @@ struct Task {
   }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter)) == 0; }
 };
 
 // First slots that get their places together.
@@ -72,7 +86,8 @@ struct Batch {
 };
 
 template <class T>
-inline constexpr bool kIsOrder = std::is_same_v<T, Link> || std::is_same_v<T, HardLink> || std::is_same_v<T, Drain>;
+inline constexpr bool kIsOrder =
+    std::is_same_v<T, Link> || std::is_same_v<T, HardLink> || std::is_same_v<T, Drain> || std::is_same_v<T, After>;
 template <class T>
 inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsOrder<T>;
 
@@ -102,11 +117,19 @@ constexpr std::uint32_t words_of() {
     return (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(T) + 3) / 4;
 }
 
-// Room for the words behind the first slot of a task with arguments of these types.
+// Room for what the first slot of a task with arguments of these types does not hold.
 template <class... Given>
 struct Rest {
   static constexpr std::uint32_t words = (0U + ... + words_of<Given>());
+  static constexpr bool waits = (false || ... || std::is_same_v<Given, After>);
   std::uint32_t word[words > kFirstSlotWords&& words <= kMostWords ? words - kFirstSlotWords : 1];
+  std::conditional_t<waits, Waits, std::nullptr_t> wait{};
+  Waits* wait_list() {
+    if constexpr (waits)
+      return &wait;
+    else
+      return nullptr;
+  }
 };
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
@@ -129,13 +152,14 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 // A task that is being filled. A local of the caller, so that the first slot never leaves the registers: a load of a whole right
 // after it was stored in pieces stalls.
 struct Packing {
-  explicit Packing(std::uint32_t* rest_words) : rest(rest_words) {}
+  Packing(std::uint32_t* rest_words, Waits* wait_list) : rest(rest_words), waits(wait_list) {}
 
   std::uint64_t half[6] = {};  // of the first slot's quads 1 to 3
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
   std::uint32_t* rest;  // words behind the first slot go here
+  Waits* waits;         // and tickets of `after` here
 
   [[gnu::always_inline]] void add(std::uint32_t value) {
     if (words < kFirstSlotWords) {
@@ -161,20 +185,27 @@ struct Packing {
 
   [[gnu::always_inline]] Task task() const {
     const std::uint64_t head = groups << 16U | static_cast<std::uint64_t>(1 | (flags & 0xFFU) << 4U) << 32U;
-    return Task{{head, {Quad{half[0], half[1]}, Quad{half[2], half[3]}, Quad{half[4], half[5]}}}, words, flags, groups, rest};
+    return Task{{head, {Quad{half[0], half[1]}, Quad{half[2], half[3]}, Quad{half[4], half[5]}}},
+                words,
+                flags,
+                groups,
+                rest,
+                (flags & kAfter) != 0 ? waits : nullptr};
   }
 };
 
-// A task with `words` argument words from `word` on, which must live as long.
-inline Task task_of(const std::uint32_t* word, std::uint32_t words, std::uint32_t flags, std::uint32_t groups) {
+// A task with `words` argument words from `word` on, which must live as long, as must `waits`.
+inline Task task_of(const std::uint32_t* word, std::uint32_t words, std::uint32_t flags, std::uint32_t groups,
+                    const Waits* waits = nullptr) {
   const std::uint32_t first = words < kFirstSlotWords ? words : kFirstSlotWords;
-  Packing packing(nullptr);
+  Packing packing(nullptr, nullptr);
   for (std::uint32_t i = 0; i < first; ++i) packing.add(word[i]);
   packing.words = words;
   packing.flags = flags;
   packing.groups = groups;
   Task task = packing.task();
   task.rest = word + first;
+  if ((flags & kAfter) != 0) task.waits = waits;
   return task;
 }
 
@@ -200,6 +231,9 @@ template <class Sink, class T>
     to.flags |= kLink | kHard;
   } else if constexpr (std::is_same_v<T, Drain>) {
     to.flags |= kDrain;
+  } else if constexpr (std::is_same_v<T, After>) {
+    to.waits->add(value, shell);
+    to.flags |= kAfter;
   } else {
     constexpr std::uint32_t words = words_of<T>();
     if constexpr (std::is_same_v<T, typename Argument<T>::type>) {

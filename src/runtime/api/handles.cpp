@@ -69,6 +69,31 @@ void throw_foreign_arguments(const Shell* theirs) {
   throw Error(errc::invalid_argument, "the buffers among the arguments belong to another runtime");
 }
 
+void throw_foreign_ticket(const Shell* theirs, std::uint64_t position) {
+  const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
+  if (theirs->core() == nullptr) throw theirs->gone(name + ", named in `after`,", "it has ended: leave it out");
+  throw Error(errc::invalid_argument, name + ", named in `after`, belongs to another runtime", {"ticket", "", position & ~kLaunch});
+}
+
+void throw_too_many_tickets(std::size_t count) {
+  throw Error(errc::invalid_argument,
+              "after: a task waits for at most " + std::to_string(kMostTickets) + " tickets, " + std::to_string(count) +
+                  " were given: let tasks in between wait for some of them each",
+              {"ticket", "after", count, kMostTickets});
+}
+
+void Waits::add(const After& after, const Shell* of) {
+  for (const Ticket& ticket : after.tickets()) {
+    if (ticket.shell_ == nullptr) continue;  // done
+    if (count == 0) shell = of != nullptr ? of : ticket.shell_;
+    if (ticket.shell_ != shell) throw_foreign_ticket(ticket.shell_, ticket.position_);
+    if ((ticket.position_ & kLaunch) != 0) throw Error(errc::unsupported, "after: launches of kernels cannot be waited for");
+    if (count == kMostTickets) throw_too_many_tickets(std::size_t{count} + 1);
+    any_result = (any_result & ~(1U << count)) | (after.any_result() ? 1U << count : 0U);
+    position[count++] = ticket.position_;
+  }
+}
+
 void throw_bad_groups(std::uint32_t count) {
   throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups",
               {"argument", "groups", count, 65535});

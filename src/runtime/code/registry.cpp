@@ -337,12 +337,11 @@ Registry::Job* Registry::defining(const std::string& name) const noexcept {
 
 bool Registry::awaits_use(Job& job, std::uint64_t visit) const noexcept {
   job.visited = visit;
-  for (const jit::Use& use : job.change.fresh->object.uses) {
+  return std::ranges::any_of(job.change.fresh->object.uses, [&](const jit::Use& use) {
     Job* const other = defining(use.name);
-    if (other == nullptr || other->visited == visit || other->failure || other->stage >= Job::Stage::handed_over) continue;
-    if (other->stage < Job::Stage::compiled || awaits_use(*other, visit)) return true;
-  }
-  return false;
+    if (other == nullptr || other->visited == visit || other->failure || other->stage >= Job::Stage::handed_over) return false;
+    return other->stage < Job::Stage::compiled || awaits_use(*other, visit);
+  });
 }
 
 void Registry::advance() noexcept {

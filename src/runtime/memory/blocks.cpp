@@ -32,6 +32,7 @@ Blocks::Loan Blocks::take(const detail::Task& task) {
   // The worker acquires before it reads the block: an older task's arguments may lie in its cache.
   loan.flags_ = task.flags | detail::kMemory;
   loan.groups_ = task.groups;
+  loan.waits_ = task.waits;
   return loan;
 }
 
@@ -85,7 +86,11 @@ std::vector<std::uint64_t> Blocks::naming(std::uint64_t begin, std::uint64_t end
 }
 
 Blocks::Loan::Loan(Loan&& from) noexcept
-    : blocks_(std::exchange(from.blocks_, nullptr)), word_{from.word_[0], from.word_[1]}, flags_(from.flags_), groups_(from.groups_) {
+    : blocks_(std::exchange(from.blocks_, nullptr)),
+      word_{from.word_[0], from.word_[1]},
+      flags_(from.flags_),
+      groups_(from.groups_),
+      waits_(from.waits_) {
   block_.splice(block_.end(), from.block_);
 }
 

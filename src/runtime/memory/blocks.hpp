@@ -47,7 +47,7 @@ class Blocks {
 
     explicit operator bool() const { return blocks_ != nullptr; }
     // The task whose argument is the block. It points into the loan.
-    detail::Task task() const { return detail::task_of(word_, 2, flags_, groups_); }
+    detail::Task task() const { return detail::task_of(word_, 2, flags_, groups_, waits_); }
     // That task has this position.
     void submitted(std::uint64_t position);
 
@@ -58,6 +58,7 @@ class Blocks {
     std::uint32_t word_[2] = {};
     std::uint32_t flags_ = 0;
     std::uint32_t groups_ = 1;
+    const detail::Waits* waits_ = nullptr;  // of the task given to `take`
   };
   // Puts the arguments of `task` into a block. Empty when all blocks of the size are in use. Throws errc::out_of_memory.
   Loan take(const detail::Task& task);

@@ -1,13 +1,12 @@
 #include "runtime/submit/submission_queue.hpp"
 
 #include <algorithm>
-#include <new>
+#include <utility>
 
 #include <dwell/device/status.hpp>
 
 namespace dwell::runtime {
 
-using device::Completion;
 using device::Header;
 using device::Order;
 using device::Quad;
@@ -16,21 +15,21 @@ namespace flag = device::flag;
 
 namespace {
 
-// Failed tasks whose status is remembered after their slot has been reused.
-constexpr std::size_t kMostFailures = 1U << 18U;
-
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
-              detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard);
+              detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
+              detail::kAfter == flag::after);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
-constexpr std::uint32_t slots_for(std::uint32_t words) {
-  return (device::kHeaderWords + words + device::kSlotWords - 1) / device::kSlotWords;
-}
+// Quads are counted from the start of the task; the header is the first.
+static_assert(device::kHeaderWords == 3);
+constexpr std::uint32_t first_free_quad(std::uint32_t words) { return 1 + (words + 2) / 3; }
+constexpr std::uint32_t slots_for(std::uint32_t quads) { return (quads + 3) / 4; }
 
 }  // namespace
 
-SubmissionQueue::SubmissionQueue(device::Slot* ring, Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
-    : ring_(ring), completions_(completions), shift_(shift), first_(first), name_of_(std::move(name_of)), tail_(first), reaped_(first) {
+SubmissionQueue::SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first,
+                                 Reaper::NameOf name_of)
+    : ring_(ring), shift_(shift), first_(first), reaper_(ring, completions, shift, first, std::move(name_of)), tail_(first) {
   number_ = submitters::open(*this);
 }
 
@@ -75,6 +74,12 @@ class SubmissionQueue::Tail {
     if (!by_submitter_) queue_.take_all_back();  // a submitter that has the tail is the only one with places
   }
 
+  // Whether there is room for two tasks of so many slots, wherever windows end.
+  bool has_room(std::uint32_t first, std::uint32_t second) {
+    const std::uint32_t most = first + second + 2 * (device::kMaxSlots - 1);
+    return queue_.room(position_, most) >= most;
+  }
+
   // Neighbouring places in one window for a task, padded with an entry to skip where the window ends too soon. Nothing if there is no room.
   std::optional<std::uint64_t> reserve(std::uint32_t slots) {
     const auto offset = static_cast<std::uint32_t>(position_ % device::kWindow);
@@ -93,43 +98,6 @@ class SubmissionQueue::Tail {
   std::uint64_t position_ = 0;
   bool by_submitter_ = false;
 };
-
-namespace {
-
-// Pairs with the store in device/completion.hpp.
-std::uint64_t word_of(const Completion& entry) {
-  return device::load<Order::acquire, Scope::system>(reinterpret_cast<const std::uint64_t*>(&entry));
-}
-
-}  // namespace
-
-Completion SubmissionQueue::completion(std::uint64_t position) const {
-  const std::uint64_t word = word_of(completions_[index(position)]);
-  return Completion{static_cast<std::uint32_t>(word), static_cast<std::int32_t>(word >> 32U)};
-}
-
-void SubmissionQueue::complete_here(std::uint64_t position, std::int32_t status) {
-  const std::uint64_t word = lap(position) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(status)) << 32U;
-  device::store<Order::release, Scope::system>(reinterpret_cast<std::uint64_t*>(completions_ + index(position)), word);
-}
-
-bool SubmissionQueue::done(std::uint64_t position) const {
-  // In this order: an entry is overwritten only after reaped_ has passed it.
-  if (completion(position).lap == lap(position)) return true;
-  return reaped() > position;
-}
-
-bool SubmissionQueue::succeeded(std::uint64_t position) const {
-  const Completion entry = completion(position);
-  return entry.lap == lap(position) && entry.status == status::ok;
-}
-
-Failure SubmissionQueue::result(std::uint64_t position) {
-  const std::lock_guard guard(reap_lock_);
-  if (reaped() <= position) return failure_at(position, completion(position).status);
-  const auto at = failures_.find(position);
-  return at == failures_.end() ? Failure{} : at->second;
-}
 
 bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
   const auto word_at = [&](std::uint32_t i) {
@@ -150,90 +118,10 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
   return false;
 }
 
-bool SubmissionQueue::has_failed(std::uint64_t position) {
-  const std::lock_guard guard(reap_lock_);
-  return failures_.contains(position);
-}
-
-std::vector<std::uint64_t> SubmissionQueue::failed_positions() {
-  const std::lock_guard guard(reap_lock_);
-  std::vector<std::uint64_t> positions;
-  positions.reserve(failures_.size());
-  for (const auto& [position, failure] : failures_) positions.push_back(position);
-  return positions;
-}
-
-std::uint32_t SubmissionQueue::opcode_at(std::uint64_t position) const {
-  return device::load<Order::relaxed, Scope::system>(&ring_[index(position)].quad[0].word[0]) & 0xFFFFU;
-}
-
-// ---- Reaping ----
-
-std::optional<Failure::Cause> SubmissionQueue::cause_of(std::uint64_t position) const {
-  for (;;) {
-    const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
-    const Header header = Header::from(head.word[0], head.word[1]);
-    if ((header.flags & flag::link) == 0 || (header.flags & flag::hard) != 0) return std::nullopt;
-    const std::uint64_t before = position - (static_cast<std::uint32_t>(position) - head.word[2]);
-    if (const auto noted = failures_.find(before); noted != failures_.end()) {
-      const Failure& failure = noted->second;
-      if (failure.status == status::cancelled) return failure.cause;
-      return Failure::Cause{before, failure.status, failure.ran};
-    }
-    const bool forgotten = failures_.size() >= kMostFailures && before < failures_.begin()->first;
-    if ((header.flags & flag::failed) != 0 || forgotten) return Failure::Cause{before, 0, ""};
-    if (before < reaped()) return std::nullopt;
-    // Neither is noted yet. The one before succeeded, or is itself still in flight, when the runtime is being closed.
-    const Completion entry = completion(before);
-    if (entry.lap != lap(before) || entry.status == status::ok) return std::nullopt;
-    if (entry.status != status::cancelled) return Failure::Cause{before, entry.status, name_of_(opcode_at(before))};
-    position = before;
-  }
-}
-
-Failure SubmissionQueue::failure_at(std::uint64_t position, std::int32_t status) const {
-  Failure failure{status, name_of_(opcode_at(position)), std::nullopt};
-  if (status == status::cancelled) failure.cause = cause_of(position);
-  return failure;
-}
-
-void SubmissionQueue::reap_done() noexcept {
-  const std::lock_guard guard(reap_lock_);
-  reap_locked();
-}
-
 bool SubmissionQueue::reap() noexcept {
   pass_over_idle();
   reap_done();
   return reaped() == tail();
-}
-
-bool SubmissionQueue::note_failure(std::uint64_t position, std::int32_t status) noexcept {
-  try {
-    // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
-    failures_.emplace(position, failure_at(position, status));
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  if (failures_.size() > kMostFailures) failures_.erase(failures_.begin());
-  return true;
-}
-
-void SubmissionQueue::reap_locked() noexcept {
-  const std::uint64_t tail = this->tail();
-  std::uint64_t at = reaped_.load(std::memory_order_relaxed);
-  while (at != tail) {
-    // Success comes in long runs, each entry the same up to the end of the ring.
-    const std::uint64_t success = lap(at);
-    const std::uint64_t end = std::min(tail, at + capacity() - index(at));
-    for (const Completion* entry = completions_ + index(at); at != end && word_of(*entry) == success; ++entry) ++at;
-    if (at == end) continue;
-    const Completion entry = completion(at);
-    if (entry.lap != lap(at)) break;
-    if (entry.status != 0 && !note_failure(at, entry.status)) break;
-    ++at;
-  }
-  reaped_.store(at, std::memory_order_release);
 }
 
 void SubmissionQueue::complete_all(std::int32_t status) {
@@ -241,20 +129,14 @@ void SubmissionQueue::complete_all(std::int32_t status) {
     Tail tail(*this, nullptr);
     tail.stand_alone();
   }
-  const std::lock_guard guard(reap_lock_);
-  for (std::uint64_t at = reaped(); at != tail(); ++at)
-    if (completion(at).lap != lap(at)) complete_here(at, status);
-  reap_locked();
+  reaper_.complete_all(tail(), status);
 }
 
 bool SubmissionQueue::roomy() {
   const std::uint64_t few = capacity() / 8;
   const std::uint64_t in_flight = tail() - reaped();
   if (capacity() - in_flight >= few) return true;
-  if (reap_lock_.try_lock()) {
-    const std::lock_guard guard(reap_lock_, std::adopt_lock);
-    reap_locked();
-  }
+  reaper_.try_reap(tail());
   return capacity() - (tail() - reaped()) >= few;
 }
 
@@ -268,7 +150,7 @@ std::uint64_t SubmissionQueue::submitted() {
 // ---- The tail, and what submitters are given of it ----
 
 std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
-  const auto free = [&] { return capacity() - (tail - reaped_.load(std::memory_order_acquire)); };
+  const auto free = [&] { return capacity() - (tail - reaped()); };
   if (free() < wanted) reap_done();
   return free();
 }
@@ -457,67 +339,102 @@ void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
 
 void SubmissionQueue::skip(std::uint64_t position, const Header& header, std::uint32_t word2) {
   const std::uint32_t slots = header.slots;
-  for (std::uint32_t slot = 1; slot < slots; ++slot) complete_here(position + slot, status::ok);  // the first one by its fetcher
+  for (std::uint32_t slot = 1; slot < slots; ++slot) reaper_.complete_here(position + slot, status::ok);  // the first one by its fetcher
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     for (std::uint32_t i = 0; i < 4; ++i)
       device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],
                                         Quad{lap(position + slot), {header.word0(), header.word1(), word2}});
 }
 
-// The header of the task at `position`, the place just given. `alone` is called when no submitter may have places before it.
-template <class Alone>
-SubmissionQueue::Head SubmissionQueue::head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode,
-                                            const detail::Task& task, Alone alone) {
-  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain;
-  Header header{opcode, task.groups, slots, task.flags & ~kOrder, drains_};
-  std::uint64_t named = position;
-  bool drains = (task.flags & flag::drain) != 0;
-  if ((task.flags & flag::link) != 0 && (me == nullptr || me->any)) {
-    track_ = true;
-    const std::uint32_t link = task.flags & (flag::link | flag::hard);
-    if (me == nullptr) {
-      drains = true;  // nobody knows what this thread submitted before: a drain is stronger
-    } else if (me->previous < reaped()) {
-      // It is complete, and its slot may be another's. The host knows its outcome.
-      if (link == flag::link && has_failed(me->previous)) {
-        header.flags |= link | flag::failed;
-        named = me->previous;
-      }
-    } else {
-      // From here on its slot is its own until the task at `position` is complete. One that leaves no word is waited for by a drain.
-      drains = drains || !me->tracked;
-      if (!drains || link == flag::link) {
-        header.flags |= link;
-        named = me->previous;
-      }
+bool SubmissionQueue::is_tracked(std::uint64_t position) const {
+  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
+  return (Header::from(head.word[0], head.word[1]).flags & flag::tracked) != 0;
+}
+
+void SubmissionQueue::drop_ended(WaitingFor& tasks) {
+  const std::uint32_t count = std::exchange(tasks.count, 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t task = tasks.position[i];
+    switch (reaper_.outcome(task)) {
+      case Reaper::Outcome::pending: tasks.add(task, tasks.hard[i]); break;
+      case Reaper::Outcome::failed:
+        if (!tasks.hard[i]) return tasks.only(task);
+        break;
+      case Reaper::Outcome::succeeded: break;
     }
   }
-  if (drains) {
-    alone();
-    header.flags |= flag::drain;
+}
+
+// Adds the task that the submitter's thread has submitted last.
+void SubmissionQueue::wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) {
+  if (tasks.failed) return;
+  if (me.previous >= reaped()) {
+    // From here on its slot is its own until the task that waits is complete. One that leaves no word is waited for by a drain.
+    drains = drains || !me.tracked;
+    tasks.add(me.previous, hard);
+  } else if (!hard && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
+    // It is complete, and its slot may be another's. The host knows its outcome.
+    tasks.only(me.previous);
+  }
+}
+
+// The header of a task at `position`, the place just given, with what it waits for. It is a drain if its flags say so; then no submitter
+// has places before it. What is left in `tasks` is what its slots say.
+SubmissionQueue::Head SubmissionQueue::head(std::uint64_t position, const Header& task, std::uint32_t words, WaitingFor& tasks) {
+  Head head{task, static_cast<std::uint32_t>(position), false};
+  Header& header = head.header;
+  header.drains = drains_;
+  if ((header.flags & flag::drain) != 0) {
     drains_ = (drains_ + 1) & Header::kDrainMask;
+    // All before a drain have ended when it starts: it need only know which may cancel it.
+    const std::uint32_t count = std::exchange(tasks.count, 0);
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (!tasks.hard[i]) tasks.add(tasks.position[i], false);
   }
   if (track_) header.flags |= flag::tracked;
   plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_}.word1();
-  return Head{header, named};
+  if (tasks.failed) header.flags |= flag::failed;
+  if (tasks.count == 1 && position - tasks.position[0] < (1ULL << 32U)) {
+    header.flags |= flag::link | (tasks.hard[0] ? flag::hard : 0);
+    head.named = static_cast<std::uint32_t>(tasks.position[0]);
+  } else if (tasks.count != 0) {
+    header.flags |= flag::after;
+    head.named = device::WaitList{first_free_quad(words), tasks.count}.word();
+    head.list = true;
+  }
+  return head;
 }
 
-void SubmissionQueue::write(std::uint64_t position, const Head& head, const detail::Task& task) {
+void SubmissionQueue::write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list) {
   const Header& header = head.header;
+  const std::uint32_t first_entry = first_free_quad(task.words);
+  const std::uint32_t end_of_list = first_entry + (head.list ? list.count : 0);
+  const auto entry = [&](std::uint32_t quad, std::uint32_t tag) {
+    const std::uint32_t i = quad - first_entry;
+    const std::uint64_t task_before = list.position[i];
+    return Quad{tag, {static_cast<std::uint32_t>(task_before), static_cast<std::uint32_t>(task_before >> 32U), list.hard[i] ? 1U : 0U}};
+  };
   for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
     const std::uint64_t at = position + slot;
-    complete_here(at, status::ok);
-    for (std::uint32_t quad = 0; quad < 4; ++quad) {
+    reaper_.complete_here(at, status::ok);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t quad = slot * 4 + i;
       Quad to{lap(at), {}};
-      for (std::uint32_t i = 0; i < 3; ++i) {
-        const std::uint32_t from = slot * device::kSlotWords + quad * 3 - device::kHeaderWords + i;
-        if (from < task.words) to.word[i] = task.rest[from - detail::kFirstSlotWords];
+      if (quad >= first_entry && quad < end_of_list) to = entry(quad, lap(at));
+      for (std::uint32_t j = 0; j < 3 && quad < first_entry; ++j) {
+        const std::uint32_t from = quad * 3 - device::kHeaderWords + j;
+        if (from < task.words) to.word[j] = task.rest[from - detail::kFirstSlotWords];
       }
-      device::store_quad<Scope::system>(&ring_[index(at)].quad[quad], to);
+      device::store_quad<Scope::system>(&ring_[index(at)].quad[i], to);
     }
   }
   detail::FirstSlot first = task.first;
   first.head = 0;  // the header says it all
+  for (std::uint32_t quad = first_entry; quad < 4 && quad < end_of_list; ++quad) {
+    const Quad it = entry(quad, 0);
+    first.quad[quad - 1] =
+        detail::Quad{static_cast<std::uint64_t>(it.word[0]) << 32U, it.word[1] | static_cast<std::uint64_t>(it.word[2]) << 32U};
+  }
   write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), head.named);
 }
 
@@ -535,19 +452,62 @@ void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* 
 }
 
 bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter;
   if (task.plain()) return try_submit_plain(alias, &task.first, 1, position) != 0;
-  const std::uint32_t slots = slots_for(task.words);
+  WaitingFor tasks;
+  if (task.waits != nullptr) {
+    for (std::uint32_t i = 0; i < task.waits->count; ++i) tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0);
+    drop_ended(tasks);
+    const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & kOrder & ~detail::kAfter) == 0;
+    if (plain) return try_submit_plain(alias, &task.first, 1, position) != 0;
+  }
   Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
+  std::optional<std::uint64_t> gate_place;
   Head first;
+  Head gate;
+  WaitingFor before_gate;
   {
     Tail tail(*this, me);
+    // The first task of a thread is linked to nothing.
+    const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
+    const std::uint32_t most = tasks.count + (links && tasks.count != 0 ? 1 : 0);
+    const std::uint32_t list = tasks.failed ? 1 : most >= 2 ? most : 0;
+    std::uint32_t slots = slots_for(first_free_quad(task.words) + list);
+    if (slots > device::kMaxSlots) {
+      // What waits is a task of no group before this one, which is linked to it.
+      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
+      slots = slots_for(first_free_quad(task.words));
+      if (!tail.has_room(gate_slots, slots)) return false;
+      gate_place = tail.reserve(gate_slots);
+      count_other(1);
+    }
     place = tail.reserve(slots);
     if (!place) return false;
-    first = head(me, *place, slots, alias.load(std::memory_order_relaxed), task, [&] { tail.stand_alone(); });
+    // From here on those that are left lie within a ring's length, and their slots are their own until this task is complete.
+    if (!tasks.failed) drop_ended(tasks);
+    bool drains = false;
+    if (!tasks.failed)
+      for (std::uint32_t i = 0; i < tasks.count; ++i) drains = drains || !is_tracked(tasks.position[i]);
+    track_ = track_ || links || tasks.count != 0;
+    if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
+    if (links && me != nullptr) wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
+    const std::uint32_t opcode = alias.load(std::memory_order_relaxed);
+    const bool wanted = (task.flags & flag::drain) != 0;
+    if (drains || wanted) tail.stand_alone();
+    if (gate_place) {
+      before_gate = std::exchange(tasks, {});
+      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
+      gate = head(*gate_place, Header{opcode, 0, gate_slots, flag::wide | (drains ? flag::drain : 0), 0}, 0, before_gate);
+      tasks.add(*gate_place, false);
+      drains = false;
+    }
+    const std::uint32_t flags = (task.flags & ~kOrder) | (drains || wanted ? flag::drain : 0);
+    first = head(*place, Header{opcode, task.groups, slots, flags, 0}, task.words, tasks);
     if (me != nullptr) me->note(*place, track_);
   }
-  write(*place, first, task);
+  if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
+  write(*place, first, task, tasks);
   *position = *place;
   return true;
 }

@@ -4,37 +4,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <dwell/detail/task.hpp>
 
 #include "device/ring.hpp"
 #include "runtime/submit/membarrier.hpp"
+#include "runtime/submit/reaper.hpp"
 #include "runtime/submit/spin_lock.hpp"
 #include "runtime/submit/submitter.hpp"
 
 namespace dwell::runtime {
-
-// The end of a task that did not succeed.
-struct Failure {
-  std::int32_t status = 0;
-  std::string ran;  // operator and version
-
-  // Of a task that is cancelled because it was linked to one that failed, or to one that was cancelled for the same cause.
-  struct Cause {
-    std::uint64_t position = 0;
-    std::int32_t status = 0;
-    std::string ran;  // empty when it is no longer known
-  };
-  std::optional<Cause> cause;
-};
 
 // Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
 //
@@ -49,9 +33,7 @@ struct Failure {
 // thread has places before it, so a task whose submission begins after the drain's has returned stands behind it.
 class SubmissionQueue {
  public:
-  // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
-  using NameOf = std::function<std::string(std::uint32_t)>;
-  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of);
+  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, Reaper::NameOf name_of);
   ~SubmissionQueue();
   SubmissionQueue(const SubmissionQueue&) = delete;
   SubmissionQueue& operator=(const SubmissionQueue&) = delete;
@@ -92,19 +74,15 @@ class SubmissionQueue {
   };
   std::uint64_t switch_aliases(std::span<const Switch> switches);
 
-  bool done(std::uint64_t position) const;
-  // Whether a task that is done is known to have succeeded, without taking a lock; false says nothing.
-  bool succeeded(std::uint64_t position) const;
-  // The status of a task that is done.
-  Failure result(std::uint64_t position);
+  // As of Reaper.
+  bool done(std::uint64_t position) const { return reaper_.done(position); }
+  bool succeeded(std::uint64_t position) const { return reaper_.succeeded(position); }
+  Failure result(std::uint64_t position) { return reaper_.result(position); }
+  std::vector<std::uint64_t> failed_positions() { return reaper_.failed_positions(); }
+  std::uint32_t opcode_at(std::uint64_t position) const { return reaper_.opcode_at(position); }
 
   // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
   bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
-
-  // Whether the task at this position, which has been reaped, is known to have failed.
-  bool has_failed(std::uint64_t position);
-  // The tasks known to have failed, oldest first; of very many only the latest.
-  std::vector<std::uint64_t> failed_positions();
 
   // One past the last position given out, and one past the last of the unbroken run of completed ones.
   std::uint64_t tail() const {
@@ -112,12 +90,12 @@ class SubmissionQueue {
     // A thread that has just lost the tail stands at least where the tail was when this was called.
     return lone != nullptr ? lone->at.load(std::memory_order_acquire) / 2 : tail_.load(std::memory_order_acquire);
   }
-  std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
+  std::uint64_t reaped() const { return reaper_.reaped(); }
   // Tasks so far.
   std::uint64_t submitted();
 
   // Reads completion entries in order as far as they are there, and as there is memory to note failures.
-  void reap_done() noexcept;
+  void reap_done() noexcept { reaper_.reap(tail()); }
   // The same; passes over places of threads that have stopped submitting. True when nothing is in flight.
   bool reap() noexcept;
 
@@ -129,9 +107,6 @@ class SubmissionQueue {
 
   // Completes everything in flight with `status`. The device no longer writes.
   void complete_all(std::int32_t status);
-
-  // The opcode of the task in flight at this position. Only meaningful while it is in flight.
-  std::uint32_t opcode_at(std::uint64_t position) const;
 
   std::uint32_t capacity() const { return 1U << shift_; }
 
@@ -152,8 +127,6 @@ class SubmissionQueue {
 
   std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
   std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
-  device::Completion completion(std::uint64_t position) const;
-  void complete_here(std::uint64_t position, std::int32_t status);
 
   // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
   static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
@@ -166,12 +139,38 @@ class SubmissionQueue {
     device::store_halves<kSystem>(&to.quad[0], detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | word2 << 32U});
   }
   void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
-  // The header in the first slot of a task.
+  // The tasks that a task waits for.
+  struct WaitingFor {
+    static constexpr std::uint32_t kMost = detail::kMostTickets + 1;  // `after` and `link`
+    std::uint64_t position[kMost];
+    bool hard[kMost];  // its failure does not cancel the task
+    std::uint32_t count = 0;
+    bool failed = false;  // one has failed, and the task is one to be cancelled: that one alone is in the list
+
+    void add(std::uint64_t task, bool is_hard) {
+      position[count] = task;
+      hard[count++] = is_hard;
+    }
+    void only(std::uint64_t failed_task) {
+      count = 0;
+      failed = true;
+      add(failed_task, false);
+    }
+    // Quads that the list takes at most; one task that is not long gone is named in the header.
+    std::uint32_t quads() const { return count >= 2 || failed ? count : 0; }
+  };
+  // Takes out tasks that have ended.
+  void drop_ended(WaitingFor& tasks);
+  // Whether the task in flight at this position leaves word on the device when it completes.
+  bool is_tracked(std::uint64_t position) const;
+
+  // The header in the first slot of a task, and what follows from it.
   struct Head {
     device::Header header;
-    std::uint64_t named;  // the position that word 2 holds: its own, or of the task that it is linked to
+    std::uint32_t named;  // word 2: the task's own position, that of the one that it waits for, or the list of those (device::WaitList)
+    bool list;            // the latter
   };
-  void write(std::uint64_t position, const Head& head, const detail::Task& task);
+  void write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list);
 
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
@@ -196,31 +195,22 @@ class SubmissionQueue {
   // The following need the right to give out places.
   void skip(std::uint64_t position, const device::Header& header, std::uint32_t word2 = 0);
   void pass_over(std::uint64_t first, std::uint64_t last);
-  template <class Alone>
-  Head head(Submitter* me, std::uint64_t position, std::uint32_t slots, std::uint32_t opcode, const detail::Task& task, Alone alone);
+  void wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains);
+  Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
-
-  // These need reap_lock_.
-  void reap_locked() noexcept;
-  // The failure of a task that ended so, and whose slots are still its own.
-  Failure failure_at(std::uint64_t position, std::int32_t status) const;
-  std::optional<Failure::Cause> cause_of(std::uint64_t position) const;
-  // False when there is no memory for it.
-  bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
 
   bool rest_slowly();
   bool pass_over_idle_slowly();
 
   device::Slot* ring_;
-  device::Completion* completions_;
   std::uint32_t shift_;
   std::uint64_t number_;
   std::uint64_t first_;
-  NameOf name_of_;
+  Reaper reaper_;
   std::vector<std::unique_ptr<Submitter>> submitters_;  // guarded by who calls add and remove, as the next
   std::vector<Submitter*> unused_;
 
-  // Taken before reap_lock_.
+  // Taken before the reaper's.
   alignas(64) SpinLock lock_;
   std::atomic<Submitter*> lone_{nullptr};  // the submitter that has the tail
   std::atomic<std::uint64_t> tail_;        // while none has
@@ -236,10 +226,6 @@ class SubmissionQueue {
   bool track_ = false;                       // links are in use: tasks leave word on the device when they complete
   std::uint32_t drains_ = 0;                 // drains so far
   std::uint32_t plain_word1_ = 0;            // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
-
-  alignas(64) SpinLock reap_lock_;  // guards what follows
-  std::map<std::uint64_t, Failure> failures_;
-  alignas(64) std::atomic<std::uint64_t> reaped_;
 };
 
 }  // namespace dwell::runtime

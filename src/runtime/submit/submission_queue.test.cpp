@@ -30,6 +30,21 @@ class SubmissionQueueTest : public testing::Test {
     if (!queue().try_submit(alias_, task, &position)) return std::nullopt;
     return position;
   }
+  // Submits a task that waits for these; those in `any` may fail.
+  std::optional<std::uint64_t> submit_after(const std::vector<std::uint64_t>& tasks, const std::vector<std::uint64_t>& any = {},
+                                            u32 words = 0, u32 flags = 0) {
+    detail::Waits waits;
+    for (const std::uint64_t task : tasks) waits.position[waits.count++] = task;
+    for (const std::uint64_t task : any) {
+      waits.any_result |= 1U << waits.count;
+      waits.position[waits.count++] = task;
+    }
+    const std::vector<u32> arguments = counted(words);
+    const detail::Task task = task_of(arguments, detail::kAfter | flags, 1, &waits);
+    std::uint64_t position = 0;
+    if (!queue().try_submit(alias_, task, &position)) return std::nullopt;
+    return position;
+  }
   // Places `count` plain tasks at once; returns how many found room.
   std::size_t submit_many(std::size_t count) {
     const std::vector<detail::FirstSlot> slots(count, task_of({}).first);
@@ -263,6 +278,127 @@ TEST_F(SubmissionQueueTest, ALinkToATaskThatHasBeenReapedAsksTheDeviceNothing) {
   }
 }
 
+class SubmissionQueueAfter : public SubmissionQueueTest {
+ protected:
+  static constexpr std::uint64_t kHard = test::Bench::kHard;
+  SubmissionQueueAfter() {
+    submit();
+    submit({}, detail::kLink);
+    finish_all();
+    queue().reap();  // from here on tasks leave word
+  }
+  u32 order_of(std::uint64_t position) const {
+    return bench_.header(position).flags & (flag::link | flag::hard | flag::drain | flag::after | flag::failed);
+  }
+};
+
+TEST_F(SubmissionQueueAfter, OneTaskIsNamedInTheHeaderAndSeveralInAList) {
+  for (u32 words = 0; words <= detail::kMaxWords - 9; words += 3) {
+    const auto a = *submit();
+    const auto b = *submit(counted(20));
+    const auto one = *submit_after({a}, {}, words);
+    const auto any = *submit_after({}, {b}, words);
+    const auto two = *submit_after({b}, {a}, words);
+    EXPECT_EQ(order_of(one), flag::link);
+    EXPECT_THAT(bench_.waits(one), ElementsAre(a));
+    EXPECT_EQ(order_of(any), flag::link | flag::hard);
+    EXPECT_THAT(bench_.waits(any), ElementsAre(b + kHard));
+    EXPECT_EQ(order_of(two), flag::after);
+    EXPECT_THAT(bench_.waits(two), ElementsAre(b, a + kHard));
+    EXPECT_EQ(bench_.header(two).slots, (1 + (words + 2) / 3 + 2 + 3) / 4) << "a quad each";
+    for (const std::uint64_t at : {one, any, two})
+      for (u32 i = 0; i < words; ++i) ASSERT_EQ(bench_.argument(at, i), 1000 + i);
+    finish_all();
+  }
+}
+
+TEST_F(SubmissionQueueAfter, TasksThatHaveEndedCostNothing) {
+  const auto a = *submit();
+  const auto b = *submit();
+  const auto c = *submit();
+  bench_.finish(a);
+  const auto position = *submit_after({a, b, c});
+  EXPECT_THAT(bench_.waits(position), ElementsAre(b, c));
+  bench_.finish(b, 7);
+  EXPECT_THAT(bench_.waits(*submit_after({a}, {b, c})), ElementsAre(c + kHard));
+  bench_.finish(c);
+  const auto plain = *submit_after({a, c}, {b});
+  EXPECT_EQ(order_of(plain), 0U);
+  EXPECT_EQ(bench_.header(plain).slots, 1U);
+  finish_all();
+  submit_many(128);
+  EXPECT_EQ(order_of(*submit_after({a, c}, {b})), 0U) << "their places are used again";
+}
+
+TEST_F(SubmissionQueueAfter, ATaskThatHasFailedMakesItOneToBeCancelled) {
+  const auto a = *submit();
+  const auto b = *submit();
+  bench_.finish(b, 7);
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto position = *submit_after({a, b});
+    EXPECT_EQ(order_of(position), flag::link | flag::failed);
+    EXPECT_THAT(bench_.waits(position), ElementsAre(b));
+    bench_.finish(position, status::cancelled);
+    const Failure failure = queue().result(position);
+    ASSERT_TRUE(failure.cause);
+    EXPECT_EQ(failure.cause->position, b);
+    EXPECT_EQ(failure.cause->status, 7);
+    finish_all();
+    queue().reap();
+  }
+}
+
+TEST_F(SubmissionQueueAfter, ALinkBesideItIsOneMore) {
+  const auto a = *submit();
+  const auto b = *submit();
+  EXPECT_THAT(bench_.waits(*submit_after({a}, {}, 0, detail::kLink)), ElementsAre(a, b));
+  const auto c = *submit();
+  const auto hard = *submit_after({a}, {}, 0, detail::kLink | detail::kHard);
+  EXPECT_THAT(bench_.waits(hard), ElementsAre(a, c + kHard));
+  EXPECT_EQ(order_of(hard), flag::after);
+}
+
+TEST_F(SubmissionQueueTest, ATaskAfterOneThatLeavesNoWordIsADrain) {
+  const auto a = *submit();
+  const auto b = *submit();
+  const auto position = *submit_after({a}, {b});
+  EXPECT_EQ(bench_.header(position).flags, flag::link | flag::drain | flag::tracked) << "what cannot cancel it is left out";
+  EXPECT_THAT(bench_.waits(position), ElementsAre(a));
+  const auto second = *submit_after({a, b});
+  EXPECT_EQ(bench_.header(second).flags, flag::after | flag::drain | flag::tracked);
+  const auto c = *submit();
+  EXPECT_EQ(bench_.header(*submit_after({c})).flags, flag::link | flag::tracked);
+}
+
+TEST_F(SubmissionQueueAfter, AListThatDoesNotFitWaitsInATaskBefore) {
+  std::vector<std::uint64_t> before;
+  for (int i = 0; i < 16; ++i) before.push_back(*submit());
+  const std::uint64_t submitted = queue().submitted();
+  const auto position = *submit_after(before, {}, 93);
+  EXPECT_EQ(order_of(position), flag::link);
+  const std::uint64_t gate = bench_.waits(position).front();
+  EXPECT_EQ(order_of(gate), flag::after);
+  EXPECT_EQ(bench_.header(gate).groups, 0U);
+  EXPECT_EQ(bench_.header(gate).flags & flag::wide, flag::wide);
+  EXPECT_EQ(bench_.waits(gate), before);
+  EXPECT_EQ(bench_.header(position).slots, 8U);
+  EXPECT_EQ(queue().submitted(), submitted + 1);
+  for (u32 i = 0; i < 93; ++i) ASSERT_EQ(bench_.argument(position, i), 1000 + i);
+  // Without room for both there is neither.
+  submit_many(75);
+  const std::uint64_t tail = queue().tail();
+  EXPECT_FALSE(submit_after(before, {}, 93));
+  EXPECT_EQ(queue().tail(), tail);
+  // The cause of a failure is found behind it.
+  bench_.finish(before[4], 7);
+  bench_.finish(gate, status::cancelled);
+  bench_.finish(position, status::cancelled);
+  EXPECT_EQ(queue().result(position).cause.value_or(Failure::Cause{}).position, before[4]);
+  finish_all();
+  queue().reap();
+  EXPECT_EQ(queue().result(position).cause.value_or(Failure::Cause{}).position, before[4]);
+}
+
 // ---- Why a task was cancelled ----
 
 class SubmissionQueueCause : public SubmissionQueueTest {
@@ -300,6 +436,32 @@ TEST_F(SubmissionQueueCause, TheFirstFailureOfAChainIsNamed) {
   expect_cause(*third, *bad);
   submit_many(128);
   expect_cause(*third, *bad);
+}
+
+TEST_F(SubmissionQueueCause, OfSeveralTheFirstThatHasFailedIsNamed) {
+  const auto good = *submit();
+  const auto hard = *submit();
+  const auto bad = *submit();
+  const auto worse = *submit();
+  const auto position = *submit_after({good, bad, worse}, {hard});
+  const auto behind = *submit_after({good, position});
+  const auto unharmed = *submit_after({good}, {hard, bad});
+  submit();
+  bench_.finish(hard, 8);
+  bench_.finish(bad, 7);
+  bench_.finish(worse, 9);
+  bench_.finish(position, status::cancelled);
+  bench_.finish(behind, status::cancelled);
+  ASSERT_LT(queue().reaped(), bad) << "an earlier task still runs";
+  expect_cause(position, bad);
+  expect_cause(behind, bad);
+  bench_.finish(good);
+  queue().reap();
+  ASSERT_GT(queue().reaped(), behind);
+  expect_cause(position, bad);
+  expect_cause(behind, bad);
+  queue().complete_all(status::cancelled);
+  EXPECT_FALSE(queue().result(unharmed).cause) << "the end of the runtime has cancelled it";
 }
 
 TEST_F(SubmissionQueueCause, ATaskThatTheEndOfTheRuntimeCancelsHasNone) {

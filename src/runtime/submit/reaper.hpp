@@ -1,0 +1,94 @@
+// The completion entries of the ring: which tasks are done, how those that failed have ended, and why others were cancelled.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/ring.hpp"
+#include "runtime/submit/spin_lock.hpp"
+
+namespace dwell::runtime {
+
+// The end of a task that did not succeed.
+struct Failure {
+  std::int32_t status = 0;
+  std::string ran;  // operator and version
+
+  // Of a task that is cancelled because one that it waited for has failed, or was cancelled for the same cause.
+  struct Cause {
+    std::uint64_t position = 0;
+    std::int32_t status = 0;
+    std::string ran;  // empty when it is no longer known
+  };
+  std::optional<Cause> cause;
+};
+
+// Reads completion entries in order and notes failures. Does not own the ring. Members may be called from any thread.
+//
+// Invariant: the slots of a task at or behind `reaped` are its own, so that who holds lock_ can read what it waited for.
+class Reaper {
+ public:
+  // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
+  using NameOf = std::function<std::string(std::uint32_t)>;
+  Reaper(const device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
+      : ring_(ring), completions_(completions), shift_(shift), name_of_(std::move(name_of)), reaped_(first) {}
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+  bool done(std::uint64_t position) const;
+  // Whether a task that is done is known to have succeeded, without taking a lock; false says nothing.
+  bool succeeded(std::uint64_t position) const;
+  // The status of a task that is done.
+  Failure result(std::uint64_t position);
+
+  // How a task has ended as far as is known; of one that has been reaped, whether it is known to have failed.
+  enum class Outcome : std::uint8_t { pending, succeeded, failed };
+  Outcome outcome(std::uint64_t position);
+  // The tasks known to have failed, oldest first; of very many only the latest.
+  std::vector<std::uint64_t> failed_positions();
+
+  // One past the last of the unbroken run of completed ones.
+  std::uint64_t reaped() const { return reaped_.load(std::memory_order_acquire); }
+  // Reads completion entries in order up to `tail`, as far as they are there, and as there is memory to note failures.
+  void reap(std::uint64_t tail) noexcept;
+  // The same, unless another thread is at it.
+  void try_reap(std::uint64_t tail) noexcept;
+
+  // Stores a completion entry, of a place that the device does not complete.
+  void complete_here(std::uint64_t position, std::int32_t status);
+  // Completes what is in flight before `tail` with `status`. The device no longer writes.
+  void complete_all(std::uint64_t tail, std::int32_t status);
+
+  // The opcode of the task in flight at this position. Only meaningful while it is in flight.
+  std::uint32_t opcode_at(std::uint64_t position) const;
+
+ private:
+  std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
+  std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
+  device::Completion completion(std::uint64_t position) const;
+  device::Quad quad_at(std::uint64_t position, std::uint32_t quad) const;
+
+  // These need lock_.
+  void reap_locked(std::uint64_t tail) noexcept;
+  // The failure of a task that ended so, and whose slots are still its own.
+  Failure failure_at(std::uint64_t position, std::int32_t status) const;
+  std::optional<Failure::Cause> cause_of(std::uint64_t position) const;
+  // False when there is no memory for it.
+  bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
+
+  const device::Slot* ring_;
+  device::Completion* completions_;
+  std::uint32_t shift_;
+  NameOf name_of_;
+
+  alignas(64) SpinLock lock_;  // guards what follows
+  std::map<std::uint64_t, Failure> failures_;
+  alignas(64) std::atomic<std::uint64_t> reaped_;
+};
+
+}  // namespace dwell::runtime
