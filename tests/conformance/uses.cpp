@@ -88,6 +88,42 @@ TEST_P(UsesTest, TasksInFlightKeepTheirGeneration) {
   for (u32 i = 20; i < told.size(); i += 20) EXPECT_NE(told[i], told[i - 20]) << "older ones are in flight";
 }
 
+TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
+  // Along the tickets, what both kinds of task tell changes once with each redefinition.
+  constexpr u32 kSwaps = 10;
+  constexpr u32 kMost = 100'000;
+  Options small = options();
+  small.ring_slots = 256;
+  Runtime runtime(small);
+  auto used = runtime.define<Tell>("used", telling("used", "used"));
+  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  auto cells = filled<u32>(runtime, kMost, ~0U);
+  std::atomic<bool> stop{false};
+  std::vector<std::vector<std::pair<std::uint64_t, u32>>> seen(2);  // position and cell
+  std::vector<std::jthread> producers;
+  for (u32 me = 0; me < 2; ++me)
+    producers.emplace_back([&, me] {
+      for (u32 i = me; i < kMost && !stop; i += 2) {
+        seen[me].emplace_back(runtime.submit(i % 4 < 2 ? user : used, cells, i).position(), i);
+        if (i % 2000 < 2) std::this_thread::sleep_for(1ms);
+      }
+    });
+  for (u32 swap = 0; swap < kSwaps; ++swap) {
+    std::this_thread::sleep_for(2ms);
+    used.redefine(telling("used", "used", swap % 2 == 0 ? 1 : 2));
+  }
+  stop = true;
+  producers.clear();
+  const std::vector<u32> told = read(cells);
+  std::vector<std::pair<std::uint64_t, u32>> all(seen[0]);
+  all.insert(all.end(), seen[1].begin(), seen[1].end());
+  std::sort(all.begin(), all.end());
+  u32 changes = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) changes += told[all[i].second] != told[all[i - 1].second] ? 1 : 0;
+  EXPECT_LE(changes, kSwaps);
+  EXPECT_GE(changes, 1U);
+}
+
 TEST_P(UsesTest, ManyRedefinitionsLeaveRoomInTheImage) {
   Runtime runtime(options());
   auto used = runtime.define<Tell>("used", telling("used", "used"));

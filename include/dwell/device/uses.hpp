@@ -50,8 +50,8 @@ struct Rank : Rank<number - 1> {};
 template <>
 struct Rank<0> {};
 
-// How many operators a source uses, as far as it has been read. Only its type counts; DWELL_USES declares the others.
-Place<0> dwell_uses_before(Rank<0>);
+// How many operators a source uses, as far as it has been read. Only the type of the result counts; DWELL_USES declares the others.
+DWELL_HOST_DEVICE Place<0> dwell_uses_before(Rank<0>) { return {}; }
 
 template <u32 length>
 DWELL_HOST_DEVICE void copy_name(char (&to)[kMaxUseLength], const char (&from)[length]) {

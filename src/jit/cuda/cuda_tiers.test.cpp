@@ -157,6 +157,13 @@ TEST_F(CudaTiersTest, ObjectsSayWhatTheyUse) {
   EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
   EXPECT_EQ(compiler().compile(inlined(using_unit("user_1"))).uses, expected_uses());
   EXPECT_TRUE(compiler().compile(inlined(axpy_unit("axpy_1"))).uses.empty());
+  Unit split = using_unit("user_1");
+  const std::size_t first_line = split.text.find('\n') + 1;
+  split.options = CompileOptions().with_header("first.h", split.text.substr(0, first_line));
+  split.options.standard = 14;
+  split.text.replace(0, first_line, "#include \"first.h\"\n");
+  split.text.replace(split.text.find("uses::first"), 11, "::uses::first");
+  EXPECT_EQ(compiler().compile(split).uses, expected_uses());
 }
 
 TEST_F(CudaTiersTest, AnImageHoldsWhatEachOpcodeUses) {

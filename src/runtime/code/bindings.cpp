@@ -1,8 +1,9 @@
 #include "runtime/code/bindings.hpp"
 
 #include <algorithm>
-#include <ranges>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include <dwell/error.hpp>
 
@@ -12,8 +13,8 @@ namespace {
 
 // The binding that is the definition's after these steps, or null.
 Binding* binding_of(const detail::DefinitionState& definition, std::span<const Step> steps) {
-  for (const Step& step : steps | std::views::reverse)
-    if (step.definition == &definition) return step.binding;
+  const auto last = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.definition == &definition; });
+  if (last != steps.rend()) return last->binding;
   const Version* const current = definition.current_version();
   return current == nullptr ? nullptr : current->bindings.back().get();
 }

@@ -70,6 +70,7 @@ TEST_F(BindingsTest, ARollbackReachesTheUsers) {
   registry_->redefine(b, std::string("b2"));
   registry_->rollback(*b);
   EXPECT_THAT(chain(*a, 2), ElementsAre("a1 uses b", "b1"));
+  submit(*a);  // which keeps that binding in the image
   registry_->redefine(a, std::string("a2"));
   registry_->redefine(b, std::string("b3"));
   registry_->rollback(*a);
@@ -117,6 +118,10 @@ TEST_F(BindingsTest, ABindingLeavesTheImageWithItsLastTask) {
   define("c", "c1");
   EXPECT_THAT(image(), testing::Contains("a1 uses b").Times(1));
   EXPECT_THAT(image(), testing::Not(testing::Contains("b1")));
+  registry_->redefine(a, std::string("a2 uses b"));
+  finish(submit(*a));
+  define("d", "d1");
+  EXPECT_THAT(image(), testing::Not(testing::Contains("a1 uses b"))) << "a rollback would bind it anew";
 }
 
 TEST_F(BindingsTest, AnInstanceIsChosenByItsParameters) {
@@ -166,6 +171,7 @@ std::future<void> define_async(Registry& registry, const std::string& name, cons
 }
 
 TEST_F(BindingsTest, ADefinitionWaitsForThoseUnderWayThatItUses) {
+  open({.threads = 3});
   std::promise<void> compile;
   workshop_->on_compile = [passed = compile.get_future().share()](const std::string& text) {
     if (text == "c1") passed.wait();
@@ -177,6 +183,23 @@ TEST_F(BindingsTest, ADefinitionWaitsForThoseUnderWayThatItUses) {
   compile.set_value();
   for (std::future<void>* const each : {&a, &b, &c}) each->get();
   EXPECT_EQ(registry_->table().images(), 1U);
+}
+
+TEST_F(BindingsTest, VersionsOfOneHandOverUseThemselves) {
+  const auto a = define("a", "a1 uses a");
+  std::promise<void> compile;
+  std::promise<void> done;
+  workshop_->on_compile = [passed = compile.get_future().share()](const std::string&) { passed.wait(); };
+  registry_->redefine_async(a, std::string("a2 uses a"), nullptr, [](const auto&, const Error*) {}, {});
+  registry_->redefine_async(a, std::string("a3 uses a"), nullptr, [&](const auto&, const Error*) { done.set_value(); }, {});
+  compile.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(registry_->table().images(), 2U);
+  for (const char* const text : {"a3 uses a", "a2 uses a", "a1 uses a"}) {
+    EXPECT_EQ(image().at(alias(a)), text);
+    EXPECT_THAT(uses(alias(a)), ElementsAre(alias(a)));
+    if (a->current != 1) registry_->rollback(*a);
+  }
 }
 
 TEST_F(BindingsTest, DefinitionsThatUseEachOtherShareAHandOver) {

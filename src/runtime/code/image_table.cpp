@@ -140,11 +140,12 @@ void ImageTable::drop_unneeded() noexcept {
     for (const auto& version : definition->history) {
       // The version that rollback returns to stays where it is bound as it would be then, so that rolling back needs no new image.
       const bool stays = version->number + 1 == current && is_bound_for_good(*version, definition->name);
-      std::erase_if(version->bindings, [&](const std::unique_ptr<Binding>& binding) {
-        if (!binding->retired || stays || binding->needed_until > reaped) return false;
-        give_back(*binding);
-        return true;
-      });
+      if (stays) continue;
+      for (auto at = version->bindings.begin(); at != version->bindings.end();) {
+        const bool needed = !(*at)->retired || (*at)->needed_until > reaped;
+        if (!needed) give_back(**at);
+        at = needed ? at + 1 : version->bindings.erase(at);
+      }
     }
   }
 }

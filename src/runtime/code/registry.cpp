@@ -337,11 +337,12 @@ Registry::Job* Registry::defining(const std::string& name) const noexcept {
 
 bool Registry::awaits_use(Job& job, std::uint64_t visit) const noexcept {
   job.visited = visit;
-  return std::ranges::any_of(job.change.fresh->object.uses, [&](const jit::Use& use) {
+  for (const jit::Use& use : job.change.fresh->object.uses) {
     Job* const other = defining(use.name);
-    if (other == nullptr || other->visited == visit || other->failure || other->stage >= Job::Stage::handed_over) return false;
-    return other->stage < Job::Stage::compiled || awaits_use(*other, visit);
-  });
+    if (other == nullptr || other->visited == visit || other->failure || other->stage >= Job::Stage::handed_over) continue;
+    if (other->stage < Job::Stage::compiled || awaits_use(*other, visit)) return true;
+  }
+  return false;
 }
 
 void Registry::advance() noexcept {
