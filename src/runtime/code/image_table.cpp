@@ -68,7 +68,7 @@ void ImageTable::apply(std::span<Change> changes) {
     definition.history.push_back(std::move(change.fresh));
     definition.versions.store(definition.history.back()->number);
   }
-  commit(std::move(prepared));
+  commit(prepared);
 }
 
 void ImageTable::rollback(detail::DefinitionState& definition) {
@@ -78,7 +78,8 @@ void ImageTable::rollback(detail::DefinitionState& definition) {
     throw Error(errc::no_previous_version, "operator '" + definition.name + "' has no version before version 1",
                 {"operator", definition.name});
   const Move back[] = {{&definition, definition.history[current - 2].get()}};
-  commit(prepare(back));
+  Prepared prepared = prepare(back);
+  commit(prepared);
 }
 
 ImageTable::Prepared ImageTable::prepare(std::span<const Move> moves) {
@@ -98,7 +99,7 @@ ImageTable::Prepared ImageTable::prepare(std::span<const Move> moves) {
   return prepared;
 }
 
-void ImageTable::commit(Prepared prepared) noexcept {
+void ImageTable::commit(Prepared& prepared) noexcept {
   auto& [steps, switches] = prepared;
   {
     const Lock facts(facts_mutex_);

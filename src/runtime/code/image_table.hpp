@@ -89,7 +89,7 @@ class ImageTable {
     std::vector<SubmissionQueue::Switch> switches;  // empty, with room for all
   };
   Prepared prepare(std::span<const Move> moves) DWELL_REQUIRES(mutex_);
-  void commit(Prepared prepared) noexcept DWELL_REQUIRES(mutex_);
+  void commit(Prepared& prepared) noexcept DWELL_REQUIRES(mutex_);
   void link_and_load(std::span<Step> steps, std::size_t moves) DWELL_REQUIRES(mutex_);
   // Gives the entries of fresh bindings their opcodes.
   void place(std::span<Step> steps) DWELL_REQUIRES(mutex_);
