@@ -40,7 +40,7 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 //
 // Invariants: an opcode means the same entry, and the same versions of what that uses, in every image that holds it; a binding of a version
 // leaves the image only when it is retired, is not the one that rollback would return to, and every task submitted before its retirement is
-// complete. Modelled in tests/model/swap.pml.
+// complete. Modelled in tests/model/swap.pml and uses.pml.
 class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
