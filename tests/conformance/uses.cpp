@@ -193,6 +193,10 @@ TEST_P(UsesTest, AnInstanceIsChosenByItsParameters) {
   auto cells = filled<u32>(runtime, 1, 9);
   runtime.submit(user, cells);
   EXPECT_THAT(read(cells), testing::ElementsAre(1U));
+  const Definition alike = {.instances = {"either<1>", "either<2>"}};
+  runtime.define("either", "template <int> DWELL_OPERATOR(either)(dwell::Group, double) {}", alike);
+  DWELL_EXPECT_ERROR(runtime.define("other", "DWELL_USES(either, double)\nDWELL_OPERATOR(other)(dwell::Group) {}"),
+                     errc::signature_mismatch, HasSubstr("more than one instance"));
 }
 
 TEST_P(UsesTest, WhatDoesNotFitIsRefused) {
