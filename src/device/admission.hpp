@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/completion.hpp"
+#include "device/gates.hpp"
 #include "device/seat.hpp"
 
 namespace dwell::device {
@@ -66,6 +67,13 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     const Outcome outcome = wait(lease, *task, header, position, named);
     if (outcome == Outcome::none) return Admission::taken;
     cancelled = outcome == Outcome::failed && (header.flags & flag::hard) == 0;
+  } else if ((header.flags & flag::gate) != 0) {
+    hold(lease, *task, position, header.slots);
+    sync_lanes();
+    if (broadcast(task->quad[gates::kQuad / kLanes].word[0], gates::kQuad % kLanes) != gates::kOpen) {
+      if (lane() == 0) gates::put(lease, position);
+      return Admission::taken;
+    }
   } else if (header.slots > 1) {
     hold(lease, *task, position, header.slots);
   }

@@ -163,6 +163,39 @@ TEST_F(AdmissionTest, ATaskThatWaitsForSeveralRunsOrIsCancelledWhenAllAreComplet
   }
 }
 
+TEST_F(AdmissionTest, AGateIsCompletedWhenTheHostHasOpenedIt) {
+  const Header gate{3, 0, 1, flag::wide | flag::gate, 0};
+  for (const u32 position : {9U, 10U, 11U}) {
+    task_ = Bench::quads(gate, position);
+    task_.quad[gates::kQuad].word[0] = 0;
+    EXPECT_EQ(admission::admit(bench_.lease, &task_, gate, position, &drains_), Admission::taken);
+  }
+  for (int turn = 0; turn < 3; ++turn) gates::look(bench_.lease);
+  EXPECT_EQ(waiting(), 0U);
+  bench_.queue.open_gate(10);
+  gates::look(bench_.lease);
+  TaskQuads share;
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+  EXPECT_EQ(share.quad[0].word[2], 10U);
+  EXPECT_EQ(Header::from(share.quad[0].word[0], share.quad[0].word[1]).groups, 0U);
+  EXPECT_EQ(bench_.lease.wide[10].status, status::ok);
+  bench_.queue.open_gate(9);
+  bench_.queue.open_gate(11);
+  gates::look(bench_.lease);
+  gates::look(bench_.lease);
+  EXPECT_EQ(waiting(), 2U) << "each once";
+  EXPECT_EQ(bench_.control().crew.gates, 0U);
+}
+
+TEST_F(AdmissionTest, AGateThatIsOpenWhenItIsFetchedWaitsForNothing) {
+  const Header gate{3, 0, 1, flag::wide | flag::gate, 0};
+  task_ = Bench::quads(gate, 9);
+  task_.quad[gates::kQuad].word[0] = gates::kOpen;
+  EXPECT_EQ(admission::admit(bench_.lease, &task_, gate, 9, &drains_), Admission::taken);
+  EXPECT_EQ(waiting(), 1U);
+  EXPECT_EQ(bench_.control().crew.gates, 0U);
+}
+
 TEST_F(AdmissionTest, ATaskOfNoGroupIsCompletedByItsWorker) {
   EXPECT_EQ(admit(Header{3, 0, 1, flag::wide, 0}, 9), Admission::taken);
   EXPECT_EQ(waiting(), 1U);

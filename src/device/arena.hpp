@@ -23,7 +23,8 @@ struct alignas(128) CrewLine {
   u32 overdue;    // workers that a task keeps beyond the end of their lease
   u32 low_water;  // ready queue: all places below are read, so that those one lap on are free
   u32 begun;      // number of the last lease of which a worker has its seat
-  u32 reserved[24];
+  u32 gates;      // index in the ring, plus 1, of the first gate that is not open; 0: none (gates.hpp)
+  u32 reserved[23];
 };
 static_assert(sizeof(CrewLine) == 128);
 

@@ -54,6 +54,7 @@ class CpuWorker {
       if (const u32 over = load<Order::relaxed, Scope::system>(&report.over); seat::is_over(lease_, over))
         seat::call_over(lease_, over, false);
       if (seat::is_over(lease_, seat::crew_word(&crew.over)) && seat::may_leave(lease_, me_, &worker_->way)) break;
+      if ((round & 15U) == 0 && load<Order::relaxed, Scope::device>(&crew.gates) != 0) gates::look(lease_);
       TaskQuads task;
       const Taken taken = take(&task);
       if (taken == Taken::run) {

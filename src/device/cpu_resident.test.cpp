@@ -53,6 +53,39 @@ TEST_F(CpuResidentTest, TasksBeforeTheRequestToLeaveAreRun) {
   EXPECT_EQ(bench_.report.left[0], bench_.lease.number);
 }
 
+TEST_F(CpuResidentTest, TasksWaitForGatesThatTheHostOpens) {
+  const auto submit_after = [&](u32 at, std::uint64_t before) {
+    detail::Waits waits;
+    waits.count = 1;
+    waits.position[0] = before;
+    std::uint64_t last = 0;
+    EXPECT_TRUE(bench_.queue.try_submit(alias_, task_of({at}, detail::kAfter, 1, &waits), &last));
+  };
+  std::uint64_t gate[2];
+  for (u32 i = 0; i < 2; ++i) {
+    ASSERT_TRUE(bench_.queue.try_submit_gate(alias_, &gate[i]));
+    submit_after(i, gate[i]);
+    submit_after(i + 2, gate[i]);
+  }
+  submit(4);
+  submit(5, detail::kDrain);  // nothing behind it is fetched before the gates are complete
+  submit(6);
+  EXPECT_EQ(bench_.queue.submitted(), 7U) << "gates are no tasks";
+  std::jthread worker([this] { serve(); });
+  while (ran[4] == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (const u32 i : {0U, 1U, 2U, 3U, 5U, 6U}) EXPECT_EQ(ran[i], 0U);
+  bench_.queue.open_gate(gate[1]);
+  while (ran[1] == 0 || ran[3] == 0) std::this_thread::yield();
+  EXPECT_EQ(ran[0], 0U);
+  bench_.queue.open_gate(gate[0]);
+  while (ran[6] == 0) std::this_thread::yield();
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
+  worker.join();
+  for (u32 i = 0; i < 7; ++i) EXPECT_EQ(ran[i], 1U) << i;
+  EXPECT_TRUE(bench_.queue.reap());
+}
+
 TEST_F(CpuResidentTest, TheNextLeaseRunsTheRemainingTasks) {
   for (u32 i = 0; i < 50; ++i) submit(i, detail::kWide, 3);
   bench_.lease.lease_ticks = bench_.lease.stretch_ticks = 1;  // so short that it ends amid them

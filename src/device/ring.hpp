@@ -47,6 +47,7 @@ inline constexpr u32 share = 256;   // device only, in the ready queue: one work
 inline constexpr u32 hard = 512;    // with link: not cancelled
 inline constexpr u32 failed = 1024;      // with link and after: a task that it waits for has failed, as the host knows
 inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list that word 2 describes (WaitList)
+inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has opened it (gates.hpp)
 }  // namespace flag
 
 // A task's header: words 0 and 1 of its first slot. Word 2 is its position; in the ring, what its flags say.

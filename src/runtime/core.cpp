@@ -97,6 +97,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
+  gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_);
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
   buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_,
@@ -167,6 +168,13 @@ std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::First
 
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
+    detail::Waits waits = *task.waits;
+    detail::Task gated = task;
+    gated.waits = &waits;
+    retry([&] { return gates_->try_replace(waits, op.alias); });
+    return enqueue(op, gated);
+  }
   if (task.words > detail::kMaxWords) return enqueue_block(op, task);
   std::uint64_t position = 0;
   retry([&] { return queue_->try_submit(op.alias, task, &position); });
@@ -184,6 +192,14 @@ std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task&
 
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
+    detail::Waits waits = *task.waits;
+    detail::Task gated = task;
+    gated.waits = &waits;
+    const bool replaced = gates_->try_replace(waits, op.alias);
+    keeper_->submitted();
+    return replaced ? try_enqueue(op, gated) : std::nullopt;
+  }
   if (task.words > detail::kMaxWords) {
     Blocks::Loan block = blocks_->take(task);
     const std::optional<std::uint64_t> position = block ? try_enqueue(op, block.task()) : std::nullopt;

@@ -16,6 +16,7 @@
 #include "backend/backend.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/registry.hpp"
+#include "runtime/complete/launch_gates.hpp"
 #include "runtime/complete/notifier.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/kernels/modules.hpp"
@@ -139,6 +140,7 @@ class Core {
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
+  std::unique_ptr<LaunchGates> gates_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;

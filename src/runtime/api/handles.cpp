@@ -87,7 +87,6 @@ void Waits::add(const After& after, const Shell* of) {
     if (ticket.shell_ == nullptr) continue;  // done
     if (count == 0) shell = of != nullptr ? of : ticket.shell_;
     if (ticket.shell_ != shell) throw_foreign_ticket(ticket.shell_, ticket.position_);
-    if ((ticket.position_ & kLaunch) != 0) throw Error(errc::unsupported, "after: launches of kernels cannot be waited for");
     if (count == kMostTickets) throw_too_many_tickets(std::size_t{count} + 1);
     any_result = (any_result & ~(1U << count)) | (after.any_result() ? 1U << count : 0U);
     position[count++] = ticket.position_;

@@ -5,6 +5,8 @@
 
 #include <dwell/device/status.hpp>
 
+#include "device/gates.hpp"
+
 namespace dwell::runtime {
 
 using device::Header;
@@ -542,6 +544,24 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
   me->leave(first + places);
   *last = first + places - 1;
   return places;
+}
+
+bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> place = tail.reserve(1);
+  if (!place) return false;
+  count_other(1);
+  track_ = true;
+  // The worker acquires what the host had seen when it opened the gate.
+  constexpr std::uint32_t kFlags = flag::wide | flag::gate | flag::memory | flag::system;
+  WaitingFor nothing;
+  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0}, 0, nothing), detail::Task{}, nothing);
+  *position = *place;
+  return true;
+}
+
+void SubmissionQueue::open_gate(std::uint64_t position) {
+  device::store_quad<Scope::system>(&ring_[index(position)].quad[device::gates::kQuad], Quad{lap(position), {device::gates::kOpen, 0, 0}});
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {

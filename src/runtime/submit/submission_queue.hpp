@@ -67,6 +67,11 @@ class SubmissionQueue {
   // False when the ring is full.
   bool try_close_lease(std::uint32_t lease, bool at_once);
 
+  // Places a gate, which tasks can wait for; it is complete some time after open_gate. False when there is no room. `alias`: of an operator
+  // that failures name.
+  bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);
+  void open_gate(std::uint64_t position);
+
   // Changes aliases such that every task at or behind the position returned runs the new opcodes, and every one before it the old ones.
   struct Switch {
     std::atomic<std::uint32_t>* alias = nullptr;
