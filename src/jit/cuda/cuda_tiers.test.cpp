@@ -157,6 +157,11 @@ TEST_F(CudaTiersTest, ObjectsSayWhatTheyUse) {
   EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
   EXPECT_EQ(compiler().compile(inlined(using_unit("user_1"))).uses, expected_uses());
   EXPECT_TRUE(compiler().compile(inlined(axpy_unit("axpy_1"))).uses.empty());
+  Unit debug = using_unit("user_1");
+  debug.options.debug = true;
+  const Object unoptimised = compiler().compile(debug);
+  EXPECT_EQ(unoptimised.uses, expected_uses());
+  EXPECT_FALSE(link({&unoptimised}, Tier::relocatable).bytes.empty());
   Unit split = using_unit("user_1");
   const std::size_t first_line = split.text.find('\n') + 1;
   split.options = CompileOptions().with_header("first.h", split.text.substr(0, first_line));
