@@ -8,6 +8,7 @@
 #include <dwell/devices.hpp>
 #include <dwell/element_type.hpp>
 #include <dwell/error.hpp>
+#include <dwell/graph.hpp>
 #include <dwell/image.hpp>
 #include <dwell/kernel.hpp>
 #include <dwell/module.hpp>

@@ -53,6 +53,7 @@ struct Async {
 template <class Function = void>
 class Operator;
 class Runtime;
+class Graph;
 
 namespace detail {
 
@@ -101,6 +102,7 @@ class OperatorBase {
 
  private:
   friend class dwell::Runtime;
+  friend class dwell::Graph;
   OperatorState* state() const noexcept { return state_.get(); }
   std::shared_future<void> redefine_later(const Source& source, const CompileOptions* options, Async<void> async);
 };

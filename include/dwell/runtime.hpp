@@ -17,6 +17,7 @@
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
 #include <dwell/detail/task.hpp>
+#include <dwell/graph.hpp>
 #include <dwell/image.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
@@ -195,6 +196,23 @@ class Runtime {
     return count == 0 ? Ticket() : Ticket(shell_, last);
   }
 
+  // Prepares a graph for being launched: validates it, lays it out in memory of the device. The graph may change or go afterwards. Throws
+  // errc::invalid_argument (a cycle, which is listed; a buffer that was dropped; operators of another runtime), errc::stale_handle,
+  // errc::out_of_memory, errc::closed.
+  GraphExec instantiate(const Graph& graph);
+  // Runs all nodes of a graph once, in their order: as one task among the others, which link, hard_link, drain and after order too. The
+  // ticket is complete when all nodes are; independent nodes still run when one has failed, and errc::task_failed names the first that has.
+  // Each launch runs with the versions of operators that are current when this is called. Launches of one GraphExec follow each other,
+  // those of different ones overlap. Throws as submit.
+  template <class... Modifiers>
+  Ticket launch(const GraphExec& exec, const Modifiers&... modifiers) {
+    static_assert((true && ... && detail::kIsOrder<Modifiers>), "a launch takes link, hard_link, drain and after");
+    detail::Waits waits;
+    detail::Packing packing(nullptr, &waits);
+    (detail::put(packing, shell_, modifiers), ...);
+    return Ticket(shell_, launch_graph(exec, packing.flags, waits));
+  }
+
   // Waits until every task submitted so far is complete. Throws errc::device_lost and errc::task_timeout, but not for failed tasks.
   void wait_all();
 
@@ -251,6 +269,7 @@ class Runtime {
     }
   }
 
+  std::uint64_t launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits);
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
   std::shared_ptr<detail::BufferState> wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,

@@ -110,10 +110,16 @@ DWELL_HOST_DEVICE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13
 // Places beyond those that tasks may take: how many are filled at least between two looks for the low-water mark. A matter of speed alone.
 inline constexpr u32 kQueueSlack = 1U << 13U;
 
-// The least that has a place for every ring slot and every spare share, and the slack (ready_queue.hpp).
-DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift) {
+// Tasks in the ready queue above which workers add no nodes of graphs, and how many nodes one adds at once: so many places more may be
+// taken.
+inline constexpr u32 kMostQueuedNodes = 1U << 13U;
+inline constexpr u32 kNodesAtOnce = 32;
+
+// The least that has a place for every ring slot, every spare share and the nodes of graphs, and the slack (ready_queue.hpp).
+DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
+  const u32 needed = (1U << ring_shift) + most_spare_shares(ring_shift) + kMostQueuedNodes + max_workers * kNodesAtOnce + kQueueSlack;
   u32 shift = ring_shift + 1;
-  while ((1U << shift) < (1U << ring_shift) + most_spare_shares(ring_shift) + kQueueSlack) ++shift;
+  while ((1U << shift) < needed) ++shift;
   return shift;
 }
 
@@ -123,7 +129,7 @@ DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
   header.magic = kArenaMagic;
   header.version = kArenaVersion;
   header.ring_shift = ring_shift;
-  header.queue_shift = queue_shift_for(ring_shift);
+  header.queue_shift = queue_shift_for(ring_shift, max_workers);
   header.max_workers = max_workers;
   header.bytes = align_up(sizeof(ArenaHeader), 256);
 #define DWELL_PART(name, type, count) \
@@ -163,9 +169,10 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
-  u64 word;  // position | opcode << 32 | kValid
+  u64 word;  // position | opcode << 32 | kValid; of a node its record's address / 64 in bits 0-31 and 48-59, and kNode
 
   static constexpr u64 kValid = 1ULL << 63U;
+  static constexpr u64 kNode = 1ULL << 62U;
 };
 
 // Everything a lease needs: the kernel's parameter. Pointers are the device's.
@@ -174,6 +181,7 @@ struct Lease {
   Completion* completions;  // host memory
   LeaseReport* report;      // host memory
   InFlight* in_flight;      // host memory
+  u64* failed_nodes;        // host memory: of the launch of a graph at each ring index, once it has failed, GraphHead::failure
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART

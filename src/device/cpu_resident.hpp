@@ -21,6 +21,8 @@ class CpuWorker {
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);
+    worker_->context.yield = 0;
+    worker_->graph = {};
   }
 
   // Serves until the worker leaves the lease.
@@ -72,7 +74,7 @@ class CpuWorker {
   Taken take(TaskQuads* task) {
     if (ready_queue::try_take(lease_, task)) {
       const u32 slots = task->quad[0].word[1] & 0xFU;
-      if (slots > 1) load_held(lease_, task, task->quad[0].word[2], 1, slots);
+      if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
       return Taken::run;
     }
     u32* const lock = &lease_.control->fetch_lock.value;
@@ -113,14 +115,14 @@ class CpuWorker {
   }
 
   void run_taken(const TaskQuads& task) {
-    Frame* const frame = &worker_->frame[0];
+    Frame* const frame = frame_at(worker_, kFrame0);
     const u32 slots = task.quad[0].word[1] & 0xFU;
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
-    record_in_flight(lease_, me_, frame->position(), frame->word[0] & 0xFFFFU);
+    record_in_flight(lease_, me_, frame->word[0], frame->word[1], frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
-    run(lease_, worker_, frame, me_, 0);
+    run(lease_, worker_, kFrame0, me_, 0);
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 

@@ -26,7 +26,7 @@ struct Hands {
   u32 me;    // the worker's number
   u32 turn;  // frames handed over
 
-  DWELL_DEVICE Frame* frame() const { return &worker->frame[turn & 1U]; }
+  DWELL_DEVICE Frame* frame() const { return frame_at(worker, (turn & 1U) == 0 ? kFrame0 : kFrame1); }
   DWELL_DEVICE bool idle() const { return *const_cast<const volatile u32*>(&worker->idle) != 0; }
 
   // Lets the executing warps go on with the frame.
@@ -63,7 +63,7 @@ struct Hands {
     }
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
-      record_in_flight(lease, me, position, word0 & 0xFFFFU);
+      record_in_flight(lease, me, word0, word1, position);
     }
     arrive();
   }
@@ -88,12 +88,18 @@ struct Hands {
     const u32 word0 = broadcast(task->quad[0].word[0]);
     const u32 word1 = broadcast(task->quad[0].word[1]);
     const u32 position = broadcast(task->quad[0].word[2]);
-    if ((word1 & 0xFU) > 1) load_held(lease, task, position, 1, word1 & 0xFU);
+    if ((word1 & 0xFU) > 1) load_rest(lease, task, Header::from(word0, word1), position);
     hand<true>(lease, task->quad[0], word0, word1, position);
   }
 };
 
 namespace control {
+
+// A task keeps the worker in a lease that is over: a graph is asked to let it go, which other tasks do not hear. Called by one thread.
+DWELL_DEVICE void keep_on(const Lease& lease, Hands hands) {
+  *const_cast<volatile u32*>(&hands.worker->context.yield) = 1;
+  seat::note_overdue(lease, &hands.worker->way);
+}
 
 // Whether a worker may leave a lease that is over: when its operator has returned and seat::may_leave allows it. Called by all lanes.
 DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
@@ -102,7 +108,7 @@ DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
     if (hands.idle())
       leaves = seat::may_leave(lease, hands.me, &hands.worker->way) ? 1 : 0;
     else
-      seat::note_overdue(lease, &hands.worker->way);
+      keep_on(lease, hands);
   }
   return broadcast(leaves) != 0;
 }
@@ -134,7 +140,7 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
 // Waits until a long task has ended, on a worker that has no claim. Called by all lanes.
 DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   while (!hands.idle()) {
-    if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) seat::note_overdue(lease, &hands.worker->way);
+    if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
     pause_briefly(0);
   }
   sync_lanes();

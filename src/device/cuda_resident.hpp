@@ -12,6 +12,8 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
   extern __shared__ __align__(16) u8 scratch[];
   if (threadIdx.x == 0) {
     worker.idle = 1;
+    worker.context.yield = 0;
+    worker.graph = {};
     worker.way = {};
     worker.context.scratch_bytes = lease.scratch_bytes;
     worker.context.scratch = scratch;
@@ -27,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
   }
   for (u32 turn = 0;; ++turn) {
     asm volatile("barrier.sync %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
-    Frame* const frame = &worker.frame[turn & 1U];
-    if (frame->word[0] == kQuit) return;
-    run(lease, &worker, frame, blockIdx.x, threadIdx.x);
+    const FramePlace place = (turn & 1U) == 0 ? kFrame0 : kFrame1;
+    if (frame_at(&worker, place)->word[0] == kQuit) return;
+    run(lease, &worker, place, blockIdx.x, threadIdx.x);
   }
 }

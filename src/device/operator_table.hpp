@@ -21,14 +21,26 @@ extern "C" __device__ const dwell::u32 dwell_uses[];
 
 namespace dwell::device {
 
-// Calls the operator behind an opcode. Called by all threads of the group.
-DWELL_DEVICE void call_operator([[maybe_unused]] const Lease& lease, u32 opcode, const Group& group, const u32* arguments) {
+// What an opcode leads to, looked up before it is called.
 #if defined(DWELL_INLINE_OPERATORS)
-  dwell_dispatch(opcode, group, arguments);
+using Callee = u32;
+DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return opcode; }
 #elif DWELL_ON_CUDA
-  dwell_operators[opcode](group, arguments);
+using Callee = Entry;
+DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return dwell_operators[opcode]; }
 #else
-  reinterpret_cast<Entry>(const_cast<void*>(lease.operators[opcode]))(group, arguments);
+using Callee = Entry;
+DWELL_DEVICE Callee callee_of(const Lease& lease, u32 opcode) {
+  return reinterpret_cast<Entry>(const_cast<void*>(lease.operators[opcode]));
+}
+#endif
+
+// Calls an operator. Called by all threads of the group.
+DWELL_DEVICE void call_operator(Callee callee, const Group& group, const u32* arguments) {
+#if defined(DWELL_INLINE_OPERATORS)
+  dwell_dispatch(callee, group, arguments);
+#else
+  callee(group, arguments);
 #endif
 }
 

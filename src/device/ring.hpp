@@ -48,6 +48,13 @@ inline constexpr u32 hard = 512;    // with link: not cancelled
 inline constexpr u32 failed = 1024;      // with link and after: a task that it waits for has failed, as the host knows
 inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list that word 2 describes (WaitList)
 inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has opened it (gates.hpp)
+inline constexpr u32 graph = 4096;       // with share: no operator but the launch of a graph, whose head the first two argument words name
+
+// Of tasks whose source is a graph: word 2 and `drains` name the node's record (graph.hpp).
+inline constexpr u32 node = 2048;  // the source is a graph
+inline constexpr u32 chain = 16;   // nothing else waits for this node, the next record is the node that does, and it waits for nothing else
+inline constexpr u32 aside = 8;    // with share: no operator to call, but something for graph::proceed
+inline constexpr u32 spread = 8192;  // with aside: one worker's share of the successors of a node that has many
 }  // namespace flag
 
 // A task's header: words 0 and 1 of its first slot. Word 2 is its position; in the ring, what its flags say.
@@ -62,6 +69,8 @@ struct Header {
 
   static constexpr u32 kDrainMask = 0xFFF;
 
+  // Whether it is the launch of a graph; one that is cancelled has no group, and is a task like others.
+  DWELL_HOST_DEVICE bool launches() const { return (flags & flag::graph) != 0 && groups != 0; }
   DWELL_HOST_DEVICE u32 word0() const { return opcode | (groups << 16U); }
   DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (drains << 20U); }
   static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {

@@ -2,40 +2,37 @@
 #pragma once
 
 #include "device/admission.hpp"
+#include "device/chain.hpp"
+#include "device/graph.hpp"
 #include "device/operator_table.hpp"
 
 namespace dwell::device {
 
-// A worker's own memory, shared by all its threads.
-struct Worker {
-  Frame frame[2];   // the task that runs, and the one handed over meanwhile
-  Context context;  // what operators see of the worker
-  u32 group;        // the group of a wide task that runs now
-  u32 follows;      // 1: the task linked behind the last one is in the frame
-  u32 idle;         // 1: the next task may be handed over
-  // The control code's own, here rather than in registers, of which each would cost every operator one.
-  seat::WayOut way;
-  u32 since;        // when the worker took its seat, in ticks
-  u32 quiet_since;  // when it last saw anything to do
-  u32 low_water;    // of the ready queue, as last seen
-  u32 drains;       // completed, as last seen
-};
-
-// Clears what the last task left in the context. Called by one thread.
-DWELL_DEVICE void reset(Context* context) {
-  context->status = status::ok;
-  context->scratch_used = 0;
-}
-
-// Notes in host memory which task this worker is about to run.
+// Notes in host memory which task of the ring this worker is about to run.
 DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 position, u32 opcode) {
   store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
                                        static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
 }
+// The same for a task of any source.
+DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 word0, u32 word1, u32 word2) {
+  const Header header = Header::from(word0, word1);
+  const u64 node = (header.flags & flag::node) != 0 ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
+  store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
+                                       static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
+}
+
+// The counters of those who share the groups of a task.
+DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) {
+  if ((header.flags & flag::node) != 0) {
+    Slot* const record = pointer_to_global<Slot>(graph::address_of(header, word2));
+    return &graph::shares(record, header.slots)->groups;
+  }
+  return lease.wide + index_of(word2, lease.ring_shift);
+}
 
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
-DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, u32 position, u32 rank) {
-  Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
+DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+  Wide* const wide = wide_of(lease, frame.header(), frame.position());
   if (rank == 0) {
     worker->group = fetch_add<Order::acquire>(&wide->next, 1U);
     worker->context.scratch_used = 0;
@@ -46,8 +43,8 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, u32 positio
 
 // Ends a share of a wide task, whose groups have all been drawn. True when it was the last; `context.status` then holds the task's first
 // failure. Called by all threads together.
-DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, u32 position, u32 rank) {
-  Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
+DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+  Wide* const wide = wide_of(lease, frame.header(), frame.position());
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
   if (rank == 0) {
@@ -66,6 +63,20 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, u32 positio
   return worker->group != 0;
 }
 
+// A barrier of the group that tells all threads whether the predicate holds for one of them.
+DWELL_DEVICE bool group_any(bool predicate) {
+#if DWELL_ON_CUDA
+  u32 any;
+  asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 2, 128, p; selp.u32 %0, 1, 0, q; }"
+               : "=r"(any)
+               : "r"(predicate ? 1U : 0U)
+               : "memory");
+  return any != 0;
+#else
+  return predicate;
+#endif
+}
+
 // How the operator of a task has ended.
 struct Ended {
   Header header;   // the task's
@@ -73,23 +84,91 @@ struct Ended {
   bool completes;  // false when other workers still run groups of it
 };
 
-// Runs the operator of the task in `frame`: once, or for groups of a wide task until none is left. Called by all threads together. The
-// operator is called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
-DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+// Whether a chain goes on although something was to be looked at: then it was only scratch memory, which is free again. Called by all
+// threads.
+DWELL_DEVICE_COLD bool goes_on(Worker* worker, u32 rank) {
+  const Group all(&worker->context, 0, 1);
+  if (rank == 0) {
+    worker->follows = worker->context.status == status::ok && *const_cast<const volatile u32*>(&worker->context.yield) == 0 ? 1 : 0;
+    if (worker->follows != 0) worker->context.scratch_used = 0;
+  }
+  all.sync();
+  const bool goes = worker->follows != 0;
+  all.sync();
+  return goes;
+}
+
+// Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain until
+// something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is called at one place
+// only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
+DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* place, u32 rank) {
+  FramePlace at = *place;
+  u32 word1 = frame_at(worker, at)->word[1];
+  u32 opcode = frame_at(worker, at)->word[0] & 0xFFFFU;
+  Callee callee = callee_of(lease, opcode);
+  const chain::Steps steps(worker);
   for (;;) {
-    const Header header = frame.header();
-    Group group(&worker->context, 0, 1, header.opcode);
-    if ((header.flags & flag::share) != 0) {
-      const u32 position = frame.position();
-      const u32 index = next_group(lease, worker, position, rank);
-      if (index >= header.groups) return Ended{header, position, end_share(lease, worker, position, rank)};
-      group = Group(&worker->context, index, header.groups, header.opcode);
+    Group group(&worker->context, 0, 1, opcode);
+    FramePlace next = chain::kNowhere;  // of a chain's next node
+    if ((word1 & (flag::share | flag::chain) << 4U) != 0) {
+      if ((word1 & flag::share << 4U) != 0) {
+        const Frame& frame = *frame_at(worker, at);
+        const Header header = frame.header();
+        if ((header.flags & flag::aside) != 0 || header.launches()) return Ended{header, frame.position(), true};
+        const u32 index = next_group(lease, worker, frame, rank);
+        if (index >= header.groups) {
+          const u32 position = frame.position();
+          return Ended{header, position, end_share(lease, worker, frame, rank)};
+        }
+        group = Group(&worker->context, index, header.groups, header.opcode);
+      } else if (chain::is_ahead(at)) {
+        next = steps.behind(at, word1);
+      } else if (rank < kLanes) {
+        chain::begin(worker, at);
+      }
     }
-    call_operator(lease, header.opcode, group, frame.arguments());
+    bool stops = false;
+    for (;;) {
+      call_operator(callee, group, frame_at(worker, at)->arguments());
+      if (next == chain::kNowhere) break;
+      // All this before the barrier: the next record is there, and behind the barrier the operator is looked up.
+      const chain::Seen seen = steps.look(lease, next);
+      opcode = seen.word0 & 0xFFFFU;
+      callee = callee_of(lease, opcode);
+      steps.read_ahead(at, next, rank);
+      stops = group_any(seen.stops);
+      if (stops) break;
+      group = Group(&worker->context, 0, 1, opcode);
+      at = next;
+      next = steps.behind(at, seen.word1);
+    }
     // Read again rather than kept across the call, where each value would cost every operator a register.
+    const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true};
+    if ((ended.header.flags & flag::chain) != 0) {
+      if (!stops) {  // the first of a chain
+        if (rank < kLanes) chain::await_begin();
+        stops = group_any(steps.look(lease, at).stops);
+      }
+      if (!stops || goes_on(worker, rank)) {
+        at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
+        word1 = frame_at(worker, at)->word[1];
+        opcode = frame_at(worker, at)->word[0] & 0xFFFFU;
+        callee = callee_of(lease, opcode);
+        continue;
+      }
+      *place = at;
+      return ended;
+    }
     group.sync();
-    if ((ended.header.flags & flag::share) == 0) return ended;
+    if ((ended.header.flags & flag::share) != 0) {
+      word1 = ended.header.word1();
+      opcode = ended.header.opcode;
+      callee = callee_of(lease, opcode);
+      continue;
+    }
+    *place = at;
+    return ended;
   }
 }
 
@@ -129,20 +208,35 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u
 }
 
 // Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
-enum Follows : u32 { kNone, kBehindSuccess, kBehindFailure };
+enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 
-// Runs the task in `frame`, and those linked behind it, until none follows. Called by all threads of the group; `me` is the worker's
-// number.
-DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, u32 rank) {
+// Runs the task at `place`, and those linked behind it or of the same graph, until none follows. Called by all threads of the group; `me`
+// is the worker's number.
+DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 me, u32 rank) {
   for (;;) {
-    const Ended ended = run_operator(lease, worker, *frame, rank);
+    Ended ended = run_operator(lease, worker, &place, rank);
+    if ((ended.header.flags & flag::node) != 0 || ended.header.launches()) {
+      // What comes next takes a whole frame.
+      const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
+      if (rank < kLanes) {
+        const Follows follows = graph::proceed(lease, worker, *frame_at(worker, place), frame_at(worker, to), ended.completes);
+        if (lane() == 0) worker->follows = follows;
+      }
+      Group(&worker->context, 0, 1).sync();
+      place = to;
+      const u32 follows = worker->follows;
+      if (follows == kFrame) continue;
+      if (follows == kNothing) break;
+      ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true};
+      Group(&worker->context, 0, 1).sync();  // all have read the frame
+    }
     const bool chained = ended.completes && (ended.header.flags & flag::tracked) != 0;
     // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
     // completes, which takes as long.
     const u32 expected = ended.position + ended.header.slots;
     TaskQuads task;
     if (chained && rank < kLanes) look_ahead(lease, &task, expected);
-    u32 follows = kNone;
+    u32 successor = kNone;
     u32 next = 0;
     if (rank == 0) {
       const i32 status = worker->context.status;
@@ -152,29 +246,30 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, Frame* frame, u32 me, 
       if (!chained) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
       if (ended.completes && complete(lease, ended.header, ended.position, status, &next))
-        follows = status == status::ok ? kBehindSuccess : kBehindFailure;
+        successor = status == status::ok ? kBehindSuccess : kBehindFailure;
     }
     if (!chained) return;
     if (rank < kLanes) {
       next = broadcast(next);
-      follows = broadcast(follows);
-      if (follows != kNone) {
+      successor = broadcast(successor);
+      u32 follows = kNothing;
+      if (successor != kNone) {
         if (waiters::is_lone(next)) {
           next = waiters::position(lease, next, ended.position);
         } else {
-          const Ready ready = let_go_on(lease, ended.position, next, follows == kBehindFailure);
+          const Ready ready = let_go_on(lease, ended.position, next, successor == kBehindFailure);
           next = ready.position;
-          follows = ready.outcome == Outcome::none ? kNone : ready.outcome == Outcome::failed ? kBehindFailure : kBehindSuccess;
+          successor = ready.outcome == Outcome::none ? kNone : ready.outcome == Outcome::failed ? kBehindFailure : kBehindSuccess;
         }
       }
-      if (follows != kNone) {
+      if (successor != kNone) {
         if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
-        follows = take_over(lease, &task, frame, next, me, follows == kBehindFailure) ? 1 : 0;
+        if (take_over(lease, &task, frame_at(worker, place), next, me, successor == kBehindFailure)) follows = kFrame;
       }
       if (lane() == 0) worker->follows = follows;
     }
     Group(&worker->context, 0, 1).sync();
-    if (worker->follows == 0) break;
+    if (worker->follows == kNothing) break;
   }
 #if DWELL_ON_CUDA
   if (rank == 0) *const_cast<volatile u32*>(&worker->idle) = 1;

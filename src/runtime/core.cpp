@@ -57,6 +57,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
   in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
+  failed_nodes_ = backend_->allocate_host(sizeof(std::uint64_t) << shift);
 
   const device::Control control = device::first_control(layout, first_position_);
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
@@ -66,6 +67,17 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                              static_cast<device::Completion*>(completions_->host()), shift, first_position_,
                                              [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); });
 
+  queue_->look_up_launches({[this](std::uint64_t position, std::uint64_t head) {
+                              const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
+                              const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
+                              const auto [exec, cell] = graphs_.find(head);
+                              return exec ? exec->node_at(static_cast<std::uint32_t>(word >> 32U)) : std::string();
+                            },
+                            [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
+                              const auto [exec, cell] = graphs_.find(head);
+                              return exec && exec->names(begin, end);
+                            }});
+
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
   lease = device::Lease{};
@@ -73,6 +85,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
+  lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   device::point_into_arena(&lease, layout, arena_->device());
   lease.scratch_bytes = options_.scratch_bytes;
   settings.report = static_cast<device::LeaseReport*>(report_->host());
@@ -190,6 +203,30 @@ std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task&
   return position;
 }
 
+std::optional<std::uint64_t> Core::launch_graph(const detail::Task& task, std::uint64_t switches) {
+  check_open();
+  std::uint64_t position = 0;
+  retry([&] { return queue_->try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
+  if (position == SubmissionQueue::kSwitched) return std::nullopt;
+  return position;
+}
+
+std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
+                                                const detail::Waits* waits, std::uint64_t switches) {
+  check_open();
+  const detail::Task all = detail::task_of(changes.data(), static_cast<std::uint32_t>(changes.size()), flags, 1);
+  std::optional<Blocks::Loan> block;
+  retry([&] { return static_cast<bool>(block.emplace(blocks_->take(all))); });
+  const detail::Task held = block->task();
+  words[3] = held.word(0);
+  words[4] = held.word(1);
+  detail::Task task = detail::task_of(words, 5, flags, 1);
+  task.waits = waits;
+  const std::optional<std::uint64_t> position = launch_graph(task, switches);
+  if (position) block->submitted(*position);
+  return position;
+}
+
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
@@ -280,9 +317,11 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   if (queue_->succeeded(position)) return std::nullopt;
   const Failure failure = queue_->result(position);
   if (failure.status == status::ok) return std::nullopt;
-  const std::string task = "ticket " + std::to_string(position) + " of operator " + failure.ran;
-  if (failure.status != status::cancelled)
-    return Error(errc::task_failed, task + how_it_failed(failure.status), {"task", failure.ran, position});
+  const std::string task = "ticket " + std::to_string(position) + (failure.launch ? " of a graph" : " of operator " + failure.ran);
+  if (failure.status != status::cancelled) {
+    const std::string node = failure.launch ? ": node " + failure.ran : "";
+    return Error(errc::task_failed, task + node + how_it_failed(failure.status), {failure.launch ? "node" : "task", failure.ran, position});
+  }
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
   std::string text = task + " was cancelled: it was linked behind ticket " + std::to_string(cause.position);
@@ -391,6 +430,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   detail::Shell::Fates ended;
   detail::Shell::Ranges lost;
   const auto unknown = failure_of(errc::out_of_memory, [&] { note_fates(ended, lost); });
+  graphs_.collect(~0ULL);
   const Lock lock(shell_->mutex);
   shell_->ended = std::move(ended);
   if (unknown) {

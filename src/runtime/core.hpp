@@ -18,6 +18,7 @@
 #include "runtime/code/registry.hpp"
 #include "runtime/complete/launch_gates.hpp"
 #include "runtime/complete/notifier.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/kernels/modules.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -46,6 +47,13 @@ class Core {
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
+
+  // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
+  // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
+  // as that holds; `words` are the first three of the launch and have room for two more.
+  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches);
+  std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
+                                            const detail::Waits* waits, std::uint64_t switches);
 
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
@@ -92,6 +100,8 @@ class Core {
   Registry& registry() { return *registry_; }
   Modules& modules() { return *modules_; }
   Buffers& buffers() { return *buffers_; }
+  Graphs& graphs() { return graphs_; }
+  backend::Backend& backend() { return *backend_; }
   RuntimeInfo info() const;
 
  private:
@@ -135,6 +145,8 @@ class Core {
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;
   std::unique_ptr<backend::Allocation> in_flight_;
+  std::unique_ptr<backend::Allocation> failed_nodes_;
+  Graphs graphs_;
 
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;

@@ -49,6 +49,7 @@ LAYERS = (
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
+    Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
@@ -69,7 +70,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-OURS = ("dwell/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "tools/", "examples/", "bench/", "tests/")
+OURS = ("dwell/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "tools/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:

@@ -27,7 +27,9 @@ inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
 inline constexpr std::uint32_t kSystem = 32;        // some result may lie in host memory
 inline constexpr std::uint32_t kMemory = 128;       // some argument leads to memory
+inline constexpr std::uint32_t kShare = 256;        // with kGraph
 inline constexpr std::uint32_t kHard = 512;         // with kLink: the task is not cancelled
+inline constexpr std::uint32_t kGraph = 4096;       // the launch of a graph
 inline constexpr std::uint32_t kAfter = 1U << 14U;  // Task::waits says for what
 
 // Sixteen bytes in a vector register: the halves of a quad.
@@ -68,7 +70,7 @@ struct Task {
   }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph)) == 0; }
 };
 
 // First slots that get their places together.

@@ -12,10 +12,12 @@ namespace dwell {
 namespace device {
 
 // The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
-struct Context {
+struct alignas(16) Context {
+  // What a worker looks at behind a task, in one load.
   i32 status;            // first failure reported by Group::fail, 0 before
-  u32 scratch_bytes;     // size of `scratch`
   u32 scratch_used;      // bytes handed out by Group::shared in this task
+  u32 yield;             // 1: the worker should leave the graph that it works on, as its lease is over
+  u32 scratch_bytes;     // size of `scratch`
   u32 lease;             // number of the lease that runs this worker
   const u32* over;       // number of the last lease whose time is over
   const u32* uses;       // of the image: see Group::opcode

@@ -97,6 +97,22 @@ void Buffers::read(const detail::BufferState& buffer, std::size_t offset, void* 
   backend_.copy_to_host(to, memory->device() + offset, bytes);
 }
 
+void Buffers::check_alive(const std::vector<detail::GraphData::Use>& uses, const std::function<std::string(std::uint32_t)>& name_of) const {
+  const detail::BufferUse* known = nullptr;
+  const Lock lock(mutex_);
+  for (const auto& [use, address, node] : uses) {
+    if (use == known) continue;
+    // Only compared: it may be gone.
+    const auto at = std::ranges::find_if(alive_, [&, wanted = use](const detail::BufferState* state) { return state == wanted; });
+    const bool is_there = at != alive_.end() && address - (*at)->allocation->device() <= (*at)->bytes;
+    if (!is_there)
+      throw Error(errc::stale_handle,
+                  "node " + name_of(node) + " names a buffer that has been dropped: keep buffers as long as graphs that name them",
+                  {"node", name_of(node)});
+    known = use;
+  }
+}
+
 void* Buffers::host_address(const detail::BufferState& buffer) {
   void* const host = memory_of(buffer)->host();
   if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");

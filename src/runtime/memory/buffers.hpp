@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <dwell/buffer.hpp>
+#include <dwell/detail/graph_data.hpp>
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
@@ -72,6 +73,8 @@ class Buffers {
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
   // The buffer's address on the host. Throws errc::unsupported when it has none.
   void* host_address(const detail::BufferState& buffer);
+  // Throws errc::stale_handle, naming the node, when a graph names a buffer that has been dropped.
+  void check_alive(const std::vector<detail::GraphData::Use>& uses, const std::function<std::string(std::uint32_t)>& name_of) const;
   // Takes a buffer's memory over, which goes when the last task that names it has run: memory of others soon after, the runtime's own at a
   // later call.
   void release(detail::BufferState& buffer);
@@ -108,7 +111,7 @@ class Buffers {
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;
-  Mutex mutex_;  // guards BufferState::allocation too
+  mutable Mutex mutex_;  // guards BufferState::allocation too
   bool closed_ DWELL_GUARDED_BY(mutex_) = false;
   std::vector<Retired> retired_ DWELL_GUARDED_BY(mutex_);
   std::set<detail::BufferState*> alive_ DWELL_GUARDED_BY(mutex_);

@@ -117,7 +117,15 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
 }
 
 Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
-  Failure failure{status, name_of_(opcode_at(position)), std::nullopt};
+  const device::Quad head = quad_at(position, 0);
+  const bool launch = (device::Header::from(head.word[0], head.word[1]).flags & flag::graph) != 0;
+  const auto ran = [&] {
+    if (!launch) return name_of_(opcode_at(position));
+    const device::Quad arguments = quad_at(position, 1);
+    return status == status::cancelled ? ""
+                                       : failed_node(position, arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U);
+  };
+  Failure failure{status, ran(), launch, std::nullopt};
   if (status == status::cancelled) failure.cause = cause_of(position);
   return failure;
 }

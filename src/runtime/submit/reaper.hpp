@@ -17,7 +17,8 @@ namespace dwell::runtime {
 // The end of a task that did not succeed.
 struct Failure {
   std::int32_t status = 0;
-  std::string ran;  // operator and version
+  std::string ran;      // operator and version; of the launch of a graph, the node that failed first
+  bool launch = false;  // of a graph
 
   // Of a task that is cancelled because one that it waited for has failed, or was cancelled for the same cause.
   struct Cause {
@@ -35,6 +36,8 @@ class Reaper {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
+  // Names the node that failed first in a launch at a position, of the graph whose head has this address.
+  using FailedNode = std::function<std::string(std::uint64_t position, std::uint64_t head)>;
   Reaper(const device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
       : ring_(ring), completions_(completions), shift_(shift), name_of_(std::move(name_of)), reaped_(first) {}
   Reaper(const Reaper&) = delete;
@@ -58,6 +61,9 @@ class Reaper {
   void reap(std::uint64_t tail) noexcept;
   // The same, unless another thread is at it.
   void try_reap(std::uint64_t tail) noexcept;
+
+  // Set before the first task.
+  FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::string(); };
 
   // Stores a completion entry, of a place that the device does not complete.
   void complete_here(std::uint64_t position, std::int32_t status);

@@ -19,7 +19,7 @@ namespace {
 
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
               detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
-              detail::kAfter == flag::after);
+              detail::kAfter == flag::after && detail::kGraph == flag::graph && detail::kShare == flag::share);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
 // Quads are counted from the start of the task; the header is the first.
@@ -111,6 +111,7 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
   if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
   const Header header = Header::from(head.word[0], head.word[1]);
   if ((header.flags & flag::memory) == 0) return false;
+  if ((header.flags & flag::graph) != 0) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
   const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
   // Where the spans are, only the signature knows: any two words that make an address inside count.
   for (std::uint32_t i = 0; i + 1 < words; ++i) {
@@ -320,6 +321,7 @@ std::uint64_t SubmissionQueue::switch_aliases(std::span<const Switch> switches) 
   Tail tail(*this, submitters::find(number_));
   tail.stand_alone();  // a task at a place given before would run the new opcode before others that run the old one
   for (const auto& [alias, opcode] : switches) alias->store(opcode, std::memory_order_relaxed);
+  switches_.store(switches_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return tail.position();
 }
 
@@ -454,14 +456,24 @@ void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* 
 }
 
 bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
-  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter;
   if (task.plain()) return try_submit_plain(alias, &task.first, 1, position) != 0;
+  return place(task, &alias, 0, position);
+}
+
+bool SubmissionQueue::try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position) {
+  *position = kNoRoom;
+  return place(task, nullptr, switches, position);
+}
+
+bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uint32_t>* alias, std::uint64_t switches,
+                            std::uint64_t* position) {
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter;
   WaitingFor tasks;
   if (task.waits != nullptr) {
     for (std::uint32_t i = 0; i < task.waits->count; ++i) tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0);
     drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & kOrder & ~detail::kAfter) == 0;
-    if (plain) return try_submit_plain(alias, &task.first, 1, position) != 0;
+    if (plain && alias != nullptr) return try_submit_plain(*alias, &task.first, 1, position) != 0;
   }
   Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
@@ -471,6 +483,10 @@ bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const 
   WaitingFor before_gate;
   {
     Tail tail(*this, me);
+    if (alias == nullptr && switches != switches_.load(std::memory_order_relaxed)) {
+      *position = kSwitched;
+      return false;
+    }
     // The first task of a thread is linked to nothing.
     const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
     const std::uint32_t most = tasks.count + (links && tasks.count != 0 ? 1 : 0);
@@ -494,7 +510,7 @@ bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const 
     track_ = track_ || links || tasks.count != 0;
     if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
     if (links && me != nullptr) wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
-    const std::uint32_t opcode = alias.load(std::memory_order_relaxed);
+    const std::uint32_t opcode = alias != nullptr ? alias->load(std::memory_order_relaxed) : 0;
     const bool wanted = (task.flags & flag::drain) != 0;
     if (drains || wanted) tail.stand_alone();
     if (gate_place) {

@@ -41,6 +41,13 @@ class SubmissionQueue {
   // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
   bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position);
 
+  // The same for the launch of a graph, whose nodes have opcodes as they were after so many switches. False when there is no room, or
+  // a version has changed since: then `position` is kNoRoom, or kSwitched.
+  static constexpr std::uint64_t kSwitched = ~std::uint64_t{0} - 1;
+  bool try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position);
+  // Changes of aliases so far.
+  std::uint64_t switches() const { return switches_.load(std::memory_order_acquire); }
+
   // The same for a task of one slot and no order. Returns its position, or kNoRoom.
   static constexpr std::uint64_t kNoRoom = ~std::uint64_t{0};
   std::uint64_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot& slot) {
@@ -114,6 +121,17 @@ class SubmissionQueue {
   void complete_all(std::int32_t status);
 
   std::uint32_t capacity() const { return 1U << shift_; }
+
+  // What is known of the graphs whose launches are in flight. Set before the first task.
+  struct Launches {
+    Reaper::FailedNode failed_node;
+    // Whether the graph whose head has this address names memory in [begin, end).
+    std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
+  };
+  void look_up_launches(Launches launches) {
+    reaper_.failed_node = std::move(launches.failed_node);
+    launch_names_ = std::move(launches.names);
+  }
 
   // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
   // builds.
@@ -204,6 +222,8 @@ class SubmissionQueue {
   Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
 
+  // Places a task that is not plain: with the opcode in `alias`, or the launch of a graph with nodes as they were after so many switches.
+  bool place(const detail::Task& task, const std::atomic<std::uint32_t>* alias, std::uint64_t switches, std::uint64_t* position);
   bool rest_slowly();
   bool pass_over_idle_slowly();
 
@@ -212,6 +232,7 @@ class SubmissionQueue {
   std::uint64_t number_;
   std::uint64_t first_;
   Reaper reaper_;
+  std::function<bool(std::uint64_t, std::uint64_t, std::uint64_t)> launch_names_;
   std::vector<std::unique_ptr<Submitter>> submitters_;  // guarded by who calls add and remove, as the next
   std::vector<Submitter*> unused_;
 
@@ -230,6 +251,7 @@ class SubmissionQueue {
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
   bool track_ = false;                       // links are in use: tasks leave word on the device when they complete
   std::uint32_t drains_ = 0;                 // drains so far
+  std::atomic<std::uint64_t> switches_{0};   // changes of aliases so far
   std::uint32_t plain_word1_ = 0;            // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
 };
 

@@ -1,0 +1,187 @@
+// Task graphs: tasks and their order, made once and launched as often as wanted, without the host between start and end.
+//
+//   Graph g;
+//   Node a = g.add(load, input), b = g.add("left", work, left), c = g.add("right", work, right), d = g.add(join, output);
+//   b.after(a);
+//   c.after(a);
+//   d.after(b, c);
+//   GraphExec exec = runtime.instantiate(g);
+//   for (...) runtime.launch(exec).wait();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <dwell/arguments.hpp>
+#include <dwell/detail/graph_data.hpp>
+#include <dwell/operator.hpp>
+#include <dwell/task.hpp>
+
+namespace dwell {
+
+class Graph;
+class GraphExec;
+class Runtime;
+
+// A task of a graph. A small value that names it; valid as long as its Graph lives.
+class Node {
+ public:
+  Node() = default;
+  // This node starts only when all of `nodes` have succeeded. If one fails or is cancelled, this one is cancelled. Throws
+  // errc::invalid_argument for nodes of another graph.
+  template <class... Nodes>
+  requires(std::is_same_v<Nodes, Node>&&...) Node& after(const Nodes&... nodes) {
+    (add_edge(nodes), ...);
+    return *this;
+  }
+  Node& after(std::span<const Node> nodes) {
+    for (const Node& node : nodes) add_edge(node);
+    return *this;
+  }
+  // The name that errors and Graph::dot show.
+  Node& name(std::string_view name);
+
+  bool operator==(const Node& other) const noexcept { return graph_ == other.graph_ && index_ == other.index_; }
+
+ private:
+  friend class Graph;
+  friend class GraphExec;
+  Node(detail::GraphData* graph, std::uint32_t index) : graph_(graph), index_(index) {}
+  void add_edge(const Node& before) {
+    if (graph_ == nullptr || before.graph_ != graph_) [[unlikely]]
+      detail::throw_foreign_node();
+    graph_->edges.emplace_back(before.index_, index_);
+  }
+
+  detail::GraphData* graph_ = nullptr;
+  std::uint32_t index_ = 0;
+};
+
+// Tasks and their order. Holds no memory of a device; all its members are the caller's to serialise.
+class Graph {
+ public:
+  Graph() : data_(std::make_unique<detail::GraphData>()) {}
+
+  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. Buffers must live until the graph is instantiated, and as long as
+  // it is launched. Throws errc::signature_mismatch, errc::invalid_argument (an operator or a buffer of another runtime),
+  // errc::stale_handle.
+  template <class Function, class... Given>
+  Node add(const Operator<Function>& op, const Given&... arguments) {
+    static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
+    detail::GraphData& data = *data_;
+    const std::uint32_t place = data.place_of(op.state_);
+    if constexpr (std::is_same_v<Function, void>) {
+      static constexpr detail::Given<Given...> given;
+      detail::check_node_arguments(op, given.list, given.count);
+    } else {
+      static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
+    }
+    static_assert((0U + ... + detail::words_of<Given>()) <= detail::kMostWords, "a task takes at most 65536 bytes of arguments");
+    const auto index = static_cast<std::uint32_t>(data.nodes.size());
+    const std::size_t first = data.words.size();
+    const std::size_t uses = data.uses.size();
+    if (index >= detail::kMostNodes) [[unlikely]]
+      detail::throw_too_many_nodes();
+    detail::GraphData::Sink sink{data};
+    try {
+      (put(sink, index, arguments), ...);
+      data.nodes.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(data.words.size() - first), place,
+                            detail::kNoName, static_cast<std::uint16_t>(sink.groups), static_cast<std::uint16_t>(sink.flags)});
+    } catch (...) {
+      data.words.resize(first);
+      data.uses.resize(uses);
+      throw;
+    }
+    return Node(&data, index);
+  }
+  template <class Function, class... Given>
+  Node add(std::string_view name, const Operator<Function>& op, const Given&... arguments) {
+    return add(op, arguments...).name(name);
+  }
+
+  std::size_t size() const noexcept { return data_->nodes.size(); }
+  // The graph in the language of Graphviz.
+  std::string dot() const;
+
+ private:
+  friend class Runtime;
+  friend class GraphExec;
+
+  template <class T>
+  void put(detail::GraphData::Sink& sink, std::uint32_t node, const T& value) {
+    detail::put(sink, data_->shell, value);
+    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>) {
+      const detail::SliceParts slice(value);
+      data_->uses.push_back({slice.use, slice.words.address(), node});
+    }
+  }
+
+  std::unique_ptr<detail::GraphData> data_;
+};
+
+namespace detail {
+struct ExecState;
+}
+
+// A graph on a device, ready to be launched. Copies name the same one. Dropping the last one is safe while launches are in flight: its
+// memory goes when they have ended. Takes 80 bytes of device memory a node with up to 36 bytes of arguments, and 4 an edge. All members
+// may be called from any thread.
+class GraphExec {
+ public:
+  GraphExec() = default;
+
+  // Gives a node another argument from the next launch on; launches so far keep theirs. `node` is one of the graph that was instantiated
+  // (or of an equal one), `index` counts the operator's parameters. Costs a few stores. Throws errc::signature_mismatch for a value of
+  // another type, errc::invalid_argument, errc::stale_handle.
+  template <class T>
+  void set(const Node& node, std::uint32_t index, const T& value) {
+    static_assert(!detail::kIsModifier<T>, "an argument of the operator");
+    static constexpr detail::Given<T> given;
+    Words words;
+    detail::put(words, shell(), value);
+    set_words(node, index, given.list[0], words);
+  }
+  // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Throws
+  // errc::invalid_argument, naming the first difference.
+  void update(const Graph& graph);
+
+  std::size_t size() const;
+  // The device memory that it takes.
+  std::size_t bytes() const;
+  // As Graph::dot.
+  std::string dot() const;
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+
+ private:
+  friend class Runtime;
+  explicit GraphExec(std::shared_ptr<detail::ExecState> state) : state_(std::move(state)) {}
+
+  struct Words {
+    std::uint32_t word[detail::kMaxWords] = {};
+    std::uint32_t words = 0;
+    std::uint32_t flags = 0;
+    std::uint32_t groups = 1;
+    void add(std::uint32_t value) {
+      if (words < detail::kMaxWords) word[words] = value;
+      ++words;
+    }
+    void add(detail::SpanWords span) {
+      add(static_cast<std::uint32_t>(span.low >> 32U));
+      add(static_cast<std::uint32_t>(span.high));
+      add(static_cast<std::uint32_t>(span.high >> 32U));
+    }
+  };
+  const detail::Shell* shell() const;
+  void set_words(const Node& node, std::uint32_t index, const Parameter& given, const Words& words);
+
+  std::shared_ptr<detail::ExecState> state_;
+};
+
+}  // namespace dwell

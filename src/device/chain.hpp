@@ -1,0 +1,158 @@
+// Chains of a graph: nodes of which each waits for the one before it alone, and their records lie one behind the other. Their worker reads
+// them ahead into its own memory, so that a step costs no look at the device's.
+//
+// What is read ahead lies in four blocks of four slots, which are used in turn. Invariant: while a node runs whose record begins in a
+// block, this block and the next are there for all threads, and the third is on its way. The step that comes into a block issues the third
+// from there, over the one that it has left before, and waits for the second. So the record behind the one that runs is always there.
+#pragma once
+
+#include "device/graph.hpp"
+
+namespace dwell::device::chain {
+
+inline constexpr FramePlace kNowhere = ~0U;
+
+// What a worker looks at behind a node, before the barrier: a thread behind that may already be inside the next operator.
+struct Seen {
+  u32 word0;  // of the next node's header
+  u32 word1;
+  bool stops;  // the node has failed, or has used scratch memory, or the worker should leave
+};
+
+#if DWELL_ON_CUDA
+
+inline constexpr u32 kBlock = 4;
+
+// Whether a frame was read ahead.
+DWELL_DEVICE bool is_ahead(FramePlace place) { return (place & kAhead) != 0; }
+
+// The place `slots` behind one that is read ahead.
+DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return kAhead | ((place + slots) & (kAheadSlots - 1)); }
+static_assert(kAhead == kAheadSlots, "one bit tells them");
+
+// Copies a block from `address` on to `place`, the first of a block; `slots` is the address of Worker::slots in shared memory. Called by
+// warp 0: a lane a word of two slots, and one a link.
+DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
+  // The lane is asked for anew: what follows from it would else be kept across the calls of operators, and cost them registers.
+  u32 lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  if ((lane & 3U) != 0) {
+    const u32 word = lane / 16 * kSlotWords + lane % 16 / 4 * 3 + (lane & 3U) - 1;
+    const u32 to = slots + (place * kSlotWords + word) * 4;
+    const u64 from = address + lane * 4;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + 2 * kSlotWords * 4), "l"(from + 2 * kCell) : "memory");
+    // The first place is there twice, so that the slots of a record are always neighbours.
+    if (place == kAhead && lane < 16)
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + kAheadSlots * kSlotWords * 4), "l"(from) : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Begins to read ahead, at place kAhead, what lies behind the node at `place`, which was not. Called by warp 0.
+DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
+  const Frame* const frame = frame_at(worker, place);
+  const Header header = frame->header();
+  const u64 address = graph::address_of(header, frame->position()) + header.slots * kCell;
+  const u32 slots = static_cast<u32>(__cvta_generic_to_shared(worker->slots));
+  // What an earlier chain has read too far must not land on top of this.
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll 1
+  for (u32 i = 0; i < 3 * kBlock; i += kBlock) copy_block(slots, kAhead + i, address + i * kCell);
+}
+// Waits until it is there, for the lanes of warp 0; the others see it behind a barrier.
+DWELL_DEVICE void await_begin() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// The node behind the one at `place`, for which begin was called.
+DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return kAhead; }
+
+// The steps of a chain that is read ahead. Addresses in shared memory are kept as they are: the compiler would work each out anew.
+class Steps {
+ public:
+  explicit DWELL_DEVICE Steps(Worker* worker) {
+    asm volatile("mov.u32 %0, %1;" : "=r"(slots_) : "r"(static_cast<u32>(__cvta_generic_to_shared(worker->slots))));
+    context_ = static_cast<u32>(reinterpret_cast<u8*>(&worker->context) - reinterpret_cast<u8*>(worker->slots));
+  }
+
+  // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
+  DWELL_DEVICE FramePlace behind(FramePlace at, u32 word1) const {
+    return (word1 & flag::chain << 4U) != 0 ? chain::behind(at, word1 & 0xFU) : kNowhere;
+  }
+
+  DWELL_DEVICE Seen look(const Lease&, FramePlace next) const {
+    Seen seen;
+    u32 status;
+    u32 used;
+    u32 yield;
+    u32 unused;
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(status), "=r"(used), "=r"(yield), "=r"(unused)
+                 : "r"(slots_ + context_)
+                 : "memory");
+    asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(seen.word0), "=r"(seen.word1)
+                 : "r"(slots_ + next * (kSlotWords * 4))
+                 : "memory");
+    seen.stops = (status | used | yield) != 0;
+    return seen;
+  }
+
+  // The step from `at` to `next`: issues a block when it comes into another. Called by all threads, behind the operator at `at`.
+  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next, u32 rank) const {
+    if (((at ^ next) & kBlock) == 0 || rank >= kLanes) return;
+    u32 word1;
+    u32 word2;
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(slots_ + next * (kSlotWords * 4) + 4) : "memory");
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word2) : "r"(slots_ + next * (kSlotWords * 4) + 8) : "memory");
+    // The record's address, less the slots of its block before it.
+    const u64 block = graph::address_of(Header::from(0, word1), word2) - (next & (kBlock - 1)) * kCell;
+    copy_block(slots_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), block + 2 * kBlock * kCell);
+    // All but the newest block are there.
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+  }
+
+ private:
+  u32 slots_;
+  u32 context_;
+};
+
+#else
+
+// Nothing is gained by reading ahead: the processor does it.
+DWELL_DEVICE bool is_ahead(FramePlace) { return false; }
+DWELL_DEVICE void begin(Worker*, FramePlace) {}
+DWELL_DEVICE void await_begin() {}
+
+// Reads the node behind that at `place`. Returns where.
+DWELL_DEVICE FramePlace first(Worker* worker, FramePlace place) {
+  const FramePlace to = place == kFrame0 ? kFrame1 : kFrame0;
+  const Frame* const from = frame_at(worker, place);
+  Frame* const frame = frame_at(worker, to);
+  const Header header = from->header();
+  const Slot* const record = pointer_to_global<const Slot>(graph::address_of(header, from->position()) + header.slots * kCell);
+  const u32 slots = record->quad[0].word[1] & 0xFU;
+  for (u32 i = 0; i < slots * 4; ++i)
+    for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = record[i / 4].quad[i % 4].word[j];
+  return to;
+}
+
+class Steps {
+ public:
+  explicit Steps(Worker* worker) : worker_(worker) {}
+  FramePlace behind(FramePlace, u32) const { return kNowhere; }
+  Seen look(const Lease& lease, FramePlace) const {
+    Context& context = worker_->context;
+    // Nobody else looks at the clock.
+    if ((++worker_->steps & 63U) == 0 &&
+        (now_ticks() - context.started > lease.lease_ticks || seat::is_over(lease, load<Order::relaxed, Scope::device>(context.over))))
+      context.yield = 1;
+    return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.yield) != 0};
+  }
+  void read_ahead(FramePlace, FramePlace, u32) const {}
+
+ private:
+  Worker* worker_;
+};
+
+#endif
+
+}  // namespace dwell::device::chain

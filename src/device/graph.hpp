@@ -1,0 +1,483 @@
+// Graphs on the device: how a launch begins, how a node becomes ready, and how the launch ends.
+//
+// A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
+// with no word to anybody, and adds the others to the ready queue. While nothing else waits for a node and its successor waits for nothing
+// else (flag::chain), run_operator steps on without coming here at all. Many successors are shared out: each worker that takes a share
+// draws some, until none is left. Ready nodes that find no room in the ready queue go to a stack of the exec, its overflow; whoever has
+// nothing else to do of that launch takes from it, the one who has put them there at the latest. So no worker ever waits for another.
+//
+// Who ends a launch. GraphHead::pending counts sinks that have not ended, and shares of spread successors. Each worker counts those that
+// have ended with it, and takes them off when it leaves the graph; the one that leaves none completes the launch in the ring.
+//
+// Effects. A node's effects are released by its worker's fence before it arrives at a successor, and acquired by the last arrival; the
+// queue hands nodes over with an acquire, and chains stay on their worker.
+#pragma once
+
+#include "device/completion.hpp"
+#include "device/graph_layout.hpp"
+#include "device/worker_memory.hpp"
+
+namespace dwell::device {
+
+// What a worker does behind a task: one thread tells the others in Worker::follows. `launch`: the frame holds the header of a launch of a
+// graph that has ended, which is to be completed in the ring.
+enum Follows : u32 { kNothing, kFrame, kLaunch };
+
+namespace graph {
+
+// GraphWork::spread_flags.
+inline constexpr u32 kFailed = 1;  // the node whose successors are drawn has failed
+inline constexpr u32 kQueued = 2;  // the share came through the ready queue: it has a place there, and counts in GraphHead::pending
+
+// ---- Places --------------------------------------------------------------------------------------------------------------------
+
+DWELL_DEVICE u64 address_of(const Header& header, u32 word2) { return (static_cast<u64>(header.drains) << 32U | word2) * kCell; }
+DWELL_DEVICE Slot* record(u64 base, u32 cell) { return pointer_to_global<Slot>(base + static_cast<u64>(cell) * kCell); }
+DWELL_DEVICE GraphHead* head(u64 base) { return pointer_to_global<GraphHead>(base); }
+DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {
+  return pointer_to_global<NodeState>(base + static_cast<u64>(states) * kCell) + (cell - kFirstRecord);
+}
+DWELL_DEVICE NodeShares* shares(Slot* record, u32 slots) { return reinterpret_cast<NodeShares*>(record + slots); }
+
+// The links of a record: called by all lanes, the same in all.
+struct Links {
+  u32 cell;
+  u32 count;
+  u32 first;
+  u32 second;
+};
+DWELL_DEVICE Links links_of(const Slot* record) {
+#if DWELL_ON_CUDA
+  const u32 mine = load<Order::relaxed, Scope::device>(&record->quad[lane() & 3U].lap);
+  return Links{broadcast(mine, 0), broadcast(mine, 1), broadcast(mine, 2), broadcast(mine, 3)};
+#else
+  return Links{record->quad[0].lap, record->quad[1].lap, record->quad[2].lap, record->quad[3].lap};
+#endif
+}
+
+// ---- Ready nodes ---------------------------------------------------------------------------------------------------------------
+
+// Loads slots [first, slots) of a record. Called by all lanes.
+DWELL_DEVICE void load_record(const Slot* record, TaskQuads* task, u32 first, u32 slots) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index < first * 4 || index >= slots * 4) continue;
+    task->quad[i] = load_quad<Scope::device>(&record[index / 4].quad[index % 4]);
+  }
+}
+
+// Marks the header of a node that is cancelled: its operator is passed over.
+DWELL_DEVICE u32 poison(u32 word1) { return word1 | (flag::failed | flag::share | flag::aside) << 4U; }
+
+// Makes a node the next one in `frame`. Called by all lanes.
+DWELL_DEVICE void load_frame(u64 base, u32 node, Frame* frame) {
+  const Slot* const at = record(base, node & ~kPoisoned);
+  TaskQuads task;
+  load_record(at, &task, 0, 1);
+  const u32 slots = broadcast(task.quad[0].word[1]) & 0xFU;
+  if (slots > 1) load_record(at, &task, 1, slots);
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= slots * 4) break;
+    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
+  }
+  sync_lanes();
+  if ((node & kPoisoned) != 0 && lane() == 0) frame->word[1] = poison(frame->word[1]);
+  sync_lanes();
+}
+
+// Puts a ready node on top of the exec's overflow. Called by one thread.
+DWELL_DEVICE_COLD void push_overflow(u64 base, u32 states, u32 node) {
+  u64* const top = &head(base)->overflow;
+  NodeState* const mine = state(base, states, node & ~kPoisoned);
+  u64 now = load<Order::relaxed, Scope::device>(top);
+  for (;;) {
+    store<Order::relaxed, Scope::device>(&mine->next, static_cast<u32>(now >> 32U) | (node & kPoisoned));
+    fence<Scope::device>();
+    // Pairs with pop_overflow: the link below, and the effects of the node's predecessors.
+    const u64 seen = compare_exchange<Order::acq_rel>(
+        top, now, static_cast<u64>(node & ~kPoisoned) << 32U | static_cast<u32>(static_cast<u32>(now) + 1));
+    if (seen == now) return;
+    now = seen;
+  }
+}
+
+// Takes the topmost node; 0 for none. Called by one thread. The count of changes tells two visits of one node apart.
+DWELL_DEVICE u32 pop_overflow(u64 base) {
+  GraphHead* const of = head(base);
+  u64 now = load<Order::acquire, Scope::device>(&of->overflow);
+  while ((now >> 32U) != 0) {
+    const u32 cell = static_cast<u32>(now >> 32U);
+    const u32 next = load<Order::relaxed, Scope::device>(&state(base, of->states, cell)->next);
+    const u64 seen = compare_exchange<Order::acq_rel>(
+        &of->overflow, now, static_cast<u64>(next & ~kPoisoned) << 32U | static_cast<u32>(static_cast<u32>(now) + 1));
+    if (seen == now) {
+      fence<Scope::device>();
+      return cell | (next & kPoisoned);
+    }
+    now = seen;
+  }
+  return 0;
+}
+
+// Adds the ready nodes work.node[0 .. count) to the ready queue, or to the overflow when much is in the queue. Called by all lanes.
+DWELL_DEVICE_COLD void add_ready(const Lease& lease, GraphWork& work, u32 first, u32 count) {
+  if (count == 0) return;
+  u32 room = 0;
+  if (lane() == 0) {
+    const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
+    const u32 at = load<Order::relaxed, Scope::device>(&lease.control->head.value);
+    // Each worker adds kNodesAtOnce beyond this at most: so there is a place for all that credit bounds, and reserve() waits for nobody
+    // who waits for this worker.
+    room = static_cast<i32>(tail - at) < static_cast<i32>(kMostQueuedNodes) ? 1 : 0;
+  }
+  if (broadcast(room) == 0) {
+    const u32 states = head(work.base)->states;
+    for (u32 i = lane(); i < count; i += kLanes) push_overflow(work.base, states, work.node[first + i]);
+    sync_lanes();
+    return;
+  }
+  const u32 place = ready_queue::reserve(lease, count);
+  for (u32 at = lane(); at < count * 4; at += kLanes) {
+    const u32 node = work.node[first + at / 4];
+    Quad quad = load_quad<Scope::device>(&record(work.base, node & ~kPoisoned)->quad[at % 4]);
+    if (at % 4 == 0) {
+      quad.word[1] |= flag::memory << 4U;  // whoever takes it acquires
+      if ((node & kPoisoned) != 0) quad.word[1] = poison(quad.word[1]);
+    }
+    ready_queue::put_quad(lease, place + at / 4, at % 4, quad);
+  }
+}
+
+// Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
+DWELL_DEVICE u32 take_spare(const Lease& lease, u32 wanted) {
+  u32* const at = &lease.control->spare_shares.value;
+  u32 spare = load<Order::relaxed, Scope::device>(at);
+  for (;;) {
+    const u32 taken = wanted < spare ? wanted : spare;
+    const u32 seen = taken == 0 ? spare : compare_exchange<Order::relaxed>(at, spare, spare - taken);
+    if (seen == spare) return taken;
+    spare = seen;
+  }
+}
+
+// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken. Called by all lanes.
+DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, u32 count) {
+  if (count == 0) return;
+  TaskQuads task;
+  load_record(record(base, cell), &task, 0, 1);
+  if (lane() == 0) task.quad[0].word[1] = (task.quad[0].word[1] & ~(flag::aside << 4U)) | (flags | flag::share | flag::memory) << 4U;
+  sync_lanes();
+  ready_queue::push_copies(lease, task, count);
+}
+
+// ---- Arrivals ------------------------------------------------------------------------------------------------------------------
+
+// Arrives for a node that has ended at the successor behind `edge`. Called by one thread, which has fenced. Returns whether the successor
+// is ready, and sets `node` to it.
+DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node) {
+  const u32 cell = edge & ~kOnly;
+  *node = cell | (failed ? kPoisoned : 0U);
+  if ((edge & kOnly) != 0) return true;
+  NodeState* const at = state(base, states, cell);
+  const u32 in_degree = at->in_degree;  // on its way beside the atomic
+  // acq_rel: pairs with the other arrivals: the last one has seen what all predecessors did.
+  const u64 before = fetch_add<Order::acq_rel>(&at->arrivals, ~0ULL << 32U | (failed ? 1U : 0U));
+  if (static_cast<u32>(before >> 32U) != 1) return false;
+  *node = cell | (failed || static_cast<u32>(before) != 0 ? kPoisoned : 0U);
+  store<Order::relaxed, Scope::device>(&at->arrivals, arrivals(in_degree));
+  return true;
+}
+
+// Adds the successors that are ready to work.node. Called by all lanes, with their own edges.
+DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, bool failed) {
+  u32 node = 0;
+  const bool ready = mine && arrive(work.base, states, edge, failed, &node);
+  const u32 all = ballot(ready);
+#if DWELL_ON_CUDA
+  const u32 kept = work.kept;
+  sync_lanes();
+  if (ready) work.node[kept + static_cast<u32>(__popc(all & ((1U << lane()) - 1)))] = node;
+  if (lane() == 0) work.kept = kept + static_cast<u32>(__popc(all));
+  // Behind the last arrivals: the other threads of the group are to see what they have acquired.
+  if (ballot(ready && (edge & kOnly) == 0) != 0) fence<Scope::device>();
+#else
+  if (all != 0) work.node[work.kept++] = node;
+#endif
+  sync_lanes();
+}
+
+// Draws some of the successors that are shared out. False when none is left. Called by all lanes.
+DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
+  Slot* const of = record(work.base, work.spread);
+  const Links links = links_of(of);
+  const u32 slots = load<Order::relaxed, Scope::device>(&of->quad[0].word[1]) & 0xFU;
+  const GraphHead* const head_of = head(work.base);
+  // Few at a time, so that all end together.
+  const u32 even = links.count / (lease.workers * 4);
+  const u32 most = even < 1 ? 1 : even > 8 ? 8 : even;
+  u32 first = 0;
+  if (lane() == 0) first = fetch_add<Order::relaxed>(&shares(of, slots)->successors.next, most);
+  first = broadcast(first);
+  if (first >= links.count) return false;
+  const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head_of->edges) * kCell) + links.first;
+  const bool failed = (work.spread_flags & kFailed) != 0;
+  fence<Scope::device>();  // what was acquired from the node is released again by each arrival
+  for (u32 at = lane(); at - lane() < most; at += kLanes) {
+    const bool mine = at < most && first + at < links.count;
+    arrive_all(work, head_of->states, mine, mine ? edges[first + at] : 0, failed);
+  }
+  return true;
+}
+
+// Ends the share that the worker draws from. Called by one thread.
+DWELL_DEVICE void end_draw(const Lease& lease, GraphWork& work) {
+  if ((work.spread_flags & kQueued) != 0) {
+    fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
+    ++work.ended;
+  }
+  work.spread = 0;
+}
+
+// Lets all workers draw the successors of a node that has ended, this one first. Called by all lanes.
+DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& links, u32 slots, bool failed) {
+  u32 others = 0;
+  if (lane() == 0) {
+    GraphHead* const of = head(work.base);
+    Wide* const wide = &shares(record(work.base, links.cell), slots)->successors;
+    const u32 wanted = links.count / 8 < lease.workers ? links.count / 8 : lease.workers;
+    others = take_spare(lease, wanted - 1);
+    store<Order::relaxed, Scope::device>(&wide->next, 0U);
+    if (others != 0) fetch_add<Order::relaxed>(&of->pending, others);
+    // The takers of shares see the counter and this node's effects. Pairs with their acquire.
+    fence<Scope::device>();
+    work.spread = links.cell;
+    work.spread_flags = failed ? kFailed : 0;
+  }
+  others = broadcast(others);
+  sync_lanes();
+  add_shares(lease, work.base, links.cell, flag::aside | flag::spread | (failed ? flag::failed : 0U), others);
+}
+
+// Shares out the groups of the node in `frame`, of which this worker runs one share. Called by all lanes.
+DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, u32 cell) {
+  const Header header = frame->header();
+  u32 others = 0;
+  if (lane() == 0) {
+    Wide* const wide = &shares(record(base, cell), header.slots)->groups;
+    others = take_spare(lease, (header.groups < lease.workers ? header.groups : lease.workers) - 1);
+    store<Order::relaxed, Scope::device>(&wide->next, 0U);
+    store<Order::relaxed, Scope::device>(&wide->shares, 1 + others);
+    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(status::ok));
+    fence<Scope::device>();  // as in share_out
+    frame->word[1] &= ~(flag::aside << 4U);
+  }
+  others = broadcast(others);
+  sync_lanes();
+  add_shares(lease, base, cell, flag::wide, others);
+}
+
+// ---- Steps ---------------------------------------------------------------------------------------------------------------------
+
+// Begins the launch in `frame` (its arguments are laid out in graph_layout.hpp). Called by all lanes. Returns the record before all.
+DWELL_DEVICE_COLD u32 begin(const Frame& frame, u32* states) {
+  const u32* arguments = frame.arguments();
+  const Header header = frame.header();
+  const u64 base = static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U;
+  GraphHead* const of = head(base);
+  const u32 count = arguments[2];
+  const u32* changes = arguments + 3;
+  if (count > kMostChanges) changes = pointer_to_global<const u32>(static_cast<u64>(arguments[3]) | static_cast<u64>(arguments[4]) << 32U);
+  for (u32 i = lane(); i < count; i += kLanes)
+    store<Order::relaxed, Scope::device>(pointer_to_global<u32>(base) + changes[2 * i], changes[2 * i + 1]);
+  if (lane() == 0) {
+    of->position = frame.position();
+    of->word0 = header.word0();
+    of->word1 = frame.word[1];
+    store<Order::relaxed, Scope::device>(&of->pending, of->sinks);
+    store<Order::relaxed, Scope::device>(&of->failure, static_cast<u64>(0));
+  }
+  *states = of->states;
+  const u32 start = of->start;
+  fence<Scope::device>();
+  sync_lanes();
+  return start;
+}
+
+// Notes that a node has failed, if it is the launch's first. Called by one thread.
+DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
+  compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), static_cast<u64>(cell) << 32U | static_cast<u32>(status));
+}
+
+// Leaves the graph: takes off what has ended here. Called by all lanes. Whoever leaves nothing pending puts the launch's header into
+// `frame`.
+DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame) {
+  GraphWork& work = worker->graph;
+  u32 follows = kNothing;
+  if (lane() == 0) {
+    GraphHead* const of = head(work.base);
+    const u32 ended = work.ended;
+    work.ended = 0;
+    worker->context.yield = 0;
+    if (ended != 0) {
+      fence<Scope::device>();
+      // acq_rel: the last one has seen the effects of all nodes, and completes for all.
+      if (fetch_add<Order::acq_rel>(&of->pending, 0U - ended) == ended) {
+        fence<Scope::device>();
+        frame->word[0] = of->word0;
+        frame->word[1] = of->word1;
+        frame->word[2] = of->position;
+        const u64 failure = load<Order::relaxed, Scope::device>(&of->failure);
+        worker->context.status = static_cast<i32>(static_cast<u32>(failure));
+        if (failure != 0) {
+          // Before the completion entry, whose reader reads it.
+          store<Order::relaxed, Scope::system>(lease.failed_nodes + index_of(of->position, lease.ring_shift), failure);
+          fence<Scope::system>();
+        }
+        follows = kLaunch;
+      }
+    }
+    work.base = 0;
+  }
+  follows = broadcast(follows);
+  sync_lanes();
+  return static_cast<Follows>(follows);
+}
+
+// Hands back all that the worker still has to do of the graph. Called by all lanes. False when there is no room for it: then it goes on.
+DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
+  GraphWork& work = worker->graph;
+  if (work.spread != 0 && (work.spread_flags & kQueued) == 0) {
+    u32 taken = 0;
+    if (lane() == 0) {
+      taken = take_spare(lease, 1);
+      if (taken != 0) {
+        fetch_add<Order::relaxed>(&head(work.base)->pending, 1U);
+        work.spread_flags |= kQueued;
+      }
+    }
+    if (broadcast(taken) == 0) return false;
+    sync_lanes();
+  }
+  if (lane() == 0) fence<Scope::device>();
+  sync_lanes();
+  const u32 kept = work.kept;
+  add_ready(lease, work, 0, kept);
+  if (work.spread != 0)
+    add_shares(lease, work.base, work.spread, flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::failed : 0U), 1);
+  sync_lanes();
+  if (lane() == 0) {
+    work.kept = 0;
+    work.spread = 0;
+  }
+  sync_lanes();
+  return true;
+}
+
+// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (flag::aside, flag::graph). Called by the
+// lanes of warp 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
+DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame, bool completes) {
+  GraphWork& work = worker->graph;
+  const Header header = from.header();
+  const i32 status = worker->context.status;
+  u32 states = 0;
+  Links links{};
+  u32 slots = header.slots;
+  bool ends = completes;  // a node has ended
+  bool failed = false;
+  sync_lanes();
+  if (lane() == 0) reset(&worker->context);
+  if ((header.flags & flag::graph) != 0) {
+    const u64 base = static_cast<u64>(from.arguments()[0]) | static_cast<u64>(from.arguments()[1]) << 32U;
+    const u32 start = begin(from, &states);
+    if (lane() == 0) work.base = base;
+    links = links_of(record(base, start));
+    slots = 1;
+  } else {
+    const u64 at = address_of(header, from.position());
+    links = links_of(pointer_to_global<const Slot>(at));
+    const u64 base = at - static_cast<u64>(links.cell) * kCell;
+    if (lane() == 0) work.base = base;
+    states = head(base)->states;
+    failed = (header.flags & flag::failed) != 0;
+    if ((header.flags & flag::aside) != 0) {
+      if ((header.flags & flag::spread) != 0) {
+        if (lane() == 0) {
+          work.spread = links.cell;
+          work.spread_flags = kQueued | (failed ? kFailed : 0U);
+        }
+        ends = false;
+      } else if (!failed) {
+        share_groups(lease, frame, base, links.cell);
+        return kFrame;
+      }
+    } else if (completes) {
+      failed = status != status::ok;
+      if (failed && lane() == 0) note_failure(base, links.cell, status);
+    }
+  }
+  sync_lanes();
+  if (ends) {
+    if (links.count > kFewSuccessors) {
+      spread(lease, work, links, slots, failed);
+    } else if (links.count == 0) {
+      if (lane() == 0) ++work.ended;
+    } else {
+      const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head(work.base)->edges) * kCell) + links.first;
+      const u32 first = work.kept;
+      const bool crosses = links.count > 1 || (links.first & kOnly) == 0;
+      if (crosses) fence<Scope::device>();
+      // On CUDA one round: there are no more than lanes.
+      for (u32 at = lane(); at - lane() < links.count; at += kLanes) {
+        const bool mine = at < links.count;
+        u32 edge = at == 0 ? links.first : links.second;
+        if (mine && links.count > 2) edge = edges[at];
+        arrive_all(work, states, mine, edge, failed);
+      }
+      // Others may want all but one.
+      const u32 ready = work.kept - first;
+      sync_lanes();
+      if (ready > 1) {
+        add_ready(lease, work, first + 1, ready - 1);
+        if (lane() == 0) work.kept = first + 1;
+      }
+    }
+    sync_lanes();
+  }
+  for (;;) {
+    if (broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
+      return leave(lease, worker, frame);
+    u32 node = 0;
+    const u32 kept = work.kept;
+    if (kept != 0) {
+      node = work.node[kept - 1];
+      sync_lanes();
+      if (lane() == 0) work.kept = kept - 1;
+    } else if (work.spread != 0) {
+      if (!draw(lease, work)) {
+        sync_lanes();
+        if (lane() == 0) end_draw(lease, work);
+      }
+      sync_lanes();
+      continue;
+    } else {
+      if (lane() == 0) node = pop_overflow(work.base);
+      node = broadcast(node);
+      if (node == 0) return leave(lease, worker, frame);
+    }
+    load_frame(work.base, node, frame);
+    return kFrame;
+  }
+}
+
+}  // namespace graph
+
+// Loads the slots behind the first of a task in the ready queue. Called by all lanes.
+DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2) {
+  if ((header.flags & flag::node) != 0)
+    graph::load_record(pointer_to_global<const Slot>(graph::address_of(header, word2)), task, 1, header.slots);
+  else
+    load_held(lease, task, word2, 1, header.slots);
+}
+
+}  // namespace dwell::device

@@ -1,0 +1,78 @@
+// A graph as it lies in device memory: what the host writes once, and what its launches change.
+//
+// An exec is one piece of device memory in cells of 64 bytes: its head, records, states, edges. Cells are numbered from the exec's first
+// one. A record is a task in slots as the ring has them; the words where a slot has its laps say what depends on it. A node is named by the
+// cell of its record, everywhere.
+//
+//   record, quad i of the first slot: {link i, three payload words}
+//     link 0   the node's own cell
+//     link 1   number of successors
+//     link 2   the first of at most two successors; of more, the place of the first in the edges
+//     link 3   the second of two
+//   payload as in ring.hpp, but the header's `drains` (upper bits) and word 2 hold the record's address divided by 64
+//   edge: cell of the successor (31 bits) | 1 << 31 if it waits for nothing else
+//
+// Invariants: every node is made ready once a launch, by the last arrival at its state (arrivals reach 0) or by the only one. The last
+// arriver arms the state for the next launch. Launches of an exec follow each other, so nobody arrives for the next one before that.
+#pragma once
+
+#include "device/arena.hpp"
+
+namespace dwell::device {
+
+inline constexpr u32 kCell = sizeof(Slot);
+inline constexpr u32 kOnly = 1U << 31U;  // of an edge: the successor waits for nothing else
+inline constexpr u32 kMostCells = 1U << 30U;
+inline constexpr u32 kChainSlots = 2;  // that the record of a node behind another one of its chain takes at most
+inline constexpr u32 kPadding = 16;    // cells behind the last record that a worker may read ahead
+// Successors that the completer of a node makes ready by itself; more are shared out among workers.
+inline constexpr u32 kFewSuccessors = 32;
+
+// A launch in the ring. Words of its arguments: 0 and 1 the address of the head, 2 the number of changes to records before it begins; then
+// the changes, each the place of a word in the exec, counted in words, and its value. More than kMostChanges lie in host memory, at
+// the address in words 3 and 4.
+inline constexpr u32 kMostChanges = (kMaxArgumentWords - 3) / 2;
+
+// How far the predecessors of a node are.
+struct alignas(16) NodeState {
+  u64 arrivals;  // predecessors that have not ended (32) | those of them that failed or were cancelled (32)
+  u32 in_degree;
+  u32 next;  // while the node is in the exec's overflow: the one below, kPoisoned if this one is cancelled
+};
+static_assert(sizeof(NodeState) == 16);
+inline constexpr u32 kPoisoned = 1U << 31U;
+
+// Each node that fails or is cancelled counts as such where it arrives.
+DWELL_HOST_DEVICE u64 arrivals(u32 left) { return static_cast<u64>(left) << 32U; }
+
+// In the cell behind the slots of a record that has several groups, or more than kFewSuccessors successors: the counters of those who share
+// it. The first is of its groups, the second of its successors.
+struct NodeShares {
+  Wide groups;
+  Wide successors;
+};
+static_assert(sizeof(NodeShares) <= kCell);
+
+// The first cells of an exec.
+struct alignas(128) GraphHead {
+  // Written by the host.
+  u32 states;  // cell of the first NodeState; that of the record in cell c is number c - kFirstRecord
+  u32 edges;   // cell of the first edge
+  u32 sinks;   // nodes without successors
+  u32 start;   // cell of the record before all: its successors are the nodes that wait for nothing
+  // Written by the worker that begins a launch.
+  u32 position;  // the launch's: its sink
+  u32 word0;     // and its header
+  u32 word1;
+  u32 reserved0[25];
+  // Changed by all that work on a launch.
+  u32 pending;  // sinks that have not ended, and shares of spread successors
+  u32 reserved1;
+  u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
+  u64 failure;   // node that failed first (32) | its status (32), or 0
+  u32 reserved2[26];
+};
+static_assert(sizeof(GraphHead) == 256);
+inline constexpr u32 kFirstRecord = sizeof(GraphHead) / kCell;
+
+}  // namespace dwell::device

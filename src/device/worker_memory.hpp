@@ -1,0 +1,60 @@
+// A worker's own memory.
+#pragma once
+
+#include <dwell/device/group.hpp>
+
+#include "device/seat.hpp"
+
+namespace dwell::device {
+
+// What a worker still has to do of the graph that it works on. Written by one thread, read by warp 0.
+struct GraphWork {
+  static constexpr u32 kMost = 48;  // the successors of one node, and some that were drawn
+
+  u64 base;          // the exec's address; 0: it works on none
+  u32 ended;         // sinks and shares that have ended here, and are not counted in GraphHead::pending yet
+  u32 kept;          // nodes in `node`
+  u32 spread;        // cell of the record whose successors it draws, or 0
+  u32 spread_flags;  // see graph.hpp
+  u32 node[kMost];   // ready nodes: cell | kPoisoned
+};
+
+// The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots of a chain that are read ahead (chain.hpp),
+// of which the first is there twice.
+using FramePlace = u32;  // of a frame: the number of its first slot
+inline constexpr FramePlace kFrame0 = 0;
+inline constexpr FramePlace kFrame1 = kMaxSlots;
+inline constexpr FramePlace kAhead = 2 * kMaxSlots;
+#if DWELL_ON_CUDA
+inline constexpr u32 kAheadSlots = 16;
+inline constexpr u32 kFrameSlots = kAhead + kAheadSlots + 1;
+#else
+inline constexpr u32 kFrameSlots = kAhead;
+#endif
+
+// Shared by all threads of a worker.
+struct Worker {
+  u32 slots[kFrameSlots * kSlotWords];
+  Context context;  // what operators see of the worker
+  u32 group;        // the group of a wide task that runs now
+  u32 follows;      // what one thread tells the others: see worker.hpp
+  u32 idle;         // 1: the next task may be handed over
+  u32 steps;        // of graphs, on the CPU
+  GraphWork graph;
+  // The control code's own, here rather than in registers, of which each would cost every operator one.
+  seat::WayOut way;
+  u32 since;        // when the worker took its seat, in ticks
+  u32 quiet_since;  // when it last saw anything to do
+  u32 low_water;    // of the ready queue, as last seen
+  u32 drains;       // completed, as last seen
+};
+
+DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }
+
+// Clears what the last task left in the context. Called by one thread.
+DWELL_DEVICE void reset(Context* context) {
+  context->status = status::ok;
+  context->scratch_used = 0;
+}
+
+}  // namespace dwell::device

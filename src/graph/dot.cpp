@@ -1,0 +1,34 @@
+#include "graph/dot.hpp"
+
+#include "runtime/code/definition.hpp"
+
+namespace dwell::graph {
+
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string to;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') to += '\\';
+    to += c;
+  }
+  return to;
+}
+
+}  // namespace
+
+std::string dot_of(const detail::GraphData& graph) {
+  std::string text = "digraph {\n";
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& node = graph.nodes[i];
+    const std::string& op = graph.operators[node.op]->name;
+    std::string label = escaped(op);
+    if (node.name != detail::kNoName) label = escaped(graph.names[node.name]) + "\\n" + escaped(op);
+    if (node.groups > 1) label += "\\n" + std::to_string(node.groups) + " groups";
+    text += "  n" + std::to_string(i) + " [label=\"" + label + "\"];\n";
+  }
+  for (const auto& [before, behind] : graph.edges) text += "  n" + std::to_string(before) + " -> n" + std::to_string(behind) + ";\n";
+  return text + "}\n";
+}
+
+}  // namespace dwell::graph

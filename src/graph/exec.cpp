@@ -1,0 +1,218 @@
+#include "graph/exec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <dwell/error.hpp>
+#include <dwell/graph.hpp>
+#include <dwell/runtime.hpp>
+
+#include "runtime/api/argument_check.hpp"
+#include "runtime/core.hpp"
+
+namespace dwell {
+
+namespace detail {
+
+ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : shell(of), graph(from), layout(graph) {
+  core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
+  const std::size_t bytes = layout.bytes();
+  memory = core.buffers().allocate(bytes, 1, Memory::device);
+  address = memory->allocation->device();
+  {
+    const Lock lock(mutex_);
+    opcodes_.reserve(graph.operators.size());
+    for (const auto& op : graph.operators) opcodes_.push_back(op->alias.load(std::memory_order_relaxed));
+    const auto image = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    layout.write(graph, opcodes_, address, image.get());
+    core.backend().copy_to_device(address, image.get(), bytes);
+  }
+}
+
+ExecState::~ExecState() {
+  if (const auto core = shell->core()) core->graphs().remove(address);
+}
+
+bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
+  const Lock lock(mutex_);
+  return std::ranges::any_of(graph.uses, [&](const GraphData::Use& use) { return use.address >= begin && use.address < end; });
+}
+
+std::string ExecState::node_at(std::uint32_t cell) const {
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
+    if (layout.cell(node) == cell) return graph.text_of(node);
+  return {};
+}
+
+void ExecState::change(std::size_t at, std::uint32_t value) {
+  if (change_of_.empty()) change_of_.resize(layout.bytes() / sizeof(std::uint32_t));
+  std::uint32_t& place = change_of_[at / sizeof(std::uint32_t)];
+  if (place != 0) {
+    changes_[place] = value;
+    return;
+  }
+  changes_.push_back(static_cast<std::uint32_t>(at / sizeof(std::uint32_t)));
+  changes_.push_back(value);
+  place = static_cast<std::uint32_t>(changes_.size() - 1);
+}
+
+void ExecState::bind() {
+  for (std::uint32_t i = 0; i < opcodes_.size(); ++i) {
+    const std::uint32_t now = graph.operators[i]->alias.load(std::memory_order_relaxed);
+    if (now == opcodes_[i]) continue;
+    opcodes_[i] = now;
+    for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
+      if (graph.nodes[node].op == i) change(layout.opcode_at(node), now | static_cast<std::uint32_t>(graph.nodes[node].groups) << 16U);
+  }
+}
+
+void ExecState::set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) {
+  const Lock lock(mutex_);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::uint32_t& now = graph.words[graph.nodes[node].first_word + first + i];
+    if (now == words[i]) continue;
+    now = words[i];
+    change(layout.word_at(graph, node, first + i), words[i]);
+  }
+}
+
+void ExecState::use(std::uint32_t node, std::uint64_t memory_at) {
+  const Lock lock(mutex_);
+  graph.uses.push_back({nullptr, memory_at, node});
+}
+
+void ExecState::update(const GraphData& other) {
+  const auto differs = [&](const std::string& what) {
+    throw Error(errc::invalid_argument, "GraphExec::update: " + what + "; instantiate the graph instead", {"graph", "", 0, 0});
+  };
+  if (other.nodes.size() != graph.nodes.size())
+    differs("the graph has " + std::to_string(other.nodes.size()) + " nodes, the exec " + std::to_string(graph.nodes.size()));
+  if (other.edges != graph.edges) differs("the edges differ");
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    const auto& mine = graph.nodes[node];
+    const auto& its = other.nodes[node];
+    if (other.operators[its.op] != graph.operators[mine.op]) differs("node " + graph.text_of(node) + " has another operator");
+    if (its.groups != mine.groups) differs("node " + graph.text_of(node) + " has another number of groups");
+    if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
+  }
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
+    set(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
+  const Lock lock(mutex_);
+  graph.uses = other.uses;
+}
+
+std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits waits) {
+  const Lock lock(mutex_);
+  std::uint32_t system = 0;
+  for (const auto& node : graph.nodes) system |= node.flags & kSystem;
+  if (launched_ && !core.done(last_)) {
+    // Its launches follow each other, whatever becomes of them.
+    if (waits.count == kMostTickets) {
+      core.wait(last_, std::nullopt);
+    } else {
+      flags |= kAfter;
+      waits.any_result |= 1U << waits.count;
+      waits.position[waits.count++] = last_;
+    }
+  }
+  for (;;) {
+    const std::uint64_t switches = core.queue().switches();
+    bind();
+    const std::size_t count = changes_.size() / 2;
+    std::array<std::uint32_t, kMaxWords> words{};
+    words[0] = static_cast<std::uint32_t>(address);
+    words[1] = static_cast<std::uint32_t>(address >> 32U);
+    words[2] = static_cast<std::uint32_t>(count);
+    std::uint32_t used = 3;
+    const std::uint32_t task_flags = flags | kGraph | kShare | kMemory | system;
+    std::optional<std::uint64_t> position;
+    if (count <= device::kMostChanges) {
+      std::ranges::copy(changes_, words.begin() + used);
+      used += static_cast<std::uint32_t>(changes_.size());
+      Task task = task_of(words.data(), used, task_flags, 1);
+      if ((flags & kAfter) != 0) task.waits = &waits;
+      position = core.launch_graph(task, switches);
+    } else {
+      position = core.launch_graph(words.data(), changes_, task_flags, (flags & kAfter) != 0 ? &waits : nullptr, switches);
+    }
+    if (!position) continue;  // a version has changed meanwhile
+    for (std::size_t i = 0; i < changes_.size(); i += 2) change_of_[changes_[i]] = 0;
+    changes_.clear();
+    core.graphs().launched(*position, shared_from_this());
+    core.graphs().collect(core.queue().reaped());
+    last_ = *position;
+    launched_ = true;
+    return *position;
+  }
+}
+
+}  // namespace detail
+
+namespace {
+
+detail::ExecState& require_exec(const std::shared_ptr<detail::ExecState>& state) {
+  if (!state) throw Error(errc::invalid_argument, "the GraphExec is empty: make one with Runtime::instantiate");
+  return *state;
+}
+
+}  // namespace
+
+GraphExec Runtime::instantiate(const Graph& graph) {
+  const auto core = detail::Shell::require(shell_);
+  const detail::GraphData& data = *graph.data_;
+  if (data.shell != nullptr && data.shell != shell_) {
+    if (data.shell->core() == nullptr) throw data.shell->gone("graph", "define its operators again and build it anew");
+    throw Error(errc::invalid_argument, "the graph's operators belong to another runtime");
+  }
+  core->graphs().collect(core->queue().reaped());
+  auto state = std::make_shared<detail::ExecState>(*core, shell_, data);
+  core->graphs().add(state->address, state->layout.bytes(), state);
+  return GraphExec(std::move(state));
+}
+
+std::uint64_t Runtime::launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits) {
+  detail::ExecState& state = require_exec(exec.state_);
+  const auto core = detail::Shell::require(shell_);
+  if (state.shell != shell_) {
+    if (state.shell->core() == nullptr) throw state.shell->gone("graph", "instantiate it again");
+    throw Error(errc::invalid_argument, "the GraphExec belongs to another runtime");
+  }
+  return state.launch(*core, flags, waits);
+}
+
+const detail::Shell* GraphExec::shell() const { return require_exec(state_).shell; }
+
+void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter& given, const Words& words) {
+  detail::ExecState& state = require_exec(state_);
+  if (node.index_ >= state.graph.nodes.size() || node.graph_ == nullptr)
+    throw Error(errc::invalid_argument, "GraphExec::set: the node is none of this graph",
+                {"node", "", node.index_, state.graph.nodes.size()});
+  const auto& data = state.graph.nodes[node.index_];
+  const detail::OperatorState& op = *state.graph.operators[data.op];
+  const std::vector<Parameter>& parameters = op.signature.parameters();
+  const auto refuse = [&](errc code, const std::string& why) {
+    throw Error(code, "GraphExec::set: argument " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
+                {"node", state.graph.text_of(node.index_), index, parameters.size()});
+  };
+  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + op.signature.text());
+  if (!detail::accepts(parameters[index], given))
+    refuse(errc::signature_mismatch, "is " + text_of(parameters[index]) + ", not " + text_of(given));
+  if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)
+    refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
+  if (given.kind == Kind::span || given.kind == Kind::const_span)
+    state.use(node.index_, words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U);
+  const auto words_of = [](const Parameter& parameter) {
+    const bool is_span = parameter.kind == Kind::span || parameter.kind == Kind::const_span;
+    return is_span ? 3U : (parameter.bytes + 3U) / 4;
+  };
+  std::uint32_t first = 0;
+  for (std::uint32_t i = 0; i < index; ++i) first += words_of(parameters[i]);
+  state.set(node.index_, first, words.word, words.words);
+}
+
+void GraphExec::update(const Graph& graph) { require_exec(state_).update(*graph.data_); }
+std::size_t GraphExec::size() const { return require_exec(state_).graph.nodes.size(); }
+std::size_t GraphExec::bytes() const { return require_exec(state_).layout.bytes(); }
+
+}  // namespace dwell

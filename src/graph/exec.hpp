@@ -1,0 +1,64 @@
+// Graphs on a device.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <dwell/buffer.hpp>
+#include <dwell/detail/graph_data.hpp>
+#include <dwell/ticket.hpp>
+
+#include "base/mutex.hpp"
+#include "graph/layout.hpp"
+#include "runtime/graphs.hpp"
+
+namespace dwell::runtime {
+class Core;
+}
+
+namespace dwell::detail {
+
+// Shared by the handles of one GraphExec.
+struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> {
+  ExecState(runtime::Core& core, Shell* of, const GraphData& from);
+  ~ExecState() override;
+  ExecState(const ExecState&) = delete;
+  ExecState& operator=(const ExecState&) = delete;
+
+  // Launches it with these modifiers (flags of task.hpp); returns the launch's position.
+  std::uint64_t launch(runtime::Core& core, std::uint32_t flags, Waits waits);
+  // A node's argument words from the next launch on.
+  void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count);
+  void update(const GraphData& other);
+  // A node names this memory from the next launch on.
+  void use(std::uint32_t node, std::uint64_t memory_at);
+
+  std::string node_at(std::uint32_t cell) const override;
+  bool names(std::uint64_t begin, std::uint64_t end) const override;
+
+  Shell* const shell;
+  GraphData graph;  // as it was instantiated, with the arguments of the next launch
+  const graph::Layout layout;
+  std::shared_ptr<BufferState> memory;
+  std::uint64_t address = 0;
+
+ private:
+  // Notes that a word of the exec changes.
+  void change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
+  // Gives nodes the opcodes that their operators have now.
+  void bind() DWELL_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<std::uint32_t> opcodes_ DWELL_GUARDED_BY(mutex_);  // of graph.operators, as the device has them or will
+  // Words that differ from what the device has: place in bytes and value, alternately.
+  std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
+  bool launched_ DWELL_GUARDED_BY(mutex_) = false;
+  std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;  // position of the last launch
+};
+
+}  // namespace dwell::detail

@@ -1,0 +1,57 @@
+// How a graph is laid out in device memory (device/graph_layout.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <dwell/detail/graph_data.hpp>
+
+#include "device/graph_layout.hpp"
+
+namespace dwell::graph {
+
+// Where everything of a graph lies in its exec: all that can be known before the exec has an address. Nodes that form a chain lie one
+// behind the other.
+class Layout {
+ public:
+  // Throws errc::invalid_argument for a cycle, listing its nodes, and for more than the layout can name.
+  explicit Layout(const detail::GraphData& graph);
+
+  std::size_t bytes() const { return static_cast<std::size_t>(cells_) * device::kCell; }
+  // Writes the exec as it lies at `address`. `to` has bytes() bytes, `opcodes` one for each operator of the graph.
+  void write(const detail::GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint64_t address, std::byte* to) const;
+
+  // The cell of a node's record, and the place of one of its argument words, in bytes from the exec's begin.
+  std::uint32_t cell(std::uint32_t node) const { return cell_[node]; }
+  std::size_t word_at(const detail::GraphData& graph, std::uint32_t node, std::uint32_t word) const;
+  // The place of the word that holds a node's opcode and groups.
+  std::size_t opcode_at(std::uint32_t node) const { return static_cast<std::size_t>(cell_[node]) * device::kCell + 4; }
+
+ private:
+  void connect(const detail::GraphData& graph);
+  void find_cycle(const detail::GraphData& graph) const;
+  void place(const detail::GraphData& graph);
+  // Whether a node can lie behind its only predecessor.
+  bool continues(const detail::GraphData& graph, std::uint32_t next) const;
+  std::uint32_t degree(std::uint32_t node) const { return first_[node + 1] - first_[node]; }
+
+  // Successors by node, in one array: those of node i are successor_[first_[i] .. first_[i + 1]).
+  std::vector<std::uint32_t> first_;
+  std::vector<std::uint32_t> successor_;
+  std::vector<std::uint32_t> in_degree_;
+  std::vector<std::uint32_t> cell_;
+  std::vector<bool> chained_;          // by node: its only successor's record lies behind its own
+  std::vector<std::uint32_t> block_;   // by node with more arguments than a record holds: the cell of their block; else empty
+  std::vector<std::uint32_t> starts_;  // nodes that wait for nothing
+  std::uint32_t sinks_ = 0;
+  std::uint32_t states_ = 0;  // cells
+  std::uint32_t edges_ = 0;
+  std::uint32_t cells_ = 0;
+};
+
+// Slots of a record with so many argument words.
+std::uint32_t slots_for(std::uint32_t words);
+
+}  // namespace dwell::graph

@@ -1,0 +1,77 @@
+// What the runtime knows of graphs: how their nodes are called, and which memory they name.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "device/graph_layout.hpp"
+
+namespace dwell::runtime {
+
+// An exec, as the rest of the runtime sees it.
+class Exec {
+ public:
+  virtual ~Exec() = default;
+  // The node whose record is in this cell: "'left' (operator add)". Empty when there is none.
+  virtual std::string node_at(std::uint32_t cell) const = 0;
+  // Whether one of its nodes names memory in [begin, end).
+  virtual bool names(std::uint64_t begin, std::uint64_t end) const = 0;
+};
+
+// Execs by where they lie in device memory. Keeps those alive of which a launch is in flight. Members may be called from any thread, and
+// call an exec without a lock of their own.
+class Graphs {
+ public:
+  // An exec of so many bytes lies at `address`, until remove.
+  void add(std::uint64_t address, std::uint64_t bytes, std::weak_ptr<const Exec> exec) {
+    const Lock lock(mutex_);
+    execs_.insert_or_assign(address, Entry{bytes, std::move(exec)});
+  }
+  void remove(std::uint64_t address) {
+    const Lock lock(mutex_);
+    execs_.erase(address);
+  }
+
+  // The launch at `position` is in flight.
+  void launched(std::uint64_t position, std::shared_ptr<const Exec> exec) {
+    const Lock lock(mutex_);
+    in_flight_.emplace_back(position, std::move(exec));
+  }
+  // Lets go of those whose launches lie before `reaped`.
+  void collect(std::uint64_t reaped) {
+    std::vector<std::shared_ptr<const Exec>> ended;  // destroyed without the lock: their destructors come back here
+    const Lock lock(mutex_);
+    std::erase_if(in_flight_, [&](auto& launch) {
+      if (launch.first >= reaped) return false;
+      ended.push_back(std::move(launch.second));
+      return true;
+    });
+  }
+
+  // The exec that holds `address`, and the cell there. Null when it is gone.
+  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address) const {
+    const Lock lock(mutex_);
+    auto at = execs_.upper_bound(address);
+    if (at == execs_.begin()) return {};
+    --at;
+    if (address - at->first >= at->second.bytes) return {};
+    return {at->second.exec.lock(), static_cast<std::uint32_t>((address - at->first) / device::kCell)};
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t bytes;
+    std::weak_ptr<const Exec> exec;
+  };
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const Exec>>> in_flight_ DWELL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,462 @@
+// Task graphs: order, replay, failures, versions, arguments, limits.
+#include <set>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+template <class Matcher, class Call>
+void expect_error(errc code, const Matcher& matches, Call call) {
+  DWELL_EXPECT_ERROR(call(), code, matches);
+}
+
+class GraphTest : public DeviceTest {
+ protected:
+  // Opens a runtime with the operators of the tests.
+  void open(Options options) {
+    runtime.emplace(std::move(options));
+    nothing = runtime->define<void()>("nothing", kNothing);
+    append = runtime->define<Append>("append", kAppend);
+    add = runtime->define<Add>("add", kAdd);
+    stamp = runtime->define<Stamp>("stamp", kStamp);
+    fail = runtime->define<Fail>("fail", kFail);
+  }
+  void open() { open(options()); }
+
+  // A graph of `count` nodes with random edges from earlier to later ones, at most `most` into each; each node stamps its begin and end.
+  struct Dag {
+    Graph graph;
+    std::vector<std::pair<u32, u32>> edges;
+    Buffer<u32> clock, began, ended;
+  };
+  Dag random_dag(u32 count, u32 most, u32 seed, u32 reach = 64) {
+    Dag dag;
+    dag.clock = filled<u32>(*runtime, 1, 0);
+    dag.began = filled<u32>(*runtime, count, ~0U);
+    dag.ended = filled<u32>(*runtime, count, ~0U);
+    Random random(seed);
+    std::vector<Node> nodes;
+    for (u32 i = 0; i < count; ++i) {
+      nodes.push_back(dag.graph.add(stamp, dag.clock, dag.began, dag.ended, i, u64{0}));
+      const u32 wanted = i == 0 ? 0 : random() % (most + 1);
+      std::set<u32> before;
+      for (u32 j = 0; j < wanted; ++j) before.insert(i - 1 - random() % std::min(i, reach));
+      for (const u32 from : before) {
+        nodes.back().after(nodes[from]);
+        dag.edges.emplace_back(from, i);
+      }
+    }
+    return dag;
+  }
+  static void check_order(const Dag& dag, u32 launches = 1) {
+    const auto began = read(dag.began);
+    const auto ended = read(dag.ended);
+    ASSERT_EQ(read(dag.clock)[0], 2 * began.size() * launches) << "each node runs once a launch";
+    for (const auto& [before, behind] : dag.edges) ASSERT_LT(ended[before], began[behind]) << before << " -> " << behind;
+  }
+
+  std::optional<Runtime> runtime;
+  Operator<void()> nothing;
+  Operator<Append> append;
+  Operator<Add> add;
+  Operator<Stamp> stamp;
+  Operator<Fail> fail;
+};
+
+TEST_P(GraphTest, AChainRunsInItsOrderEachTimeItIsLaunched) {
+  open();
+  constexpr u32 kCount = 300;
+  Graph graph;
+  auto number = filled<u32>(*runtime, 1, 0);
+  Node last;
+  for (u32 i = 0; i < kCount; ++i) {
+    const Node node = graph.add(append, number, i);
+    if (i != 0) Node(node).after(last);
+    last = node;
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 round = 0; round < 20; ++round) {
+    number.write(std::vector<u32>{0});
+    runtime->launch(exec).wait();
+    ASSERT_EQ(read(number)[0], appended(kCount)) << round;
+  }
+}
+
+TEST_P(GraphTest, AnEmptyGraphCompletes) {
+  open();
+  const GraphExec exec = runtime->instantiate(Graph());
+  for (int i = 0; i < 3; ++i) runtime->launch(exec).wait();
+}
+
+TEST_P(GraphTest, ADiamondWaitsForBothSides) {
+  open();
+  Dag dag;
+  dag.clock = filled<u32>(*runtime, 1, 0);
+  dag.began = filled<u32>(*runtime, 4, ~0U);
+  dag.ended = filled<u32>(*runtime, 4, ~0U);
+  std::vector<Node> nodes;
+  for (u32 i = 0; i < 4; ++i) nodes.push_back(dag.graph.add(stamp, dag.clock, dag.began, dag.ended, i, u64{1000}));
+  nodes[1].after(nodes[0]);
+  nodes[2].after(nodes[0]);
+  nodes[3].after(nodes[1], nodes[2]);
+  dag.edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  const GraphExec exec = runtime->instantiate(dag.graph);
+  for (u32 i = 1; i <= 50; ++i) {
+    runtime->launch(exec).wait();
+    check_order(dag, i);
+  }
+}
+
+TEST_P(GraphTest, RandomGraphsRunEachNodeOnceAndInOrder) {
+  open();
+  for (u32 seed = 0; seed < 8; ++seed) {
+    const Dag dag = random_dag(2000, 1 + seed % 6, seed, seed % 2 == 0 ? 16 : 2000);
+    const GraphExec exec = runtime->instantiate(dag.graph);
+    for (u32 i = 1; i <= 3; ++i) {
+      runtime->launch(exec).wait();
+      check_order(dag, i);
+    }
+  }
+}
+
+TEST_P(GraphTest, ManySuccessorsAndPredecessors) {
+  open();
+  constexpr u32 kCount = 20000;
+  Dag dag;
+  dag.clock = filled<u32>(*runtime, 1, 0);
+  dag.began = filled<u32>(*runtime, kCount + 2, ~0U);
+  dag.ended = filled<u32>(*runtime, kCount + 2, ~0U);
+  const auto stamped = [&](u32 i) { return dag.graph.add(stamp, dag.clock, dag.began, dag.ended, i, u64{0}); };
+  const Node first = stamped(0);
+  Node last = stamped(1);
+  for (u32 i = 0; i < kCount; ++i) {
+    last.after(stamped(i + 2).after(first));
+    dag.edges.emplace_back(0, i + 2);
+    dag.edges.emplace_back(i + 2, 1);
+  }
+  const GraphExec exec = runtime->instantiate(dag.graph);
+  for (u32 i = 1; i <= 3; ++i) {
+    runtime->launch(exec).wait();
+    check_order(dag, i);
+  }
+}
+
+TEST_P(GraphTest, ManyStarts) {
+  open();
+  constexpr u32 kCount = 50000;
+  Graph graph;
+  const auto cells = filled<u32>(*runtime, kCount, 0);
+  for (u32 i = 0; i < kCount; ++i) graph.add(add, cells, i, 1U);
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 0; i < 4; ++i) runtime->launch(exec).wait();
+  EXPECT_THAT(read(cells), testing::Each(4U));
+}
+
+TEST_P(GraphTest, WideNodesRunEachGroupOnce) {
+  open();
+  constexpr u32 kGroups = 500;
+  const auto mark_group = runtime->define<void(Span<u32>)>("mark_group", R"(
+    DWELL_OPERATOR(mark_group)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      if (g.rank() == 0) cells[g.index()] = cells[g.index()] + 1;
+    })");
+  const auto cells = filled<u32>(*runtime, kGroups, 0);
+  Graph graph;
+  Node last;
+  for (u32 i = 0; i < 6; ++i) {
+    Node node = graph.add(mark_group, cells, groups(kGroups));
+    if (i != 0) node.after(last);
+    last = node;
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 1; i <= 5; ++i) {
+    runtime->launch(exec).wait();
+    ASSERT_THAT(read(cells), testing::Each(6 * i));
+  }
+}
+
+TEST_P(GraphTest, ArgumentsOfAnySize) {
+  open();
+  struct Small {
+    u32 word[20];
+  };
+  struct Large {
+    u32 word[1000];
+  };
+  const auto sum_of = [&]<class T>(const char* name) {
+    const std::string source =
+        std::string("struct Block { dwell::u32 word[") + std::to_string(sizeof(T) / 4) + "]; };\nDWELL_OPERATOR(" + name +
+        ")(dwell::Group g, Block block, dwell::Span<dwell::u32> to) {\n"
+        "  if (g.rank() == 0) for (dwell::u32 i = 0; i < sizeof(Block) / 4; ++i) to[0] = to[0] * 31 + block.word[i];\n}\n";
+    return runtime->define<void(T, Span<u32>)>(name, source);
+  };
+  const auto small = sum_of.operator()<Small>("small");
+  const auto large = sum_of.operator()<Large>("large");
+  Small a{};
+  Large b{};
+  for (u32 i = 0; i < 20; ++i) a.word[i] = i;
+  for (u32 i = 0; i < 1000; ++i) b.word[i] = i;
+  auto to = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  Node last = graph.add(small, a, to);
+  last = graph.add(append, to, 7U).after(last);
+  last = graph.add(large, b, to).after(last);
+  last = graph.add(small, a, to).after(last);
+  const GraphExec exec = runtime->instantiate(graph);
+  u32 expected = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (u32 i = 0; i < 20; ++i) expected = expected * 31 + i;
+    expected = expected * 31 + 7;
+    for (u32 i = 0; i < 1000; ++i) expected = expected * 31 + i;
+    for (u32 i = 0; i < 20; ++i) expected = expected * 31 + i;
+    runtime->launch(exec).wait();
+    ASSERT_EQ(read(to)[0], expected);
+  }
+}
+
+TEST_P(GraphTest, AFailedNodeCancelsWhatDependsOnIt) {
+  open();
+  const auto cells = filled<u32>(*runtime, 4, 0);
+  Graph graph;
+  const Node bad = graph.add("bad", fail, 42);
+  const Node behind = graph.add(add, cells, 0U, 1U).after(bad);
+  graph.add(add, cells, 1U, 1U).after(behind);
+  const Node apart = graph.add(add, cells, 2U, 1U);
+  graph.add(add, cells, 3U, 1U).after(apart, bad);
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 round = 1; round <= 5; ++round) {
+    const Ticket ticket = runtime->launch(exec);
+    EXPECT_EQ(ticket.status(), 42);
+    expect_error(errc::task_failed, HasSubstr("'bad' (operator fail)"), [&] { ticket.wait(); });
+    EXPECT_THAT(read(cells), testing::ElementsAre(0U, 0U, round, 0U)) << "independent nodes still run";
+  }
+}
+
+TEST_P(GraphTest, ManyCancelledNodes) {
+  open();
+  constexpr u32 kCount = 3000;
+  const auto cells = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  const Node bad = graph.add(fail, 3);
+  for (u32 i = 0; i < kCount; ++i) {
+    const Node first = graph.add(add, cells, 0U, 1U).after(bad);
+    graph.add(add, cells, 0U, 1U).after(first);
+    graph.add(add, cells, 0U, 1U, groups(3)).after(first);
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(runtime->launch(exec).status(), 3);
+  EXPECT_EQ(read(cells)[0], 0U);
+}
+
+TEST_P(GraphTest, LaunchesOfOneExecFollowEachOther) {
+  open();
+  constexpr u32 kCount = 20;
+  Graph graph;
+  auto number = filled<u32>(*runtime, 1, 0);
+  Node last;
+  for (u32 i = 0; i < kCount; ++i) {
+    Node node = graph.add(append, number, i);
+    if (i != 0) node.after(last);
+    last = node;
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  u32 expected = 0;
+  for (u32 round = 0; round < 200; ++round) {
+    runtime->launch(exec);
+    for (u32 i = 0; i < kCount; ++i) expected = expected * 31 + i;
+  }
+  runtime->wait_all();
+  EXPECT_EQ(read(number)[0], expected);
+}
+
+TEST_P(GraphTest, DifferentExecsOverlap) {
+  open();
+  Latch latch(*runtime);
+  const auto hold = runtime->define<Hold>("hold", kHold);
+  Graph holds;
+  holds.add(hold, latch.words());
+  const auto cells = filled<u32>(*runtime, 1, 0);
+  Graph adds;
+  adds.add(add, cells, 0U, 1U);
+  const GraphExec first = runtime->instantiate(holds);
+  const GraphExec second = runtime->instantiate(adds);
+  const Ticket held = runtime->launch(first);
+  latch.await();
+  runtime->launch(second).wait();
+  EXPECT_EQ(read(cells)[0], 1U);
+  EXPECT_FALSE(held.done());
+  latch.release();
+  held.wait();
+}
+
+TEST_P(GraphTest, LaunchesTakePartInTheOrderOfTasks) {
+  open();
+  auto number = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  const Node first = graph.add(append, number, 1U);
+  graph.add(append, number, 2U).after(first);
+  const GraphExec exec = runtime->instantiate(graph);
+  u32 expected = 0;
+  for (int round = 0; round < 30; ++round) {
+    runtime->submit(append, number, 0U, drain);
+    runtime->launch(exec, link);
+    runtime->submit(append, number, 3U, link);
+    runtime->launch(exec, drain);
+    for (const u32 digit : {0, 1, 2, 3, 1, 2}) expected = expected * 31 + digit;
+  }
+  runtime->wait_all();
+  EXPECT_EQ(read(number)[0], expected);
+}
+
+TEST_P(GraphTest, ArgumentsChangeBetweenLaunches) {
+  open();
+  const auto cells = filled<u32>(*runtime, 8, 0);
+  const auto others = filled<u32>(*runtime, 8, 0);
+  Graph graph;
+  const Node node = graph.add(add, cells, 0U, 1U);
+  GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 0; i < 8; ++i) {
+    exec.set(node, 1, i);
+    exec.set(node, 2, 100U);
+    exec.set(node, 2, 10U + i);
+    runtime->launch(exec);
+  }
+  runtime->wait_all();
+  EXPECT_THAT(read(cells), testing::ElementsAre(10U, 11U, 12U, 13U, 14U, 15U, 16U, 17U));
+  exec.set(node, 0, others);
+  runtime->launch(exec).wait();
+  EXPECT_EQ(read(others)[7], 17U);
+  expect_error(errc::signature_mismatch, HasSubstr("argument 2"), [&] { exec.set(node, 2, 1.0F); });
+  expect_error(errc::invalid_argument, HasSubstr("does not exist"), [&] { exec.set(node, 3, 1U); });
+}
+
+TEST_P(GraphTest, ManyArgumentsChangeAtOnce) {
+  open();
+  constexpr u32 kCount = 4000;
+  const auto cells = filled<u32>(*runtime, kCount, 0);
+  std::vector<Node> nodes;
+  Graph graph;
+  for (u32 i = 0; i < kCount; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
+  GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 0; i < kCount; ++i) exec.set(nodes[i], 2, i);
+  runtime->launch(exec).wait();
+  std::vector<u32> expected(kCount);
+  for (u32 i = 0; i < kCount; ++i) expected[i] = i;
+  EXPECT_EQ(read(cells), expected);
+}
+
+TEST_P(GraphTest, ALaunchRunsTheVersionsOfItsOwnTime) {
+  open();
+  auto mark = runtime->define<Mark>("mark", mark_with(1));
+  constexpr u32 kNodes = 50;
+  const auto cells = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  for (u32 i = 0; i < kNodes; ++i) graph.add(mark, cells, 0U);
+  const GraphExec exec = runtime->instantiate(graph);
+  u32 expected = 0;
+  for (u32 version = 1; version <= 6; ++version) {
+    for (int i = 0; i < 5; ++i) runtime->launch(exec);
+    expected += 5 * kNodes * version;
+    mark.redefine(mark_with(version + 1));
+  }
+  runtime->wait_all();
+  EXPECT_EQ(read(cells)[0], expected);
+}
+
+TEST_P(GraphTest, ACycleIsListed) {
+  open();
+  Graph graph;
+  Node a = graph.add("a", nothing), b = graph.add("b", nothing), c = graph.add("c", nothing);
+  b.after(a);
+  c.after(b);
+  a.after(c);
+  expect_error(errc::invalid_argument,
+               HasSubstr("cycle: 'a' (operator nothing) -> 'b' (operator nothing) -> 'c' (operator nothing) -> 'a'"),
+               [&] { runtime->instantiate(graph); });
+}
+
+TEST_P(GraphTest, ForeignThingsAreRefused) {
+  open();
+  Runtime other(options());
+  const auto theirs = other.define<Add>("add", kAdd);
+  const auto their_cells = filled<u32>(other, 1, 0);
+  Graph graph;
+  graph.add(nothing);
+  expect_error(errc::invalid_argument, HasSubstr("belongs to another runtime"), [&] { graph.add(theirs, their_cells, 0U, 1U); });
+  expect_error(errc::invalid_argument, HasSubstr("belongs to another runtime"), [&] { graph.add(add, their_cells, 0U, 1U); });
+  EXPECT_EQ(graph.size(), 1U);
+  Graph another;
+  expect_error(errc::invalid_argument, HasSubstr("different graphs"), [&] { Node(graph.add(nothing)).after(another.add(nothing)); });
+  expect_error(errc::invalid_argument, HasSubstr("another runtime"), [&] { other.instantiate(graph); });
+  {
+    const auto gone = filled<u32>(*runtime, 4, 0);
+    graph.add("orphan", add, gone, 0U, 1U);
+  }
+  expect_error(errc::stale_handle, HasSubstr("'orphan'"), [&] { runtime->instantiate(graph); });
+  expect_error(errc::invalid_argument, HasSubstr("empty"), [&] { runtime->launch(GraphExec()); });
+}
+
+TEST_P(GraphTest, AnExecMayBeDroppedWhileItIsInFlight) {
+  open();
+  const auto cells = filled<u32>(*runtime, 1, 0);
+  for (int round = 0; round < 50; ++round) {
+    Graph graph;
+    Node last = graph.add(add, cells, 0U, 1U);
+    for (int i = 1; i < 20; ++i) last = graph.add(add, cells, 0U, 1U).after(last);
+    runtime->launch(runtime->instantiate(graph));
+  }
+  runtime->wait_all();
+  EXPECT_EQ(read(cells)[0], 50U * 20U);
+}
+
+TEST_P(GraphTest, LongChainsLetLeasesRoll) {
+  Options rolling = options();
+  rolling.lease = on_cpu() ? 2ms : 500us;
+  open(rolling);
+  constexpr u32 kCount = 200000;
+  Graph graph;
+  auto number = filled<u32>(*runtime, 1, 0);
+  Node last;
+  for (u32 i = 0; i < kCount; ++i) {
+    Node node = graph.add(append, number, i);
+    if (i != 0) node.after(last);
+    last = node;
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  const auto before = runtime->info().leases;
+  runtime->launch(exec).wait();
+  EXPECT_EQ(read(number)[0], appended(kCount));
+  EXPECT_GT(runtime->info().leases, before + 2);
+}
+
+TEST_P(GraphTest, GraphsSurviveParks) {
+  open();
+  const Dag dag = random_dag(20000, 3, 7);
+  const GraphExec exec = runtime->instantiate(dag.graph);
+  for (u32 i = 1; i <= 5; ++i) {
+    const Ticket ticket = runtime->launch(exec);
+    for (int park = 0; park < 3; ++park) {
+      runtime->park();
+      runtime->resume();
+    }
+    ticket.wait();
+    check_order(dag, i);
+  }
+}
+
+TEST_P(GraphTest, DotShowsNodesAndEdges) {
+  open();
+  Graph graph;
+  const Node a = graph.add("load \"x\"", nothing);
+  graph.add(nothing, groups(4)).after(a);
+  const std::string dot = graph.dot();
+  EXPECT_THAT(dot, HasSubstr(R"(n0 [label="load \"x\"\nnothing"];)"));
+  EXPECT_THAT(dot, HasSubstr(R"(n1 [label="nothing\n4 groups"];)"));
+  EXPECT_THAT(dot, HasSubstr("n0 -> n1;"));
+  EXPECT_EQ(runtime->instantiate(graph).dot(), dot);
+}
+
+DWELL_ON_EVERY_DEVICE(GraphTest);
+
+}  // namespace
+}  // namespace dwell::test
