@@ -37,9 +37,9 @@ enum class errc {
   // The device failed under a task (an illegal address, for example); the message names the candidates. The runtime can only be closed, or
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
-  // The task that this one was linked to failed or was cancelled, and the message names the first that failed (hard_link goes on); the
-  // runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background was called off, or overtaken
-  // by the end of the runtime.
+  // A task that this one was to start after failed or was cancelled, and the message names the first that failed (hard_link and
+  // after_any_result go on); the runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background
+  // was called off, or overtaken by the end of the runtime.
   cancelled,
   // The Runtime is closed.
   closed,

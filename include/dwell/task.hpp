@@ -13,9 +13,10 @@ struct Groups {
 constexpr Groups groups(std::uint32_t count) { return Groups{count}; }
 
 struct Link {};
-// The task starts only after the one that the calling thread submitted before it to the same runtime has succeeded, whatever other threads
-// submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled, this one is cancelled: its operator is not called, and
-// its ticket ends with errc::cancelled, which names the task that failed first. A thread's first task is linked to nothing.
+// As `after` (after.hpp) with that task's ticket: the task starts only after the one that the calling thread submitted before it to the
+// same runtime has succeeded, whatever other threads submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled,
+// this one is cancelled: its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. A
+// thread's first task is linked to nothing.
 inline constexpr Link link{};
 
 struct HardLink {};

@@ -243,6 +243,15 @@ TEST_F(WaitersTest, OneFailureOfTheListCancelsBehindAll) {
   EXPECT_EQ(complete_task(5).outcome, Outcome::failed);
 }
 
+TEST_F(WaitersTest, AFailureThatTheHostKnowsCancelsBehindAllToo) {
+  WaitList list = hold_after(9, {3, 4});
+  task_.quad[list.first].word[2] = WaitList::failed;
+  EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, false), Outcome::none);
+  EXPECT_FALSE(link::has_waiter(*link::word(bench_.lease, 3), 1)) << "its word may be another task's";
+  EXPECT_EQ(complete_task(4).outcome, Outcome::failed);
+  EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, true), Outcome::failed);
+}
+
 TEST_F(WaitersTest, AFetcherThatComesLastGoesOnItself) {
   complete_task(3);
   complete_task(4, 40);

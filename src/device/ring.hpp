@@ -45,7 +45,7 @@ inline constexpr u32 tracked = 64;  // a link to this task may follow, so its co
 inline constexpr u32 memory = 128;  // some argument leads to memory: its worker acquires before the task and releases after it
 inline constexpr u32 share = 256;   // device only, in the ready queue: one worker's share of a wide task, or of one that is cancelled
 inline constexpr u32 hard = 512;    // with link: not cancelled
-inline constexpr u32 failed = 1024;      // with link and after: a task that it waits for has failed, as the host knows
+inline constexpr u32 failed = 1024;      // with link: the task that word 2 names has failed, as the host knows
 inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list that word 2 describes (WaitList)
 inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has opened it (gates.hpp)
 inline constexpr u32 graph = 4096;       // with share: no operator but the launch of a graph, whose head the first two argument words name
@@ -85,8 +85,13 @@ struct Header {
 };
 
 // The tasks that a task waits for, when they are not one alone: a quad each behind its arguments. Word 2 of the task in the ring.
-//   a quad: position (64) | 1 if its failure does not cancel the task (32); held on the device: position (32) | that | the next waiter
+//   a quad: position (64) | a Kind (32); while it is held, word 2 is the next waiter
 struct WaitList {
+  enum Kind : u32 {
+    soft,    // its failure cancels the task
+    hard,    // it does not
+    failed,  // has failed, as the host knows: nobody asks for it any more
+  };
   u32 first;  // quad of the task
   u32 count;
 

@@ -113,8 +113,8 @@ DWELL_DEVICE Outcome arrive(const Lease& lease, u32 index, u32 arriving) {
   return count >= kFailure ? Outcome::failed : Outcome::succeeded;
 }
 
-// Makes a task wait for all on its list that have not ended. Its slots are held. `failed`: none has to be asked, `drained`: all have
-// ended. Called by all lanes with the same list, and the quads of the task. Outcome::none when somebody else goes on with the task.
+// Makes a task wait for all on its list that have not ended. Its slots are held. `drained`: all have ended. Called by all lanes with the
+// same list, and the quads of the task. Outcome::none when somebody else goes on with the task.
 DWELL_DEVICE_COLD Outcome wait_for_all(const Lease& lease, const TaskQuads& task, WaitList list, u32 position, bool drained) {
   const u32 index = index_of(position, lease.ring_shift);
   // With the fetcher, so that nobody goes on with the task before it has been at all.
@@ -125,12 +125,14 @@ DWELL_DEVICE_COLD Outcome wait_for_all(const Lease& lease, const TaskQuads& task
     const u32 quad = i * kLanes + lane();
     if (quad < list.first || quad >= list.first + list.count) continue;
     const u32 before = task.quad[i].word[0];
-    const bool hard = task.quad[i].word[2] != 0;
-    Outcome ended = Outcome::none;
-    if (drained)
-      ended = link::has_failed(lease, before) ? Outcome::failed : Outcome::succeeded;
-    else
-      ended = wait_for(lease, before, index | (quad << kQuadShift) | (hard ? kHard : 0));
+    const bool hard = task.quad[i].word[2] == WaitList::hard;
+    Outcome ended = Outcome::failed;
+    if (task.quad[i].word[2] != WaitList::failed) {
+      if (!drained)
+        ended = wait_for(lease, before, index | (quad << kQuadShift) | (hard ? kHard : 0));
+      else if (!link::has_failed(lease, before))
+        ended = Outcome::succeeded;
+    }
     if (ended != Outcome::none) arriving += kArrived;
     if (ended == Outcome::failed && !hard) arriving += kFailure;
   }

@@ -324,9 +324,9 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   }
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
-  std::string text = task + " was cancelled: it was linked behind ticket " + std::to_string(cause.position);
+  std::string text = task + " was cancelled: it was to start after ticket " + std::to_string(cause.position);
   text += cause.ran.empty() ? ", which failed" : " of operator " + cause.ran + ", which" + how_it_failed(cause.status);
-  return Error(errc::cancelled, text + "; hard_link goes on regardless", {"task", cause.ran, cause.position});
+  return Error(errc::cancelled, text + "; hard_link and after_any_result go on regardless", {"task", cause.ran, cause.position});
 }
 
 std::string Core::how_it_failed(int status) const {

@@ -263,6 +263,28 @@ TEST_P(AfterTest, AFailureCancelsAndIsNamed) {
   }
 }
 
+TEST_P(AfterTest, ACancelledTaskIsCompleteBehindAllThatItNames) {
+  // So what comes after it in any case comes after those too.
+  Setup all(options());
+  all.track();
+  Latch latch(all.runtime);
+  const Ticket bad = all.submit_bad(0, 7);
+  EXPECT_EQ(bad.status(), 7);
+  const Ticket held = all.runtime.submit(all.hold, latch.words());
+  const Ticket other_bad = all.submit_bad(1, 8);
+  latch.await();
+  const Ticket cancelled = all.submit(2, after(bad, held));
+  const Ticket also = all.submit(3, after(held, other_bad));
+  const Ticket linked = all.submit(4, link, after(bad));
+  const Ticket regardless = all.submit(5, after_any_result(linked, cancelled));
+  for (const Ticket& ticket : {cancelled, also, linked, regardless}) EXPECT_FALSE(ticket.wait_for(2ms));
+  latch.release();
+  EXPECT_EQ(regardless.status(), status::ok);
+  DWELL_EXPECT_ERROR(cancelled.wait(), errc::cancelled, names(cancelled, bad, "code 7"));
+  DWELL_EXPECT_ERROR(also.wait(), errc::cancelled, names(also, other_bad, "code 8"));
+  EXPECT_EQ(linked.status(), status::cancelled);
+}
+
 TEST_P(AfterTest, AChainBehindAFailureIsCancelledWhole) {
   Setup all(options());
   all.track();

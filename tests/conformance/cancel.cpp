@@ -384,7 +384,7 @@ TEST_P(CancelTest, NoneRunsThatIsCancelledAndNoneIsCancelledThatShouldRun) {
         ASSERT_EQ(task.ticket.status(), status::cancelled) << where;
         ASSERT_EQ(result[me * kEach + i], 0U) << where;
         if (i % 50 == 0) {
-          const std::string text = "linked behind ticket " + std::to_string(cause->position()) + " of";
+          const std::string text = "to start after ticket " + std::to_string(cause->position()) + " of";
           DWELL_EXPECT_ERROR(task.ticket.wait(), errc::cancelled, HasSubstr(text));
         }
         continue;

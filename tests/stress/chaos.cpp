@@ -1,5 +1,5 @@
-// Everything at once, and the order of all of it checked: links, drains, failures and what they cancel, wide and long tasks, tiny leases,
-// parks, swaps, a small ring.
+// Everything at once, and the order of all of it checked: links, tasks after any others, drains, failures and what they cancel, wide and
+// long tasks, tiny leases, parks, swaps, a small ring.
 #include <algorithm>
 
 #include <dwell/detail/open_at.hpp>
@@ -51,6 +51,11 @@ class ChaosTest : public DeviceTest {
     auto began = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
     auto ended = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
 
+    struct After {
+      u32 thread;
+      u32 index;
+      bool any_result;
+    };
     struct Task {
       std::uint64_t position;
       u32 thread;
@@ -61,8 +66,13 @@ class ChaosTest : public DeviceTest {
       bool hard;
       bool drains;
       Ticket ticket;
+      std::vector<After> after;
+      // What has become of it.
+      bool failed;
+      u32 end;  // 0 if it was cancelled
     };
     std::vector<std::vector<Task>> all(kProducers);
+    std::atomic<u32> submitted[kProducers] = {};
     std::atomic<bool> over{false};
     std::vector<std::jthread> producers;
     for (u32 me = 0; me < kProducers; ++me)
@@ -71,7 +81,7 @@ class ChaosTest : public DeviceTest {
         std::vector<Task>& mine = all[me];
         mine.reserve(each);
         for (u32 i = 0; i < each; ++i) {
-          Task task{0, me, (me * each + i) * kMostGroups, 1, 0, random() % 4 == 0, random() % 3 == 0, random() % 97 == 0, {}};
+          Task task{0, me, (me * each + i) * kMostGroups, 1, 0, random() % 4 == 0, random() % 3 == 0, random() % 97 == 0, {}, {}, false, 0};
           if (random() % 5 == 0) task.groups = 2 + random() % (kMostGroups - 1);
           if (random() % 8 == 0) task.code = static_cast<i32>(1 + random() % 100);
           const u64 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
@@ -88,9 +98,25 @@ class ChaosTest : public DeviceTest {
           if (task.links) arguments.add(link);
           if (task.links && task.hard) arguments.add(hard_link);
           if (task.drains) arguments.add(drain);
+          if (random() % 3 == 0) {
+            // Of any thread; mostly of late.
+            const u32 most = random() % 7 == 0 ? 16 : 3;
+            std::vector<Ticket> tickets[2];
+            for (u32 k = 1 + random() % most; k > 0; --k) {
+              const u32 thread = random() % kProducers;
+              const u32 count = submitted[thread].load(std::memory_order_acquire);
+              if (count == 0) continue;
+              const u32 index = count - 1 - random() % std::min(count, random() % 6 == 0 ? 5000U : 30U);
+              const bool any_result = random() % 3 != 0;
+              task.after.push_back({thread, index, any_result});
+              tickets[any_result ? 1 : 0].push_back(all[thread][index].ticket);
+            }
+            arguments.add(after(tickets[0])).add(after_any_result(tickets[1]));
+          }
           task.ticket = runtime.submit(is_long ? extensive : stamp, arguments);
           task.position = task.ticket.position();
           mine.push_back(task);
+          submitted[me].store(i + 1, std::memory_order_release);
           if (random() % 500 == 0) static_cast<void>(task.ticket.status());
           if (random() % 300 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
         }
@@ -118,9 +144,10 @@ class ChaosTest : public DeviceTest {
 
     const std::vector<u32> starts = read(began);
     const std::vector<u32> ends = read(ended);
-    std::vector<Task> order;
-    for (const auto& mine : all) order.insert(order.end(), mine.begin(), mine.end());
-    std::sort(order.begin(), order.end(), [](const Task& a, const Task& b) { return a.position < b.position; });
+    std::vector<Task*> order;
+    for (auto& mine : all)
+      for (Task& task : mine) order.push_back(&task);
+    std::sort(order.begin(), order.end(), [](const Task* a, const Task* b) { return a->position < b->position; });
     struct Before {
       bool any;
       bool failed;
@@ -132,9 +159,14 @@ class ChaosTest : public DeviceTest {
     u32 stamps = 0;
     u32 cancelled = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const Task& task = order[i];
+      Task& task = *order[i];
       Before& mine = before[task.thread];
-      if (task.links && !task.hard && mine.failed) {
+      bool cancels = task.links && !task.hard && mine.failed;
+      for (const After& one : task.after) cancels = cancels || (!one.any_result && all[one.thread][one.index].failed);
+      if (cancels) {
+        // It has waited for all that it names, but for nothing else.
+        if (!task.links) mine = {};
+        mine.failed = task.failed = true;
         ++cancelled;
         ASSERT_EQ(task.ticket.status(), status::cancelled) << "ticket " << task.position;
         for (u32 group = 0; group < kMostGroups; ++group) ASSERT_EQ(starts[task.at + group], ~0U) << "a cancelled task ran";
@@ -159,11 +191,17 @@ class ChaosTest : public DeviceTest {
         if (task.drains) {
           ASSERT_GT(start, last_end) << "ticket " << task.position << ", a drain, began before one before it had ended";
         }
+        for (const After& one : task.after) {
+          ASSERT_GT(start, all[one.thread][one.index].end)
+              << "ticket " << task.position << " began before ticket " << all[one.thread][one.index].position << " had ended";
+        }
         if (task.links && mine.any) {
           ASSERT_GT(start, mine.end) << "ticket " << task.position << " began before the one that it is linked to had ended";
         }
       }
       mine = {true, task.code != 0, end};
+      task.failed = task.code != 0;
+      task.end = end;
       last_end = std::max(last_end, end);
       if (task.drains) drain_end = end;
     }

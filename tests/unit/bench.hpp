@@ -68,17 +68,25 @@ class Bench {
     const u32 all = device::kHeaderWords + i;
     return load(ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3]).word[all % 3];
   }
-  // What a task waits for, as its slots say it: positions, of those that do not cancel it plus kHard.
+  // What a task waits for, as its slots say it: positions, of those that do not cancel it plus kHard, of those that have failed plus
+  // kFailed.
   static constexpr std::uint64_t kHard = 1ULL << 62U;
+  static constexpr std::uint64_t kFailed = 1ULL << 61U;
   std::vector<std::uint64_t> waits(std::uint64_t position) const {
     const device::Header head = header(position);
-    if ((head.flags & device::flag::link) != 0) return {named(position) + ((head.flags & device::flag::hard) != 0 ? kHard : 0)};
+    if ((head.flags & device::flag::link) != 0) {
+      const bool failed = (head.flags & device::flag::failed) != 0;
+      return {named(position) + ((head.flags & device::flag::hard) != 0 ? kHard : failed ? kFailed : 0)};
+    }
     if ((head.flags & device::flag::after) == 0) return {};
     const device::WaitList list = device::WaitList::from(named(position));
     std::vector<std::uint64_t> all;
     for (u32 i = list.first; i < list.first + list.count; ++i) {
       const device::Quad entry = load(ring[index(position + i / 4)].quad[i % 4]);
-      all.push_back((entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U) + (entry.word[2] != 0 ? kHard : 0));
+      all.push_back((entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U) + (entry.word[2] == device::WaitList::hard ? kHard
+                                                                                          : entry.word[2] == device::WaitList::failed
+                                                                                              ? kFailed
+                                                                                              : 0));
     }
     return all;
   }

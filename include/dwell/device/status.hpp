@@ -8,7 +8,7 @@ namespace dwell {
 // The status a completion entry carries. Positive values are an operator's own (Group::fail); negative ones are dwell's.
 namespace status {
 DWELL_CONSTANT i32 ok = 0;
-DWELL_CONSTANT i32 cancelled = -1;       // the task that it was linked to failed, or the runtime was closed before it ran
+DWELL_CONSTANT i32 cancelled = -1;       // a task that it was to start after failed, or the runtime was closed before it ran
 DWELL_CONSTANT i32 lost = -2;            // the device failed
 DWELL_CONSTANT i32 timed_out = -3;       // a task overstayed Options::task_timeout
 DWELL_CONSTANT i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes

@@ -84,7 +84,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
     const Header header = Header::from(head.word[0], head.word[1]);
     // The one whose failure cancels the task, and whose own cause is looked for next: another than the task's own is not noted yet.
     std::optional<std::uint64_t> cancelled;
-    const auto look_at = [&](std::uint64_t before) -> std::optional<Failure::Cause> {
+    const auto look_at = [&](std::uint64_t before, bool has_failed) -> std::optional<Failure::Cause> {
       if (const auto noted = failures_.find(before); noted != failures_.end()) {
         const Failure& failure = noted->second;
         if (failure.status == status::cancelled) return failure.cause;
@@ -92,7 +92,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       }
       if (before < reaped()) {
         const bool forgotten = failures_.size() >= kMostFailures && before < failures_.begin()->first;
-        if ((header.flags & flag::failed) != 0 || forgotten) return Failure::Cause{before, 0, ""};
+        if (has_failed || forgotten) return Failure::Cause{before, 0, ""};
         return std::nullopt;
       }
       const Completion entry = completion(before);
@@ -105,11 +105,13 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       const device::WaitList list = device::WaitList::from(head.word[2]);
       for (std::uint32_t i = 0; i < list.count; ++i) {
         const Quad entry = quad_at(position, list.first + i);
-        if (entry.word[2] != 0) continue;  // its failure cancels nothing
-        if (const auto cause = look_at(entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U)) return cause;
+        if (entry.word[2] == device::WaitList::hard) continue;
+        const std::uint64_t before = entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U;
+        if (const auto cause = look_at(before, entry.word[2] == device::WaitList::failed)) return cause;
       }
     } else if ((header.flags & flag::link) != 0 && (header.flags & flag::hard) == 0) {
-      if (const auto cause = look_at(position - (static_cast<std::uint32_t>(position) - head.word[2]))) return cause;
+      const std::uint64_t before = position - (static_cast<std::uint32_t>(position) - head.word[2]);
+      if (const auto cause = look_at(before, (header.flags & flag::failed) != 0)) return cause;
     }
     if (!cancelled) return std::nullopt;
     position = *cancelled;

@@ -358,27 +358,24 @@ bool SubmissionQueue::is_tracked(std::uint64_t position) const {
 void SubmissionQueue::drop_ended(WaitingFor& tasks) {
   const std::uint32_t count = std::exchange(tasks.count, 0);
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint64_t task = tasks.position[i];
-    switch (reaper_.outcome(task)) {
-      case Reaper::Outcome::pending: tasks.add(task, tasks.hard[i]); break;
-      case Reaper::Outcome::failed:
-        if (!tasks.hard[i]) return tasks.only(task);
-        break;
-      case Reaper::Outcome::succeeded: break;
-    }
+    const auto [task, kind] = std::pair(tasks.position[i], tasks.kind[i]);
+    const Reaper::Outcome outcome = kind == WaitingFor::Kind::failed ? Reaper::Outcome::failed : reaper_.outcome(task);
+    if (outcome == Reaper::Outcome::pending)
+      tasks.add(task, kind);
+    else if (kind == WaitingFor::Kind::failed || (kind == WaitingFor::Kind::soft && outcome == Reaper::Outcome::failed && !tasks.failed))
+      tasks.add(task, WaitingFor::Kind::failed);
   }
 }
 
 // Adds the task that the submitter's thread has submitted last.
 void SubmissionQueue::wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) {
-  if (tasks.failed) return;
   if (me.previous >= reaped()) {
     // From here on its slot is its own until the task that waits is complete. One that leaves no word is waited for by a drain.
     drains = drains || !me.tracked;
-    tasks.add(me.previous, hard);
-  } else if (!hard && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
+    tasks.add(me.previous, hard ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
+  } else if (!hard && !tasks.failed && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
     // It is complete, and its slot may be another's. The host knows its outcome.
-    tasks.only(me.previous);
+    tasks.add(me.previous, WaitingFor::Kind::failed);
   }
 }
 
@@ -393,13 +390,14 @@ SubmissionQueue::Head SubmissionQueue::head(std::uint64_t position, const Header
     // All before a drain have ended when it starts: it need only know which may cancel it.
     const std::uint32_t count = std::exchange(tasks.count, 0);
     for (std::uint32_t i = 0; i < count; ++i)
-      if (!tasks.hard[i]) tasks.add(tasks.position[i], false);
+      if (tasks.kind[i] != WaitingFor::Kind::hard) tasks.add(tasks.position[i], tasks.kind[i]);
   }
   if (track_) header.flags |= flag::tracked;
   plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_}.word1();
-  if (tasks.failed) header.flags |= flag::failed;
   if (tasks.count == 1 && position - tasks.position[0] < (1ULL << 32U)) {
-    header.flags |= flag::link | (tasks.hard[0] ? flag::hard : 0);
+    header.flags |= flag::link;
+    if (tasks.kind[0] == WaitingFor::Kind::hard) header.flags |= flag::hard;
+    if (tasks.kind[0] == WaitingFor::Kind::failed) header.flags |= flag::failed;
     head.named = static_cast<std::uint32_t>(tasks.position[0]);
   } else if (tasks.count != 0) {
     header.flags |= flag::after;
@@ -416,7 +414,7 @@ void SubmissionQueue::write(std::uint64_t position, const Head& head, const deta
   const auto entry = [&](std::uint32_t quad, std::uint32_t tag) {
     const std::uint32_t i = quad - first_entry;
     const std::uint64_t task_before = list.position[i];
-    return Quad{tag, {static_cast<std::uint32_t>(task_before), static_cast<std::uint32_t>(task_before >> 32U), list.hard[i] ? 1U : 0U}};
+    return Quad{tag, {static_cast<std::uint32_t>(task_before), static_cast<std::uint32_t>(task_before >> 32U), list.kind[i]}};
   };
   for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
     const std::uint64_t at = position + slot;
@@ -470,7 +468,8 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter;
   WaitingFor tasks;
   if (task.waits != nullptr) {
-    for (std::uint32_t i = 0; i < task.waits->count; ++i) tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0);
+    for (std::uint32_t i = 0; i < task.waits->count; ++i)
+      tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & kOrder & ~detail::kAfter) == 0;
     if (plain && alias != nullptr) return try_submit_plain(*alias, &task.first, 1, position) != 0;
@@ -489,8 +488,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     }
     // The first task of a thread is linked to nothing.
     const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
-    const std::uint32_t most = tasks.count + (links && tasks.count != 0 ? 1 : 0);
-    const std::uint32_t list = tasks.failed ? 1 : most >= 2 ? most : 0;
+    const std::uint32_t list = tasks.count != 0 ? tasks.quads(links ? 1 : 0) : 0;
     std::uint32_t slots = slots_for(first_free_quad(task.words) + list);
     if (slots > device::kMaxSlots) {
       // What waits is a task of no group before this one, which is linked to it.
@@ -503,10 +501,10 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     place = tail.reserve(slots);
     if (!place) return false;
     // From here on those that are left lie within a ring's length, and their slots are their own until this task is complete.
-    if (!tasks.failed) drop_ended(tasks);
+    drop_ended(tasks);
     bool drains = false;
-    if (!tasks.failed)
-      for (std::uint32_t i = 0; i < tasks.count; ++i) drains = drains || !is_tracked(tasks.position[i]);
+    for (std::uint32_t i = 0; i < tasks.count; ++i)
+      drains = drains || (tasks.kind[i] != WaitingFor::Kind::failed && !is_tracked(tasks.position[i]));
     track_ = track_ || links || tasks.count != 0;
     if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
     if (links && me != nullptr) wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
@@ -517,7 +515,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
       before_gate = std::exchange(tasks, {});
       const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
       gate = head(*gate_place, Header{opcode, 0, gate_slots, flag::wide | (drains ? flag::drain : 0), 0}, 0, before_gate);
-      tasks.add(*gate_place, false);
+      tasks.add(*gate_place, WaitingFor::Kind::soft);
       drains = false;
     }
     const std::uint32_t flags = (task.flags & ~kOrder) | (drains || wanted ? flag::drain : 0);

@@ -165,24 +165,21 @@ class SubmissionQueue {
   // The tasks that a task waits for.
   struct WaitingFor {
     static constexpr std::uint32_t kMost = detail::kMostTickets + 1;  // `after` and `link`
+    using Kind = device::WaitList::Kind;
     std::uint64_t position[kMost];
-    bool hard[kMost];  // its failure does not cancel the task
+    Kind kind[kMost];
     std::uint32_t count = 0;
-    bool failed = false;  // one has failed, and the task is one to be cancelled: that one alone is in the list
+    bool failed = false;  // one of them has
 
-    void add(std::uint64_t task, bool is_hard) {
+    void add(std::uint64_t task, Kind its) {
       position[count] = task;
-      hard[count++] = is_hard;
-    }
-    void only(std::uint64_t failed_task) {
-      count = 0;
-      failed = true;
-      add(failed_task, false);
+      kind[count++] = its;
+      failed = failed || its == Kind::failed;
     }
     // Quads that the list takes at most; one task that is not long gone is named in the header.
-    std::uint32_t quads() const { return count >= 2 || failed ? count : 0; }
+    std::uint32_t quads(std::uint32_t more) const { return count + more >= 2 || failed ? count + more : 0; }
   };
-  // Takes out tasks that have ended.
+  // Takes out tasks that have ended, but for the first whose failure cancels.
   void drop_ended(WaitingFor& tasks);
   // Whether the task in flight at this position leaves word on the device when it completes.
   bool is_tracked(std::uint64_t position) const;

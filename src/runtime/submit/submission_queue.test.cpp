@@ -281,6 +281,7 @@ TEST_F(SubmissionQueueTest, ALinkToATaskThatHasBeenReapedAsksTheDeviceNothing) {
 class SubmissionQueueAfter : public SubmissionQueueTest {
  protected:
   static constexpr std::uint64_t kHard = test::Bench::kHard;
+  static constexpr std::uint64_t kFailed = test::Bench::kFailed;
   SubmissionQueueAfter() {
     submit();
     submit({}, detail::kLink);
@@ -330,14 +331,21 @@ TEST_F(SubmissionQueueAfter, TasksThatHaveEndedCostNothing) {
   EXPECT_EQ(order_of(*submit_after({a, c}, {b})), 0U) << "their places are used again";
 }
 
-TEST_F(SubmissionQueueAfter, ATaskThatHasFailedMakesItOneToBeCancelled) {
+TEST_F(SubmissionQueueAfter, ATaskThatHasFailedMakesItOneToBeCancelledBehindTheOthers) {
   const auto a = *submit();
   const auto b = *submit();
+  const auto c = *submit();
   bench_.finish(b, 7);
+  bench_.finish(c, 8);
   for (int turn = 0; turn < 2; ++turn) {
-    const auto position = *submit_after({a, b});
-    EXPECT_EQ(order_of(position), flag::link | flag::failed);
-    EXPECT_THAT(bench_.waits(position), ElementsAre(b));
+    const auto position = *submit_after({a, b, c});
+    if (turn == 0) {
+      EXPECT_EQ(order_of(position), flag::after);
+      EXPECT_THAT(bench_.waits(position), ElementsAre(a, b + kFailed));
+    } else {
+      EXPECT_EQ(order_of(position), flag::link | flag::failed);
+      EXPECT_THAT(bench_.waits(position), ElementsAre(b + kFailed));
+    }
     bench_.finish(position, status::cancelled);
     const Failure failure = queue().result(position);
     ASSERT_TRUE(failure.cause);
