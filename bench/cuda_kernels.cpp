@@ -69,7 +69,7 @@ extern "C" __global__ void dwell_bench_visit(unsigned* cells, unsigned node, uns
   const unsigned launches = cells[node];
   const unsigned counts[] = {cells[a], cells[b], cells[c], cells[d]};
   const unsigned rounds = cells[0];
-  bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) && (c == 0 || counts[2] == launches + 1) &&
+  const bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) && (c == 0 || counts[2] == launches + 1) &&
                (d == 0 || counts[3] == launches + 1);
   unsigned busy = node;
   for (unsigned round = 0; round < rounds; ++round) {

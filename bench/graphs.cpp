@@ -10,6 +10,7 @@
 #include "bench/cpu_graphs.hpp"
 #include "bench/cuda_peer.hpp"
 #include "bench/dag.hpp"
+#include "bench/dwell_graphs.hpp"
 #include "bench/graph_side.hpp"
 #include "bench/metg.hpp"
 #include "bench/operators.hpp"
@@ -261,6 +262,15 @@ class Graphs {
   std::size_t wrong_ = 0;     // that the checks found
 };
 
+void add_ours(const Context& context, Graphs& graphs) {
+  {
+    const auto side = open_dwell_graphs(context, context.cuda ? 0 : kThreadsOnCpu, graphs.memory());
+    graphs.chains(*side, true);
+    graphs.others(*side, true);
+  }
+  graphs.metg(*open_dwell_graphs(context, graphs.places(), graphs.memory()), true);
+}
+
 void add_cuda_peers(const Context& context, Report& report, Graphs& graphs) {
   std::string why;
   const auto peer = open_cuda_peer(context.ordinal, &why);
@@ -289,14 +299,55 @@ void add_cpu_peers(Report& report, Graphs& graphs) {
   for (const std::string& why : missing) report.note(why);
 }
 
+// Those of issue 10.
+class Goals {
+ public:
+  Goals(Report& report, const Medians& medians) : report_(report), medians_(medians) {}
+
+  void on_cuda() {
+    absolute(kSumChain, 350, 450);
+    absolute(kEmptyChain, 120, 200);
+    absolute(kSlices, 6, 10);
+    against_peers(kRandom, 1.0 / 20, 1.0 / 8);
+    against_peers(kOnce, 1.0 / 50, 1.0 / 20);
+    absolute(kOnceOnHost, 60, std::nullopt);
+    absolute(kChainLaunch, 500, 2000);
+    absolute(kIndependentLaunch, 500, 2000);
+    for (const Pattern pattern : kPatterns) absolute(metg_of(pattern), 500, medians_.best(metg_of(pattern), false));
+  }
+
+  void on_cpu() {
+    for (const char* const what : {kEmptyChain, kVisitChain, kSumChain, kVisits, kSlices, kRandom}) against_peers(what, 1.0, 1.3);
+    for (const Pattern pattern : kPatterns) against_peers(metg_of(pattern), 1.0, 1.3);
+  }
+
+ private:
+  void absolute(const std::string& what, double goal, std::optional<double> at_least) {
+    if (const auto ours = medians_.best(what, true)) report_.add(Goal{what, "ns", *ours, goal, at_least});
+  }
+  void against_peers(const std::string& what, double goal, double at_least) {
+    const auto ours = medians_.best(what, true);
+    const auto peers = medians_.best(what, false);
+    if (ours && peers) report_.add(Goal{what + ", against the best peer", "x", *ours / *peers, goal, at_least});
+  }
+
+  Report& report_;
+  const Medians& medians_;
+};
+
 }  // namespace
 
 void graphs(const Context& context, Report& report) {
   Graphs graphs(context, report);
-  if (context.cuda)
+  add_ours(context, graphs);
+  Goals goals(report, graphs.medians());
+  if (context.cuda) {
     add_cuda_peers(context, report, graphs);
-  else
+    goals.on_cuda();
+  } else {
     add_cpu_peers(report, graphs);
+    goals.on_cpu();
+  }
   report.note("METG(50 %) is the time of a run x " + text_of_count(graphs.places()) +
               " workers / tasks, where a worker is a CUDA kernel of one block, or a thread, that runs one task at a time");
 }

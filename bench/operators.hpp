@@ -28,6 +28,26 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<unsigned> cells, unsigned inde
 }
 )";
 
+// What Work::visit says (graph_side.hpp), with the cells of a node and of up to four predecessors, 0 for none.
+inline constexpr const char* kVisit = R"(
+#include <dwell/device.hpp>
+DWELL_OPERATOR(visit)(dwell::Group g, dwell::Span<unsigned> cells, unsigned node, unsigned a, unsigned b, unsigned c, unsigned d) {
+  if (g.rank() != 0) return;
+  const unsigned launches = cells[node];
+  const unsigned counts[] = {cells[a], cells[b], cells[c], cells[d]};
+  const unsigned rounds = cells[0];
+  const bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) &&
+                     (c == 0 || counts[2] == launches + 1) && (d == 0 || counts[3] == launches + 1);
+  unsigned busy = node;
+  for (unsigned round = 0; round < rounds; ++round) {
+    busy ^= busy << 13;
+    busy ^= busy >> 17;
+    busy ^= busy << 5;
+  }
+  cells[node] = right && busy != 0 ? launches + 1 : 1u << 31;
+}
+)";
+
 // sum[i] = first[i] + second[i], by 16 bytes where they are aligned so, and two such steps at a time so that their loads overlap.
 inline constexpr const char* kAdd = R"(
 #include <dwell/device.hpp>

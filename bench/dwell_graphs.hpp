@@ -1,0 +1,14 @@
+// Task graphs on dwell.
+#pragma once
+
+#include <memory>
+
+#include "bench/benchmarks.hpp"
+#include "bench/graph_side.hpp"
+
+namespace dwell::bench {
+
+// In a runtime of its own with so many workers; 0: the backend's choice.
+std::unique_ptr<GraphSide> open_dwell_graphs(const Context& context, std::size_t workers, const GraphMemory& memory);
+
+}  // namespace dwell::bench
