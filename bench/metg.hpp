@@ -9,17 +9,17 @@ namespace dwell::bench {
 
 // METG(50 %) of Task Bench: the least time of a run x places / tasks, in nanoseconds, at which tasks take half of that time. run(rounds)
 // returns the nanoseconds that a run of `tasks` busy tasks of so many rounds takes on `places` workers; a round takes `round`. Found to 3 %
-// or to one round. Nothing when tasks 16 times as long as a run without rounds would let them be are not long enough.
+// or to one round. Nothing when it would take a run with more than 0.2 s of work for each worker.
 template <class Run>
 std::optional<double> find_metg(Run run, double round, std::size_t tasks, std::size_t places) {
   const auto time = [&](std::uint32_t rounds) { return run(rounds) * static_cast<double>(places) / static_cast<double>(tasks); };
   const auto is_efficient = [&](std::uint32_t rounds, double granularity) { return 2 * rounds * round >= granularity; };
   std::uint32_t low = 0;  // too short
-  auto high = static_cast<std::uint32_t>(std::clamp(time(0) / round, 1.0, 1e7));
-  const std::uint32_t most = 16 * high;
+  const double most = 0.2e9 * static_cast<double>(places) / static_cast<double>(tasks) / round;
+  auto high = static_cast<std::uint32_t>(std::clamp(time(0) / round, 1.0, std::max(most / 2, 1.0)));
   double granularity = time(high);
   while (!is_efficient(high, granularity)) {
-    if (high == most) return std::nullopt;
+    if (2 * high > most) return std::nullopt;
     low = high;
     high *= 2;
     granularity = time(high);
