@@ -140,11 +140,8 @@ class Steps {
   explicit Steps(Worker* worker) : worker_(worker) {}
   FramePlace behind(FramePlace, u32) const { return kNowhere; }
   Seen look(const Lease& lease, FramePlace) const {
-    Context& context = worker_->context;
-    // Nobody else looks at the clock.
-    if ((++worker_->steps & 63U) == 0 &&
-        (now_ticks() - context.started > lease.lease_ticks || seat::is_over(lease, load<Order::relaxed, Scope::device>(context.over))))
-      context.yield = 1;
+    graph::look_at_clock(lease, worker_);
+    const Context& context = worker_->context;
     return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.yield) != 0};
   }
   void read_ahead(FramePlace, FramePlace, u32) const {}

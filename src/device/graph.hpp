@@ -3,11 +3,16 @@
 // A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
 // with no word to anybody, and adds the others to the ready queue. While nothing else waits for a node and its successor waits for nothing
 // else (flag::chain), run_operator steps on without coming here at all. Many successors are shared out: each worker that takes a share
-// draws some, until none is left. Ready nodes that find no room in the ready queue go to a stack of the exec, its overflow; whoever has
-// nothing else to do of that launch takes from it, the one who has put them there at the latest. So no worker ever waits for another.
+// draws some, until none is left. Ready nodes that find no room in the ready queue go to a stack of the exec, its overflow. So no worker
+// ever waits for another.
 //
-// Who ends a launch. GraphHead::pending counts sinks that have not ended, and shares of spread successors. Each worker counts those that
-// have ended with it, and takes them off when it leaves the graph; the one that leaves none completes the launch in the ring.
+// Who ends a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on
+// the overflow. Each worker counts those that have ended with it (GraphWork::ended), and takes them off when it leaves the graph; the one
+// that leaves none completes the launch in the ring.
+//
+// Who may touch the exec. When the launch has ended, its memory may go, or the next launch begin. So a worker touches the exec only while
+// it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. Behind the last arrival of its
+// node it takes from the overflow only if it counts there; who has put nodes there does, and takes until none is left.
 //
 // Effects. A node's effects are released by its worker's fence before it arrives at a successor, and acquired by the last arrival; the
 // queue hands nodes over with an acquire, and chains stay on their worker.
@@ -27,7 +32,8 @@ namespace graph {
 
 // GraphWork::spread_flags.
 inline constexpr u32 kFailed = 1;  // the node whose successors are drawn has failed
-inline constexpr u32 kQueued = 2;  // the share came through the ready queue: it has a place there, and counts in GraphHead::pending
+inline constexpr u32 kQueued = 2;  // the share has a place of its own in the ready queue
+inline constexpr u32 kOwn = 4;     // the worker ran the node itself: what it drew from before is kept at the record
 
 // ---- Places --------------------------------------------------------------------------------------------------------------------
 
@@ -120,9 +126,8 @@ DWELL_DEVICE u32 pop_overflow(u64 base) {
   return 0;
 }
 
-// Adds the ready nodes work.node[0 .. count) to the ready queue, or to the overflow when much is in the queue. Called by all lanes.
-DWELL_DEVICE_COLD void add_ready(const Lease& lease, GraphWork& work, u32 first, u32 count) {
-  if (count == 0) return;
+// Whether nodes may be added to the ready queue. Called by all lanes.
+DWELL_DEVICE bool has_room(const Lease& lease) {
   u32 room = 0;
   if (lane() == 0) {
     const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
@@ -131,12 +136,12 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, GraphWork& work, u32 first,
     // who waits for this worker.
     room = static_cast<i32>(tail - at) < static_cast<i32>(kMostQueuedNodes) ? 1 : 0;
   }
-  if (broadcast(room) == 0) {
-    const u32 states = head(work.base)->states;
-    for (u32 i = lane(); i < count; i += kLanes) push_overflow(work.base, states, work.node[first + i]);
-    sync_lanes();
-    return;
-  }
+  return broadcast(room) != 0;
+}
+
+// Adds the ready nodes work.node[first .. first + count) to the ready queue. Called by all lanes, when there is room.
+DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 first, u32 count) {
+  if (count == 0) return;
   const u32 place = ready_queue::reserve(lease, count);
   for (u32 at = lane(); at < count * 4; at += kLanes) {
     const u32 node = work.node[first + at / 4];
@@ -147,6 +152,19 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, GraphWork& work, u32 first,
     }
     ready_queue::put_quad(lease, place + at / 4, at % 4, quad);
   }
+}
+
+// Puts the same on the overflow. Called by all lanes, of a worker that holds the launch open.
+DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
+  if (lane() == 0 && work.ended == 0) {
+    // Holds the launch open until this worker has found the overflow empty: see leave.
+    fetch_add<Order::relaxed>(&head(work.base)->pending, 1U);
+    work.ended = 1;
+  }
+  const u32 states = head(work.base)->states;
+  sync_lanes();
+  for (u32 i = lane(); i < count; i += kLanes) push_overflow(work.base, states, work.node[first + i]);
+  sync_lanes();
 }
 
 // Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
@@ -207,17 +225,22 @@ DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, b
   sync_lanes();
 }
 
+// How far the successors of the node at `cell`, which are shared out, have been drawn: `next`. `shares` and `status` are the spread and
+// spread_flags that its own worker had before.
+DWELL_DEVICE Wide* drawn(u64 base, u32 cell) {
+  Slot* const of = record(base, cell);
+  return &shares(of, load<Order::relaxed, Scope::device>(&of->quad[0].word[1]) & 0xFU)->successors;
+}
+
 // Draws some of the successors that are shared out. False when none is left. Called by all lanes.
 DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
-  Slot* const of = record(work.base, work.spread);
-  const Links links = links_of(of);
-  const u32 slots = load<Order::relaxed, Scope::device>(&of->quad[0].word[1]) & 0xFU;
+  const Links links = links_of(record(work.base, work.spread));
   const GraphHead* const head_of = head(work.base);
   // Few at a time, so that all end together.
   const u32 even = links.count / (lease.workers * 4);
   const u32 most = even < 1 ? 1 : even > 8 ? 8 : even;
   u32 first = 0;
-  if (lane() == 0) first = fetch_add<Order::relaxed>(&shares(of, slots)->successors.next, most);
+  if (lane() == 0) first = fetch_add<Order::relaxed>(&drawn(work.base, work.spread)->next, most);
   first = broadcast(first);
   if (first >= links.count) return false;
   const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head_of->edges) * kCell) + links.first;
@@ -230,29 +253,36 @@ DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
   return true;
 }
 
+// Goes back to what the worker drew from before. Called by one thread.
+DWELL_DEVICE void close_draw(GraphWork& work) {
+  const Wide* const wide = (work.spread_flags & kOwn) != 0 ? drawn(work.base, work.spread) : nullptr;
+  work.spread = wide != nullptr ? wide->shares : 0;
+  work.spread_flags = wide != nullptr ? static_cast<u32>(wide->status) : 0;
+}
+
 // Ends the share that the worker draws from. Called by one thread.
 DWELL_DEVICE void end_draw(const Lease& lease, GraphWork& work) {
-  if ((work.spread_flags & kQueued) != 0) {
-    fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
-    ++work.ended;
-  }
-  work.spread = 0;
+  if ((work.spread_flags & kQueued) != 0) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
+  ++work.ended;
+  close_draw(work);
 }
 
 // Lets all workers draw the successors of a node that has ended, this one first. Called by all lanes.
-DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& links, u32 slots, bool failed) {
+DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& links, bool failed) {
   u32 others = 0;
   if (lane() == 0) {
     GraphHead* const of = head(work.base);
-    Wide* const wide = &shares(record(work.base, links.cell), slots)->successors;
+    Wide* const wide = drawn(work.base, links.cell);
     const u32 wanted = links.count / 8 < lease.workers ? links.count / 8 : lease.workers;
     others = take_spare(lease, wanted - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
-    if (others != 0) fetch_add<Order::relaxed>(&of->pending, others);
+    wide->shares = work.spread;
+    wide->status = static_cast<i32>(work.spread_flags);
+    fetch_add<Order::relaxed>(&of->pending, 1 + others);
     // The takers of shares see the counter and this node's effects. Pairs with their acquire.
     fence<Scope::device>();
     work.spread = links.cell;
-    work.spread_flags = failed ? kFailed : 0;
+    work.spread_flags = kOwn | (failed ? kFailed : 0U);
   }
   others = broadcast(others);
   sync_lanes();
@@ -344,45 +374,66 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
   return static_cast<Follows>(follows);
 }
 
-// Hands back all that the worker still has to do of the graph. Called by all lanes. False when there is no room for it: then it goes on.
+// Hands back all that the worker still has to do of the graph, the overflow that it answers for too. Called by all lanes. False when there
+// is no room for it: then it goes on.
 DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
   GraphWork& work = worker->graph;
-  if (work.spread != 0 && (work.spread_flags & kQueued) == 0) {
+  while (work.spread != 0) {
     u32 taken = 0;
-    if (lane() == 0) {
-      taken = take_spare(lease, 1);
-      if (taken != 0) {
-        fetch_add<Order::relaxed>(&head(work.base)->pending, 1U);
-        work.spread_flags |= kQueued;
-      }
-    }
+    if (lane() == 0) taken = (work.spread_flags & kQueued) != 0 ? 1 : take_spare(lease, 1);
     if (broadcast(taken) == 0) return false;
+    const u32 cell = work.spread;
+    const u32 flags = flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::failed : 0U);
+    sync_lanes();
+    if (lane() == 0) {
+      close_draw(work);  // before others may end the share, and with it the launch
+      fence<Scope::device>();
+    }
+    sync_lanes();
+    add_shares(lease, work.base, cell, flags, 1);
     sync_lanes();
   }
-  if (lane() == 0) fence<Scope::device>();
-  sync_lanes();
-  const u32 kept = work.kept;
-  add_ready(lease, work, 0, kept);
-  if (work.spread != 0)
-    add_shares(lease, work.base, work.spread, flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::failed : 0U), 1);
-  sync_lanes();
-  if (lane() == 0) {
-    work.kept = 0;
-    work.spread = 0;
+  for (;;) {
+    if (!has_room(lease)) return false;
+    if (lane() == 0) {
+      u32 kept = work.kept;
+      while (work.ended != 0 && kept < kNodesAtOnce) {
+        const u32 node = pop_overflow(work.base);
+        if (node == 0) break;
+        work.node[kept++] = node;
+      }
+      work.kept = kept;
+      fence<Scope::device>();
+    }
+    sync_lanes();
+    const u32 kept = work.kept;
+    if (kept == 0) break;
+    add_ready(lease, work, 0, kept);
+    sync_lanes();
+    if (lane() == 0) work.kept = 0;
+    sync_lanes();
   }
-  sync_lanes();
   return true;
 }
 
-// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (flag::aside, flag::graph). Called by the
-// lanes of warp 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
+#if !DWELL_ON_CUDA
+// Asks the worker to let go of its graph when the lease is over: nobody else looks at the clock while it is inside.
+DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
+  if ((++worker->steps & 63U) != 0) return;
+  if (now_ticks() - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
+  if (seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over))) worker->context.yield = 1;
+}
+#endif
+
+// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (flag::aside, flag::graph), or of which
+// others still run groups: then it touches nothing of the node, with which the launch may have ended meanwhile. Called by the lanes of warp
+// 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame, bool completes) {
   GraphWork& work = worker->graph;
   const Header header = from.header();
   const i32 status = worker->context.status;
   u32 states = 0;
   Links links{};
-  u32 slots = header.slots;
   bool ends = completes;  // a node has ended
   bool failed = false;
   sync_lanes();
@@ -392,8 +443,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     const u32 start = begin(from, &states);
     if (lane() == 0) work.base = base;
     links = links_of(record(base, start));
-    slots = 1;
-  } else {
+  } else if (completes) {
     const u64 at = address_of(header, from.position());
     links = links_of(pointer_to_global<const Slot>(at));
     const u64 base = at - static_cast<u64>(links.cell) * kCell;
@@ -411,7 +461,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
         share_groups(lease, frame, base, links.cell);
         return kFrame;
       }
-    } else if (completes) {
+    } else {
       failed = status != status::ok;
       if (failed && lane() == 0) note_failure(base, links.cell, status);
     }
@@ -419,7 +469,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   sync_lanes();
   if (ends) {
     if (links.count > kFewSuccessors) {
-      spread(lease, work, links, slots, failed);
+      spread(lease, work, links, failed);
     } else if (links.count == 0) {
       if (lane() == 0) ++work.ended;
     } else {
@@ -438,12 +488,18 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       const u32 ready = work.kept - first;
       sync_lanes();
       if (ready > 1) {
-        add_ready(lease, work, first + 1, ready - 1);
+        if (has_room(lease))
+          add_ready(lease, work, first + 1, ready - 1);
+        else
+          add_overflow(work, first + 1, ready - 1);
         if (lane() == 0) work.kept = first + 1;
       }
     }
     sync_lanes();
   }
+#if !DWELL_ON_CUDA
+  look_at_clock(lease, worker);
+#endif
   for (;;) {
     if (broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
       return leave(lease, worker, frame);
@@ -461,7 +517,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       sync_lanes();
       continue;
     } else {
-      if (lane() == 0) node = pop_overflow(work.base);
+      if (lane() == 0 && work.ended != 0) node = pop_overflow(work.base);
       node = broadcast(node);
       if (node == 0) return leave(lease, worker, frame);
     }

@@ -46,7 +46,7 @@ inline constexpr u32 kPoisoned = 1U << 31U;
 DWELL_HOST_DEVICE u64 arrivals(u32 left) { return static_cast<u64>(left) << 32U; }
 
 // In the cell behind the slots of a record that has several groups, or more than kFewSuccessors successors: the counters of those who share
-// it. The first is of its groups, the second of its successors.
+// it. The first is of its groups, the second of its successors (graph::drawn).
 struct NodeShares {
   Wide groups;
   Wide successors;
@@ -66,7 +66,7 @@ struct alignas(128) GraphHead {
   u32 word1;
   u32 reserved0[25];
   // Changed by all that work on a launch.
-  u32 pending;  // sinks that have not ended, and shares of spread successors
+  u32 pending;  // sinks that have not ended, shares of spread successors, workers that answer for the overflow
   u32 reserved1;
   u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
   u64 failure;   // node that failed first (32) | its status (32), or 0

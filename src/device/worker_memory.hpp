@@ -12,7 +12,7 @@ struct GraphWork {
   static constexpr u32 kMost = 48;  // the successors of one node, and some that were drawn
 
   u64 base;          // the exec's address; 0: it works on none
-  u32 ended;         // sinks and shares that have ended here, and are not counted in GraphHead::pending yet
+  u32 ended;         // what has ended here of that which GraphHead::pending counts, and is not taken off yet
   u32 kept;          // nodes in `node`
   u32 spread;        // cell of the record whose successors it draws, or 0
   u32 spread_flags;  // see graph.hpp

@@ -142,6 +142,24 @@ TEST_P(GraphTest, ManySuccessorsAndPredecessors) {
   }
 }
 
+TEST_P(GraphTest, ManySuccessorsOfManySuccessors) {
+  open();
+  constexpr u32 kEach = 100;
+  Graph graph;
+  const auto cells = filled<u32>(*runtime, kEach, 0);
+  Node join = graph.add(nothing);
+  const Node root = graph.add(nothing);
+  for (u32 i = 0; i < kEach; ++i) {
+    const Node middle = graph.add(nothing).after(root);
+    for (u32 j = 0; j < kEach; ++j) join.after(graph.add(add, cells, i, 1U).after(middle));
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 1; i <= 5; ++i) {
+    runtime->launch(exec).wait();
+    ASSERT_THAT(read(cells), testing::Each(i * kEach));
+  }
+}
+
 TEST_P(GraphTest, ManyStarts) {
   open();
   constexpr u32 kCount = 50000;
@@ -427,6 +445,29 @@ TEST_P(GraphTest, LongChainsLetLeasesRoll) {
   runtime->launch(exec).wait();
   EXPECT_EQ(read(number)[0], appended(kCount));
   EXPECT_GT(runtime->info().leases, before + 2);
+}
+
+TEST_P(GraphTest, GraphsWithoutChainsLetLeasesRoll) {
+  Options rolling = options();
+  rolling.lease = on_cpu() ? 2ms : 500us;
+  open(rolling);
+  constexpr u32 kCount = 6000;
+  Graph graph;
+  const auto clock = filled<u32>(*runtime, 1, 0);
+  const auto began = filled<u32>(*runtime, kCount, 0);
+  const auto ended = filled<u32>(*runtime, kCount, 0);
+  Node last[2];
+  for (u32 i = 0; i < kCount; ++i) {
+    // Each waits for the two before it.
+    Node node = graph.add(stamp, clock, began, ended, i, u64{10'000});
+    if (i >= 2) node.after(last[0], last[1]);
+    last[i % 2] = node;
+  }
+  const GraphExec exec = runtime->instantiate(graph);
+  const auto before = runtime->info().leases;
+  runtime->launch(exec).wait();
+  EXPECT_EQ(read(clock)[0], 2 * kCount);
+  EXPECT_GT(runtime->info().leases, before + 5);
 }
 
 TEST_P(GraphTest, GraphsSurviveParks) {

@@ -21,6 +21,7 @@ class Bench {
       : ring(1U << shift),
         completions(1U << shift),
         in_flight(workers),
+        failed_nodes(1U << shift),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
         queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
@@ -29,6 +30,7 @@ class Bench {
     lease.completions = completions.data();
     lease.report = &report;
     lease.in_flight = in_flight.data();
+    lease.failed_nodes = failed_nodes.data();
     device::point_into_arena(&lease, layout, reinterpret_cast<std::uint64_t>(arena.get()));
     lease.workers = workers;
     lease.crew = 1;
@@ -124,6 +126,7 @@ class Bench {
   std::vector<device::Slot> ring;
   std::vector<device::Completion> completions;
   std::vector<device::InFlight> in_flight;
+  std::vector<u64> failed_nodes;
   device::LeaseReport report{};
   device::ArenaHeader layout;
   std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;

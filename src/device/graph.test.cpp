@@ -1,0 +1,497 @@
+#include "device/graph.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "device/worker.hpp"
+#include "tests/unit/bench.hpp"
+#include "tests/unit/graph_plan.hpp"
+
+namespace dwell::device {
+namespace {
+
+using test::Bench;
+using test::GraphPlan;
+using test::PlainExec;
+using testing::ElementsAre;
+
+// What the operators below have seen: the number of the node, in order.
+std::vector<u32> ran;
+std::function<void(u32)> during;  // called by each with that number
+
+void note(const Group&, const u32* arguments) {
+  ran.push_back(arguments[0]);
+  if (during) during(arguments[0]);
+}
+void fail(const Group& g, const u32* arguments) {
+  note(g, arguments);
+  g.fail(41);
+}
+void take_scratch(const Group& g, const u32* arguments) {
+  note(g, arguments);
+  EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // of the 1024 bytes that there are
+}
+void note_group(const Group& g, const u32* arguments) {
+  ran.push_back(arguments[0] + g.index());
+  if (during) during(arguments[0] + g.index());
+}
+enum : u32 { kNote, kFail, kTakeScratch, kNoteGroup };
+
+class GraphOnWorkersTest : public testing::Test {
+ protected:
+  static constexpr u32 kLaunch = 5;  // position
+
+  GraphOnWorkersTest() {
+    ran.clear();
+    during = nullptr;
+    entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&take_scratch),
+                reinterpret_cast<const void*>(&note_group)};
+    bench_.lease.operators = entries_.data();
+    bench_.lease.lease_ticks = ~0U;
+    for (Worker& worker : worker_) {
+      worker.context.scratch = scratch_;
+      worker.context.scratch_bytes = sizeof(scratch_);
+      worker.context.over = &bench_.control().crew.over;
+      worker.context.started = now_ticks();
+      reset(&worker.context);
+    }
+  }
+
+  u32 add(u32 opcode = kNote) { return plan_.add(opcode, {static_cast<u32>(plan_.data.nodes.size())}); }
+  u32 behind(std::initializer_list<u32> before, u32 opcode = kNote) {
+    const u32 node = add(opcode);
+    for (const u32 from : before) plan_.edge(from, node);
+    return node;
+  }
+  void make() { exec_.emplace(plan_); }
+
+  void run_task(u32 me, const TaskQuads& task) {
+    for (u32 i = 0; i < kMaxSlots * 4; ++i)
+      std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
+    run(bench_.lease, &worker_[me], kFrame0, me, 0);
+  }
+  // Launches the exec on a worker. `changes`: place of a word, value.
+  void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch) {
+    TaskQuads task{};
+    const Header header{0, 1, 1, flag::graph | flag::share | flag::memory, 0};
+    std::vector<u32> words{header.word0(),
+                           header.word1(),
+                           position,
+                           static_cast<u32>(exec_->address()),
+                           static_cast<u32>(exec_->address() >> 32U),
+                           static_cast<u32>(changes.size() / 2)};
+    words.insert(words.end(), changes.begin(), changes.end());
+    for (std::size_t i = 0; i < words.size(); ++i) task.quad[i / 3].word[i % 3] = words[i];
+    run_task(me, task);
+  }
+  // Runs what is in the ready queue; at most `most` tasks.
+  void run_ready(u32 me = 1, u32 most = ~0U) {
+    TaskQuads task;
+    for (u32 i = 0; i < most && ready_queue::try_take(bench_.lease, &task); ++i) {
+      const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
+      if (header.slots > 1) load_rest(bench_.lease, &task, header, task.quad[0].word[2]);
+      run_task(me, task);
+    }
+  }
+  // Makes workers believe that the ready queue is as full as nodes may make it, and back.
+  void fill_queue() { bench_.control().tail.value += kMostQueuedNodes; }
+  void empty_queue() { bench_.control().tail.value -= kMostQueuedNodes; }
+  u32 queued() const { return bench_.control().tail.value - bench_.control().head.value; }
+  u32 cell(u32 node) const { return exec_->layout.cell(node); }
+  u32 overflow_top() const { return static_cast<u32>(exec_->head().overflow >> 32U); }
+  bool complete() const { return bench_.complete(kLaunch); }
+  // Each of the nodes [0, count) has run once.
+  static void expect_each_once(u32 count) {
+    std::vector<u32> all(count);
+    std::iota(all.begin(), all.end(), 0U);
+    EXPECT_THAT(ran, testing::UnorderedElementsAreArray(all));
+  }
+  // Nothing of the launch is left, and no place of the ready queue is lost.
+  void expect_clean() const {
+    EXPECT_EQ(exec_->head().pending, 0U);
+    EXPECT_EQ(overflow_top(), 0U);
+    EXPECT_EQ(bench_.control().spare_shares.value, most_spare_shares(bench_.lease.ring_shift));
+    for (u32 node = 0; node < plan_.data.nodes.size(); ++node) {
+      const NodeState& state = exec_->state(cell(node));
+      EXPECT_EQ(state.arrivals, arrivals(state.in_degree)) << "node " << node << " is not armed for the next launch";
+    }
+  }
+
+  Bench bench_{7, 2};
+  std::vector<const void*> entries_;
+  Worker worker_[2]{};
+  alignas(64) u8 scratch_[1024];
+  GraphPlan plan_;
+  std::optional<PlainExec> exec_;
+};
+
+// ---- Arrivals --------------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, TheLastArrivalMakesANodeReadyAndArmsIt) {
+  const u32 a = add(), b = add(), c = add();
+  const u32 join = behind({a, b, c});
+  make();
+  const u32 states = exec_->head().states;
+  for (u32 launch = 0; launch < 3; ++launch) {
+    u32 node = 0;
+    EXPECT_FALSE(graph::arrive(exec_->address(), states, cell(join), false, &node));
+    EXPECT_FALSE(graph::arrive(exec_->address(), states, cell(join), false, &node));
+    EXPECT_TRUE(graph::arrive(exec_->address(), states, cell(join), false, &node));
+    EXPECT_EQ(node, cell(join));
+    EXPECT_EQ(exec_->state(cell(join)).arrivals, arrivals(3));
+  }
+}
+
+TEST_F(GraphOnWorkersTest, AFailureAmongTheArrivalsPoisonsForOneLaunch) {
+  const u32 a = add(), b = add();
+  const u32 join = behind({a, b});
+  make();
+  const u32 states = exec_->head().states;
+  for (const u32 failing : {0U, 1U, 2U, 3U}) {
+    u32 node = 0;
+    EXPECT_FALSE(graph::arrive(exec_->address(), states, cell(join), (failing & 1U) != 0, &node));
+    EXPECT_TRUE(graph::arrive(exec_->address(), states, cell(join), (failing & 2U) != 0, &node));
+    EXPECT_EQ(node, cell(join) | (failing != 0 ? kPoisoned : 0U));
+  }
+}
+
+TEST_F(GraphOnWorkersTest, AnOnlyPredecessorNeedsNoCounter) {
+  const u32 a = add();
+  const u32 b = behind({a});
+  make();
+  u32 node = 0;
+  EXPECT_TRUE(graph::arrive(exec_->address(), exec_->head().states, cell(b) | kOnly, true, &node));
+  EXPECT_EQ(node, cell(b) | kPoisoned);
+  EXPECT_EQ(exec_->state(cell(b)).arrivals, 0U);
+}
+
+// ---- Launches --------------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, ALaunchRunsEachNodeBehindItsPredecessorsAndCompletes) {
+  const u32 a = add();
+  const u32 b = behind({a}), c = behind({a});
+  const u32 d = behind({b, c});
+  behind({d});
+  make();
+  for (u32 i = 1; i <= 3; ++i) {
+    ran.clear();
+    const u32 position = kLaunch + i;
+    launch(0, {}, position);
+    EXPECT_FALSE(bench_.complete(position)) << "one side of the diamond is in the ready queue";
+    run_ready();
+    EXPECT_THAT(ran, testing::AnyOf(ElementsAre(0U, 1U, 2U, 3U, 4U), ElementsAre(0U, 2U, 1U, 3U, 4U)));
+    EXPECT_TRUE(bench_.complete(position));
+    EXPECT_EQ(bench_.status(position), 0);
+    EXPECT_EQ(bench_.control().completed.value, i);
+    expect_clean();
+  }
+}
+
+TEST_F(GraphOnWorkersTest, AnEmptyGraphCompletes) {
+  make();
+  launch();
+  EXPECT_TRUE(complete());
+}
+
+TEST_F(GraphOnWorkersTest, ChangesAreThereBeforeTheFirstNode) {
+  add();
+  make();
+  launch(0, {static_cast<u32>(exec_->layout.word_at(plan_.data, 0, 0) / 4), 77});
+  EXPECT_THAT(ran, ElementsAre(77U));
+}
+
+TEST_F(GraphOnWorkersTest, AChainStaysOnItsWorker) {
+  u32 last = add();
+  for (u32 i = 1; i < 20; ++i) last = behind({last}, i % 4 == 0 ? kTakeScratch : kNote);
+  make();
+  launch();
+  EXPECT_TRUE(complete());
+  EXPECT_EQ(queued(), 0U);
+  EXPECT_EQ(ran.size(), 20U);
+  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+}
+
+TEST_F(GraphOnWorkersTest, AFailureCancelsWhatFollowsAndIsNoted) {
+  const u32 a = add();
+  const u32 bad = behind({a}, kFail);
+  const u32 c = behind({bad});
+  const u32 apart = add();
+  behind({apart, c});
+  behind({apart});
+  make();
+  launch();
+  run_ready();
+  EXPECT_THAT(ran, testing::UnorderedElementsAre(a, bad, apart, 5U));
+  EXPECT_EQ(bench_.status(kLaunch), 41);
+  EXPECT_EQ(bench_.failed_nodes[kLaunch], static_cast<u64>(cell(bad)) << 32U | 41U);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, TheFirstFailureIsTheLaunchs) {
+  make();
+  graph::note_failure(exec_->address(), 7, 41);
+  graph::note_failure(exec_->address(), 9, 42);
+  EXPECT_EQ(exec_->head().failure, 7ULL << 32U | 41U);
+}
+
+TEST_F(GraphOnWorkersTest, GroupsOfAWideNodeRunOnceEach) {
+  const u32 wide = plan_.add(kNoteGroup, {0}, 5);
+  plan_.add(kNote, {5});
+  plan_.edge(wide, 1);
+  make();
+  // The other worker comes while the first group runs.
+  during = [this](u32 which) {
+    if (which == 0) run_ready(1);
+  };
+  launch();
+  EXPECT_TRUE(complete());
+  expect_each_once(6);
+  EXPECT_EQ(ran.back(), 5U);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
+  // When it has ended its share, the launch may have ended with the last one, and the memory be somebody else's.
+  make();
+  std::memset(exec_->memory.get(), 0xFF, exec_->layout.bytes());
+  const std::vector<std::byte> before(exec_->memory.get(), exec_->memory.get() + exec_->layout.bytes());
+  Frame frame{};
+  Header header{kNote, 4, 1, flag::node | flag::share, 0};
+  const u64 number = exec_->address() / kCell + kFirstRecord;
+  header.drains = static_cast<u32>(number >> 32U);
+  frame.word[0] = header.word0();
+  frame.word[1] = header.word1();
+  frame.word[2] = static_cast<u32>(number);
+  EXPECT_EQ(graph::proceed(bench_.lease, &worker_[0], frame, &frame, false), kNothing);
+  EXPECT_EQ(std::memcmp(exec_->memory.get(), before.data(), before.size()), 0);
+}
+
+// ---- The overflow ----------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, TheOverflowGivesBackWhatWasPutThere) {
+  for (u32 i = 0; i < 3; ++i) add();
+  make();
+  const u32 states = exec_->head().states;
+  graph::push_overflow(exec_->address(), states, cell(0));
+  graph::push_overflow(exec_->address(), states, cell(1) | kPoisoned);
+  const u64 with_two = exec_->head().overflow;
+  EXPECT_EQ(graph::pop_overflow(exec_->address()), cell(1) | kPoisoned);
+  graph::push_overflow(exec_->address(), states, cell(1));
+  EXPECT_NE(exec_->head().overflow, with_two) << "two visits of one node can be told apart";
+  EXPECT_EQ(graph::pop_overflow(exec_->address()), cell(1));
+  EXPECT_EQ(graph::pop_overflow(exec_->address()), cell(0));
+  EXPECT_EQ(graph::pop_overflow(exec_->address()), 0U);
+}
+
+TEST_F(GraphOnWorkersTest, WhatFindsNoRoomInTheReadyQueueRunsAllTheSame) {
+  const u32 root = add();
+  for (u32 i = 0; i < 20; ++i) behind({behind({root}, i == 7 ? kFail : kNote)});
+  make();
+  fill_queue();
+  during = [&](u32 which) { EXPECT_TRUE(which == root || exec_->head().pending > 0); };
+  launch();
+  EXPECT_TRUE(complete());
+  EXPECT_EQ(ran.size(), 40U) << "the one behind the failure is cancelled";
+  EXPECT_EQ(queued(), kMostQueuedNodes);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, WhoHasPutNodesOnTheOverflowHoldsTheLaunchOpen) {
+  const u32 root = add();
+  for (u32 i = 0; i < 3; ++i) behind({root});
+  make();
+  fill_queue();
+  u32 at_most = 0;
+  during = [&](u32 which) {
+    if (which != root) at_most = std::max(at_most, exec_->head().pending);
+  };
+  launch();
+  EXPECT_EQ(at_most, 3U + 1);
+  EXPECT_TRUE(complete());
+}
+
+TEST_F(GraphOnWorkersTest, WhoDoesNotHoldTheLaunchOpenLeavesTheOverflowAlone) {
+  // The launch may have ended when its last arrival is made: the overflow is then the next one's, or somebody else's memory.
+  const u32 a = add(), b = add();
+  const u32 join = behind({a, b});
+  make();
+  during = [&](u32) { graph::push_overflow(exec_->address(), exec_->head().states, cell(join)); };
+  launch();
+  during = nullptr;
+  ASSERT_EQ(ran.size(), 1U);
+  EXPECT_EQ(overflow_top(), cell(join));
+  EXPECT_EQ(graph::pop_overflow(exec_->address()), cell(join));
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(3);
+}
+
+// ---- Many successors -------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, ManySuccessorsAreSharedOut) {
+  const u32 root = add();
+  for (u32 i = 0; i < 100; ++i) behind({root});
+  make();
+  launch();
+  EXPECT_EQ(queued(), 1U) << "a share for the other worker";
+  EXPECT_FALSE(complete()) << "which counts";
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(101);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, WhoDrawsHoldsTheLaunchOpen) {
+  const u32 root = add();
+  for (u32 i = 0; i < 100; ++i) behind({root});
+  make();
+  u32 pending = 0;
+  during = [&](u32 which) {
+    if (which != root && pending == 0) pending = exec_->head().pending;
+  };
+  launch();
+  EXPECT_EQ(pending, 100U + 1 + 1) << "the sinks, the share in the ready queue, and its own";
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, ManySuccessorsBehindEachOfMany) {
+  const u32 root = add();
+  u32 all = 1;
+  for (u32 i = 0; i < 40; ++i, ++all) {
+    const u32 middle = behind({root});
+    for (u32 j = 0; j < 40; ++j, ++all) behind({middle});
+  }
+  make();
+  for (u32 round = 0; round < 2; ++round) {
+    ran.clear();
+    bench_.completions[kLaunch] = {};
+    launch();
+    run_ready();
+    EXPECT_TRUE(complete());
+    expect_each_once(all);
+    expect_clean();
+  }
+}
+
+TEST_F(GraphOnWorkersTest, ManySuccessorsOfAFailureAreCancelled) {
+  const u32 bad = add(kFail);
+  for (u32 i = 0; i < 100; ++i) behind({behind({bad})});
+  make();
+  launch();
+  run_ready();
+  EXPECT_TRUE(complete());
+  EXPECT_THAT(ran, ElementsAre(bad));
+  expect_clean();
+}
+
+// ---- Leaving ---------------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackWhatItHas) {
+  const u32 root = add();
+  for (u32 i = 0; i < 4; ++i) behind({behind({root})});
+  make();
+  during = [&](u32 which) {
+    if (which == root) worker_[0].context.yield = 1;
+  };
+  launch();
+  EXPECT_THAT(ran, ElementsAre(root));
+  EXPECT_EQ(queued(), 4U);
+  EXPECT_EQ(worker_[0].context.yield, 0U);
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(9);
+}
+
+TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheRestOfAChain) {
+  u32 last = add();
+  for (u32 i = 1; i < 10; ++i) last = behind({last});
+  make();
+  during = [&](u32 which) {
+    if (which == 4) worker_[0].context.yield = 1;
+  };
+  launch();
+  EXPECT_EQ(ran.size(), 5U);
+  EXPECT_EQ(queued(), 1U);
+  run_ready();
+  EXPECT_TRUE(complete());
+  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+  expect_each_once(10);
+}
+
+TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackAllThatItDraws) {
+  const u32 root = add();
+  u32 all = 1;
+  u32 middle = 0;
+  for (u32 i = 0; i < 40; ++i, ++all) {
+    middle = behind({root});
+    for (u32 j = 0; j < 40; ++j, ++all) behind({middle});
+  }
+  make();
+  u32 seen = 0;
+  during = [&](u32) {
+    if (++seen == 10) worker_[0].context.yield = 1;
+  };
+  launch();
+  EXPECT_EQ(ran.size(), 10U);
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(all);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveGoesOnWhileTheReadyQueueIsFull) {
+  const u32 root = add();
+  for (u32 i = 0; i < 20; ++i) behind({behind({root})});
+  make();
+  fill_queue();
+  during = [&](u32) { worker_[0].context.yield = 1; };
+  launch();
+  EXPECT_TRUE(complete()) << "nobody else would find what lies on the overflow";
+  expect_each_once(41);
+}
+
+TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheOverflow) {
+  const u32 root = add();
+  for (u32 i = 0; i < 20; ++i) behind({behind({root})});
+  make();
+  fill_queue();
+  during = [&](u32 which) {
+    if (which == root) return;
+    if (worker_[0].context.yield == 0) empty_queue();
+    worker_[0].context.yield = 1;
+  };
+  launch();
+  EXPECT_EQ(ran.size(), 2U);
+  EXPECT_EQ(queued(), 20U);
+  EXPECT_EQ(overflow_top(), 0U);
+  during = nullptr;
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(41);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, AWorkerInsideAGraphSeesTheEndOfItsLease) {
+  // Nodes of two slots and more predecessors than one: no chains.
+  u32 before = add();
+  for (u32 i = 0; i < 200; ++i) before = behind({before, behind({before})});
+  make();
+  bench_.lease.lease_ticks = 0;
+  launch();
+  EXPECT_LT(ran.size(), 200U);
+  EXPECT_EQ(bench_.control().crew.over, bench_.lease.number) << "the others hear of it";
+  run_ready();
+  EXPECT_TRUE(complete());
+  expect_each_once(401);
+}
+
+}  // namespace
+}  // namespace dwell::device

@@ -1,0 +1,300 @@
+#include "graph/layout.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/graph_plan.hpp"
+
+namespace dwell::graph {
+namespace {
+
+using device::Header;
+using device::kFewSuccessors;
+using device::kFirstRecord;
+using device::kOnly;
+using std::uint32_t;
+using std::uint64_t;
+using test::GraphPlan;
+using test::PlainExec;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+namespace flag = device::flag;
+
+std::vector<uint32_t> counted(uint32_t words) {
+  std::vector<uint32_t> all(words);
+  std::iota(all.begin(), all.end(), 100U);
+  return all;
+}
+
+// Argument word `word` of a node, as a worker reads it from the record.
+uint32_t in_record(const PlainExec& exec, uint32_t node, uint32_t word) {
+  const uint32_t at = device::kHeaderWords + word;
+  return exec.record(exec.layout.cell(node) + at / device::kSlotWords).quad[at % device::kSlotWords / 3].word[at % 3];
+}
+
+// The end of the message for a cycle.
+std::string cycle_of(const GraphPlan& plan) {
+  try {
+    const Layout layout(plan.data);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::invalid_argument);
+    return error.message();
+  }
+  return "no cycle";
+}
+
+TEST(LayoutTest, AnEmptyGraphIsARecordThatEnds) {
+  const PlainExec exec{GraphPlan()};
+  EXPECT_EQ(exec.head().sinks, 1U);
+  EXPECT_EQ(exec.head().start, kFirstRecord);
+  EXPECT_TRUE(exec.successors(kFirstRecord).empty());
+}
+
+TEST(LayoutTest, RecordsNameThemselves) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 3; ++i) plan.add(i, {}, i + 1);
+  const PlainExec exec(plan);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const uint32_t cell = exec.layout.cell(i);
+    EXPECT_EQ(exec.record(cell).quad[0].lap, cell);
+    const Header header = exec.header(cell);
+    EXPECT_EQ(header.opcode, i);
+    EXPECT_EQ(header.groups, i + 1);
+    EXPECT_EQ(header.slots, 1U);
+    EXPECT_EQ((static_cast<uint64_t>(header.drains) << 32U | exec.record(cell).quad[0].word[2]) * device::kCell,
+              exec.address() + cell * device::kCell);
+    EXPECT_EQ(exec.layout.opcode_at(i), cell * device::kCell + 4);
+  }
+}
+
+TEST(LayoutTest, NodesThatWaitForNothingFollowTheRecordBeforeAll) {
+  GraphPlan plan;
+  plan.add(0);
+  plan.add(0);
+  plan.add(0);
+  plan.edge(0, 2);
+  const PlainExec exec(plan);
+  EXPECT_THAT(exec.successors(exec.head().start), ElementsAre(exec.layout.cell(0) | kOnly, exec.layout.cell(1) | kOnly));
+  const Header start = exec.header(exec.head().start);
+  EXPECT_EQ(start.flags, flag::node | flag::share | flag::aside);
+  EXPECT_EQ(exec.head().sinks, 2U);
+}
+
+TEST(LayoutTest, NodesOfAChainLieBehindEachOther) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 6; ++i) plan.add(0, counted(i == 2 ? 15 : 1));
+  // Added in another order than they run: 5 -> 0 -> 2 -> 4; 1 and 3 apart.
+  plan.edge(5, 0);
+  plan.edge(0, 2);
+  plan.edge(2, 4);
+  const PlainExec exec(plan);
+  const auto cell = [&](uint32_t node) { return exec.layout.cell(node); };
+  EXPECT_EQ(cell(2), cell(0) + 1);
+  EXPECT_EQ(cell(4), cell(2) + 2) << "behind both slots";
+  for (const uint32_t node : {0U, 2U}) EXPECT_EQ(exec.header(cell(node)).flags, flag::node | flag::chain) << node;
+  for (const uint32_t node : {1U, 3U, 4U}) EXPECT_EQ(exec.header(cell(node)).flags, flag::node) << node;
+}
+
+TEST(LayoutTest, AChainEndsWhereANodeIsWideOrLargeOrHasOtherEdges) {
+  GraphPlan plan;
+  plan.add(0);
+  plan.add(0, {}, 2);
+  plan.add(0);
+  plan.add(0, counted(device::kChainSlots * device::kSlotWords));
+  plan.add(0);
+  plan.add(0);
+  plan.add(0);
+  plan.add(0);
+  for (uint32_t i = 1; i < 7; ++i) plan.edge(i - 1, i);
+  plan.edge(4, 7);
+  plan.edge(7, 6);
+  const PlainExec exec(plan);
+  const auto chained = [&](uint32_t node) { return (exec.header(exec.layout.cell(node)).flags & flag::chain) != 0; };
+  EXPECT_FALSE(chained(0)) << "the next one is wide";
+  EXPECT_FALSE(chained(1)) << "it is wide";
+  EXPECT_FALSE(chained(2)) << "the next one takes three slots";
+  EXPECT_TRUE(chained(3));
+  EXPECT_FALSE(chained(4)) << "two wait for it";
+  EXPECT_FALSE(chained(5)) << "the next one waits for two";
+  EXPECT_EQ(exec.header(exec.layout.cell(1)).flags, flag::node | flag::share | flag::aside);
+}
+
+TEST(LayoutTest, EdgesSayWhetherTheirNodeWaitsForNothingElse) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 6; ++i) plan.add(0);
+  for (uint32_t i = 1; i < 5; ++i) plan.edge(0, i);
+  plan.edge(1, 5);
+  plan.edge(2, 5);
+  plan.edge(1, 4);
+  const PlainExec exec(plan);
+  const auto cell = [&](uint32_t node) { return exec.layout.cell(node); };
+  EXPECT_THAT(exec.successors(cell(0)), ElementsAre(cell(1) | kOnly, cell(2) | kOnly, cell(3) | kOnly, cell(4))) << "in the edges";
+  EXPECT_THAT(exec.successors(cell(1)), ElementsAre(cell(5), cell(4))) << "in the record";
+  EXPECT_THAT(exec.successors(cell(3)), testing::IsEmpty());
+  EXPECT_EQ(exec.state(cell(5)).arrivals, device::arrivals(2));
+  EXPECT_EQ(exec.state(cell(5)).in_degree, 2U);
+  EXPECT_EQ(exec.state(cell(1)).arrivals, 0U);
+  EXPECT_EQ(exec.head().sinks, 3U);
+}
+
+TEST(LayoutTest, AnEdgeAddedTwiceCountsTwice) {
+  GraphPlan plan;
+  plan.add(0);
+  plan.add(0);
+  plan.edge(0, 1);
+  plan.edge(0, 1);
+  const PlainExec exec(plan);
+  EXPECT_EQ(exec.state(exec.layout.cell(1)).in_degree, 2U);
+  EXPECT_THAT(exec.successors(exec.layout.cell(0)), ElementsAre(exec.layout.cell(1), exec.layout.cell(1)));
+  EXPECT_EQ(exec.header(exec.layout.cell(0)).flags & flag::chain, 0U);
+}
+
+TEST(LayoutTest, ArgumentsLieInTheSlots) {
+  GraphPlan plan;
+  for (const uint32_t words : {1U, 9U, 10U, 93U}) plan.add(0, counted(words));
+  const PlainExec exec(plan);
+  EXPECT_EQ(exec.header(exec.layout.cell(1)).slots, 1U);
+  EXPECT_EQ(exec.header(exec.layout.cell(2)).slots, 2U);
+  EXPECT_EQ(exec.header(exec.layout.cell(3)).slots, device::kMaxSlots);
+  for (uint32_t node = 0; node < 4; ++node)
+    for (uint32_t word = 0; word < plan.data.nodes[node].words; ++word) {
+      ASSERT_EQ(in_record(exec, node, word), 100 + word) << node;
+      uint32_t at = 0;
+      std::memcpy(&at, exec.memory.get() + exec.layout.word_at(plan.data, node, word), sizeof(at));
+      ASSERT_EQ(at, 100 + word) << node;
+    }
+}
+
+TEST(LayoutTest, LargeArgumentsLieInABlock) {
+  GraphPlan plan;
+  plan.add(0, counted(94));
+  plan.add(0, counted(5000));
+  const PlainExec exec(plan);
+  for (uint32_t node = 0; node < 2; ++node) {
+    EXPECT_EQ(exec.header(exec.layout.cell(node)).slots, 1U);
+    const uint64_t block = in_record(exec, node, 0) | static_cast<uint64_t>(in_record(exec, node, 1)) << 32U;
+    EXPECT_EQ(block, exec.address() + exec.layout.word_at(plan.data, node, 0));
+    EXPECT_EQ(block % device::kCell, 0U);
+    const auto* const words = reinterpret_cast<const uint32_t*>(block);
+    for (uint32_t word = 0; word < plan.data.nodes[node].words; ++word) ASSERT_EQ(words[word], 100 + word);
+    EXPECT_LE(block + plan.data.nodes[node].words * 4, exec.address() + exec.layout.bytes());
+  }
+}
+
+TEST(LayoutTest, ManySuccessorsAndGroupsHaveCountersBehindTheRecord) {
+  for (const uint32_t many : {kFewSuccessors, kFewSuccessors + 1}) {
+    GraphPlan plan;
+    plan.add(0);  // many successors
+    plan.add(0, {}, 3);
+    for (uint32_t i = 0; i < many; ++i) {
+      plan.add(0);
+      plan.edge(0, i + 2);
+    }
+    const PlainExec exec(plan);
+    EXPECT_EQ(exec.layout.cell(1) - exec.layout.cell(0), many == kFewSuccessors ? 1U : 2U);
+    EXPECT_EQ(exec.layout.cell(2) - exec.layout.cell(1), 2U);
+    EXPECT_EQ(exec.successors(exec.layout.cell(0)).size(), many);
+  }
+}
+
+TEST(LayoutTest, ManyStartsHaveCountersToo) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < kFewSuccessors + 1; ++i) plan.add(0);
+  const PlainExec exec(plan);
+  EXPECT_EQ(exec.layout.cell(0), kFirstRecord + 2);
+  EXPECT_EQ(exec.successors(exec.head().start).size(), kFewSuccessors + 1);
+}
+
+TEST(LayoutTest, PartsFollowEachOtherAndThereIsPadding) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 50; ++i) {
+    plan.add(0);
+    for (uint32_t j = 0; j < i; ++j) plan.edge(j, i);
+  }
+  const PlainExec exec(plan);
+  EXPECT_GE(exec.head().states, exec.layout.cell(49) + 1);
+  EXPECT_GE(exec.head().edges, exec.head().states + (exec.layout.cell(49) + 1 - kFirstRecord) / 4);
+  EXPECT_GE(exec.layout.bytes(), (exec.head().edges + device::kPadding) * device::kCell + plan.data.edges.size() * 4);
+}
+
+TEST(LayoutTest, ANodeTakesEightyBytesAndAnEdgeFour) {
+  GraphPlan plan;
+  constexpr uint32_t kNodes = 10000;
+  for (uint32_t i = 0; i < kNodes; ++i) {
+    plan.add(0, counted(9));
+    for (uint32_t j = 1; j <= 4 && j <= i; ++j) plan.edge(i - j, i);
+  }
+  const Layout layout(plan.data);
+  EXPECT_LE(layout.bytes(), kNodes * 80 + plan.data.edges.size() * 4 + 4096);
+}
+
+TEST(LayoutTest, ACycleIsListedFromItsFirstNodeOn) {
+  GraphPlan plan;
+  plan.add(0);
+  for (const char* name : {"a", "b", "c"}) plan.add(0, {}, 1, name);
+  plan.edge(0, 3);
+  plan.edge(3, 1);
+  plan.edge(1, 2);
+  plan.edge(2, 3);
+  EXPECT_EQ(cycle_of(plan),
+            "the graph has a cycle: 'a' (operator op0) -> 'b' (operator op0) -> 'c' (operator op0) -> 'a' (operator op0); "
+            "each waits for the one before it");
+}
+
+TEST(LayoutTest, ANodeBehindItselfIsACycle) {
+  GraphPlan plan;
+  plan.add(0, {}, 1, "a");
+  plan.edge(0, 0);
+  EXPECT_THAT(cycle_of(plan), HasSubstr("cycle: 'a' (operator op0) -> 'a' (operator op0);"));
+}
+
+TEST(LayoutTest, NodesThatOnlyLeadToACycleAreNotListed) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 6; ++i) plan.add(0);
+  plan.edge(0, 4);
+  plan.edge(4, 5);
+  plan.edge(5, 4);
+  plan.edge(5, 1);
+  plan.edge(1, 2);
+  plan.edge(2, 3);
+  EXPECT_THAT(cycle_of(plan), HasSubstr("cycle: #4 (operator op0) -> #5 (operator op0) -> #4 (operator op0);"));
+}
+
+TEST(LayoutTest, ALongCycleIsCutShort) {
+  for (const uint32_t count : {16U, 17U, 1000U}) {
+    GraphPlan plan;
+    for (uint32_t i = 0; i < count; ++i) plan.add(0);
+    for (uint32_t i = 0; i < count; ++i) plan.edge(i, (i + 1) % count);
+    const std::string text = cycle_of(plan);
+    EXPECT_THAT(text, HasSubstr("-> #15 (operator op0) -> " + (count == 16 ? "" : "... " + std::to_string(count - 16) + " more -> ") +
+                                "#0 (operator op0);"));
+    DWELL_EXPECT_ERROR_FIELDS(Layout(plan.data), errc::invalid_argument, "node", "#0 (operator op0)", count);
+  }
+}
+
+TEST(LayoutTest, EdgesBackwardsThatFormNoCycleAreFine) {
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 10; ++i) plan.add(0);
+  for (uint32_t i = 0; i + 1 < 10; ++i) plan.edge(i + 1, i);
+  const PlainExec exec(plan);
+  EXPECT_THAT(exec.successors(exec.head().start), ElementsAre(exec.layout.cell(9) | kOnly));
+}
+
+TEST(LayoutTest, MoreThanCellsCanNameIsRefused) {
+  // The words of a node that says it has so many are not read before the size is known.
+  GraphPlan plan;
+  for (uint32_t i = 0; i < 20; ++i) {
+    plan.add(0);
+    plan.data.nodes.back().words = 1U << 30U;
+  }
+  DWELL_EXPECT_ERROR(Layout(plan.data), errc::invalid_argument, HasSubstr("20 nodes takes more than 64 GiB of device memory: divide it"));
+}
+
+}  // namespace
+}  // namespace dwell::graph

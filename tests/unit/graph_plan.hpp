@@ -1,0 +1,78 @@
+// Graphs of operators that no runtime has, and their execs in plain memory.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <dwell/detail/graph_data.hpp>
+
+#include "graph/layout.hpp"
+#include "runtime/code/definition.hpp"
+
+namespace dwell::test {
+
+struct GraphPlan {
+  detail::GraphData data;
+
+  // Adds a node of the operator with this opcode. Returns its number.
+  std::uint32_t add(std::uint32_t opcode, const std::vector<std::uint32_t>& words = {}, std::uint32_t groups = 1,
+                    const std::string& name = "") {
+    while (data.operators.size() <= opcode) {
+      data.operators.push_back(std::make_shared<detail::OperatorState>());
+      data.operators.back()->name = "op" + std::to_string(data.operators.size() - 1);
+    }
+    if (!name.empty()) data.names.push_back(name);
+    data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), static_cast<std::uint32_t>(words.size()), opcode,
+                          name.empty() ? detail::kNoName : static_cast<std::uint32_t>(data.names.size() - 1),
+                          static_cast<std::uint16_t>(groups), 0});
+    data.words.insert(data.words.end(), words.begin(), words.end());
+    return static_cast<std::uint32_t>(data.nodes.size() - 1);
+  }
+  void edge(std::uint32_t before, std::uint32_t behind) { data.edges.emplace_back(before, behind); }
+};
+
+// A plan as it lies in device memory. The opcode of operator i is i.
+struct PlainExec {
+  explicit PlainExec(const GraphPlan& plan)
+      : layout(plan.data), memory(static_cast<std::byte*>(std::aligned_alloc(256, (layout.bytes() + 255) / 256 * 256)), &std::free) {
+    std::vector<std::uint32_t> opcodes(plan.data.operators.size());
+    for (std::uint32_t i = 0; i < opcodes.size(); ++i) opcodes[i] = i;
+    layout.write(plan.data, opcodes, address(), memory.get());
+  }
+
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory.get()); }
+  device::GraphHead& head() const { return *reinterpret_cast<device::GraphHead*>(memory.get()); }
+  device::Slot& record(std::uint32_t cell) const { return reinterpret_cast<device::Slot*>(memory.get())[cell]; }
+  // By cell.
+  device::NodeState& state(std::uint32_t cell) const {
+    return reinterpret_cast<device::NodeState*>(memory.get() + head().states * device::kCell)[cell - device::kFirstRecord];
+  }
+  std::uint32_t edge(std::uint32_t i) const {
+    return reinterpret_cast<const std::uint32_t*>(memory.get() + head().edges * device::kCell)[i];
+  }
+  device::Header header(std::uint32_t cell) const {
+    const device::Quad& quad = record(cell).quad[0];
+    return device::Header::from(quad.word[0], quad.word[1]);
+  }
+  // The cells of the nodes behind a record, with kOnly.
+  std::vector<std::uint32_t> successors(std::uint32_t cell) const {
+    const device::Slot& from = record(cell);
+    const std::uint32_t count = from.quad[1].lap;
+    std::vector<std::uint32_t> all{from.quad[2].lap, from.quad[3].lap};
+    if (count <= 2) {
+      all.resize(count);
+      return all;
+    }
+    all.clear();
+    for (std::uint32_t i = 0; i < count; ++i) all.push_back(edge(from.quad[2].lap + i));
+    return all;
+  }
+
+  graph::Layout layout;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory;
+};
+
+}  // namespace dwell::test
