@@ -309,17 +309,24 @@ DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, 
 
 // ---- Steps ---------------------------------------------------------------------------------------------------------------------
 
-// Begins the launch in `frame` (its arguments are laid out in graph_layout.hpp). Called by all lanes. Returns the record before all.
-DWELL_DEVICE_COLD u32 begin(const Frame& frame, u32* states) {
+// Changes the exec as the launch in `frame` says (its arguments are laid out in graph_layout.hpp): one that is cancelled too, since the
+// host counts on it. Called by all lanes, behind all earlier launches of the exec.
+DWELL_DEVICE_COLD void change(const Frame& frame) {
   const u32* arguments = frame.arguments();
-  const Header header = frame.header();
   const u64 base = static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U;
-  GraphHead* const of = head(base);
   const u32 count = arguments[2];
   const u32* changes = arguments + 3;
   if (count > kMostChanges) changes = pointer_to_global<const u32>(static_cast<u64>(arguments[3]) | static_cast<u64>(arguments[4]) << 32U);
   for (u32 i = lane(); i < count; i += kLanes)
     store<Order::relaxed, Scope::device>(pointer_to_global<u32>(base) + changes[2 * i], changes[2 * i + 1]);
+}
+
+// Begins the launch in `frame`. Called by all lanes. Returns the record before all.
+DWELL_DEVICE_COLD u32 begin(const Frame& frame, u32* states) {
+  const u32* const arguments = frame.arguments();
+  const Header header = frame.header();
+  GraphHead* const of = head(static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U);
+  change(frame);
   if (lane() == 0) {
     of->position = frame.position();
     of->word0 = header.word0();

@@ -76,10 +76,10 @@ class GraphOnWorkersTest : public testing::Test {
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     run(bench_.lease, &worker_[me], kFrame0, me, 0);
   }
-  // Launches the exec on a worker. `changes`: place of a word, value.
-  void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch) {
+  // Launches the exec on a worker. `changes`: place of a word, value. A launch without a group is cancelled.
+  void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {
     TaskQuads task{};
-    const Header header{0, 1, 1, flag::graph | flag::share | flag::memory, 0};
+    const Header header{0, groups, 1, flag::graph | flag::share | flag::memory, 0};
     std::vector<u32> words{header.word0(),
                            header.word1(),
                            position,
@@ -203,6 +203,19 @@ TEST_F(GraphOnWorkersTest, ChangesAreThereBeforeTheFirstNode) {
   add();
   make();
   launch(0, {static_cast<u32>(exec_->layout.word_at(plan_.data, 0, 0) / 4), 77});
+  EXPECT_THAT(ran, ElementsAre(77U));
+}
+
+TEST_F(GraphOnWorkersTest, ACancelledLaunchChangesTheExecAndRunsNothing) {
+  add();
+  make();
+  const u32 word = static_cast<u32>(exec_->layout.word_at(plan_.data, 0, 0) / 4);
+  bench_.lease.wide[kLaunch] = Wide{0, 1, status::cancelled, 0};
+  launch(0, {word, 77}, kLaunch, 0);
+  EXPECT_TRUE(complete());
+  EXPECT_EQ(bench_.status(kLaunch), status::cancelled);
+  EXPECT_THAT(ran, testing::IsEmpty());
+  launch(0, {}, kLaunch + 1);
   EXPECT_THAT(ran, ElementsAre(77U));
 }
 

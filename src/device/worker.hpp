@@ -228,7 +228,10 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       if (follows == kFrame) continue;
       if (follows == kNothing) break;
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true};
-      Group(&worker->context, 0, 1).sync();  // all have read the frame
+      Group(&worker->context, 0, 1).sync();                // all have read the frame
+    } else if ((ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
+      if (rank < kLanes) graph::change(*frame_at(worker, place));
+      Group(&worker->context, 0, 1).sync();
     }
     const bool chained = ended.completes && (ended.header.flags & flag::tracked) != 0;
     // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one

@@ -485,6 +485,307 @@ TEST_P(GraphTest, GraphsSurviveParks) {
   }
 }
 
+// ---- Sizes -----------------------------------------------------------------------------------------------------------------------
+
+inline constexpr u32 kMillion = kSanitized ? 100'000 : 1'000'000;
+inline constexpr u32 kMany = kSanitized ? 10'000 : 100'000;
+
+TEST_P(GraphTest, AChainOfAMillion) {
+  open();
+  Graph graph;
+  const auto number = filled<u32>(*runtime, 1, 0);
+  Node last = graph.add(append, number, 0U);
+  for (u32 i = 1; i < kMillion; ++i) last = graph.add(append, number, i).after(last);
+  runtime->launch(runtime->instantiate(graph)).wait();
+  EXPECT_EQ(read(number)[0], appended(kMillion));
+}
+
+TEST_P(GraphTest, AMillionNodes) {
+  open();
+  const Dag dag = random_dag(kMillion, 4, 11, 5000);
+  const GraphExec exec = runtime->instantiate(dag.graph);
+  EXPECT_EQ(exec.size(), kMillion);
+  runtime->launch(exec).wait();
+  check_order(dag);
+}
+
+TEST_P(GraphTest, OneNodeBehindVeryManyBehindOne) {
+  open();
+  auto cells = filled<u32>(*runtime, 3, 0);
+  // Notes whether all before have run.
+  const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
+    DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 expected) {
+      if (g.rank() == 0 && cells[0] != expected) g.fail(77);
+    })");
+  Graph graph;
+  const Node first = graph.add("first", check, cells, 0U);
+  Node last = graph.add("last", check, cells, kMany);
+  for (u32 i = 0; i < kMany; ++i) last.after(graph.add(add, cells, 0U, 1U).after(first));
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 round = 0; round < 3; ++round) {
+    cells.write(std::vector<u32>{0, 0, 0});
+    runtime->launch(exec).wait();
+  }
+}
+
+TEST_P(GraphTest, AThousandExecsInFlight) {
+  Options wide = options();
+  wide.ring_slots = 8192;
+  open(wide);
+  constexpr u32 kExecs = 1000;
+  constexpr u32 kRounds = 3;
+  Latch latch(*runtime);
+  const auto hold = runtime->define<Hold>("hold", kHold);
+  const auto cells = filled<u32>(*runtime, kExecs, 0);
+  std::vector<GraphExec> execs;
+  for (u32 i = 0; i < kExecs; ++i) {
+    Graph graph;
+    const Node first = graph.add(add, cells, i, 1U);
+    Node last = graph.add(add, cells, i, 1U);
+    for (u32 j = 0; j < 40; ++j) last.after(graph.add(add, cells, i, 1U).after(first));
+    execs.push_back(runtime->instantiate(graph));
+  }
+  const Ticket held = runtime->submit(hold, latch.words());
+  std::vector<Ticket> tickets;
+  for (u32 round = 0; round < kRounds; ++round)
+    for (const GraphExec& exec : execs) tickets.push_back(runtime->launch(exec, after(held)));
+  execs.clear();
+  for (const Ticket& ticket : tickets) ASSERT_FALSE(ticket.done());
+  latch.release();
+  for (const Ticket& ticket : tickets) ticket.wait();
+  EXPECT_THAT(read(cells), testing::Each(42U * kRounds));
+}
+
+// ---- Order among launches --------------------------------------------------------------------------------------------------------
+
+TEST_P(GraphTest, LaunchesWaitForTicketsAndAreWaitedFor) {
+  open();
+  const auto number = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  const Node first = graph.add(append, number, 1U);
+  graph.add(append, number, 2U).after(first);
+  const GraphExec exec = runtime->instantiate(graph), other = runtime->instantiate(graph);
+  u32 expected = 0;
+  Ticket last;
+  for (int round = 0; round < 200; ++round) {
+    last = runtime->launch(exec, after(last));
+    last = runtime->submit(append, number, 3U, after(last));
+    last = runtime->launch(other, after(last));
+    for (const u32 digit : {1, 2, 3, 1, 2}) expected = expected * 31 + digit;
+  }
+  last.wait();
+  EXPECT_EQ(read(number)[0], expected);
+}
+
+TEST_P(GraphTest, ALaunchBehindAFailureIsCancelled) {
+  open();
+  const auto cells = filled<u32>(*runtime, 2, 0);
+  Graph graph;
+  graph.add(add, cells, 0U, 1U);
+  graph.add(add, cells, 1U, 1U, groups(3));
+  const GraphExec exec = runtime->instantiate(graph);
+  for (int round = 0; round < 20; ++round) {
+    const Ticket failed = runtime->submit(fail, 7);
+    const Ticket linked = runtime->launch(exec, link);
+    const Ticket behind = runtime->launch(exec, after(failed));
+    const Ticket twice = runtime->launch(exec, after(behind, linked));
+    EXPECT_EQ(linked.status(), status::cancelled);
+    EXPECT_EQ(behind.status(), status::cancelled);
+    EXPECT_EQ(twice.status(), status::cancelled);
+    DWELL_EXPECT_ERROR(twice.wait(), errc::cancelled, HasSubstr("fail"));
+  }
+  EXPECT_THAT(read(cells), testing::Each(0U));
+  const Ticket failed = runtime->submit(fail, 7);
+  runtime->launch(exec, after_any_result(failed)).wait();
+  EXPECT_THAT(read(cells), testing::ElementsAre(1U, 3U));
+  EXPECT_EQ(runtime->submit(add, cells, 0U, 1U, after(runtime->launch(exec))).status(), 0);
+}
+
+TEST_P(GraphTest, ALaunchThatFailedCancelsWhatIsLinked) {
+  open();
+  const auto cells = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  graph.add("culprit", fail, 7);
+  const GraphExec exec = runtime->instantiate(graph);
+  const Ticket launch = runtime->launch(exec);
+  const Ticket linked = runtime->submit(add, cells, 0U, 1U, link);
+  EXPECT_EQ(launch.status(), 7);
+  EXPECT_EQ(linked.status(), status::cancelled);
+  EXPECT_EQ(runtime->launch(exec).status(), 7) << "launches of one exec follow each other, whatever becomes of them";
+  EXPECT_EQ(read(cells)[0], 0U);
+}
+
+TEST_P(GraphTest, ACancelledLaunchTakesOverWhatHasChanged) {
+  open();
+  auto mark = runtime->define<Mark>("mark", mark_with(1));
+  constexpr u32 kNodes = 300;
+  auto cells = filled<u32>(*runtime, kNodes, 0);
+  Graph graph;
+  std::vector<Node> nodes;
+  for (u32 i = 0; i < kNodes; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
+  graph.add(mark, cells, 0U);
+  GraphExec exec = runtime->instantiate(graph);
+  for (const u32 count : {1U, 10U, kNodes}) {  // in one slot, in several, in a block
+    for (u32 i = 0; i < count; ++i) exec.set(nodes[i], 2, 100U + count);
+    mark.redefine(mark_with(count));
+    runtime->submit(fail, 7);
+    EXPECT_EQ(runtime->launch(exec, link).status(), status::cancelled);
+    cells.write(std::vector<u32>(kNodes, 0));
+    runtime->launch(exec).wait();
+    const auto values = read(cells);
+    EXPECT_EQ(values[0], 100U + count + count) << "the argument, and the version";
+    EXPECT_EQ(values[count - 1], count == 1 ? 102U : 100U + count);
+  }
+}
+
+TEST_P(GraphTest, SeveralThreadsLaunch) {
+  open();
+  constexpr u32 kThreads = 4;
+  const u32 rounds = kSanitized ? 100 : 1000;
+  const auto shared_cell = filled<u32>(*runtime, 1, 0);
+  const auto cells = filled<u32>(*runtime, kThreads, 0);
+  Graph common;  // its two nodes would lose counts beside another launch of it
+  const auto increment = runtime->define<void(Span<u32>)>("increment", R"(
+    DWELL_OPERATOR(increment)(dwell::Group g, dwell::Span<dwell::u32> cell) {
+      if (g.rank() == 0) cell[0] = cell[0] + 1;
+      g.sync();
+    })");
+  const Node first = common.add(increment, shared_cell);
+  common.add(increment, shared_cell).after(first);
+  const GraphExec exec = runtime->instantiate(common);
+  std::vector<std::jthread> threads;
+  for (u32 me = 0; me < kThreads; ++me)
+    threads.emplace_back([&, me] {
+      Graph mine;
+      const Node node = mine.add(add, cells, me, 0U);
+      GraphExec own = runtime->instantiate(mine);
+      for (u32 i = 0; i < rounds; ++i) {
+        runtime->launch(exec);
+        own.set(node, 2, i);
+        runtime->launch(own);
+      }
+    });
+  threads.clear();
+  runtime->wait_all();
+  EXPECT_EQ(read(shared_cell)[0], kThreads * rounds * 2);
+  EXPECT_THAT(read(cells), testing::Each(rounds * (rounds - 1) / 2));
+}
+
+// ---- Nodes -----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(GraphTest, NodesOfAChainHaveScratchMemory) {
+  open();
+  const auto step = runtime->define<Append>("step", R"(
+    DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> number, dwell::u32 digit) {
+      auto all = g.shared<dwell::u32>(g.size());
+      if (g.rank() == 0) number[0] = number[0] * 31 + digit;
+      all[g.rank()] = 1;
+      g.sync();
+      dwell::u32 sum = 0;
+      for (dwell::u32 i = 0; i < g.size(); ++i) sum += all[i];
+      if (sum != g.size()) g.fail(9);
+      g.sync();
+    })");
+  constexpr u32 kCount = 500;
+  auto number = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  Node last = graph.add(step, number, 0U);
+  for (u32 i = 1; i < kCount; ++i) last = (i % 3 == 0 ? graph.add(append, number, i) : graph.add(step, number, i)).after(last);
+  const GraphExec exec = runtime->instantiate(graph);
+  for (int round = 0; round < 3; ++round) {
+    number.write(std::vector<u32>{0});
+    runtime->launch(exec).wait();
+    ASSERT_EQ(read(number)[0], appended(kCount));
+  }
+}
+
+TEST_P(GraphTest, AFailureInAChainEndsIt) {
+  open();
+  constexpr u32 kCount = 100;
+  auto number = filled<u32>(*runtime, 1, 0);
+  for (const u32 bad : {0U, 1U, 3U, 4U, 50U, 98U, 99U}) {
+    Graph graph;
+    Node last;
+    for (u32 i = 0; i < kCount; ++i) {
+      const Node before = last;
+      last = i == bad ? graph.add("bad", fail, 40) : graph.add(append, number, i);
+      if (i != 0) last.after(before);
+    }
+    const GraphExec exec = runtime->instantiate(graph);
+    for (int round = 0; round < 3; ++round) {
+      number.write(std::vector<u32>{0});
+      DWELL_EXPECT_ERROR(runtime->launch(exec).wait(), errc::task_failed, HasSubstr("'bad' (operator fail)"));
+      ASSERT_EQ(read(number)[0], appended(bad));
+    }
+  }
+}
+
+TEST_P(GraphTest, AWideNodeWithManySuccessors) {
+  open();
+  constexpr u32 kGroups = 64;
+  constexpr u32 kSuccessors = 500;
+  const auto cells = filled<u32>(*runtime, 2, 0);
+  const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
+    DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 groups) {
+      if (g.rank() == 0 && cells[0] % groups != 0) g.fail(77);
+      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[1], 1u);
+    })");
+  Graph graph;
+  const Node wide = graph.add(add, cells, 0U, 1U, groups(kGroups));
+  Node join = graph.add(add, cells, 0U, 1U, groups(kGroups));
+  for (u32 i = 0; i < kSuccessors; ++i) join.after(graph.add(check, cells, kGroups).after(wide));
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 1; i <= 10; ++i) {
+    runtime->launch(exec).wait();
+    ASSERT_THAT(read(cells), testing::ElementsAre(2 * kGroups * i, kSuccessors * i));
+  }
+}
+
+TEST_P(GraphTest, UpdateTakesOverArguments) {
+  open();
+  const auto cells = filled<u32>(*runtime, 4, 0), others = filled<u32>(*runtime, 4, 0);
+  const auto make = [&](const Buffer<u32>& to, u32 value) {
+    Graph graph;
+    const Node first = graph.add("first", add, to, 0U, value);
+    graph.add("second", add, to, 1U, value + 1, groups(2)).after(first);
+    return graph;
+  };
+  GraphExec exec = runtime->instantiate(make(cells, 10));
+  runtime->launch(exec);
+  exec.update(make(others, 20));
+  runtime->launch(exec);
+  exec.update(make(cells, 30));
+  runtime->wait_all();
+  EXPECT_THAT(read(cells), testing::ElementsAre(10U, 22U, 0U, 0U));
+  EXPECT_THAT(read(others), testing::ElementsAre(20U, 42U, 0U, 0U));
+
+  const auto refused = [&](const std::string& why, const std::function<void(Graph&)>& change) {
+    Graph graph = make(cells, 1);
+    change(graph);
+    DWELL_EXPECT_ERROR(exec.update(graph), errc::invalid_argument, AllOf(HasSubstr(why), HasSubstr("instantiate")));
+  };
+  refused("has 3 nodes, the exec 2", [&](Graph& graph) { graph.add(nothing); });
+  const auto rebuilt = [&](const std::string& why, const std::function<void(Graph&)>& build) {
+    Graph graph;
+    build(graph);
+    DWELL_EXPECT_ERROR(exec.update(graph), errc::invalid_argument, HasSubstr(why));
+  };
+  rebuilt("the edges differ", [&](Graph& graph) {
+    graph.add(add, cells, 0U, 1U);
+    graph.add(add, cells, 1U, 1U, groups(2));
+  });
+  rebuilt("node 'second' (operator add) has another number of groups", [&](Graph& graph) {
+    const Node first = graph.add(add, cells, 0U, 1U);
+    graph.add(add, cells, 1U, 1U).after(first);
+  });
+  rebuilt("node 'first' (operator add) has another operator", [&](Graph& graph) {
+    const Node first = graph.add(nothing);
+    graph.add(add, cells, 1U, 1U, groups(2)).after(first);
+  });
+  runtime->launch(exec).wait();
+  EXPECT_THAT(read(cells), testing::ElementsAre(40U, 84U, 0U, 0U)) << "what was refused has changed nothing";
+}
+
 TEST_P(GraphTest, DotShowsNodesAndEdges) {
   open();
   Graph graph;
