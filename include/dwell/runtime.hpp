@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -195,6 +196,15 @@ class Runtime {
     flush();
     return count == 0 ? Ticket() : Ticket(shell_, last);
   }
+
+  // Calls `tasks`. What the calling thread submits to this runtime meanwhile, with submit, try_submit and submit_many, is not run: it
+  // becomes the nodes of the graph that is returned. Order follows from memory: a node that writes through one of its spans comes behind
+  // all that read or wrote any of these bytes before, a node that reads (Span<const T>) behind the last that wrote them; and from link,
+  // drain and after. Pointers inside of structures are not seen. Tickets of captured tasks only serve `after` inside of the same capture.
+  // What else `tasks` does, reads of buffers and launches among it, is done at once. Throws what `tasks` throws, and then there is no
+  // graph; errc::unsupported inside for hard_link, after_any_result and launches of graphs; errc::invalid_argument for a capture inside
+  // of another.
+  Graph capture(const std::function<void()>& tasks);
 
   // Prepares a graph for being launched: validates it, lays it out in memory of the device. The graph may change or go afterwards. Throws
   // errc::invalid_argument (a cycle, which is listed; a buffer that was dropped; operators of another runtime), errc::stale_handle,

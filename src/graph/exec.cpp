@@ -16,6 +16,7 @@ namespace dwell {
 namespace detail {
 
 ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : shell(of), graph(from), layout(graph) {
+  for (const auto& node : graph.nodes) system_ |= node.flags & kSystem;
   core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
   const std::size_t bytes = layout.bytes();
   memory = core.buffers().allocate(bytes, 1, Memory::device);
@@ -104,8 +105,6 @@ void ExecState::update(const GraphData& other) {
 
 std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits waits) {
   const Lock lock(mutex_);
-  std::uint32_t system = 0;
-  for (const auto& node : graph.nodes) system |= node.flags & kSystem;
   if (launched_ && !core.done(last_)) {
     // Its launches follow each other, whatever becomes of them.
     if (waits.count == kMostTickets) {
@@ -125,7 +124,7 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
     words[1] = static_cast<std::uint32_t>(address >> 32U);
     words[2] = static_cast<std::uint32_t>(count);
     std::uint32_t used = 3;
-    const std::uint32_t task_flags = flags | kGraph | kShare | kMemory | system;
+    const std::uint32_t task_flags = flags | kGraph | kShare | kMemory | system_;
     std::optional<std::uint64_t> position;
     if (count <= device::kMostChanges) {
       std::ranges::copy(changes_, words.begin() + used);
@@ -202,12 +201,8 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
     refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
   if (given.kind == Kind::span || given.kind == Kind::const_span)
     state.use(node.index_, words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U);
-  const auto words_of = [](const Parameter& parameter) {
-    const bool is_span = parameter.kind == Kind::span || parameter.kind == Kind::const_span;
-    return is_span ? 3U : (parameter.bytes + 3U) / 4;
-  };
   std::uint32_t first = 0;
-  for (std::uint32_t i = 0; i < index; ++i) first += words_of(parameters[i]);
+  for (std::uint32_t i = 0; i < index; ++i) first += device::words_of(parameters[i]);
   state.set(node.index_, first, words.word, words.words);
 }
 

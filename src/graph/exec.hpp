@@ -57,6 +57,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Words that differ from what the device has: place in bytes and value, alternately.
   std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
+  std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;  // position of the last launch
 };

@@ -163,13 +163,28 @@ void Core::retry(TrySubmit try_submit) {
 }
 
 std::uint64_t Core::wait_for_room(detail::OperatorState& op, detail::FirstSlot slot) {
+  if (Recorder* const recorder = Recorder::of(this)) return record(*recorder, op, slot);
   std::uint64_t position = 0;
   retry([&] { return queue_->try_submit_plain(op.alias, &slot, 1, &position) != 0; });
   return position;
 }
 
+std::uint64_t Core::record(Recorder& recorder, detail::OperatorState& op, const detail::FirstSlot& slot) {
+  detail::Task task;
+  task.first = slot;
+  for (const Parameter& parameter : op.signature.parameters()) task.words += device::words_of(parameter);
+  task.flags = static_cast<std::uint32_t>(slot.head >> 36U) & 0xFFFFU;
+  task.groups = static_cast<std::uint32_t>(slot.head >> 16U) & 0xFFFFU;
+  return recorder.record(op, task);
+}
+
 std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
   check_open();
+  if (Recorder* const recorder = Recorder::of(this)) {
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < count; ++i) last = record(*recorder, op, slots[i]);
+    return last;
+  }
   std::uint64_t last = 0;
   std::size_t placed = 0;
   retry([&] {
@@ -181,6 +196,8 @@ std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::First
 
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
+  if (task.waits != nullptr) check_waits(*task.waits);
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
     detail::Waits waits = *task.waits;
     detail::Task gated = task;
@@ -203,8 +220,32 @@ std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task&
   return position;
 }
 
+void Core::check_waits(const detail::Waits& waits) {
+  for (std::uint32_t i = 0; i < waits.count; ++i) check_position(waits.position[i]);
+}
+
+void Core::check_position(std::uint64_t position) {
+  if ((position & detail::kLaunch) != 0 || (position & detail::kCaptured) == 0) return;
+  throw Error(
+      errc::invalid_argument,
+      "the ticket is of a task that was captured: it serves after() in the same capture only; use the ticket of the graph's launch");
+}
+
 std::optional<std::uint64_t> Core::launch_graph(const detail::Task& task, std::uint64_t switches) {
   check_open();
+  if (Recorder::of(this) != nullptr)
+    throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
+  if (task.waits != nullptr) {
+    check_waits(*task.waits);
+    if (LaunchGates::are_needed(*task.waits)) {
+      static const std::atomic<std::uint32_t> kNoAlias{0};
+      detail::Waits waits = *task.waits;
+      detail::Task gated = task;
+      gated.waits = &waits;
+      retry([&] { return gates_->try_replace(waits, kNoAlias); });
+      return launch_graph(gated, switches);
+    }
+  }
   std::uint64_t position = 0;
   retry([&] { return queue_->try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
   if (position == SubmissionQueue::kSwitched) return std::nullopt;
@@ -229,6 +270,8 @@ std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std:
 
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
+  if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
+  if (task.waits != nullptr) check_waits(*task.waits);
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
     detail::Waits waits = *task.waits;
     detail::Task gated = task;
@@ -264,6 +307,7 @@ std::uint64_t Core::launch(const std::shared_ptr<detail::ModuleState>& module, s
 }
 
 bool Core::done(std::uint64_t position) {
+  check_position(position);
   if ((position & detail::kLaunch) != 0) return launches_->done(position & ~detail::kLaunch);
   if (queue_->done(position)) return true;
   if (queue_->pass_over_idle()) keeper_->submitted();
@@ -271,6 +315,7 @@ bool Core::done(std::uint64_t position) {
 }
 
 bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
+  check_position(position);
   if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
   if (queue_->done(position)) return true;
   rest();
@@ -352,6 +397,7 @@ std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count
 }
 
 bool Core::when_done(std::uint64_t position, Notifier::Callback callback) {
+  check_position(position);
   return notifier_.when([this, position] { return done(position); }, std::move(callback));
 }
 

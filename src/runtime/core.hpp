@@ -119,6 +119,11 @@ class Core {
   void retry(TrySubmit try_submit);
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
+  // Gives a task of one slot to the thread's recorder.
+  static std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail::FirstSlot& slot);
+  // Throw errc::invalid_argument for tickets of captured tasks.
+  static void check_waits(const detail::Waits& waits);
+  static void check_position(std::uint64_t position);
   std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.

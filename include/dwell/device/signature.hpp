@@ -98,6 +98,11 @@ struct Describe<Span<T>> {
                                    static_cast<u16>(sizeof(Element))};
 };
 
+// Argument words that a parameter takes in a task (operator.hpp, Wire).
+DWELL_HOST_DEVICE u32 words_of(const Parameter& parameter) {
+  return parameter.kind == Kind::span || parameter.kind == Kind::const_span ? 3 : (parameter.bytes + 3U) / 4;
+}
+
 // The record of a parameter list.
 template <class... Parameters>
 DWELL_HOST_DEVICE SignatureRecord signature_of() {

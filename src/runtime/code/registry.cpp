@@ -537,6 +537,13 @@ void Registry::call_off(const RequestPointer& request) noexcept {
   changed_.notify_all();
 }
 
+std::shared_ptr<detail::OperatorState> Registry::share(const detail::OperatorState& op) {
+  const Lock lock(mutex_);
+  const DefinitionPointer& definition = names_.at(op.definition->name);
+  const auto at = std::ranges::find(definition->instances, &op, [](const detail::OperatorState& one) { return &one; });
+  return {definition, &*at};
+}
+
 void Registry::close() noexcept {
   promoter_.stop();
   Lock lock(mutex_);

@@ -65,6 +65,9 @@ class Registry {
   CompilePool::Errand prepare(CompilePool::Job job);
   void run_next(CompilePool::Errand errand) { pool_.run_next(std::move(errand)); }
 
+  // Ownership of an operator that is defined here.
+  std::shared_ptr<detail::OperatorState> share(const detail::OperatorState& op);
+
   const ImageTable& table() const { return table_; }
   jit::Compiler& compiler() const { return *compiler_; }
 

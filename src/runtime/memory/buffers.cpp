@@ -101,7 +101,7 @@ void Buffers::check_alive(const std::vector<detail::GraphData::Use>& uses, const
   const detail::BufferUse* known = nullptr;
   const Lock lock(mutex_);
   for (const auto& [use, address, node] : uses) {
-    if (use == known) continue;
+    if (use == known || use == nullptr) continue;  // null: of memory that is known by its address alone
     // Only compared: it may be gone.
     const auto at = std::ranges::find_if(alive_, [&, wanted = use](const detail::BufferState* state) { return state == wanted; });
     const bool is_there = at != alive_.end() && address - (*at)->allocation->device() <= (*at)->bytes;

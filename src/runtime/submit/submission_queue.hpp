@@ -15,6 +15,7 @@
 #include "device/ring.hpp"
 #include "runtime/submit/membarrier.hpp"
 #include "runtime/submit/reaper.hpp"
+#include "runtime/submit/recorder.hpp"
 #include "runtime/submit/spin_lock.hpp"
 #include "runtime/submit/submitter.hpp"
 
@@ -195,7 +196,7 @@ class SubmissionQueue {
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
     std::uint64_t position = kNoRoom;
-    try_submit_plain(alias, &slot, 1, &position);
+    if (Recorder::mine.recorder == nullptr) try_submit_plain(alias, &slot, 1, &position);
     return position;
   }
 

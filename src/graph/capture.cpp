@@ -1,0 +1,140 @@
+// Runtime::capture: what a thread submits becomes nodes of a graph.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dwell/graph.hpp>
+#include <dwell/runtime.hpp>
+
+#include "graph/accesses.hpp"
+#include "runtime/core.hpp"
+#include "runtime/submit/recorder.hpp"
+
+namespace dwell {
+
+namespace graph {
+
+namespace {
+
+class Capture final : public runtime::Recorder {
+ public:
+  explicit Capture(runtime::Core& core) : core_(core) {
+    if (mine.recorder != nullptr)
+      throw Error(errc::invalid_argument, "Runtime::capture inside of Runtime::capture: end the one before it first");
+    mine = {&core, this};
+    runtime::CurrentSubmitter::mine = {};  // the next task of this thread takes the slow way, where it is recorded
+  }
+  ~Capture() override { mine = {}; }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  std::uint64_t record(detail::OperatorState& op, const detail::Task& task) override {
+    const auto node = static_cast<std::uint32_t>(graph_.nodes.size());
+    if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
+    before_.clear();
+    order(task);
+    const std::size_t first = graph_.words.size();
+    for (std::uint32_t i = 0; i < task.words; ++i) graph_.words.push_back(word(task, i));
+    see_memory(op, task, node);
+    constexpr std::uint32_t kKept = detail::kWide | detail::kSystem | detail::kMemory;
+    graph_.nodes.push_back({static_cast<std::uint32_t>(first), task.words, place_of(op), detail::kNoName,
+                            static_cast<std::uint16_t>(task.groups), static_cast<std::uint16_t>(task.flags & kKept)});
+    ends_.push_back(true);
+    if ((task.flags & detail::kDrain) != 0) {
+      for (std::uint32_t i = 0; i < node; ++i)
+        if (ends_[i]) before_.push_back(i);
+    } else if (drain_ != kNone) {
+      before_.push_back(drain_);
+    }
+    std::ranges::sort(before_);
+    const auto repeated = std::ranges::unique(before_);
+    before_.erase(repeated.begin(), repeated.end());
+    // One edge to a drain says less than any to a node behind it.
+    for (const std::uint32_t from : before_) {
+      if (from == drain_ && before_.size() > 1) continue;
+      graph_.edges.emplace_back(from, node);
+      ends_[from] = false;
+    }
+    if ((task.flags & detail::kDrain) != 0) drain_ = node;
+    return detail::kCaptured | node;
+  }
+
+  detail::GraphData take() { return std::move(graph_); }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0U;
+
+  static std::uint32_t word(const detail::Task& task, std::uint32_t i) {
+    return i < detail::kFirstSlotWords ? task.word(i) : task.rest[i - detail::kFirstSlotWords];
+  }
+
+  // What `link` and `after` say.
+  void order(const detail::Task& task) {
+    const auto refuse = [](const std::string& what) {
+      throw Error(errc::unsupported, "Runtime::capture: " + what +
+                                         " has no counterpart in a graph, where a node is cancelled when one that it "
+                                         "waits for fails");
+    };
+    if ((task.flags & detail::kHard) != 0) refuse("hard_link");
+    if ((task.flags & detail::kLink) != 0 && !graph_.nodes.empty()) before_.push_back(static_cast<std::uint32_t>(graph_.nodes.size() - 1));
+    if (task.waits == nullptr) return;
+    for (std::uint32_t i = 0; i < task.waits->count; ++i) {
+      const std::uint64_t position = task.waits->position[i];
+      if ((position & detail::kLaunch) != 0 || (position & detail::kCaptured) == 0)
+        throw Error(errc::invalid_argument,
+                    "Runtime::capture: after() names a task that was not captured: launch the graph after it instead");
+      const std::uint64_t from = position & ~detail::kCaptured;
+      if (from >= graph_.nodes.size()) throw Error(errc::invalid_argument, "Runtime::capture: after() names a task of another capture");
+      if ((task.waits->any_result >> i & 1U) != 0) refuse("after_any_result");
+      before_.push_back(static_cast<std::uint32_t>(from));
+    }
+  }
+
+  // Reads and writes of the spans among the arguments.
+  void see_memory(const detail::OperatorState& op, const detail::Task& task, std::uint32_t node) {
+    std::uint32_t at = 0;
+    for (const Parameter& parameter : op.signature.parameters()) {
+      const bool is_span = parameter.kind == Kind::span || parameter.kind == Kind::const_span;
+      if (is_span) {
+        const std::uint64_t high = word(task, at + 1);
+        const std::uint64_t address = word(task, at) | (high & 0xFFFFFU) << 32U;
+        const std::uint64_t size = word(task, at + 2) | (high >> 20U) << 32U;
+        graph_.uses.push_back({nullptr, address, node});
+        accesses_.add(node, address, address + size * parameter.bytes, parameter.kind == Kind::span, before_);
+      }
+      at += device::words_of(parameter);
+    }
+  }
+
+  std::uint32_t place_of(detail::OperatorState& op) {
+    std::vector<std::shared_ptr<detail::OperatorState>>& known = graph_.operators;
+    if (graph_.last_operator < known.size() && known[graph_.last_operator].get() == &op) return graph_.last_operator;
+    const auto at = std::ranges::find(known, &op, [](const auto& one) { return one.get(); });
+    if (at != known.end()) return graph_.last_operator = static_cast<std::uint32_t>(at - known.begin());
+    return graph_.find(core_.registry().share(op));
+  }
+
+  runtime::Core& core_;
+  detail::GraphData graph_;
+  Accesses accesses_;
+  std::vector<std::uint32_t> before_;  // of the node that is being recorded
+  std::vector<bool> ends_;             // by node: nothing has come behind it so far
+  std::uint32_t drain_ = kNone;        // the last one
+};
+
+}  // namespace
+
+}  // namespace graph
+
+Graph Runtime::capture(const std::function<void()>& tasks) {
+  const auto core = detail::Shell::require(shell_);
+  graph::Capture capture(*core);
+  tasks();
+  Graph graph;
+  *graph.data_ = capture.take();
+  return graph;
+}
+
+}  // namespace dwell
