@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/ring.hpp"
+#include "device/spawned.hpp"
 
 namespace dwell::device {
 
@@ -60,6 +61,7 @@ struct Control {
   Counter fetch_lock;    // the CPU's crew of one: who fetches
   Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
   CrewLine crew;
+  SpawnedLists lists;
   alignas(128) u32 exits[8];  // workers that have left, by the lease's slot
   u32 window_base;            // number of the first window behind those in `open`
   u32 open_count;             // windows in `open`, in ascending order: given out before fresh ones
@@ -84,10 +86,10 @@ struct alignas(16) Wide {
       part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                     \
       part(wide, Wide, 1ULL << (h).ring_shift)                                                                      \
           part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */           \
-      part(seats, Seat, static_cast<u64>((h).max_workers))
+      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>(most_spawned((h).max_workers)))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 4;
+inline constexpr u32 kArenaVersion = 5;
 
 // The arena's first bytes: what it is and where each part lies, in bytes from its start.
 struct ArenaHeader {
@@ -149,6 +151,7 @@ DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_pos
   control.crew.low_water = first;
   control.completed.value = first;
   control.spare_shares.value = most_spare_shares(header.ring_shift);
+  control.lists.fresh = 1;
   control.window_base = static_cast<u32>(first_position / kWindow);
   control.crew.frontier = control.window_base;
   control.fetch_position = first;
@@ -189,6 +192,7 @@ struct Lease {
   const u32* uses;
   u32 ring_shift;
   u32 queue_shift;
+  u32 most_spawned;  // number of the last record, plus 1
   u32 workers;
   u32 crew;
   u32 number;
@@ -210,6 +214,7 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
 #undef DWELL_PART
   lease->ring_shift = header.ring_shift;
   lease->queue_shift = header.queue_shift;
+  lease->most_spawned = most_spawned(header.max_workers);
 }
 
 // Whether number `a` comes after `b`.

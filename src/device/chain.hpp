@@ -16,7 +16,7 @@ inline constexpr FramePlace kNowhere = ~0U;
 struct Seen {
   u32 word0;  // of the next node's header
   u32 word1;
-  bool stops;  // the node has failed, or has used scratch memory, or the worker should leave
+  bool stops;  // the node has failed, has used scratch memory or has made tasks, or the worker should leave
 };
 
 #if DWELL_ON_CUDA
@@ -83,16 +83,16 @@ class Steps {
     u32 status;
     u32 used;
     u32 yield;
-    u32 unused;
+    u32 spawned;
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(status), "=r"(used), "=r"(yield), "=r"(unused)
+                 : "=r"(status), "=r"(used), "=r"(yield), "=r"(spawned)
                  : "r"(slots_ + context_)
                  : "memory");
     asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];"
                  : "=r"(seen.word0), "=r"(seen.word1)
                  : "r"(slots_ + next * (kSlotWords * 4))
                  : "memory");
-    seen.stops = (status | used | yield) != 0;
+    seen.stops = (status | used | yield | spawned) != 0;
     return seen;
   }
 
@@ -142,7 +142,7 @@ class Steps {
   Seen look(const Lease& lease, FramePlace) const {
     graph::look_at_clock(lease, worker_);
     const Context& context = worker_->context;
-    return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.yield) != 0};
+    return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.yield | context.spawned) != 0};
   }
   void read_ahead(FramePlace, FramePlace, u32) const {}
 

@@ -23,6 +23,7 @@ class CpuWorker {
     reset(&worker_->context);
     worker_->context.yield = 0;
     worker_->graph = {};
+    spawn::begin(lease_, worker_);
   }
 
   // Serves until the worker leaves the lease.
@@ -34,6 +35,7 @@ class CpuWorker {
     if (seat::take(lease_, me_)) {
       seat::begin(lease_);
       work();
+      spawn::give_up(lease_, worker_);
       seat::leave(lease_, me_, true);  // this thread takes it again in the next lease
     }
     seat::count_out(lease_);
@@ -120,6 +122,7 @@ class CpuWorker {
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     record_in_flight(lease_, me_, frame->word[0], frame->word[1], frame->position());
+    spawn::take_up(worker_, *frame);
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
     run(lease_, worker_, kFrame0, me_, 0);

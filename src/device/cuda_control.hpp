@@ -88,7 +88,9 @@ struct Hands {
     const u32 word0 = broadcast(task->quad[0].word[0]);
     const u32 word1 = broadcast(task->quad[0].word[1]);
     const u32 position = broadcast(task->quad[0].word[2]);
-    if ((word1 & 0xFU) > 1) load_rest(lease, task, Header::from(word0, word1), position);
+    const Header header = Header::from(word0, word1);
+    if (header.slots > 1) load_rest(lease, task, header, position);
+    if (header.is_spawned() && lane() == 0) worker->spawn.current = position;
     hand<true>(lease, task->quad[0], word0, word1, position);
   }
 };
@@ -265,6 +267,7 @@ class ControlWarp {
     }
     if (lane() == 0) {
       hands_.frame()->word[0] = kQuit;
+      spawn::give_up(lease_, hands_.worker);
       seat::count_out(lease_);
     }
     hands_.arrive();

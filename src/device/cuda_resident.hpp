@@ -14,6 +14,7 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     worker.idle = 1;
     worker.context.yield = 0;
     worker.graph = {};
+    spawn::begin(lease, &worker);
     worker.way = {};
     worker.context.scratch_bytes = lease.scratch_bytes;
     worker.context.scratch = scratch;

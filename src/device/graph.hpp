@@ -24,8 +24,8 @@
 
 namespace dwell::device {
 
-// What a worker does behind a task: one thread tells the others in Worker::follows. `launch`: the frame holds the header of a launch of a
-// graph that has ended, which is to be completed in the ring.
+// What a worker does behind a task: one thread tells the others in Worker::follows. kLaunch: the frame holds the header of a launch of a
+// graph that has ended, or of a task all of whose descendants have, which is to be completed in the ring.
 enum Follows : u32 { kNothing, kFrame, kLaunch };
 
 namespace graph {
@@ -537,7 +537,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
 
 // Loads the slots behind the first of a task in the ready queue. Called by all lanes.
 DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2) {
-  if ((header.flags & flag::node) != 0)
+  if (header.is_node())
     graph::load_record(pointer_to_global<const Slot>(graph::address_of(header, word2)), task, 1, header.slots);
   else
     load_held(lease, task, word2, 1, header.slots);

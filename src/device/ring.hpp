@@ -55,6 +55,9 @@ inline constexpr u32 node = 2048;  // the source is a graph
 inline constexpr u32 chain = 16;   // nothing else waits for this node, the next record is the node that does, and it waits for nothing else
 inline constexpr u32 aside = 8;    // with share: no operator to call, but something for graph::proceed
 inline constexpr u32 spread = 8192;  // with aside: one worker's share of the successors of a node that has many
+
+// Of tasks whose source is an operator: word 2 is the number of the task's record (spawned.hpp).
+inline constexpr u32 spawned = node | tracked;
 }  // namespace flag
 
 // A task's header: words 0 and 1 of its first slot. Word 2 is its position; in the ring, what its flags say.
@@ -69,6 +72,9 @@ struct Header {
 
   static constexpr u32 kDrainMask = 0xFFF;
 
+  // The task's source.
+  DWELL_HOST_DEVICE bool is_spawned() const { return (flags & flag::spawned) == flag::spawned; }
+  DWELL_HOST_DEVICE bool is_node() const { return (flags & flag::spawned) == flag::node; }
   // Whether it is the launch of a graph; one that is cancelled has no group, and is a task like others.
   DWELL_HOST_DEVICE bool launches() const { return (flags & flag::graph) != 0 && groups != 0; }
   DWELL_HOST_DEVICE u32 word0() const { return opcode | (groups << 16U); }

@@ -5,6 +5,7 @@
 #include "device/chain.hpp"
 #include "device/graph.hpp"
 #include "device/operator_table.hpp"
+#include "device/spawn.hpp"
 
 namespace dwell::device {
 
@@ -13,17 +14,21 @@ DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 position,
   store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
                                        static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
 }
-// The same for a task of any source.
+// The same for a task of any source. Of one that an operator has made, only that it is none of the ring.
 DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 word0, u32 word1, u32 word2) {
   const Header header = Header::from(word0, word1);
-  const u64 node = (header.flags & flag::node) != 0 ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
+  if (header.is_spawned()) {
+    store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word, static_cast<u64>(0));
+    return;
+  }
+  const u64 node = header.is_node() ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
   store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
                                        static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
 }
 
 // The counters of those who share the groups of a task.
 DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) {
-  if ((header.flags & flag::node) != 0) {
+  if (header.is_node()) {
     Slot* const record = pointer_to_global<Slot>(graph::address_of(header, word2));
     return &graph::shares(record, header.slots)->groups;
   }
@@ -36,6 +41,7 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
   if (rank == 0) {
     worker->group = fetch_add<Order::acquire>(&wide->next, 1U);
     worker->context.scratch_used = 0;
+    worker->spawn.refused = 1;
   }
   Group(&worker->context, 0, 1).sync();
   return worker->group;
@@ -48,6 +54,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
   if (rank == 0) {
+    worker->spawn.refused = 0;
     if (worker->context.status != status::ok)
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
@@ -82,6 +89,7 @@ struct Ended {
   Header header;   // the task's
   u32 position;    // the same
   bool completes;  // false when other workers still run groups of it
+  bool spawned;    // it has made tasks
 };
 
 // Whether a chain goes on although something was to be looked at: then it was only scratch memory, which is free again. Called by all
@@ -89,7 +97,9 @@ struct Ended {
 DWELL_DEVICE_COLD bool goes_on(Worker* worker, u32 rank) {
   const Group all(&worker->context, 0, 1);
   if (rank == 0) {
-    worker->follows = worker->context.status == status::ok && *const_cast<const volatile u32*>(&worker->context.yield) == 0 ? 1 : 0;
+    const Context& context = worker->context;
+    const bool goes = context.status == status::ok && context.spawned == 0 && *const_cast<const volatile u32*>(&context.yield) == 0;
+    worker->follows = goes ? 1 : 0;
     if (worker->follows != 0) worker->context.scratch_used = 0;
   }
   all.sync();
@@ -114,11 +124,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       if ((word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
-        if ((header.flags & flag::aside) != 0 || header.launches()) return Ended{header, frame.position(), true};
+        if ((header.flags & flag::aside) != 0 || header.launches()) return Ended{header, frame.position(), true, false};
         const u32 index = next_group(lease, worker, frame, rank);
         if (index >= header.groups) {
           const u32 position = frame.position();
-          return Ended{header, position, end_share(lease, worker, frame, rank)};
+          return Ended{header, position, end_share(lease, worker, frame, rank), false};
         }
         group = Group(&worker->context, index, header.groups, header.opcode);
       } else if (chain::is_ahead(at)) {
@@ -144,7 +154,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
     }
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
-    const Ended ended{frame.header(), frame.position(), true};
+    const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
     if ((ended.header.flags & flag::chain) != 0) {
       if (!stops) {  // the first of a chain
         if (rank < kLanes) chain::await_begin();
@@ -210,16 +220,19 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u
 // Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
 enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 
-// Runs the task at `place`, and those linked behind it or of the same graph, until none follows. Called by all threads of the group; `me`
-// is the worker's number.
+// Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
+// group; `me` is the worker's number.
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 me, u32 rank) {
   for (;;) {
     Ended ended = run_operator(lease, worker, &place, rank);
-    if ((ended.header.flags & flag::node) != 0 || ended.header.launches()) {
+    const bool spawns = ended.spawned || ended.header.is_spawned();
+    if (spawns || (ended.header.flags & flag::node) != 0 || ended.header.launches()) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
       if (rank < kLanes) {
-        const Follows follows = graph::proceed(lease, worker, *frame_at(worker, place), frame_at(worker, to), ended.completes);
+        const Frame& from = *frame_at(worker, place);
+        const Follows follows = spawns ? spawn::proceed(lease, worker, from, frame_at(worker, to))
+                                       : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
         if (lane() == 0) worker->follows = follows;
       }
       Group(&worker->context, 0, 1).sync();
@@ -227,7 +240,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       const u32 follows = worker->follows;
       if (follows == kFrame) continue;
       if (follows == kNothing) break;
-      ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true};
+      ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
       Group(&worker->context, 0, 1).sync();                // all have read the frame
     } else if ((ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
       if (rank < kLanes) graph::change(*frame_at(worker, place));

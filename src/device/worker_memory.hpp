@@ -19,6 +19,20 @@ struct GraphWork {
   u32 node[kMost];   // ready nodes: cell | kPoisoned
 };
 
+// What a worker has at hand of the tasks that operators make (spawn.hpp). Written and read by one thread, but for `ready`.
+struct SpawnWork {
+  static constexpr u32 kMost = 32;
+
+  u32 current;       // record of the task that runs, or 0
+  u32 made;          // children that its operator has made
+  u32 refused;       // 1: several groups share the task that runs
+  u32 oldest;        // place in `ready`
+  u32 count;         // tasks in `ready`, from `oldest` on and around
+  u32 free_count;    // records in `free`
+  u32 ready[kMost];  // tasks that may run
+  u32 free[kMost];
+};
+
 // The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots of a chain that are read ahead (chain.hpp),
 // of which the first is there twice.
 using FramePlace = u32;  // of a frame: the number of its first slot
@@ -39,8 +53,10 @@ struct Worker {
   u32 group;        // the group of a wide task that runs now
   u32 follows;      // what one thread tells the others: see worker.hpp
   u32 idle;         // 1: the next task may be handed over
-  u32 steps;        // of graphs, on the CPU
+  u32 steps;        // of graphs and of spawned tasks, on the CPU
   GraphWork graph;
+  SpawnWork spawn;
+  const Lease* lease;
   // The control code's own, here rather than in registers, of which each would cost every operator one.
   seat::WayOut way;
   u32 since;        // when the worker took its seat, in ticks
@@ -55,6 +71,7 @@ DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterp
 DWELL_DEVICE void reset(Context* context) {
   context->status = status::ok;
   context->scratch_used = 0;
+  context->spawned = 0;
 }
 
 }  // namespace dwell::device

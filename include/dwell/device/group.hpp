@@ -11,19 +11,35 @@ namespace dwell {
 
 namespace device {
 
+struct Context;
+struct Worker;
+// How an operator asks its worker for another task. Called by one thread.
+using SpawnFunction = void (*)(Context* context, u32 opcode, bool follows);
+DWELL_CONSTANT u32 kMaxSpawnWords = 9;  // words of arguments that fit into one slot
+
+// The type itself, where it must not be deduced.
+template <class T>
+struct Undeduced {
+  using type = T;
+};
+
 // The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct alignas(16) Context {
   // What a worker looks at behind a task, in one load.
-  i32 status;            // first failure reported by Group::fail, 0 before
-  u32 scratch_used;      // bytes handed out by Group::shared in this task
-  u32 yield;             // 1: the worker should leave the graph that it works on, as its lease is over
-  u32 scratch_bytes;     // size of `scratch`
-  u32 lease;             // number of the lease that runs this worker
-  const u32* over;       // number of the last lease whose time is over
-  const u32* uses;       // of the image: see Group::opcode
-  u32 started;           // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
-  u32 lease_ticks;       // workers may be inside operators and nobody left to look at the clock
-  u8* scratch;           // 16-byte aligned
+  i32 status;           // first failure reported by Group::fail, 0 before
+  u32 scratch_used;     // bytes handed out by Group::shared in this task
+  u32 yield;            // 1: the worker should leave the graph that it works on, as its lease is over
+  u32 spawned;          // 1: the task has made others (Group::spawn, Group::then)
+  u32 scratch_bytes;    // size of `scratch`
+  u32 lease;            // number of the lease that runs this worker
+  const u32* over;      // number of the last lease whose time is over
+  const u32* uses;      // of the image: see Group::opcode
+  u32 started;          // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
+  u32 lease_ticks;      // workers may be inside operators and nobody left to look at the clock
+  u8* scratch;          // 16-byte aligned
+  Worker* worker;       // for the next:
+  SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`: a child, or what follows
+  u32 task[kMaxSpawnWords];
   u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 
@@ -146,6 +162,19 @@ class Group {
     return context_->uses[context_->uses[opcode_] + place];
   }
 
+  // Together: makes a task of an operator that DWELL_USES has named, a child of this one. It may run at once, on any worker, and sees what
+  // threads of this group have written before. This task is complete when its operator has returned and all its children are complete; it
+  // fails as the first child that fails, if it has not failed itself. Arguments are converted to the types that DWELL_USES names, and take
+  // 9 words of 32 bits together at most: a span takes three. The task fails with status::out_of_tasks when there is no room for the child,
+  // which then does not run, and with status::spawn_refused when several groups share it.
+  template <u32 place, class... Parameters>
+  DWELL_DEVICE void spawn(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
+  // Together: makes a task that follows this one, its continuation: it runs when the operator has returned and all children are complete,
+  // failed or not, and sees what they have written. This task is complete when the continuation is, which may itself have children and a
+  // continuation. Arguments and failures are those of spawn; a second continuation fails the task with status::spawn_refused.
+  template <u32 place, class... Parameters>
+  DWELL_DEVICE void then(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
+
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
   // failure of a task stays. The operator goes on until it returns.
   DWELL_DEVICE void fail(i32 code) const {
@@ -171,6 +200,9 @@ class Group {
  private:
   template <class T>
   friend class device::Exchange;
+
+  template <class... Parameters>
+  DWELL_DEVICE void make(u32 opcode, bool follows, const Parameters&... arguments) const;
 
   device::Context* context_;
   u16 index_;  // 65,535 groups share a task at most, so that two words hold all: an operator that is called gets them in memory

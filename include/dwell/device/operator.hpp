@@ -41,6 +41,15 @@ struct Wire {
     for (u32 i = 0; i < words; ++i) both.word[i] = from[i];
     return both.value;
   }
+  static DWELL_DEVICE void write(u32* to, const T& value) {
+    u32 word[words] = {};
+#if DWELL_ON_CUDA
+    memcpy(word, &value, sizeof(T));
+#else
+    __builtin_memcpy(word, &value, sizeof(T));
+#endif
+    for (u32 i = 0; i < words; ++i) to[i] = word[i];
+  }
 };
 template <class T>
 struct Wire<Span<T>> {
@@ -49,6 +58,12 @@ struct Wire<Span<T>> {
     const u64 address = static_cast<u64>(from[0]) | (static_cast<u64>(from[1] & 0xFFFFFU) << 32U);
     const u64 size = static_cast<u64>(from[2]) | (static_cast<u64>(from[1] >> 20U) << 32U);
     return Span<T>(pointer_to_global<T>(address), size);
+  }
+  static DWELL_DEVICE void write(u32* to, const Span<T>& value) {
+    const u64 address = address_in_global(value.data());
+    to[0] = static_cast<u32>(address);
+    to[1] = static_cast<u32>(address >> 32U) | static_cast<u32>(value.size() >> 32U) << 20U;
+    to[2] = static_cast<u32>(value.size());
   }
 };
 

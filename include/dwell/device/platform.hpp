@@ -141,6 +141,16 @@ DWELL_DEVICE T* pointer_to_global(u64 address) {
 #endif
 }
 
+// The other way.
+template <class T>
+DWELL_DEVICE u64 address_in_global(T* pointer) {
+#if DWELL_ON_CUDA
+  return __cvta_generic_to_global(pointer);
+#else
+  return reinterpret_cast<u64>(pointer);
+#endif
+}
+
 // Nanoseconds of a clock that all workers of a device share; only differences mean anything.
 DWELL_DEVICE u64 now_ns() {
 #if DWELL_ON_CUDA

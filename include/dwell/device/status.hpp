@@ -13,6 +13,8 @@ DWELL_CONSTANT i32 lost = -2;            // the device failed
 DWELL_CONSTANT i32 timed_out = -3;       // a task overstayed Options::task_timeout
 DWELL_CONSTANT i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes
 DWELL_CONSTANT i32 overlap = -5;         // a group was to write what it had yet to read (Group::transform)
+DWELL_CONSTANT i32 out_of_tasks = -6;    // Group::spawn or Group::then found no room for another task
+DWELL_CONSTANT i32 spawn_refused = -7;   // Group::spawn or Group::then in a task of several groups, or a second Group::then
 }  // namespace status
 
 }  // namespace dwell
