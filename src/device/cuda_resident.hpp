@@ -3,6 +3,11 @@
 
 #include "device/cuda_control.hpp"
 
+// What operators call that make tasks.
+extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, bool follows) {
+  dwell::device::spawn::make(context, opcode, follows);
+}
+
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     dwell_resident(const __grid_constant__ dwell::device::Lease lease) {

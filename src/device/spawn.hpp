@@ -225,7 +225,9 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, bool follows) {
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->lease = &lease;
   worker->context.worker = worker;
+#if !DWELL_ON_CUDA
   worker->context.spawn = &make;
+#endif
   worker->spawn.current = 0;
   worker->spawn.made = 0;
   worker->spawn.refused = 0;

@@ -215,6 +215,39 @@ TEST_P(SpawnTest, ADescendantIsOfTheVersionThatWasCurrentAtTheTicket) {
   for (u32 i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i / kEach) << i;
 }
 
+TEST_P(SpawnTest, WithoutRoomATaskFailsAndWhatItHasMadeRuns) {
+  Options few = options();
+  few.workers = 2;
+  Runtime runtime(few);
+  auto tree = runtime.define<Tree>("tree", kTree);
+  for (int round = 0; round < 3; ++round) {
+    auto count = filled<std::uint64_t>(runtime, 1, 0);
+    Ticket ticket = runtime.submit(tree, 1U, 20'000U, count);
+    DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, HasSubstr("no room for a task"));
+    EXPECT_GT(read(count)[0], 4000U) << "places are free again each time";
+    EXPECT_LT(read(count)[0], 20'000U);
+    count.write(std::vector<std::uint64_t>{0});
+    runtime.submit(tree, 2U, 60U, count).wait();
+    EXPECT_EQ(read(count)[0], 3600U);
+  }
+}
+
+TEST_P(SpawnTest, ATaskHasOneContinuation) {
+  Runtime runtime(options());
+  runtime.define("last", kLast);
+  auto twice = runtime.define<void(Span<u32>)>("twice", R"(
+    DWELL_USES(last, dwell::Span<dwell::u32>)
+    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::u32> count) {
+      if (g.rank() == 0) count[0] = 7;
+      g.then(uses::last, count);
+      g.then(uses::last, count.subspan(1, 1));
+    })");
+  auto count = filled<u32>(runtime, 3, 0);
+  Ticket ticket = runtime.submit(twice, count);
+  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, HasSubstr("a second time"));
+  EXPECT_THAT(read(count), testing::ElementsAre(7, 7, 0)) << "the first one runs";
+}
+
 TEST_P(SpawnTest, WideTasksMakeNone) {
   Runtime runtime(options());
   auto tree = runtime.define<Tree>("tree", kTree);

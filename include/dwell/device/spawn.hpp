@@ -3,9 +3,23 @@
 
 #include <dwell/device/operator.hpp>
 
+#if DWELL_ON_CUDA
+// Makes a task of this opcode, whose arguments are in the context: a child, or what follows. Linked with the loop: called by its name, its
+// registers cost those operators alone that make tasks. Called by one thread.
+extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, bool follows);
+#endif
+
 namespace dwell {
 
 namespace device {
+
+DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, bool follows) {
+#if DWELL_ON_CUDA
+  dwell_spawn(context, opcode, follows);
+#else
+  context->spawn(context, opcode, follows);
+#endif
+}
 
 DWELL_DEVICE void write_arguments(u32*) {}
 template <class First, class... Rest>
@@ -22,7 +36,7 @@ DWELL_DEVICE void Group::make(u32 opcode, bool follows, const Parameters&... arg
                 "the arguments of a task that an operator makes take 9 words of 32 bits at most; pass a span that leads to them");
   if (rank() == 0) {
     device::write_arguments(context_->task, arguments...);
-    context_->spawn(context_, opcode, follows);
+    device::ask_for_task(context_, opcode, follows);
   }
   // All know of it before the last barrier of the task; and what others write later is not for the new task.
   sync();
