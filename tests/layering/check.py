@@ -55,8 +55,8 @@ LAYERS = (
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
-    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
-    Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "dwell/"), "any"),
+    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"), "any"),
+    Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"), "any"),
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
