@@ -294,6 +294,7 @@ TEST_F(GraphOnWorkersTest, TheOverflowGivesBackWhatWasPutThere) {
   graph::push_overflow(exec_->address(), states, cell(0));
   graph::push_overflow(exec_->address(), states, cell(1) | kPoisoned);
   const u64 with_two = exec_->head().overflow;
+  EXPECT_EQ(static_cast<u32>(with_two), 2U) << "each change counts";
   EXPECT_EQ(graph::pop_overflow(exec_->address()), cell(1) | kPoisoned);
   graph::push_overflow(exec_->address(), states, cell(1));
   EXPECT_NE(exec_->head().overflow, with_two) << "two visits of one node can be told apart";
