@@ -97,10 +97,16 @@ struct Hands {
 
 namespace control {
 
-// A task keeps the worker in a lease that is over: a graph is asked to let it go, which other tasks do not hear. Called by one thread.
+// A task keeps the worker in a lease that is over. A graph is asked to let it go, which other tasks do not hear: it does so behind the node
+// that runs, so only a node that runs long holds the lease up. Called by one thread.
 DWELL_DEVICE void keep_on(const Lease& lease, Hands hands) {
-  *const_cast<volatile u32*>(&hands.worker->context.yield) = 1;
-  seat::note_overdue(lease, &hands.worker->way);
+  volatile u32* const yield = &hands.worker->context.yield;
+  const u32 now = now_ticks();
+  if (*yield == 0) {
+    *yield = 1;
+    hands.worker->asked = now;
+  }
+  if (now - hands.worker->asked > seat::kLong) seat::note_overdue(lease, &hands.worker->way);
 }
 
 // Whether a worker may leave a lease that is over: when its operator has returned and seat::may_leave allows it. Called by all lanes.

@@ -507,8 +507,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
 #if !DWELL_ON_CUDA
   look_at_clock(lease, worker);
 #endif
+  // Not before something is done: workers whose lease is over could else hand one share to each other for ever.
+  bool lets_go = ends;
   for (;;) {
-    if (broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
+    if (lets_go && broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
       return leave(lease, worker, frame);
     u32 node = 0;
     const u32 kept = work.kept;
@@ -520,6 +522,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       if (!draw(lease, work)) {
         sync_lanes();
         if (lane() == 0) end_draw(lease, work);
+        lets_go = true;
       }
       sync_lanes();
       continue;

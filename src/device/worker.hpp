@@ -124,7 +124,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       if ((word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
-        if ((header.flags & flag::aside) != 0 || header.launches()) return Ended{header, frame.position(), true, false};
+        if ((header.flags & flag::aside) != 0 || header.launches()) {
+          const Ended none{header, frame.position(), true, false};
+          group.sync();  // all have read the frame, into which warp 0 puts what comes next
+          return none;
+        }
         const u32 index = next_group(lease, worker, frame, rank);
         if (index >= header.groups) {
           const u32 position = frame.position();

@@ -63,6 +63,7 @@ struct Worker {
   u32 quiet_since;  // when it last saw anything to do
   u32 low_water;    // of the ready queue, as last seen
   u32 drains;       // completed, as last seen
+  u32 asked;        // when Context::yield was set, in ticks
 };
 
 DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }
