@@ -30,6 +30,31 @@ DWELL_DEVICE bool is_ahead(FramePlace place) { return (place & kAhead) != 0; }
 DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return kAhead | ((place + slots) & (kAheadSlots - 1)); }
 static_assert(kAhead == kAheadSlots, "one bit tells them");
 
+// Copies of a word from global to shared memory in groups, which the calling thread waits for. Before sm_80 each takes its time at once.
+DWELL_DEVICE void copy_word(u32 to, u64 from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#else
+  const u32 word = load<Order::relaxed, Scope::device>(pointer_to_global<const u32>(from));
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
+#endif
+}
+DWELL_DEVICE void end_of_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+DWELL_DEVICE void await_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+DWELL_DEVICE void await_copies_but_one() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+#endif
+}
+
 // Copies a block from `address` on to `place`, the first of a block; `slots` is the address of Worker::slots in shared memory. Called by
 // warp 0: a lane a word of two slots, and one a link.
 DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
@@ -40,13 +65,12 @@ DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
     const u32 word = lane / 16 * kSlotWords + lane % 16 / 4 * 3 + (lane & 3U) - 1;
     const u32 to = slots + (place * kSlotWords + word) * 4;
     const u64 from = address + lane * 4;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + 2 * kSlotWords * 4), "l"(from + 2 * kCell) : "memory");
+    copy_word(to, from);
+    copy_word(to + 2 * kSlotWords * 4, from + 2 * kCell);
     // The first place is there twice, so that the slots of a record are always neighbours.
-    if (place == kAhead && lane < 16)
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + kAheadSlots * kSlotWords * 4), "l"(from) : "memory");
+    if (place == kAhead && lane < 16) copy_word(to + kAheadSlots * kSlotWords * 4, from);
   }
-  asm volatile("cp.async.commit_group;" ::: "memory");
+  end_of_copies();
 }
 
 // Begins to read ahead, at place kAhead, what lies behind the node at `place`, which was not. Called by warp 0.
@@ -56,12 +80,12 @@ DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
   const u64 address = graph::address_of(header, frame->position()) + header.slots * kCell;
   const u32 slots = static_cast<u32>(__cvta_generic_to_shared(worker->slots));
   // What an earlier chain has read too far must not land on top of this.
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  await_copies();
 #pragma unroll 1
   for (u32 i = 0; i < 3 * kBlock; i += kBlock) copy_block(slots, kAhead + i, address + i * kCell);
 }
 // Waits until it is there, for the lanes of warp 0; the others see it behind a barrier.
-DWELL_DEVICE void await_begin() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+DWELL_DEVICE void await_begin() { await_copies(); }
 // The node behind the one at `place`, for which begin was called.
 DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return kAhead; }
 
@@ -107,7 +131,7 @@ class Steps {
     const u64 block = graph::address_of(Header::from(0, word1), word2) - (next & (kBlock - 1)) * kCell;
     copy_block(slots_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), block + 2 * kBlock * kCell);
     // All but the newest block are there.
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    await_copies_but_one();
   }
 
  private:

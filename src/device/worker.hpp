@@ -74,7 +74,8 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
 DWELL_DEVICE bool group_any(bool predicate) {
 #if DWELL_ON_CUDA
   u32 any;
-  asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 2, 128, p; selp.u32 %0, 1, 0, q; }"
+  __syncwarp();  // the form for warps that are together: the other takes all barriers before sm_90
+  asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.or.pred q, 2, 128, p; selp.u32 %0, 1, 0, q; }"
                : "=r"(any)
                : "r"(predicate ? 1U : 0U)
                : "memory");

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cstring>
 #include <filesystem>
 
@@ -262,7 +264,9 @@ TEST_F(CudaTiersFiguresTest, EveryArchitectureLinks) {
     const Opcode relocatable[] = {&native};
     const Resources inlining = other.link(lto, Tier::lto).resources;
     const Resources calling = other.link(relocatable, Tier::relocatable).resources;
-    EXPECT_GE(workers_for(inlining.registers), workers_for(calling.registers)) << inlining.registers << ", " << calling.registers;
+    // With the default of Options::scratch_bytes a multiprocessor has room for four.
+    EXPECT_GE(workers_for(inlining.registers), std::min(workers_for(calling.registers), 5U))
+        << inlining.registers << ", " << calling.registers;
   }
 }
 
