@@ -10,8 +10,8 @@
 #include <dwell/device/scan.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/device/span.hpp>
-#include <dwell/device/spawn.hpp>
 #include <dwell/device/span_atomic.hpp>
+#include <dwell/device/spawn.hpp>
 #include <dwell/device/status.hpp>
 #include <dwell/device/transform.hpp>
 #include <dwell/device/uses.hpp>

@@ -382,7 +382,8 @@ std::string Core::how_it_failed(int status) const {
       return " failed: the result overlaps an input in part, and would have overwritten what was still to be read; write to memory of its "
              "own, or copy the input first";
     case status::out_of_tasks:
-      return " failed: there was no room for a task that Group::spawn or Group::then was to make; let operators make their tasks as a tree, "
+      return " failed: there was no room for a task that Group::spawn or Group::then was to make; let operators make their tasks as a "
+             "tree, "
              "in which each makes some dozens at most";
     case status::spawn_refused:
       return " failed: Group::spawn or Group::then was called in a task of several groups, or Group::then a second time";

@@ -55,7 +55,11 @@ LAYERS = (
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
-    Layer(("tests/gpu/",), ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"), "any"),
+    Layer(
+        ("tests/gpu/",),
+        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"),
+        "any",
+    ),
     Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"), "any"),
 )
 
