@@ -14,8 +14,9 @@ struct Waits;
 
 // Set in the number that a ticket has of a launch; the rest is its place among launches.
 inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
-// Set in the number that a ticket has of a task that was captured into a graph; the rest is its node.
-inline constexpr std::uint64_t kCaptured = 1ULL << 62U;
+// Both bits are set in the number that a ticket has of a task that was captured into a graph; the rest is its node. There are fewer
+// launches than that.
+inline constexpr std::uint64_t kCaptured = 3ULL << 62U;
 }  // namespace detail
 
 // Names one submitted task, or one launch of a kernel, of which all that is said of tasks holds: it is complete when its stream has come

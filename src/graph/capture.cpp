@@ -82,7 +82,7 @@ class Capture final : public runtime::Recorder {
     if (task.waits == nullptr) return;
     for (std::uint32_t i = 0; i < task.waits->count; ++i) {
       const std::uint64_t position = task.waits->position[i];
-      if ((position & detail::kLaunch) != 0 || (position & detail::kCaptured) == 0)
+      if ((position & detail::kCaptured) != detail::kCaptured)
         throw Error(errc::invalid_argument,
                     "Runtime::capture: after() names a task that was not captured: launch the graph after it instead");
       const std::uint64_t from = position & ~detail::kCaptured;

@@ -225,7 +225,7 @@ void Core::check_waits(const detail::Waits& waits) {
 }
 
 void Core::check_position(std::uint64_t position) {
-  if ((position & detail::kLaunch) != 0 || (position & detail::kCaptured) == 0) return;
+  if ((position & detail::kCaptured) != detail::kCaptured) return;
   throw Error(
       errc::invalid_argument,
       "the ticket is of a task that was captured: it serves after() in the same capture only; use the ticket of the graph's launch");

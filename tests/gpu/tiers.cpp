@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks
 #pragma unroll 1
     for (u32 k = 0; k < 8; ++k) {
       const u32* const words = reinterpret_cast<const u32*>(&task[turn][k * 4]);
-      device::call_operator(lease, words[0], group, words + 3);
+      device::call_operator(device::callee_of(lease, words[0]), group, words + 3);
       group.sync();
     }
   }

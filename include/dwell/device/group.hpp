@@ -40,7 +40,7 @@ struct alignas(16) Context {
   Worker* worker;       // for the next:
   SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`: a child, or what follows
   u32 task[kMaxSpawnWords];
-  u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
+  alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 
 // How the threads of a group combine what each of them has (exchange.hpp).

@@ -73,12 +73,12 @@ TEST_F(CudaKitTest, CalledOperatorsLeaveRoomForSixWorkers) {
 
 // Linked one by one: the assembler heeds no limit for a kernel with launch bounds, so many inlined operators take all registers there are.
 // Each link compiles the loop anew, so of each function of the kit only those that take most are linked.
-TEST_F(CudaKitTest, AnInlinedOperatorLeavesRoomForFourWorkers) {
+TEST_F(CudaKitTest, AnInlinedOperatorLeavesRoomForThreeWorkers) {
   for (const char* const name : {"add4", "doubles", "pairs", "bytes", "copy_bytes", "sum_halves", "scan", "histogram"}) {
     const auto op = std::ranges::find(kKit, std::string_view(name), &KitOperator::name);
     ASSERT_NE(op, std::end(kKit)) << name;
     const Object object = compile(*op, Form::lto);
-    EXPECT_LE(compiler().link(std::vector<Opcode>{{&object}}, Tier::lto).resources.registers, 96U) << name;
+    EXPECT_LE(compiler().link(std::vector<Opcode>{{&object}}, Tier::lto).resources.registers, 128U) << name;
   }
 }
 
