@@ -475,7 +475,8 @@ std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
   const std::uint64_t tail = queue_.tail();
   for (std::uint32_t worker = 0; worker < workers(); ++worker) {
     const std::uint64_t word = device::load<device::Order::relaxed, device::Scope::system>(&settings_.in_flight[worker].word);
-    if (word == 0) continue;
+    // Of a node the record holds the place of its record, and no position.
+    if (word == 0 || (word & device::InFlight::kNode) != 0) continue;
     // The record holds 32 bits of the position: it is the last one at or before the tail that ends in them.
     const std::uint64_t position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
     if (position >= tail || queue_.done(position) != ended) continue;
