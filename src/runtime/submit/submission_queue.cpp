@@ -543,6 +543,7 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
   std::uint64_t first = me->enter();
   const std::uint64_t end = me->end.load(std::memory_order_relaxed) / 2;
   std::uint64_t places = std::min<std::uint64_t>(count, end - std::min(end, first));
+  std::uint32_t opcode = alias.load(std::memory_order_relaxed);
   if (places == 0) {
     me->leave(first);
     // Before the lock, so that waiting for it does not count as the thread's own pace.
@@ -550,11 +551,13 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
     {
       const std::lock_guard guard(lock_);
       places = take(*me, count, now, &first);
+      // Not behind the lock: switch_aliases takes back no places that are all used at once, so it does not wait for them.
+      opcode = alias.load(std::memory_order_relaxed);
     }
     me->returned = Clock::now();
     if (places == 0) return 0;
   }
-  write_slots(first, slots, places, alias.load(std::memory_order_relaxed), me->word1);
+  write_slots(first, slots, places, opcode, me->word1);
   me->leave(first + places);
   *last = first + places - 1;
   return places;
