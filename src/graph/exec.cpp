@@ -25,14 +25,23 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : sh
     const Lock lock(mutex_);
     opcodes_.reserve(graph.operators.size());
     for (const auto& op : graph.operators) opcodes_.push_back(op->alias.load(std::memory_order_relaxed));
-    const auto image = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    layout.write(graph, opcodes_, address, image.get());
-    core.backend().copy_to_device(address, image.get(), bytes);
+    write(core);
   }
 }
 
 ExecState::~ExecState() {
   if (const auto core = shell->core()) core->graphs().remove(address);
+}
+
+void ExecState::write(runtime::Core& core) {
+  const auto image = std::make_unique_for_overwrite<std::byte[]>(layout.bytes());
+  layout.write(graph, opcodes_, address, image.get());
+  core.backend().copy_to_device(address, image.get(), layout.bytes());
+}
+
+void ExecState::clear_changes() {
+  for (std::size_t i = 0; i < changes_.size(); i += 2) change_of_[changes_[i]] = 0;
+  changes_.clear();
 }
 
 bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
@@ -118,6 +127,12 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
   for (;;) {
     const std::uint64_t switches = core.queue().switches();
     bind();
+    if (changes_.size() > kMostWords) {
+      // More than travels with a launch. Nobody reads the exec between its launches.
+      if (launched_) core.wait(last_, std::nullopt);
+      write(core);
+      clear_changes();
+    }
     const std::size_t count = changes_.size() / 2;
     std::array<std::uint32_t, kMaxWords> words{};
     words[0] = static_cast<std::uint32_t>(address);
@@ -136,8 +151,7 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
       position = core.launch_graph(words.data(), changes_, task_flags, (flags & kAfter) != 0 ? &waits : nullptr, switches);
     }
     if (!position) continue;  // a version has changed meanwhile
-    for (std::size_t i = 0; i < changes_.size(); i += 2) change_of_[changes_[i]] = 0;
-    changes_.clear();
+    clear_changes();
     core.graphs().launched(*position, shared_from_this());
     core.graphs().collect(core.queue().reaped());
     last_ = *position;

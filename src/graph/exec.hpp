@@ -47,6 +47,9 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::uint64_t address = 0;
 
  private:
+  // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
+  void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
+  void clear_changes() DWELL_REQUIRES(mutex_);
   // Notes that a word of the exec changes.
   void change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
   // Gives nodes the opcodes that their operators have now.
@@ -54,7 +57,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
 
   mutable Mutex mutex_;
   std::vector<std::uint32_t> opcodes_ DWELL_GUARDED_BY(mutex_);  // of graph.operators, as the device has them or will
-  // Words that differ from what the device has: place in bytes and value, alternately.
+  // Words that differ from what the device has: place in words and value, alternately.
   std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
   std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory

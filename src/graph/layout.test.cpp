@@ -22,7 +22,6 @@ using std::uint64_t;
 using test::GraphPlan;
 using test::PlainExec;
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 namespace flag = device::flag;
 

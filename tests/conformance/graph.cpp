@@ -6,11 +6,6 @@
 namespace dwell::test {
 namespace {
 
-template <class Matcher, class Call>
-void expect_error(errc code, const Matcher& matches, Call call) {
-  DWELL_EXPECT_ERROR(call(), code, matches);
-}
-
 class GraphTest : public DeviceTest {
  protected:
   // Opens a runtime with the operators of the tests.
@@ -350,31 +345,43 @@ TEST_P(GraphTest, ArgumentsChangeBetweenLaunches) {
 
 TEST_P(GraphTest, ManyArgumentsChangeAtOnce) {
   open();
-  constexpr u32 kCount = 4000;
-  const auto cells = filled<u32>(*runtime, kCount, 0);
-  std::vector<Node> nodes;
-  Graph graph;
-  for (u32 i = 0; i < kCount; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
-  GraphExec exec = runtime->instantiate(graph);
-  for (u32 i = 0; i < kCount; ++i) exec.set(nodes[i], 2, i);
-  runtime->launch(exec).wait();
-  std::vector<u32> expected(kCount);
-  for (u32 i = 0; i < kCount; ++i) expected[i] = i;
-  EXPECT_EQ(read(cells), expected);
+  // As many as travel with a launch, and more.
+  for (const u32 count : {4000U, 20000U}) {
+    const auto cells = filled<u32>(*runtime, count, 0);
+    std::vector<Node> nodes;
+    Graph graph;
+    for (u32 i = 0; i < count; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
+    GraphExec exec = runtime->instantiate(graph);
+    std::vector<u32> expected(count, 0);
+    for (u32 round = 1; round <= 3; ++round) {
+      for (u32 i = 0; i < count; ++i) {
+        exec.set(nodes[i], 2, i * round);
+        expected[i] += i * round;
+      }
+      runtime->launch(exec);
+    }
+    runtime->wait_all();
+    ASSERT_EQ(read(cells), expected);
+  }
 }
 
 TEST_P(GraphTest, ALaunchRunsTheVersionsOfItsOwnTime) {
   open();
   auto mark = runtime->define<Mark>("mark", mark_with(1));
-  constexpr u32 kNodes = 50;
   const auto cells = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  for (u32 i = 0; i < kNodes; ++i) graph.add(mark, cells, 0U);
-  const GraphExec exec = runtime->instantiate(graph);
+  // The second has more nodes than changes travel with a launch.
+  std::vector<GraphExec> execs;
+  for (const u32 count : {50U, 9000U}) {
+    Graph graph;
+    for (u32 i = 0; i < count; ++i) graph.add(mark, cells, 0U);
+    execs.push_back(runtime->instantiate(graph));
+  }
   u32 expected = 0;
   for (u32 version = 1; version <= 6; ++version) {
-    for (int i = 0; i < 5; ++i) runtime->launch(exec);
-    expected += 5 * kNodes * version;
+    for (const GraphExec& exec : execs) {
+      for (int i = 0; i < 5; ++i) runtime->launch(exec);
+      expected += 5 * static_cast<u32>(exec.size()) * version;
+    }
     mark.redefine(mark_with(version + 1));
   }
   runtime->wait_all();
@@ -796,148 +803,6 @@ TEST_P(GraphTest, DotShowsNodesAndEdges) {
   EXPECT_THAT(dot, HasSubstr(R"(n1 [label="nothing\n4 groups"];)"));
   EXPECT_THAT(dot, HasSubstr("n0 -> n1;"));
   EXPECT_EQ(runtime->instantiate(graph).dot(), dot);
-}
-
-TEST_P(GraphTest, CapturedTasksAreOrderedByTheMemoryThatTheyName) {
-  open();
-  const auto put = runtime->define<void(Span<u32>, u32)>("put", R"(
-    DWELL_OPERATOR(put)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {
-      if (g.rank() == 0) for (dwell::u32 i = 0; i < to.size(); ++i) to[i] = to[i] * 31 + value;
-    })");
-  const auto fold = runtime->define<void(Span<const u32>, Span<u32>)>("fold", R"(
-    DWELL_OPERATOR(fold)(dwell::Group g, dwell::Span<const dwell::u32> from, dwell::Span<dwell::u32> to) {
-      if (g.rank() == 0) for (dwell::u32 i = 0; i < from.size(); ++i) to[0] = to[0] * 17 + from[i];
-    })");
-  auto memory = filled<u32>(*runtime, 64, 0);
-  auto results = filled<u32>(*runtime, 16, 0);
-  std::vector<u32> expected(64, 0);
-  std::vector<u32> expected_results(16, 0);
-  Random random(3);
-  struct Step {
-    bool reads;
-    u32 first, count, value;
-  };
-  std::vector<Step> steps;
-  for (u32 i = 0; i < 400; ++i) {
-    const u32 first = random() % 60;
-    steps.push_back({random() % 2 == 0, first, 1 + random() % std::min(64 - first, 9U), random() % 16});
-  }
-  const Graph graph = runtime->capture([&] {
-    for (const Step& step : steps) {
-      const auto part = memory.slice(step.first, step.count);
-      if (step.reads)
-        runtime->submit(fold, part, results.slice(step.value, 1));
-      else
-        runtime->submit(put, part, step.value);
-    }
-  });
-  EXPECT_EQ(graph.size(), steps.size());
-  EXPECT_THAT(read(memory), testing::Each(0U)) << "nothing runs while it is captured";
-  const GraphExec exec = runtime->instantiate(graph);
-  for (int round = 0; round < 5; ++round) {
-    runtime->launch(exec).wait();
-    for (const Step& step : steps) {
-      for (u32 i = step.first; i < step.first + step.count; ++i) {
-        if (step.reads)
-          expected_results[step.value] = expected_results[step.value] * 17 + expected[i];
-        else
-          expected[i] = expected[i] * 31 + step.value;
-      }
-    }
-    ASSERT_EQ(read(memory), expected) << round;
-    ASSERT_EQ(read(results), expected_results) << round;
-  }
-}
-
-TEST_P(GraphTest, ReadersOfOneMemoryAreNotOrdered) {
-  open();
-  const auto look = runtime->define<void(Span<const u32>, Span<u32>)>(
-      "look", "DWELL_OPERATOR(look)(dwell::Group, dwell::Span<const dwell::u32>, dwell::Span<dwell::u32>) {}\n");
-  const auto from = filled<u32>(*runtime, 4, 0);
-  const auto to = filled<u32>(*runtime, 4, 0);
-  const Graph graph = runtime->capture([&] {
-    for (u32 i = 0; i < 4; ++i) runtime->submit(look, from, to.slice(i, 1));
-    runtime->submit(append, from, 1U);
-  });
-  const std::string dot = graph.dot();
-  for (const char* edge : {"n0 -> n4", "n1 -> n4", "n2 -> n4", "n3 -> n4"}) EXPECT_THAT(dot, HasSubstr(edge));
-  EXPECT_EQ(std::ranges::count(dot, '>'), 4);
-}
-
-TEST_P(GraphTest, CapturedTasksKeepLinksDrainsAndAfter) {
-  open();
-  const auto edges_of = [&](const std::function<void()>& tasks) {
-    const std::string dot = runtime->capture(tasks).dot();
-    std::string edges;
-    for (std::size_t at = dot.find(" -> "); at != std::string::npos; at = dot.find(" -> ", at + 1)) {
-      const std::size_t begin = dot.rfind('n', at);
-      edges += dot.substr(begin, dot.find(';', at) - begin) + " ";
-    }
-    return edges;
-  };
-  EXPECT_EQ(edges_of([&] {
-              runtime->submit(nothing);
-              runtime->submit(nothing);
-            }),
-            "");
-  EXPECT_EQ(edges_of([&] {
-              runtime->submit(nothing, link);
-              runtime->submit(nothing, link);
-            }),
-            "n0 -> n1 ");
-  EXPECT_EQ(edges_of([&] {
-              const Ticket first = runtime->submit(nothing);
-              const Ticket second = runtime->submit(nothing);
-              runtime->submit(nothing, after(first, second), groups(3));
-            }),
-            "n0 -> n2 n1 -> n2 ");
-  EXPECT_EQ(edges_of([&] {
-              runtime->submit_many(nothing, 3, [](std::size_t, auto put) { put(); });
-              runtime->submit(nothing, drain);
-              runtime->submit(nothing);
-              runtime->try_submit(nothing);
-            }),
-            "n0 -> n3 n1 -> n3 n2 -> n3 n3 -> n4 n3 -> n5 ");
-}
-
-TEST_P(GraphTest, WhatCannotBeCapturedIsRefused) {
-  open();
-  const Ticket outside = runtime->submit(nothing);
-  const GraphExec exec = runtime->instantiate(Graph());
-  Ticket inside;
-  runtime->capture([&] {
-    inside = runtime->submit(nothing);
-    expect_error(errc::unsupported, HasSubstr("hard_link"), [&] { runtime->submit(nothing, hard_link); });
-    expect_error(errc::unsupported, HasSubstr("after_any_result"), [&] { runtime->submit(nothing, after_any_result(inside)); });
-    expect_error(errc::invalid_argument, HasSubstr("was not captured"), [&] { runtime->submit(nothing, after(outside)); });
-    expect_error(errc::unsupported, HasSubstr("launch of a graph"), [&] { runtime->launch(exec); });
-    expect_error(errc::invalid_argument, HasSubstr("inside of"), [&] { runtime->capture([] {}); });
-    expect_error(errc::invalid_argument, HasSubstr("captured"), [&] { inside.wait(); });
-  });
-  expect_error(errc::invalid_argument, HasSubstr("captured"), [&] { inside.wait(); });
-  expect_error(errc::invalid_argument, HasSubstr("captured"), [&] { runtime->submit(nothing, after(inside)); });
-  struct Stop {};
-  EXPECT_THROW(runtime->capture([] { throw Stop(); }), Stop);
-  runtime->submit(nothing).wait();
-}
-
-TEST_P(GraphTest, OtherThreadsAndRuntimesAreNotCaptured) {
-  open();
-  Runtime other(options());
-  const auto theirs = other.define<Add>("add", kAdd);
-  const auto their_cells = filled<u32>(other, 1, 0);
-  const auto cells = filled<u32>(*runtime, 1, 0);
-  const Graph graph = runtime->capture([&] {
-    runtime->submit(add, cells, 0U, 1U);
-    other.submit(theirs, their_cells, 0U, 1U).wait();
-    std::thread([&] { runtime->submit(add, cells, 0U, 10U).wait(); }).join();
-    runtime->submit(add, cells, 0U, 100U);
-  });
-  EXPECT_EQ(graph.size(), 2U);
-  EXPECT_EQ(read(their_cells)[0], 1U);
-  EXPECT_EQ(read(cells)[0], 10U);
-  runtime->launch(runtime->instantiate(graph)).wait();
-  EXPECT_EQ(read(cells)[0], 111U);
 }
 
 DWELL_ON_EVERY_DEVICE(GraphTest);

@@ -38,3 +38,13 @@ inline void expect_fields(const Error& error, const ErrorFields& wanted) {
     EXPECT_EQ(error.kind(), code) << error.what();      \
     dwell::expect_fields(error, {__VA_ARGS__});         \
   }
+
+namespace dwell {
+
+// The same for a call of several statements.
+template <class Matcher, class Call>
+void expect_error(errc code, const Matcher& matches, Call call) {
+  DWELL_EXPECT_ERROR(call(), code, matches);
+}
+
+}  // namespace dwell
