@@ -38,17 +38,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
   u32 shares = 1;
   if (lane() == 0) {
     const u32 most = header.groups < lease.workers ? header.groups : lease.workers;
-    const u32 wanted = cancelled || most == 0 ? 0 : most - 1;
-    u32 spare = load<Order::relaxed, Scope::device>(&lease.control->spare_shares.value);
-    for (;;) {
-      const u32 taken = wanted < spare ? wanted : spare;
-      const u32 seen = compare_exchange<Order::relaxed>(&lease.control->spare_shares.value, spare, spare - taken);
-      if (seen == spare) {
-        shares += taken;
-        break;
-      }
-      spare = seen;
-    }
+    shares += ready_queue::take_spare(lease, cancelled || most == 0 ? 0 : most - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     store<Order::relaxed, Scope::device>(&wide->shares, shares);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status),

@@ -167,18 +167,6 @@ DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   sync_lanes();
 }
 
-// Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
-DWELL_DEVICE u32 take_spare(const Lease& lease, u32 wanted) {
-  u32* const at = &lease.control->spare_shares.value;
-  u32 spare = load<Order::relaxed, Scope::device>(at);
-  for (;;) {
-    const u32 taken = wanted < spare ? wanted : spare;
-    const u32 seen = taken == 0 ? spare : compare_exchange<Order::relaxed>(at, spare, spare - taken);
-    if (seen == spare) return taken;
-    spare = seen;
-  }
-}
-
 // Adds `count` shares of the record at `cell` to the ready queue, for which places were taken. Called by all lanes.
 DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, u32 count) {
   if (count == 0) return;
@@ -274,7 +262,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
     GraphHead* const of = head(work.base);
     Wide* const wide = drawn(work.base, links.cell);
     const u32 wanted = links.count / 8 < lease.workers ? links.count / 8 : lease.workers;
-    others = take_spare(lease, wanted - 1);
+    others = ready_queue::take_spare(lease, wanted - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     wide->shares = work.spread;
     wide->status = static_cast<i32>(work.spread_flags);
@@ -295,7 +283,7 @@ DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, 
   u32 others = 0;
   if (lane() == 0) {
     Wide* const wide = &shares(record(base, cell), header.slots)->groups;
-    others = take_spare(lease, (header.groups < lease.workers ? header.groups : lease.workers) - 1);
+    others = ready_queue::take_spare(lease, (header.groups < lease.workers ? header.groups : lease.workers) - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     store<Order::relaxed, Scope::device>(&wide->shares, 1 + others);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(status::ok));
@@ -387,7 +375,7 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
   GraphWork& work = worker->graph;
   while (work.spread != 0) {
     u32 taken = 0;
-    if (lane() == 0) taken = (work.spread_flags & kQueued) != 0 ? 1 : take_spare(lease, 1);
+    if (lane() == 0) taken = (work.spread_flags & kQueued) != 0 ? 1 : ready_queue::take_spare(lease, 1);
     if (broadcast(taken) == 0) return false;
     const u32 cell = work.spread;
     const u32 flags = flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::failed : 0U);

@@ -56,6 +56,18 @@ DWELL_DEVICE_COLD void wait_for_room(const Lease& lease, u32 end) {
   }
 }
 
+// Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
+DWELL_DEVICE u32 take_spare(const Lease& lease, u32 wanted) {
+  u32* const at = &lease.control->spare_shares.value;
+  u32 spare = load<Order::relaxed, Scope::device>(at);
+  for (;;) {
+    const u32 taken = wanted < spare ? wanted : spare;
+    const u32 seen = taken == 0 ? spare : compare_exchange<Order::relaxed>(at, spare, spare - taken);
+    if (seen == spare) return taken;
+    spare = seen;
+  }
+}
+
 // ---- Producers -----------------------------------------------------------------------------------------------------------------
 
 // Stores one quad of the task at `place`, for which there is room.

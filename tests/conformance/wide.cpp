@@ -88,7 +88,7 @@ TEST_P(WideTest, RanksAreThoseOfTheGroup) {
   auto ranks = runtime.define<void(Span<u32>)>("ranks", R"(
     DWELL_OPERATOR(ranks)(dwell::Group g, dwell::Span<dwell::u32> x) {
       dwell::device::fetch_add<dwell::device::Order::relaxed>(&x[g.rank()], 1u);
-      if (g.rank() == 0) x[200] = g.size();
+      if (g.index() == 0 && g.rank() == 0) x[200] = g.size();
     })");
   auto x = filled<u32>(runtime, 201, 0);
   runtime.submit(ranks, x, groups(3)).wait();

@@ -465,9 +465,9 @@ class Doctor(Case):
         self.assertIn("DWELL_CXX", result.stdout)
 
     def test_lists_the_operators_of_an_image(self):
-        # As src/image/bundle.cpp packs it: magic, one object, one opcode with the object's index and a symbol.
+        # As src/image/bundle.cpp packs it: magic, one object, one opcode with the object's index and a symbol, no words of uses.
         symbol = b"dwell_axpy_" + b"0123456789abcdef" * 2
-        bundle = b"DWBNDL02" + struct.pack("<IQ", 1, 3) + b"ELF" + struct.pack("<IIQ", 1, 0, len(symbol)) + symbol
+        bundle = b"DWBNDL03" + struct.pack("<IQ", 1, 3) + b"ELF" + struct.pack("<IIQ", 1, 0, len(symbol)) + symbol + struct.pack("<I", 0)
         self.put("image", bundle)
         result = self.dwell("doctor", "--image", "image")
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -107,11 +107,11 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
         const Quad entry = quad_at(position, list.first + i);
         if (entry.word[2] == device::WaitList::hard) continue;
         const std::uint64_t before = entry.word[0] | static_cast<std::uint64_t>(entry.word[1]) << 32U;
-        if (const auto cause = look_at(before, entry.word[2] == device::WaitList::failed)) return cause;
+        if (auto cause = look_at(before, entry.word[2] == device::WaitList::failed)) return cause;
       }
     } else if ((header.flags & flag::link) != 0 && (header.flags & flag::hard) == 0) {
       const std::uint64_t before = position - (static_cast<std::uint32_t>(position) - head.word[2]);
-      if (const auto cause = look_at(before, (header.flags & flag::failed) != 0)) return cause;
+      if (auto cause = look_at(before, (header.flags & flag::failed) != 0)) return cause;
     }
     if (!cancelled) return std::nullopt;
     position = *cancelled;
