@@ -438,6 +438,207 @@ class FailingTasks(Case):
         self.assertEqual((self.folder / "y.npy").read_text(), "old")
 
 
+STEP = """DWELL_OPERATOR(step)(dwell::Group g, dwell::u32 digit, double ms, dwell::Span<dwell::u64> y) {
+  const dwell::u64 start = dwell::device::now_ns();
+  while (dwell::device::now_ns() - start < 1e6 * ms) {}
+  if (digit == 9) g.fail(42);
+  if (g.rank() == 0) y[0] = y[0] * 10 + digit;
+}
+"""
+
+
+class After(Case):
+    """Tasks whose order shows in the digits of y. Workers enough for each to start too early."""
+
+    def setUp(self):
+        super().setUp()
+        self.put("step.hpp", STEP)
+
+    def run_job(self, *arguments: str) -> subprocess.CompletedProcess:
+        return super().run_job("--workers", "4", *arguments)
+
+    def steps(self, *steps: tuple):
+        """(name, digit, ms, further keys...): step i stands on line 2 + i."""
+        rows = ",\n".join(
+            f'{{ name = "{name}", operator = "step", args = [{digit}, {ms}, "y"]{"".join(", " + key for key in keys)} }}'
+            for name, digit, ms, *keys in steps
+        )
+        self.put(
+            "job.toml",
+            f'tasks = [\n{rows}\n]\n[operators]\nstep = {{ source = "step.hpp" }}\n[arrays]\ny = {{ shape = [1], dtype = "u64" }}\n'
+            '[outputs]\ny = "y.npy"\n',
+        )
+
+    def result(self) -> int:
+        return read_npy(self.folder / "y.npy")[2][0]
+
+    def test_orders_tasks_wherever_they_stand(self):
+        # 1, then 2 and 3 in this order by way of 3's own `after`, then 4; the slowest come first in the file's order of what is ready.
+        self.steps(
+            ("last", 4, 0, 'after = ["left", "right"]'),
+            ("right", 3, 0, 'after = ["load", "left"]'),
+            ("left", 2, 5, 'after = ["load"]'),
+            ("load", 1, 10),
+        )
+        self.succeed()
+        self.assertEqual(self.result(), 1234)
+
+    def test_waits_for_all_repetitions_and_orders_all(self):
+        self.put("count.hpp", """DWELL_OPERATOR(count)(dwell::Group g, double ms, dwell::Span<dwell::u64> y) {
+  const dwell::u64 start = dwell::device::now_ns();
+  while (dwell::device::now_ns() - start < 1e6 * ms) {}
+  if (g.rank() == 0) y.atomic_add(0, 1);
+}
+DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<const dwell::u64> y, dwell::Span<dwell::u64> z) {
+  if (g.rank() == 0) z.atomic_add(0, y[0]);
+}""")
+        self.put("job.toml", """[operators]
+count = { source = "count.hpp" }
+add = { source = "count.hpp" }
+[arrays]
+y = { shape = [1], dtype = "u64" }
+z = { like = "y" }
+[[tasks]]
+name = "b"
+operator = "count"
+args = [0.5, "y"]
+repeat = 50
+link = true
+after = []
+[[tasks]]
+name = "a"
+operator = "count"
+args = [0.5, "y"]
+repeat = 50
+[[tasks]]
+operator = "add"
+args = ["y", "z"]
+repeat = 3
+after = ["a", "b"]
+[outputs]
+z = "z.npy"
+""")
+        self.succeed()
+        self.assertEqual(read_npy(self.folder / "z.npy")[2], [300])
+
+    def test_overlaps_what_no_order_joins(self):
+        # Each of the two waits until the other has begun, for ten seconds.
+        self.put("step.hpp", """DWELL_OPERATOR(step)(dwell::Group g, dwell::u32 meet, double, dwell::Span<dwell::u64> y) {
+  const dwell::u64 start = dwell::device::now_ns();
+  y.atomic_add(0, 1);
+  while (meet == 1 && y.atomic_load(0) < 3) {
+    if (dwell::device::now_ns() - start > 10000000000ull) return g.fail(7);
+  }
+}""")
+        self.steps(("load", 0, 0), ("left", 1, 0, 'after = ["load"]'), ("right", 1, 0, 'after = ["load"]'))
+        self.succeed("--no-critical-path")
+
+    def test_cancels_what_is_behind_a_failure_and_runs_the_rest(self):
+        # Other waits for slow, which ends long after bad has failed: it is still run, and fails by itself.
+        self.steps(
+            ("good", 1, 0),
+            ("bad", 9, 0, 'after = ["good"]'),
+            ("behind", 2, 0, 'after = ["bad"]', "repeat = 3", "link = true"),
+            ("far", 3, 0, 'after = ["good", "behind"]'),
+            ("slow", 4, 50, 'after = ["good"]'),
+            ("other", 9, 0, 'after = ["slow"]'),
+        )
+        self.fail_with("task 'bad' (step): ", 3, code=1)
+        self.fail_with("failed with code 42", 3, code=1)
+        self.fail_with("; failed too: task 'other'; cancelled: task 'behind' and task 'far'", 3, code=1)
+
+    def test_a_failure_of_long_ago_cancels_too(self):
+        self.steps(
+            ("bad", 9, 0, "repeat = 20"),
+            ("own", 3, 0, "after = []", "repeat = 2", "link = true"),  # a chain of its own, not linked to bad
+            ("slow", 1, 50),
+            ("late", 2, 0, 'after = ["slow", "bad"]', "repeat = 30", "hard_link = true"),
+        )
+        self.fail_with("task 'bad' (step, repetition 1 of 20): ", 2, code=1)
+        self.fail_with("failed with code 42; cancelled: task 'late'\n", 2, code=1)
+
+    def test_prints_the_critical_path(self):
+        self.steps(
+            ("load", 1, 3),
+            ("short", 2, 4, 'after = ["load"]'),
+            ("long", 3, 10, 'after = ["load"]', "repeat = 2", "link = true"),
+            ("last", 4, 1, 'after = ["short", "long"]'),
+            ("aside", 5, 8),
+        )
+        text = self.succeed()
+        self.assertIn(", 4 workers\n", text)
+        self.assertRegex(text, r"critical path: [0-9.]+ ms, [0-9.]+ % of the [0-9.]+ ms that the job took\ntime: each task alone")
+        self.assertRegex(text, r"\ntask +operator +tasks +time\nload +step +1 +\S+ ms\nlong +step +2 +\S+ ms\nlast +step +1 +\S+ ms\nwrote")
+        path = json.loads(self.succeed("--json"))["critical_path"]
+        self.assertEqual([task["task"] for task in path["tasks"]], ["load", "long", "last"])
+        self.assertEqual([task["repeat"] for task in path["tasks"]], [1, 2, 1])
+        times = [task["time_ns"] for task in path["tasks"]]
+        for time, least in zip(times, (3e6, 20e6, 1e6), strict=True):
+            self.assertGreaterEqual(time, least)
+        self.assertEqual(path["time_ns"], sum(times))
+        self.assertGreaterEqual(path["job_took_ns"], 24e6)
+        self.assertAlmostEqual(path["share"], path["time_ns"] / path["job_took_ns"])
+
+    def test_times_tasks_over_the_first_values_and_keeps_the_outputs(self):
+        self.put("wait.hpp", """DWELL_OPERATOR(wait)(dwell::Group g, dwell::Span<float> x) {
+  const dwell::u64 start = dwell::device::now_ns();
+  while (dwell::device::now_ns() - start < 1e6 * x[0]) {}
+  if (g.rank() == 0) x[0] -= 10;
+}""")
+        self.put("x.npy", npy("f32", [10.0]))
+        self.put("job.toml", """[operators]
+wait = { source = "wait.hpp" }
+[arrays]
+x = { file = "x.npy" }
+[[tasks]]
+after = []
+operator = "wait"
+args = ["x"]
+[outputs]
+x = "x.npy"
+""")
+        (task,) = json.loads(self.succeed("--json"))["critical_path"]["tasks"]
+        self.assertEqual(task["task"], "task 1")
+        self.assertGreaterEqual(task["time_ns"], 10e6)
+        self.assertEqual(read_npy(self.folder / "x.npy")[2], [0.0])
+
+    def test_the_critical_path_can_be_left_out(self):
+        self.steps(("load", 1, 0), ("last", 2, 0, 'after = ["load"]'))
+        self.assertNotIn("critical path", self.succeed("--no-critical-path"))
+        self.assertNotIn("critical_path", json.loads(self.succeed("--json", "--no-critical-path")))
+        self.steps(("load", 1, 0), ("last", 2, 0))
+        self.assertNotIn("critical path", self.succeed())
+
+    def test_mistakes_name_the_task_and_the_fix(self):
+        for steps, line, message in (
+            (
+                (("a", 1, 0), ("b", 1, 0, 'after = ["c"]')),
+                3,
+                "task 'b' is after 'c', and no task has that name; names in this job: a and b",
+            ),
+            ((("a", 1, 0), ("a", 1, 0)), 3, "task 2 has the name of task 1, 'a': give it another one"),
+            ((("a", 1, 0, 'after = ["a"]'),), 2, "task 'a' is after itself: take 'a' out of its 'after'"),
+            ((("a", 1, 0), ("b", 1, 0, 'after = ["a", "a"]')), 3, "'after' in task 'b' has 'a' twice"),
+            (
+                (("x", 1, 0, 'after = ["c"]'), ("a", 1, 0, 'after = ["b"]'), ("b", 1, 0, 'after = ["c"]'), ("c", 1, 0, 'after = ["a"]')),
+                3,
+                "task 'a' would wait for itself: 'a' is after 'b' is after 'c' is after 'a': take one of them out",
+            ),
+            ((("a", 1, 0, 'after = "b"'),), 2, "'after' in task 'a' must be an array"),
+            ((("a", 1, 0, "after = [1]"),), 2, "'after' in task 'a' must hold names of tasks, as strings"),
+            ((("", 1, 0),), 2, "'name' in task 1 is empty"),
+            (
+                (("a", 1, 0, 'after = ["b"]'), ("b", 1, 0), ("c", 1, 0, "drain = true")),
+                2,
+                "task 'a' is after 'b', which stands below it, while task 'c' has 'drain', which goes by the order of the file: move",
+            ),
+            ((("a", 1, 0, 'after = ["b"]'), ("b", 1, 0, "hard_link = true")), 2, "while task 'b' has 'hard_link'"),
+        ):
+            with self.subTest(message):
+                self.steps(*steps)
+                self.fail_with(message, line)
+
+
 class Demo(Case):
     def test_asks_for_a_picture(self):
         result = self.dwell("demo", "--device", "cpu")

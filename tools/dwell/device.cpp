@@ -14,9 +14,11 @@ Options options_for(const std::string& device) {
   return options;
 }
 
-Runtime open_runtime(const std::string& device) {
+Runtime open_runtime(const std::string& device, unsigned workers) {
   try {
-    return Runtime(options_for(device));
+    Options options = options_for(device);
+    options.workers = workers;
+    return Runtime(options);
   } catch (const Error& error) {
     throw Failure(Exit::mistake, "dwell: error: " + error.message());
   }

@@ -11,8 +11,8 @@ namespace dwell::tool {
 // Options for `device`; warnings go to standard error.
 Options options_for(const std::string& device);
 
-// Throws Failure when there is no such device, or it cannot be used.
-Runtime open_runtime(const std::string& device);
+// With `workers`; 0: as many as the device likes best. Throws Failure when there is no such device, or it cannot be used so.
+Runtime open_runtime(const std::string& device, unsigned workers = 0);
 
 // "cuda:0 (NVIDIA H200), 528 workers"
 std::string text_of(const RuntimeInfo& info);

@@ -56,6 +56,8 @@ class Flight {
   }
 
   std::size_t size() const { return entries_.size(); }
+  // Those that are not reported yet, in the order of submission.
+  const Entry& operator[](std::size_t index) const { return entries_[index]; }
 
  private:
   std::size_t limit_;

@@ -4,8 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <limits>
+#include <map>
+#include <queue>
 #include <sstream>
 #include <stdexcept>
 
@@ -18,19 +21,6 @@ namespace dwell::tool {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "a, b and c"
-template <class List>
-std::string enumerate(const List& names) {
-  std::string text;
-  std::size_t left = std::size(names);
-  for (const auto& name : names) {
-    text += name;
-    --left;
-    if (left > 0) text += left == 1 ? " and " : ", ";
-  }
-  return text.empty() ? "none" : text;
-}
 
 template <class Named>
 std::string names_of(const std::vector<Named>& list) {
@@ -59,8 +49,8 @@ class TomlTable {
       if (first == nullptr || key.source().begin.line < first->source().begin.line) first = &key;
     }
     if (first == nullptr) return;
-    throw failure_at(at(first->source()),
-                     "unknown key '" + std::string(first->str()) + "' in " + name_ + "; known are " + enumerate(known));
+    throw failure_at(at(first->source()), "unknown key '" + std::string(first->str()) + "' in " + name_ + "; known are " +
+                                              enumerate(std::vector<std::string>(known.begin(), known.end())));
   }
 
   bool has(std::string_view key) const { return table_.contains(key); }
@@ -230,15 +220,121 @@ JobArgument parse_argument(const TomlTable& table, const toml::node& node, const
       place, "'args' in " + table.name() + " may hold numbers, true, false, complex numbers as [real, imaginary], and names of arrays");
 }
 
+// Fills in JobTask::after, by places in the file.
+void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<JobTask>& list) {
+  std::map<std::string, std::size_t> named;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name.empty()) continue;
+    const auto [same, is_new] = named.emplace(list[i].name, i);
+    if (is_new) continue;
+    throw failure_at(root.element(*tasks.get(i), list[i].title()).place("name"),
+                     "task " + std::to_string(list[i].number) + " has the name of task " + std::to_string(same->second + 1) + ", '" +
+                         list[i].name + "': give it another one");
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    JobTask& task = list[i];
+    const TomlTable table = root.element(*tasks.get(i), task.title());
+    const toml::array* const names = table.array("after");
+    if (names == nullptr) continue;
+    task.after_place = table.place("after");
+    std::vector<std::size_t>& after = task.after.emplace();
+    for (const toml::node& node : *names) {
+      const Place place = table.at(node.source());
+      if (!node.is_string()) throw failure_at(place, "'after' in " + task.title() + " must hold names of tasks, as strings");
+      const std::string& name = node.ref<std::string>();
+      const auto found = named.find(name);
+      if (found == named.end()) {
+        std::vector<std::string> known;
+        for (const auto& [one, index] : named) known.push_back(one);
+        throw failure_at(place,
+                         task.title() + " is after '" + name + "', and no task has that name; names in this job: " + enumerate(known));
+      }
+      if (found->second == i) throw failure_at(place, task.title() + " is after itself: take '" + name + "' out of its 'after'");
+      if (std::find(after.begin(), after.end(), found->second) != after.end())
+        throw failure_at(place, "'after' in " + task.title() + " has '" + name + "' twice");
+      after.push_back(found->second);
+    }
+  }
+}
+
+// Of tasks that cannot be ordered: walks from one to one that it is after until one comes again.
+[[noreturn]] void throw_cycle(const std::vector<JobTask>& tasks, const std::vector<bool>& placed) {
+  const auto unplaced = [&](std::size_t task) { return !placed[task]; };
+  std::size_t at = static_cast<std::size_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
+  std::vector<std::size_t> walk;
+  std::vector<bool> met(tasks.size());
+  for (; !met[at]; at = *std::find_if(tasks[at].after->begin(), tasks[at].after->end(), unplaced)) {
+    met[at] = true;
+    walk.push_back(at);
+  }
+  walk.erase(walk.begin(), std::find(walk.begin(), walk.end(), at));
+  // From the one that stands first in the file.
+  std::rotate(walk.begin(), std::min_element(walk.begin(), walk.end()), walk.end());
+  std::string chain;
+  for (const std::size_t task : walk) chain += "'" + tasks[task].name + "' is after ";
+  const JobTask& first = tasks[walk.front()];
+  throw failure_at(first.after_place, first.title() + " would wait for itself: " + chain + "'" + first.name + "': take one of them out");
+}
+
+// The order of the file, but each task behind those that it is after.
+std::vector<JobTask> in_order_of_submission(std::vector<JobTask> tasks) {
+  std::vector<std::size_t> missing(tasks.size());  // tasks before it that have no place yet
+  std::vector<std::vector<std::size_t>> behind(tasks.size());
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].after) {
+      missing[i] = tasks[i].after->size();
+      for (const std::size_t before : *tasks[i].after) behind[before].push_back(i);
+    }
+    if (missing[i] == 0) ready.push(i);
+  }
+  std::vector<std::size_t> order;
+  std::vector<std::size_t> place_of(tasks.size());
+  std::vector<bool> placed(tasks.size());
+  while (!ready.empty()) {
+    const std::size_t task = ready.top();
+    ready.pop();
+    place_of[task] = order.size();
+    placed[task] = true;
+    order.push_back(task);
+    for (const std::size_t next : behind[task])
+      if (--missing[next] == 0) ready.push(next);
+  }
+  if (order.size() != tasks.size()) throw_cycle(tasks, placed);
+  if (std::is_sorted(order.begin(), order.end())) return tasks;
+
+  const auto bound = std::find_if(tasks.begin(), tasks.end(), [](const JobTask& task) { return task.drain || task.links_to_previous(); });
+  std::vector<JobTask> sorted;
+  for (const std::size_t i : order) {
+    JobTask& task = sorted.emplace_back(tasks[i]);
+    if (!task.after) continue;
+    for (std::size_t& before : *task.after) {
+      if (before > i && bound != tasks.end()) {
+        const std::string name = "'" + tasks[before].name + "'";
+        throw failure_at(task.after_place, task.title() + " is after " + name + ", which stands below it, while " + bound->title() +
+                                               " has '" +
+                                               (bound->drain  ? "drain"
+                                                : bound->link ? "link"
+                                                              : "hard_link") +
+                                               "', which goes by the order of the file: move " + name + " above");
+      }
+      before = place_of[before];
+    }
+  }
+  return sorted;
+}
+
 std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // so that no sum of repeats can overflow
   const toml::array* const tasks = root.array("tasks");
   if (tasks == nullptr || tasks->empty()) throw failure_at({job.file, 1}, "the job is empty: it has no [[tasks]]");
   std::vector<JobTask> list;
   for (const toml::node& node : *tasks) {
-    const TomlTable table = root.element(node, "task " + std::to_string(list.size() + 1));
-    table.allow({"operator", "args", "groups", "repeat", "link", "hard_link", "drain"});
     JobTask task;
+    task.number = list.size() + 1;
+    task.name = root.element(node, task.title()).string("name").value_or("");
+    const TomlTable table = root.element(node, task.title());
+    table.allow({"name", "after", "operator", "args", "groups", "repeat", "link", "hard_link", "drain"});
     task.place = table.place();
     task.operator_index = find_named(job.operators, table.required_string("operator"), "operator", table.place("operator"));
     if (const toml::array* const arguments = table.array("args")) {
@@ -251,7 +347,8 @@ std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
     task.drain = table.boolean("drain");
     list.push_back(std::move(task));
   }
-  return list;
+  resolve_after(root, *tasks, list);
+  return in_order_of_submission(std::move(list));
 }
 
 std::optional<JobSwap> parse_swap(const TomlTable& root, const Job& job) {
@@ -297,6 +394,21 @@ std::uint64_t Job::total_tasks() const {
   std::uint64_t total = 0;
   for (const JobTask& task : tasks) total += task.repeat;
   return total;
+}
+
+bool Job::has_after() const {
+  return std::any_of(tasks.begin(), tasks.end(), [](const JobTask& task) { return task.after.has_value(); });
+}
+
+std::string enumerate(const std::vector<std::string>& names) {
+  std::string text;
+  std::size_t left = names.size();
+  for (const std::string& name : names) {
+    text += name;
+    --left;
+    if (left > 0) text += left == 1 ? " and " : ", ";
+  }
+  return text.empty() ? "none" : text;
 }
 
 Job parse_job(std::string_view text, const fs::path& file) {

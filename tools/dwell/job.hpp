@@ -10,6 +10,8 @@
 //   z = { shape = [100, 20], dtype = "f32" }    # zeros
 //
 //   [[tasks]]
+//   name = "scale"               # for `after` and for messages
+//   after = ["load", "clear"]    # starts when all repetitions of these have succeeded, and is cancelled if one fails
 //   operator = "axpy"
 //   args = [2.0, "x", "y"]       # numbers, booleans, [real, imaginary], and arrays by name
 //   groups = 4                   # share it among so many groups
@@ -17,6 +19,9 @@
 //   link = true                  # each starts after the one before, and is cancelled if that fails
 //   hard_link = true             # each starts after the one before, failed or not
 //   drain = true                 # each starts after all before, and holds back all after
+//
+// Beside `after`, link and hard_link hold among the task's own repetitions. A task may stand above those that it is after, in a job where
+// nothing else goes by the order of the file.
 //
 //   [swap]                       # once N tasks are submitted, redefine while tasks go on being submitted
 //   operator = "axpy"
@@ -72,7 +77,10 @@ struct JobArgument {
 };
 
 struct JobTask {
+  std::string name;        // empty: none
+  std::size_t number = 1;  // in the file, from 1
   std::size_t operator_index = 0;
+  std::optional<std::vector<std::size_t>> after;  // tasks of the job, all before this one
   std::vector<JobArgument> arguments;
   std::uint32_t groups = 1;
   std::uint64_t repeat = 1;
@@ -80,6 +88,14 @@ struct JobTask {
   bool hard_link = false;
   bool drain = false;
   Place place;
+  Place after_place;
+
+  // "load", or "task 2".
+  std::string label() const { return name.empty() ? "task " + std::to_string(number) : name; }
+  // "task 'load'", or "task 2".
+  std::string title() const { return name.empty() ? label() : "task '" + name + "'"; }
+  // Whether its first repetition is ordered behind the last of the task before.
+  bool links_to_previous() const { return (link || hard_link) && !after; }
 };
 
 struct JobSwap {
@@ -99,13 +115,18 @@ struct Job {
   std::filesystem::path file;
   std::vector<JobOperator> operators;
   std::vector<JobArray> arrays;
-  std::vector<JobTask> tasks;  // at least one
+  std::vector<JobTask> tasks;  // at least one; in the order of submission
   std::optional<JobSwap> swap;
   std::vector<JobOutput> outputs;
 
   // With repetitions.
   std::uint64_t total_tasks() const;
+  // Whether any task has `after`.
+  bool has_after() const;
 };
+
+// "a, b and c"; "none" when there are no names.
+std::string enumerate(const std::vector<std::string>& names);
 
 // `text` is the content of `file`. Throws Failure, which names file and line.
 Job parse_job(std::string_view text, const std::filesystem::path& file);

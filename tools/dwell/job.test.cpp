@@ -127,7 +127,7 @@ TEST(Job, NamesTheLineOfAMistake) {
       {"args = [2.5,", "args = [\"w\",", 11, "there is no array 'w'"},
       {"args = [2.5,", "args = [[1],", 11, "may hold numbers"},
       {"args = [2.5,", "argz = [2.5,", 11,
-       "unknown key 'argz' in task 1; known are operator, args, groups, repeat, link, hard_link and drain"},
+       "unknown key 'argz' in task 1; known are name, after, operator, args, groups, repeat, link, hard_link and drain"},
       {"groups = 4", "groups = 0", 15, "between 1 and 65535"},
       {"groups = 4", "groups = 65536", 15, "between 1 and 65535"},
       {"repeat = 10", "repeat = 0", 16, "'repeat' in task 2 is 0"},
@@ -147,6 +147,34 @@ TEST(Job, NamesTheLineOfAMistake) {
     EXPECT_THAT(text, StartsWith("a/job.toml:" + std::to_string(number) + ": error: ")) << other;
     EXPECT_THAT(text, HasSubstr(message)) << other;
   }
+}
+
+std::string tasks(const std::string& list) { return "tasks = [\n" + list + "]\n[operators]\nf = { source = \"f.hpp\" }\n"; }
+
+TEST(Job, OrdersTasksBehindThoseThatTheyAreAfter) {
+  const Job job = parse_job(tasks("{ operator = 'f', after = ['c', 'b'] },\n"
+                                  "{ operator = 'f', name = 'a' },\n"
+                                  "{ operator = 'f', name = 'b', after = ['c'], link = true },\n"
+                                  "{ operator = 'f', name = 'c', after = [] },\n"),
+                            "job.toml");
+  ASSERT_EQ(job.tasks.size(), 4U);
+  EXPECT_TRUE(job.has_after());
+  const std::vector<std::string> titles = {"task 'a'", "task 'c'", "task 'b'", "task 1"};
+  for (std::size_t i = 0; i < titles.size(); ++i) EXPECT_EQ(job.tasks[i].title(), titles[i]);
+  EXPECT_FALSE(job.tasks[0].after);
+  EXPECT_EQ(job.tasks[1].after, std::vector<std::size_t>());
+  EXPECT_EQ(job.tasks[2].after, std::vector<std::size_t>{1});
+  EXPECT_EQ(job.tasks[3].after, (std::vector<std::size_t>{1, 2}));
+  EXPECT_FALSE(job.tasks[2].links_to_previous());
+  EXPECT_FALSE(parse_job(kGood, "job.toml").has_after());
+}
+
+TEST(Job, NamesTheTasksOfACycle) {
+  EXPECT_EQ(error(tasks("{ operator = 'f', name = 'x', after = ['c'] },\n"
+                        "{ operator = 'f', name = 'b', after = ['y', 'c'] },\n"
+                        "{ operator = 'f', name = 'c', after = ['b'] },\n"
+                        "{ operator = 'f', name = 'y' },\n")),
+            "a/job.toml:3: error: task 'b' would wait for itself: 'b' is after 'c' is after 'b': take one of them out");
 }
 
 TEST(Job, MustNotBeEmpty) {

@@ -39,6 +39,26 @@ std::string describe(const Job& job, std::size_t index, const ArrayPlan& plan) {
   return "array " + job.arrays[index].name + " (" + std::string(name_of(plan.type)) + ", shape " + text_of(plan.shape) + ")";
 }
 
+// Writes the first values of one of the job's arrays into the one that `array` returns.
+template <class Get>
+void fill(const Job& job, std::size_t index, const ArrayPlan& plan, const Get& array) {
+  const JobArray& wanted = job.arrays[index];
+  try {
+    Array& to = array();
+    std::vector<std::byte> data(plan.count() * bytes_of(plan.type));
+    if (plan.file) read_npy_data(*wanted.file, *plan.file, data);
+    to.write(data);
+  } catch (const Error& problem) {
+    throw failure_at(wanted.place, describe(job, index, plan) + ": " + problem.message());
+  } catch (const std::bad_alloc&) {
+    throw failure_at(wanted.place, describe(job, index, plan) + ": there is not so much memory");
+  } catch (const std::length_error&) {
+    throw failure_at(wanted.place, describe(job, index, plan) + ": there is not so much memory");
+  } catch (const std::runtime_error& problem) {
+    throw failure_at(wanted.place, "array " + wanted.name + ": " + wanted.file->string() + " " + problem.what());
+  }
+}
+
 }  // namespace
 
 std::vector<ArrayPlan> plan_arrays(const Job& job) {
@@ -70,24 +90,13 @@ std::vector<ArrayPlan> plan_arrays(const Job& job) {
 std::vector<Array> make_arrays(Runtime& runtime, const Job& job, const std::vector<ArrayPlan>& plans) {
   std::vector<Array> arrays;
   arrays.reserve(plans.size());
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    const ArrayPlan& plan = plans[i];
-    try {
-      Array& array = arrays.emplace_back(runtime, plan.type, plan.count());
-      std::vector<std::byte> data(plan.count() * bytes_of(plan.type));
-      if (plan.file) read_npy_data(*job.arrays[i].file, *plan.file, data);
-      array.write(data);
-    } catch (const Error& problem) {
-      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": " + problem.message());
-    } catch (const std::bad_alloc&) {
-      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": there is not so much memory");
-    } catch (const std::length_error&) {
-      throw failure_at(job.arrays[i].place, describe(job, i, plan) + ": there is not so much memory");
-    } catch (const std::runtime_error& problem) {
-      throw failure_at(job.arrays[i].place, "array " + job.arrays[i].name + ": " + job.arrays[i].file->string() + " " + problem.what());
-    }
-  }
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    fill(job, i, plans[i], [&]() -> Array& { return arrays.emplace_back(runtime, plans[i].type, plans[i].count()); });
   return arrays;
+}
+
+void refill_arrays(const Job& job, const std::vector<ArrayPlan>& plans, std::vector<Array>& arrays) {
+  for (std::size_t i = 0; i < plans.size(); ++i) fill(job, i, plans[i], [&]() -> Array& { return arrays[i]; });
 }
 
 void check_arguments(const Job& job, const JobTask& task, const Signature& signature, const std::vector<ArrayPlan>& plans) {
@@ -125,9 +134,6 @@ Arguments make_arguments(const JobTask& task, const Signature& signature, const 
     }
   }
   if (task.groups != 1) arguments.add(groups(task.groups));
-  if (task.link) arguments.add(link);
-  if (task.hard_link) arguments.add(hard_link);
-  if (task.drain) arguments.add(drain);
   return arguments;
 }
 

@@ -32,7 +32,10 @@ std::vector<Array> make_arrays(Runtime& runtime, const Job& job, const std::vect
 // Throws Failure at the first argument of the task that the operator does not take.
 void check_arguments(const Job& job, const JobTask& task, const Signature& signature, const std::vector<ArrayPlan>& plans);
 
-// The arguments of one task, which check_arguments has passed.
+// Gives them their first values again. Throws Failure as make_arrays.
+void refill_arrays(const Job& job, const std::vector<ArrayPlan>& plans, std::vector<Array>& arrays);
+
+// The arguments of one task, which check_arguments has passed, and its groups. What orders it is not among them.
 Arguments make_arguments(const JobTask& task, const Signature& signature, const std::vector<Array>& arrays);
 
 }  // namespace dwell::tool

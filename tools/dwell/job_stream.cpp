@@ -56,53 +56,142 @@ class Swap {
   SwapFigures figures_;
 };
 
+// "a, b and 12 more"
+std::string enumerate_few(std::vector<std::string> names) {
+  constexpr std::size_t kFew = 8;
+  if (names.size() > kFew) {
+    const std::string more = std::to_string(names.size() - kFew) + " more";
+    names.resize(kFew);
+    names.push_back(more);
+  }
+  return enumerate(names);
+}
+
 class Stream {
  public:
-  Stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress)
+  // With `clock`, tasks run one by one, each between two readings, and the swap has been made.
+  Stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress,
+         DeviceClock* clock = nullptr)
       : runtime_(runtime),
         job_(job),
         prepared_(prepared),
         progress_(progress),
+        clock_(clock),
+        ran_(job.tasks.size()),
         flight_(kMostInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
-    if (job.swap) swap_.emplace(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source);
+    if (job.swap && clock == nullptr) swap_.emplace(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source);
   }
 
   StreamFigures run() {
+    const Clock::time_point start = Clock::now();
     submit_all();
-    while (flight_.size() != 0) {
-      flight_.wait();
-      progress_(complete_);
-    }
-    if (failure_) throw Failure(*failure_);
+    while (flight_.size() != 0) wait();
+    if (!failures_.empty()) throw failure();
     if (swap_ && swap_->started()) finish_swap();
-    return figures();
+    return figures(start);
   }
 
  private:
   // Looking whether it is time for progress, or whether the swap is made, costs more than a task.
   static constexpr std::uint64_t kLookEvery = 64;
+  static constexpr std::size_t kMostTickets = 16;  // that one task may wait for
+
+  // The repetitions of a task that were submitted, by their numbers in the flight.
+  struct Ran {
+    std::uint64_t first = 0;
+    std::uint64_t end = 0;
+    std::optional<Ticket> failed;  // or was cancelled
+  };
+
+  struct Seen {
+    Latencies latencies;
+    Clock::time_point first;
+    Clock::time_point last;
+  };
+
+  struct FailedTask {
+    std::size_t task;
+    std::string message;
+    bool cancelled;
+  };
 
   void submit_all() {
-    for (std::size_t task = 0; task < job_.tasks.size(); ++task) {
-      for (std::uint64_t repetition = 0; repetition < job_.tasks[task].repeat; ++repetition) {
-        if (failure_) return;
-        if (swap_) mind_swap();
-        submit(task, repetition);
-        if (++submitted_ % kLookEvery == 0) progress_(complete_);
+    for (std::size_t task = 0; task < job_.tasks.size() && !stopped_; ++task) {
+      if (clock_ != nullptr) clock_->submit(task);
+      submit_repetitions(task);
+    }
+    if (clock_ != nullptr && !stopped_) clock_->submit(job_.tasks.size());
+  }
+
+  void submit_repetitions(std::size_t index) {
+    const JobTask& task = job_.tasks[index];
+    const bool waits = task.after && clock_ == nullptr;
+    std::vector<Ticket> before;
+    if (waits) before = tickets_before(task);
+
+    Arguments first = prepared_.arguments[index];
+    if (task.drain) first.add(drain);
+    Arguments next = first;
+    if (task.link) next.add(link);
+    if (task.hard_link) next.add(hard_link);
+
+    Ran& ran = ran_[index];
+    ran.first = ran.end = in_flight_;
+    for (std::uint64_t repetition = 0; repetition < task.repeat && !ran.failed && !stopped_; ++repetition) {
+      if (swap_ && failures_.empty()) mind_swap();
+      // A link to the repetition before is enough: it is cancelled with that.
+      const bool names_tickets = waits && !before.empty() && (repetition == 0 || !task.link);
+      const Arguments& ordered = repetition == 0 && task.after ? first : next;
+      if (names_tickets) {
+        before.erase(std::remove_if(before.begin(), before.end(), has_succeeded), before.end());
+        Arguments late = ordered;
+        submit(index, repetition, late.add(after(before)));
+      } else {
+        submit(index, repetition, ordered);
       }
+      ran.end = in_flight_;
+      if (++submitted_ % kLookEvery == 0) progress_(reported_);
     }
   }
 
-  void submit(std::size_t task, std::uint64_t repetition) {
+  static bool has_succeeded(const Ticket& ticket) { return ticket.done() && ticket.status() == 0; }
+
+  // Those of the tasks that it is after which may yet fail, or have failed. While there are too many for one task, waits for some.
+  std::vector<Ticket> tickets_before(const JobTask& task) {
+    for (;;) {
+      std::vector<Ticket> tickets;
+      for (const std::size_t before : *task.after) {
+        const Ran& ran = ran_[before];
+        if (ran.failed) return {*ran.failed};
+        // The last of linked repetitions stands for all.
+        std::uint64_t at = std::max(job_.tasks[before].link && ran.end != 0 ? ran.end - 1 : ran.first, reported_);
+        for (; at < ran.end; ++at) {
+          const Ticket& ticket = flight_[at - reported_].ticket;
+          if (!has_succeeded(ticket)) tickets.push_back(ticket);
+        }
+      }
+      if (tickets.size() <= kMostTickets) return tickets;
+      wait();
+    }
+  }
+
+  void submit(std::size_t task, std::uint64_t repetition, const Arguments& arguments) {
     const Operator<>& op = prepared_.operators[job_.tasks[task].operator_index];
     const std::uint32_t version = swap_ ? op.version() : 1;
     const Clock::time_point start = Clock::now();
     try {
-      const Ticket ticket = runtime_.submit(op, prepared_.arguments[task]);
+      const Ticket ticket = runtime_.submit(op, arguments);
+      ++in_flight_;
       flight_.add(ticket, start, Note{task, repetition, version});
     } catch (const Error& error) {
-      fail(task, repetition, error);
+      fail(task, repetition, Ticket(), error);
+      stopped_ = true;  // nothing can be submitted any more
     }
+  }
+
+  void wait() {
+    flight_.wait();
+    progress_(reported_);
   }
 
   void mind_swap() {
@@ -114,10 +203,7 @@ class Stream {
     const std::uint64_t kept = (job_.total_tasks() - job_.swap->after + 1) / 2;
     const bool must_wait = job_.total_tasks() - submitted_ <= kept;
     if (!must_wait && (submitted_ % kLookEvery != 0 || !swap_->ready())) return;
-    while (!swap_->ready()) {
-      flight_.wait();
-      progress_(complete_);
-    }
+    while (!swap_->ready()) wait();
     finish_swap();
   }
 
@@ -130,13 +216,14 @@ class Stream {
   }
 
   void report(const JobFlight::Entry& entry, Clock::time_point seen) {
-    ++complete_;
+    ++reported_;
+    last_seen_ = seen;
     const Note& note = entry.note;
     if (entry.ticket.status() != 0) {
       try {
         entry.ticket.wait();
       } catch (const Error& error) {
-        fail(note.task, note.repetition, error);
+        fail(note.task, note.repetition, entry.ticket, error);
       }
       return;
     }
@@ -146,16 +233,31 @@ class Stream {
     seen_of.latencies.add(seen - entry.submitted);
   }
 
-  void fail(std::size_t task, std::uint64_t repetition, const Error& error) {
-    if (failure_) return;
+  void fail(std::size_t task, std::uint64_t repetition, const Ticket& ticket, const Error& error) {
+    if (ran_[task].failed) return;
+    ran_[task].failed = ticket;
     const JobTask& failed = job_.tasks[task];
-    std::string which = "task " + std::to_string(task + 1) + " (" + job_.operators[failed.operator_index].name;
+    std::string which = failed.title() + " (" + job_.operators[failed.operator_index].name;
     if (failed.repeat > 1) which += ", repetition " + std::to_string(repetition + 1) + " of " + std::to_string(failed.repeat);
-    failure_ = failure_at(failed.place, which + "): " + error.message(), Exit::failed);
+    if (clock_ != nullptr) which += ", in the second run for the critical path";
+    failures_.push_back({task, which + "): " + error.message(), error.kind() == errc::cancelled});
   }
 
-  StreamFigures figures() {
+  // At the first task that has failed, with the others behind it in the message. None is reported before one that it waits for.
+  Failure failure() const {
+    std::vector<std::string> failed;
+    std::vector<std::string> cancelled;
+    for (std::size_t i = 1; i < failures_.size(); ++i)
+      (failures_[i].cancelled ? cancelled : failed).push_back(job_.tasks[failures_[i].task].title());
+    std::string text = failures_.front().message;
+    if (!failed.empty()) text += "; failed too: " + enumerate_few(std::move(failed));
+    if (!cancelled.empty()) text += "; cancelled: " + enumerate_few(std::move(cancelled));
+    return failure_at(job_.tasks[failures_.front().task].place, text, Exit::failed);
+  }
+
+  StreamFigures figures(Clock::time_point start) {
     StreamFigures result;
+    result.took = last_seen_ - start;
     if (swap_) {
       result.swap = swap_->figures();
       versions_[{job_.swap->operator_index, 2}];  // a row, also when no task was left for it
@@ -165,20 +267,19 @@ class Stream {
     return result;
   }
 
-  struct Seen {
-    Latencies latencies;
-    Clock::time_point first;
-    Clock::time_point last;
-  };
-
   Runtime& runtime_;
   const Job& job_;
   PreparedJob& prepared_;
   const std::function<void(std::uint64_t)>& progress_;
+  DeviceClock* clock_;
   std::map<std::pair<std::size_t, std::uint32_t>, Seen> versions_;
+  std::vector<Ran> ran_;  // by task
+  std::vector<FailedTask> failures_;
   std::uint64_t submitted_ = 0;
-  std::uint64_t complete_ = 0;
-  std::optional<Failure> failure_;
+  std::uint64_t in_flight_ = 0;  // so many were put into the flight,
+  std::uint64_t reported_ = 0;   // and so many have left it
+  Clock::time_point last_seen_;
+  bool stopped_ = false;
   std::optional<Swap> swap_;
   JobFlight flight_;
 };
@@ -187,6 +288,34 @@ class Stream {
 
 StreamFigures run_stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress) {
   return Stream(runtime, job, prepared, progress).run();
+}
+
+DeviceClock::DeviceClock(Runtime& runtime, std::size_t readings)
+    : runtime_(runtime),
+      read_(runtime.define<void(Span<std::uint64_t>, std::uint32_t)>("dwell_run_read_clock", R"(
+DWELL_OPERATOR(dwell_run_read_clock)(dwell::Group g, dwell::Span<dwell::u64> times, dwell::u32 index) {
+  if (g.rank() == 0) times[index] = dwell::device::now_ns();
+})")),
+      times_(runtime.allocate<std::uint64_t>(readings)) {
+  runtime.submit(read_, times_, 0U);
+  runtime.submit(read_, times_, 0U, link).wait();
+}
+
+Ticket DeviceClock::submit(std::size_t index) { return runtime_.submit(read_, times_, static_cast<std::uint32_t>(index), drain); }
+
+std::vector<std::chrono::nanoseconds> DeviceClock::intervals() const {
+  std::vector<std::uint64_t> times(times_.size());
+  times_.read(times);
+  std::vector<std::chrono::nanoseconds> intervals;
+  for (std::size_t i = 1; i < times.size(); ++i) intervals.emplace_back(times[i] - times[i - 1]);
+  return intervals;
+}
+
+std::vector<std::chrono::nanoseconds> time_tasks(Runtime& runtime, const Job& job, PreparedJob& prepared, DeviceClock& clock,
+                                                 const std::function<void(std::uint64_t)>& progress) {
+  Stream(runtime, job, prepared, progress, &clock).run();
+  runtime.wait_all();  // the last reading too
+  return clock.intervals();
 }
 
 }  // namespace dwell::tool

@@ -36,6 +36,7 @@ struct SwapFigures {
 struct StreamFigures {
   std::vector<VersionFigures> versions;  // those that ran, by operator, then version
   std::optional<SwapFigures> swap;
+  std::chrono::nanoseconds took{0};  // from the first submitted to the last seen complete
 };
 
 // Operators and arguments of a job's tasks, ready to be submitted; in the order of job.operators and job.tasks.
@@ -50,7 +51,31 @@ inline constexpr std::size_t kMostInFlight = 8192;
 
 // Submits all tasks in the order of the job and waits for them. The swap, if there is one, is made by a second thread once its number of
 // tasks is submitted; this one goes on submitting meanwhile, but keeps at least half of the rest until the swap is made. `progress` is
-// called now and then with the number of tasks seen complete. Throws Failure with Exit::failed, at the first task that fails.
+// called now and then with the number of tasks seen complete. A task that fails is not repeated again, those behind it are cancelled, and
+// the others run; then throws Failure with Exit::failed, at the first that has failed.
 StreamFigures run_stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress);
+
+// Reads the device's clock between tasks, by tasks of an operator of its own.
+class DeviceClock {
+ public:
+  // Throws what Runtime::define, Runtime::allocate and Runtime::submit throw. Submits the first link of the runtime: from then on tasks
+  // tell the device when they complete, and a task that comes after one that does not would hold back all others, as a drain.
+  DeviceClock(Runtime& runtime, std::size_t readings);
+
+  // Submits the reading `index`: after all tasks so far, and before all others.
+  Ticket submit(std::size_t index);
+  // The times between neighbours, once all readings are complete.
+  std::vector<std::chrono::nanoseconds> intervals() const;
+
+ private:
+  Runtime& runtime_;
+  Operator<void(Span<std::uint64_t>, std::uint32_t)> read_;
+  Buffer<std::uint64_t> times_;
+};
+
+// Runs the job's tasks again, with all their repetitions, but each alone: when the one before is complete. Returns the time of each by
+// `clock`, which has a reading more than the job has tasks. Throws Failure with Exit::failed, at the first task that fails.
+std::vector<std::chrono::nanoseconds> time_tasks(Runtime& runtime, const Job& job, PreparedJob& prepared, DeviceClock& clock,
+                                                 const std::function<void(std::uint64_t)>& progress);
 
 }  // namespace dwell::tool

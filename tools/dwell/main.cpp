@@ -31,6 +31,8 @@ constexpr const char* kJobHelp = R"(A job (paths are relative to it):
   z = { shape = [100, 20], dtype = "f32" }
 
   [[tasks]]                      # in the order of submission
+  name = "scale"                 # for after, and for messages
+  after = ["load", "clear"]      # start when these have succeeded; cancelled if one fails
   operator = "axpy"
   args = [2.0, "x", "y"]         # numbers, true, false, and arrays by name
   groups = 4                     # share it among so many groups
@@ -69,8 +71,9 @@ Exit run(int count, char** words) {
   dwell::tool::RunOptions run_options;
   job->add_option("JOB.toml", run_options.job, "The job")->required();
   job->add_option("--device", run_options.device, kDeviceHelp)->capture_default_str();
+  job->add_option("--workers", run_options.workers, "So many workers; 0: as many as the device likes best")->capture_default_str();
   job->add_flag("--json", run_options.json, "Print JSON");
-
+  job->add_flag("!--no-critical-path", run_options.critical_path, "Do not run a job with `after` again to time each task alone");
   job->footer(kJobHelp);
 
   CLI::App* const bench = app.add_subcommand("bench", "Run benchmarks");

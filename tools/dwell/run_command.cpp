@@ -1,5 +1,7 @@
 #include "run_command.hpp"
 
+#include <chrono>
+#include <cstdio>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/staged_files.hpp"
+#include "critical_path.hpp"
 #include "device.hpp"
 #include "job.hpp"
 #include "job_arrays.hpp"
@@ -25,6 +28,17 @@ namespace {
 constexpr const char* kMeasured =
     "latency: from the call of submit until the task and all submitted before it are seen complete, with up to 8192 in flight";
 static_assert(kMostInFlight == 8192, "kMeasured says so");
+
+constexpr const char* kPathMeasured = "each task alone with its repetitions, in a second run of the job, by the device's clock";
+
+// What the run took, and its critical path when that is asked for.
+struct Figures {
+  StreamFigures stream;
+  std::optional<CriticalPath> path;
+  std::vector<std::chrono::nanoseconds> times;  // with path: of each of the job's tasks
+
+  double path_share() const { return static_cast<double>(path->time.count()) / static_cast<double>(stream.took.count()); }
+};
 
 Source read_source(const std::filesystem::path& file, const Place& place) { return {read_text(file, place), file.string()}; }
 
@@ -57,8 +71,7 @@ void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source&
   }
 }
 
-void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const std::vector<Array>& arrays) {
-  bench::StagedFiles files;
+void stage_outputs(bench::StagedFiles& files, const Job& job, const std::vector<ArrayPlan>& plans, const std::vector<Array>& arrays) {
   for (const JobOutput& output : job.outputs) {
     const ArrayPlan& plan = plans[output.array_index];
     try {
@@ -68,6 +81,9 @@ void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const st
       throw failure_at(output.place, problem.what());
     }
   }
+}
+
+void commit_outputs(bench::StagedFiles& files, const Job& job) {
   try {
     files.commit();
   } catch (const std::runtime_error& problem) {
@@ -75,7 +91,38 @@ void write_outputs(const Job& job, const std::vector<ArrayPlan>& plans, const st
   }
 }
 
-void print_table(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
+void print_path(std::ostream& out, const Job& job, const Figures& figures) {
+  char share[32];
+  std::snprintf(share, sizeof share, "%.3g", 100 * figures.path_share());
+  out << "\ncritical path: " << text_of(figures.path->time) << ", " << share << " % of the " << text_of(figures.stream.took)
+      << " that the job took\n"
+      << "time: " << kPathMeasured << "\n\n";
+  Table table({"task", "operator", "tasks", "time"}, {false, false, true, true});
+  for (const std::size_t index : figures.path->tasks) {
+    const JobTask& task = job.tasks[index];
+    table.add({task.label(), job.operators[task.operator_index].name, text_of_count(task.repeat), text_of(figures.times[index])});
+  }
+  table.print(out);
+}
+
+nlohmann::ordered_json json_of_path(const Job& job, const Figures& figures) {
+  nlohmann::ordered_json path = {{"measured", kPathMeasured},
+                                 {"time_ns", figures.path->time.count()},
+                                 {"job_took_ns", figures.stream.took.count()},
+                                 {"share", figures.path_share()},
+                                 {"tasks", nlohmann::ordered_json::array()}};
+  for (const std::size_t index : figures.path->tasks) {
+    const JobTask& task = job.tasks[index];
+    path["tasks"].push_back({{"task", task.label()},
+                             {"operator", job.operators[task.operator_index].name},
+                             {"repeat", task.repeat},
+                             {"time_ns", figures.times[index].count()}});
+  }
+  return path;
+}
+
+void print_table(std::ostream& out, const Job& job, const RuntimeInfo& info, const Figures& all) {
+  const StreamFigures& figures = all.stream;
   out << "device: " << text_of(info) << '\n' << kMeasured << "\n\n";
   Table table({"operator", "version", "tasks", "p50", "p99", "max", "tasks/s", "swap pause"},
               {false, true, true, true, true, true, true, true});
@@ -92,10 +139,12 @@ void print_table(std::ostream& out, const Job& job, const RuntimeInfo& info, con
         << " tasks, in " << text_of(figures.swap->took) << ", during which " << text_of_count(figures.swap->submitted_meanwhile)
         << " more were submitted\n";
   }
+  if (all.path) print_path(out, job, all);
   for (const JobOutput& output : job.outputs) out << "wrote " << output.file.string() << '\n';
 }
 
-void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, const StreamFigures& figures) {
+void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, const Figures& all) {
+  const StreamFigures& figures = all.stream;
   nlohmann::ordered_json root = {
       {"job", job.file.string()}, {"device", json_of(info)}, {"measured", kMeasured}, {"tasks", job.total_tasks()}};
   root["operators"] = nlohmann::ordered_json::array();
@@ -116,6 +165,7 @@ void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, cons
                     {"took_ns", figures.swap->took.count()},
                     {"submitted_meanwhile", figures.swap->submitted_meanwhile}};
   }
+  if (all.path) root["critical_path"] = json_of_path(job, all);
   root["outputs"] = nlohmann::ordered_json::array();
   for (const JobOutput& output : job.outputs) {
     root["outputs"].push_back({{"array", job.arrays[output.array_index].name}, {"file", output.file.string()}});
@@ -141,22 +191,38 @@ void run_command(const RunOptions& options, std::ostream& out) {
     }
   }
 
-  Runtime runtime = open_runtime(options.device);
+  Runtime runtime = open_runtime(options.device, options.workers);
   prepared.operators = define_operators(runtime, job, sources);
   for (const JobTask& task : job.tasks) check_arguments(job, task, prepared.operators[task.operator_index].signature(), plans);
   if (job.swap) try_swap_source(runtime, prepared.operators[job.swap->operator_index], *prepared.swap_source, job.swap->place);
 
-  const std::vector<Array> arrays = make_arrays(runtime, job, plans);
+  std::vector<Array> arrays = make_arrays(runtime, job, plans);
   for (const JobTask& task : job.tasks) {
     prepared.arguments.push_back(make_arguments(task, prepared.operators[task.operator_index].signature(), arrays));
   }
+  std::optional<DeviceClock> clock;
+  if (job.has_after()) clock.emplace(runtime, job.tasks.size() + 1);
 
-  StreamFigures figures;
+  Figures figures;
   {
     Progress progress(job.file.filename().string(), "tasks", job.total_tasks());
-    figures = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
+    figures.stream = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
   }
-  write_outputs(job, plans, arrays);
+  bench::StagedFiles outputs;
+  stage_outputs(outputs, job, plans, arrays);
+  if (clock && options.critical_path) {
+    // Between the two: outputs may replace the files that the arrays are filled from again.
+    try {
+      Progress progress(job.file.filename().string() + ", each task alone", "tasks", job.total_tasks());
+      refill_arrays(job, plans, arrays);
+      figures.times = time_tasks(runtime, job, prepared, *clock, [&](std::uint64_t complete) { progress.show(complete); });
+    } catch (...) {
+      commit_outputs(outputs, job);
+      throw;
+    }
+    figures.path = critical_path(job, figures.times);
+  }
+  commit_outputs(outputs, job);
   if (options.json) {
     print_json(out, job, runtime.info(), figures);
   } else {

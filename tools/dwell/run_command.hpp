@@ -12,7 +12,9 @@ namespace dwell::tool {
 struct RunOptions {
   std::filesystem::path job;
   std::string device = "auto";
+  unsigned workers = 0;  // the device's own choice
   bool json = false;
+  bool critical_path = true;  // of a job with `after`, which then runs a second time
 };
 
 // Runs the job, writes its outputs, and prints what was measured to `out`. Throws Failure.
