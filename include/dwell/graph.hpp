@@ -29,14 +29,14 @@ class Graph;
 class GraphExec;
 class Runtime;
 
-// A task of a graph. A small value that names it; valid as long as its Graph lives.
+// A task of a graph, or all of a sub-graph. A small value that names it; valid as long as its Graph lives.
 class Node {
  public:
   Node() = default;
   // This node starts only when all of `nodes` have succeeded. If one fails or is cancelled, this one is cancelled. Throws
   // errc::invalid_argument for nodes of another graph.
   template <class... Nodes>
-  requires(std::is_same_v<Nodes, Node>&&...) Node& after(const Nodes&... nodes) {
+  requires(std::is_convertible_v<const Nodes&, const Node&>&&...) Node& after(const Nodes&... nodes) {
     (add_edge(nodes), ...);
     return *this;
   }
@@ -47,20 +47,42 @@ class Node {
   // The name that errors and Graph::dot show.
   Node& name(std::string_view name);
 
-  bool operator==(const Node& other) const noexcept { return graph_ == other.graph_ && index_ == other.index_; }
+  bool operator==(const Node& other) const noexcept { return graph_ == other.graph_ && index_ == other.index_ && last_ == other.last_; }
 
  private:
   friend class Graph;
   friend class GraphExec;
-  Node(detail::GraphData* graph, std::uint32_t index) : graph_(graph), index_(index) {}
+  friend class SubGraph;
+  Node(detail::GraphData* graph, std::uint32_t index) : Node(graph, index, index) {}
+  Node(detail::GraphData* graph, std::uint32_t index, std::uint32_t last) : graph_(graph), index_(index), last_(last) {}
   void add_edge(const Node& before) {
     if (graph_ == nullptr || before.graph_ != graph_) [[unlikely]]
       detail::throw_foreign_node();
-    graph_->edges.emplace_back(before.index_, index_);
+    graph_->edges.emplace_back(before.last_, index_);
   }
 
   detail::GraphData* graph_ = nullptr;
-  std::uint32_t index_ = 0;
+  std::uint32_t index_ = 0;  // whose predecessors are this one's
+  std::uint32_t last_ = 0;   // whose successors are this one's: the same but for a sub-graph
+};
+
+// The nodes of a graph that was added to another: as a Node it stands for all of them. What waits for it waits for all; when it waits, all
+// do.
+class SubGraph : public Node {
+ public:
+  SubGraph() = default;
+  // What has become of a node of the graph that was added. Throws errc::invalid_argument when there is none.
+  Node inside(const Node& node) const;
+  SubGraph inside(const SubGraph& sub) const;
+  // It is named when it is added.
+  Node& name(std::string_view name) = delete;
+
+ private:
+  friend class Graph;
+  SubGraph(const Node& node, std::uint32_t first, std::uint32_t count) : Node(node), first_(first), count_(count) {}
+
+  std::uint32_t first_ = 0;
+  std::uint32_t count_ = 0;
 };
 
 // Tasks and their order. Holds no memory of a device; all its members are the caller's to serialise.
@@ -105,6 +127,12 @@ class Graph {
     return add(op, arguments...).name(name);
   }
 
+  // Adds the nodes of another graph, or a second time its own, as they are now: a node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws
+  // errc::invalid_argument for a graph of another runtime, and for too many nodes.
+  SubGraph add(std::string_view name, const Graph& sub);
+  SubGraph add(const Graph& sub) { return add("", sub); }
+
+  // Nodes, those of sub-graphs and what holds these together included.
   std::size_t size() const noexcept { return data_->nodes.size(); }
   // The graph in the language of Graphviz.
   std::string dot() const;

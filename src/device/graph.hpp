@@ -14,6 +14,8 @@
 // it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. Behind the last arrival of its
 // node it takes from the overflow only if it counts there; who has put nodes there does, and takes until none is left.
 //
+// Control nodes have no operator: they hold edges together. Their worker takes them as it takes others, and passes run_operator by.
+//
 // Effects. A node's effects are released by its worker's fence before it arrives at a successor, and acquired by the last arrival; the
 // queue hands nodes over with an acquire, and chains stay on their worker.
 #pragma once
@@ -452,7 +454,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
           work.spread_flags = kQueued | (failed ? kFailed : 0U);
         }
         ends = false;
-      } else if (!failed) {
+      } else if (!failed && header.groups != 0) {
         share_groups(lease, frame, base, links.cell);
         return kFrame;
       }

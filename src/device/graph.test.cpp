@@ -69,6 +69,11 @@ class GraphOnWorkersTest : public testing::Test {
     for (const u32 from : before) plan_.edge(from, node);
     return node;
   }
+  u32 control_behind(std::initializer_list<u32> before) {
+    const u32 node = plan_.control();
+    for (const u32 from : before) plan_.edge(from, node);
+    return node;
+  }
   void make() { exec_.emplace(plan_); }
 
   void run_task(u32 me, const TaskQuads& task) {
@@ -283,6 +288,79 @@ TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
   frame.word[2] = static_cast<u32>(number);
   EXPECT_EQ(graph::proceed(bench_.lease, &worker_[0], frame, &frame, false), kNothing);
   EXPECT_EQ(std::memcmp(exec_->memory.get(), before.data(), before.size()), 0);
+}
+
+// ---- Control nodes ---------------------------------------------------------------------------------------------------------------
+
+TEST_F(GraphOnWorkersTest, ControlNodesAreGoneOnBehindAtOnce) {
+  const u32 a = add(), b = add();
+  const u32 join = control_behind({control_behind({a}), b});
+  behind({control_behind({join})});
+  control_behind({join});
+  make();
+  for (u32 i = 1; i <= 2; ++i) {
+    ran.clear();
+    launch(0, {}, kLaunch + i);
+    EXPECT_EQ(queued(), 1U) << "the other start";
+    run_ready();
+    EXPECT_THAT(ran, testing::AnyOf(ElementsAre(0U, 1U, 5U), ElementsAre(1U, 0U, 5U)));
+    run_ready();
+    EXPECT_TRUE(bench_.complete(kLaunch + i));
+    expect_clean();
+  }
+}
+
+TEST_F(GraphOnWorkersTest, ControlNodesOfTheReadyQueueAreGoneOnBehind) {
+  const u32 a = add();
+  const u32 b = control_behind({a}), c = control_behind({a});
+  behind({b});
+  behind({c});
+  make();
+  launch();
+  EXPECT_EQ(ran.size(), 2U);
+  EXPECT_EQ(queued(), 1U);
+  run_ready();
+  EXPECT_THAT(ran, testing::UnorderedElementsAre(0U, 3U, 4U));
+  EXPECT_TRUE(complete());
+}
+
+TEST_F(GraphOnWorkersTest, AGraphOfControlNodesEnds) {
+  control_behind({control_behind({})});
+  make();
+  launch();
+  EXPECT_TRUE(complete());
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, ControlNodesHandOnFailures) {
+  const u32 a = add(), bad = add(kFail);
+  const u32 join = control_behind({a, bad});
+  behind({join});
+  behind({control_behind({join})});
+  const u32 apart = behind({a});
+  make();
+  launch();
+  run_ready();
+  EXPECT_TRUE(complete());
+  EXPECT_THAT(ran, testing::UnorderedElementsAre(a, bad, apart));
+  EXPECT_EQ(bench_.status(kLaunch), 41);
+  expect_clean();
+}
+
+TEST_F(GraphOnWorkersTest, ManySuccessorsOfAControlNode) {
+  const u32 first = add();
+  const u32 all = control_behind({first});
+  const u32 last = control_behind({});
+  for (u32 i = 0; i < 100; ++i) plan_.edge(behind({all}), last);
+  behind({last});
+  make();
+  launch();
+  EXPECT_EQ(queued(), 1U) << "a share for the other worker";
+  run_ready();
+  EXPECT_TRUE(complete());
+  EXPECT_EQ(ran.size(), 102U);
+  EXPECT_EQ(ran.back(), 103U);
+  expect_clean();
 }
 
 // ---- The overflow ----------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
 //     link 1   number of successors
 //     link 2   the first of at most two successors; of more, the place of the first in the edges
 //     link 3   the second of two
-//   payload as in ring.hpp, but the header's `drains` (upper bits) and word 2 hold the record's address divided by 64
+//   payload as in ring.hpp, but the header's `drains` (upper bits) and word 2 hold the record's address divided by 64, and a control node,
+//   which has no operator, has no groups
 //   edge: cell of the successor (31 bits) | 1 << 31 if it waits for nothing else
 //
 // Invariants: every node is made ready once a launch, by the last arrival at its state (arrivals reach 0) or by the only one. The last

@@ -25,6 +25,12 @@ TEST(DotTest, NodesShowNameOperatorAndGroups) {
             "}\n");
 }
 
+TEST(DotTest, ControlNodesArePoints) {
+  GraphPlan plan;
+  plan.control();
+  EXPECT_EQ(dot_of(plan.data), "digraph {\n  n0 [shape=point, xlabel=\"\"];\n}\n");
+}
+
 TEST(DotTest, QuotesAndBackslashesInNamesAreEscaped) {
   GraphPlan plan;
   plan.add(0, {}, 1, R"(a "b" \c)");

@@ -102,7 +102,7 @@ void ExecState::update(const GraphData& other) {
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
     const auto& mine = graph.nodes[node];
     const auto& its = other.nodes[node];
-    if (other.operators[its.op] != graph.operators[mine.op]) differs("node " + graph.text_of(node) + " has another operator");
+    if (other.operator_of(node) != graph.operator_of(node)) differs("node " + graph.text_of(node) + " has another operator");
     if (its.groups != mine.groups) differs("node " + graph.text_of(node) + " has another number of groups");
     if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
   }
@@ -202,13 +202,17 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
     throw Error(errc::invalid_argument, "GraphExec::set: the node is none of this graph",
                 {"node", "", node.index_, state.graph.nodes.size()});
   const auto& data = state.graph.nodes[node.index_];
-  const detail::OperatorState& op = *state.graph.operators[data.op];
-  const std::vector<Parameter>& parameters = op.signature.parameters();
+  const detail::OperatorState* const op = state.graph.operator_of(node.index_);
+  if (op == nullptr)
+    throw Error(errc::invalid_argument,
+                "GraphExec::set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
+                {"node", state.graph.text_of(node.index_), index, 0});
+  const std::vector<Parameter>& parameters = op->signature.parameters();
   const auto refuse = [&](errc code, const std::string& why) {
     throw Error(code, "GraphExec::set: argument " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
                 {"node", state.graph.text_of(node.index_), index, parameters.size()});
   };
-  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + op.signature.text());
+  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + op->signature.text());
   if (!detail::accepts(parameters[index], given))
     refuse(errc::signature_mismatch, "is " + text_of(parameters[index]) + ", not " + text_of(given));
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)

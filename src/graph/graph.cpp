@@ -28,7 +28,8 @@ std::uint32_t GraphData::find(const std::shared_ptr<OperatorState>& op) {
 
 std::string GraphData::text_of(std::uint32_t node) const {
   const NodeData& data = nodes[node];
-  const std::string of = " (operator " + operators[data.op]->name + ")";
+  const OperatorState* const op = operator_of(node);
+  const std::string of = op == nullptr ? " (no operator)" : " (operator " + op->name + ")";
   return (data.name != kNoName ? "'" + names[data.name] + "'" : "#" + std::to_string(node)) + of;
 }
 

@@ -116,7 +116,7 @@ void Layout::place(const GraphData& graph) {
       if (out == 0) ++sinks_;
       if (data.words > detail::kMaxWords) blocks += cells_for(data.words * sizeof(std::uint32_t));
       if (at > device::kMostCells) break;
-      if (out != 1 || data.groups > 1) break;
+      if (out != 1 || data.groups != 1) break;
       const std::uint32_t next = successor_[first_[node]];
       if (!continues(graph, next) || cell_[next] != 0) break;
       chained_[node] = true;
@@ -177,15 +177,15 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
     for (std::size_t i = 0; i < 3; ++i) store(to, at + 4 + i * 4, words[i]);
   };
 
-  write_header(start, Header{0, 1, 1, flag::node | flag::share | flag::aside, 0}, starts_, true);
+  write_header(start, Header{0, 0, 1, flag::node | flag::share | flag::aside, 0}, starts_, true);
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
     const GraphData::NodeData& data = graph.nodes[node];
     std::uint32_t flags = flag::node | data.flags;
     if (chained_[node]) flags |= flag::chain;
-    if (data.groups > 1) flags |= flag::share | flag::aside;
+    if (data.groups != 1) flags |= flag::share | flag::aside;
+    const std::uint32_t opcode = data.op == detail::kNoOperator ? 0 : opcodes[data.op];
     const std::uint32_t out = degree(node);
-    write_header(cell_[node], Header{opcodes[data.op], data.groups, slots_for(data.words), flags, 0},
-                 {successor_.data() + first_[node], out}, false);
+    write_header(cell_[node], Header{opcode, data.groups, slots_for(data.words), flags, 0}, {successor_.data() + first_[node], out}, false);
     if (data.words > detail::kMaxWords) {
       const std::uint64_t block = address + static_cast<std::uint64_t>(block_[node]) * kCell;
       store(to, static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords), static_cast<std::uint32_t>(block));

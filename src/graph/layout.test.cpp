@@ -124,6 +124,23 @@ TEST(LayoutTest, AChainEndsWhereANodeIsWideOrLargeOrHasOtherEdges) {
   EXPECT_EQ(exec.header(exec.layout.cell(1)).flags, flag::node | flag::share | flag::aside);
 }
 
+TEST(LayoutTest, ControlNodesHaveNoGroupsAndAreInNoChain) {
+  GraphPlan plan;
+  plan.add(0);
+  plan.control();
+  plan.add(0);
+  plan.add(0);
+  for (uint32_t i = 0; i < 3; ++i) plan.edge(i, i + 1);
+  const PlainExec exec(plan);
+  const auto header = [&](uint32_t node) { return exec.header(exec.layout.cell(node)); };
+  EXPECT_EQ(header(0).flags, flag::node);
+  EXPECT_EQ(header(1).flags, flag::node | flag::share | flag::aside);
+  EXPECT_EQ(header(1).groups, 0U);
+  EXPECT_EQ(header(1).slots, 1U);
+  EXPECT_EQ(header(2).flags, flag::node | flag::chain);
+  EXPECT_THAT(exec.successors(exec.layout.cell(1)), ElementsAre(exec.layout.cell(2) | kOnly));
+}
+
 TEST(LayoutTest, EdgesSayWhetherTheirNodeWaitsForNothingElse) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0);

@@ -31,6 +31,11 @@ struct GraphPlan {
     data.words.insert(data.words.end(), words.begin(), words.end());
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
+  // Adds a control node. Returns its number.
+  std::uint32_t control() {
+    data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), 0, detail::kNoOperator, detail::kNoName, 0, 0});
+    return static_cast<std::uint32_t>(data.nodes.size() - 1);
+  }
   void edge(std::uint32_t before, std::uint32_t behind) { data.edges.emplace_back(before, behind); }
 };
 

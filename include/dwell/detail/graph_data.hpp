@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,15 +16,16 @@ namespace dwell::detail {
 
 inline constexpr std::uint32_t kNoName = ~0U;
 inline constexpr std::uint32_t kMostNodes = 1U << 28U;
+inline constexpr std::uint32_t kNoOperator = ~0U;  // of a control node, which only holds edges together
 
 // Vectors rather than objects that own each other: a graph may be built, launched once and dropped, at some tens of nanoseconds a node.
 struct GraphData {
   struct NodeData {
     std::uint32_t first_word;  // of its arguments, in `words`
     std::uint32_t words;
-    std::uint32_t op;    // place in `operators`
-    std::uint32_t name;  // place in `names`, or kNoName
-    std::uint16_t groups;
+    std::uint32_t op;      // place in `operators`, or kNoOperator
+    std::uint32_t name;    // place in `names`, or kNoName
+    std::uint16_t groups;  // 0 of a control node
     std::uint16_t flags;
   };
   // Memory of a buffer that a node names.
@@ -63,8 +65,22 @@ struct GraphData {
     return find(op);
   }
   std::uint32_t find(const std::shared_ptr<OperatorState>& op);
-  // How a node is called in messages: "'name'", "#3 (operator axpy)".
+  // Null of a control node.
+  const OperatorState* operator_of(std::uint32_t node) const {
+    return nodes[node].op == kNoOperator ? nullptr : operators[nodes[node].op].get();
+  }
+  // How a node is called in messages: "'name' (operator axpy)", "#3 (operator axpy)", "#3 (no operator)".
   std::string text_of(std::uint32_t node) const;
+
+  // Where the nodes of another graph are that was added.
+  struct Added {
+    std::uint32_t entry;  // whose predecessors are those of all
+    std::uint32_t exit;   // whose successors are those of all
+    std::uint32_t first;  // what node 0 has become
+  };
+  // Adds the nodes of another graph, which may be this one, and control nodes where it begins or ends with several. Adds nothing when it
+  // throws.
+  Added add(std::string_view name, const GraphData& sub);
 };
 
 [[noreturn]] void throw_too_many_nodes();
