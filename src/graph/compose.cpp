@@ -96,10 +96,7 @@ Border border_of(const GraphData& graph) {
 }  // namespace
 
 GraphData::Added GraphData::add(std::string_view name, const GraphData& sub) {
-  if (&sub == this) {
-    const GraphData copy = sub;
-    return add(name, copy);
-  }
+  if (&sub == this) return add(name, GraphData(sub));
   const Border border = border_of(sub);
   Addition addition(*this);
   Added added{};

@@ -82,7 +82,7 @@ void Layout::find_cycle(const GraphData& graph) const {
   std::vector<std::uint32_t> cycle{node};
   for (std::uint32_t at = before[node]; at != node; at = before[at]) cycle.push_back(at);
   std::ranges::reverse(cycle);
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());  // clang 14 does not compile std::ranges::rotate
   std::string text;
   constexpr std::size_t kShown = 16;
   for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) text += graph.text_of(cycle[i]) + " -> ";

@@ -36,7 +36,7 @@ class Nest {
     clock_ = filled<u32>(runtime, 1, 0);
     began_ = filled<u32>(runtime, kMost, ~0U);
     ended_ = filled<u32>(runtime, kMost, ~0U);
-    graph = make(4, {});
+    graph = make(4);
   }
 
   void check(u32 launches) const {
@@ -54,14 +54,15 @@ class Nest {
   static constexpr u32 kMost = 4096;
   using Range = std::pair<u32, u32>;  // of tasks
 
-  Graph make(u32 depth, std::vector<Range> items) {
+  Graph make(u32 depth) {
     Graph made;
+    std::vector<Range> items;
     std::vector<Node> nodes;
-    const u32 count = random_() % 6;
+    const u32 count = random_() % 8;
     for (u32 i = 0; i < count; ++i) {
       const u32 first = tasks_;
       if (depth != 0 && random_() % 2 == 0 && tasks_ < kMost / 2)
-        nodes.push_back(made.add(make(depth - 1, {})));
+        nodes.push_back(made.add(make(depth - 1)));
       else
         nodes.push_back(made.add(stamp_, clock_, began_, ended_, tasks_++, u64{0}));
       items.emplace_back(first, tasks_);
