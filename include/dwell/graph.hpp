@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,7 +30,7 @@ class Graph;
 class GraphExec;
 class Runtime;
 
-// A task of a graph, or all of a sub-graph. A small value that names it; valid as long as its Graph lives.
+// A task of a graph, a conditional node, or all of a sub-graph. A small value that names it; valid as long as its Graph lives.
 class Node {
  public:
   Node() = default;
@@ -66,23 +67,39 @@ class Node {
   std::uint32_t last_ = 0;   // whose successors are this one's: the same but for a sub-graph
 };
 
-// The nodes of a graph that was added to another: as a Node it stands for all of them. What waits for it waits for all; when it waits, all
-// do.
+// The nodes of a graph that was added to another, or of several that a conditional node chooses from: as a Node it stands for all of them.
+// What waits for it waits for all; when it waits, all do.
 class SubGraph : public Node {
  public:
   SubGraph() = default;
-  // What has become of a node of the graph that was added. Throws errc::invalid_argument when there is none.
-  Node inside(const Node& node) const;
-  SubGraph inside(const SubGraph& sub) const;
+  // What has become of a node of the graph that was added; of several, of that with this number. Throws errc::invalid_argument when there
+  // is none.
+  Node inside(const Node& node, std::size_t body = 0) const;
+  SubGraph inside(const SubGraph& sub, std::size_t body = 0) const;
   // It is named when it is added.
   Node& name(std::string_view name) = delete;
 
  private:
   friend class Graph;
+  static constexpr std::uint32_t kConditional = ~0U;
   SubGraph(const Node& node, std::uint32_t first, std::uint32_t count) : Node(node), first_(first), count_(count) {}
+  // What node 0 of a graph that was added has become, of which `node` must be one.
+  std::uint32_t offset_of(const Node& node, std::size_t body) const;
 
   std::uint32_t first_ = 0;
-  std::uint32_t count_ = 0;
+  std::uint32_t count_ = 0;  // nodes of the graph that was added, or kConditional
+};
+
+// A u32 in a buffer that the device reads: the first element. The buffer must live as long as those that tasks name.
+class DeviceValue {
+ public:
+  DeviceValue(const Buffer<std::uint32_t>& buffer) : parts_(buffer) {}
+  DeviceValue(const Slice<std::uint32_t>& slice) : parts_(slice) {}
+  DeviceValue(const Slice<const std::uint32_t>& slice) : parts_(slice) {}
+
+ private:
+  friend class Graph;
+  detail::SliceParts parts_;
 };
 
 // Tasks and their order. Holds no memory of a device; all its members are the caller's to serialise.
@@ -132,6 +149,22 @@ class Graph {
   SubGraph add(std::string_view name, const Graph& sub);
   SubGraph add(const Graph& sub) { return add("", sub); }
 
+  // Conditional nodes: add copies of other graphs, of which the device chooses one by `value` when the node's predecessors have ended. The
+  // node is passed when the chosen nodes have ended, or at once when none is chosen. Nodes of a body 'x' of 'name' are called as said
+  // behind each. Their order is that of their own graphs: after this, no node outside is ordered with one inside, nor two inside
+  // (instantiate throws errc::invalid_argument). Throw as `add`, and errc::invalid_argument for a value without an element.
+  //
+  // Runs `body` if the value is not 0, else `otherwise`. 'name/x', 'name/else/x'.
+  SubGraph add_if(std::string_view name, const DeviceValue& value, const Graph& body);
+  SubGraph add_if(std::string_view name, const DeviceValue& value, const Graph& body, const Graph& otherwise);
+  // Runs `body` while the value is not 0, at which it looks before each time. 'name/x'.
+  SubGraph add_while(std::string_view name, const DeviceValue& value, const Graph& body);
+  // Runs that of `bodies` whose number the value is; none if it is too large. 'name/0/x'.
+  SubGraph add_switch(std::string_view name, const DeviceValue& value, std::span<const Graph* const> bodies);
+  SubGraph add_switch(std::string_view name, const DeviceValue& value, std::initializer_list<const Graph*> bodies) {
+    return add_switch(name, value, std::span(bodies.begin(), bodies.size()));
+  }
+
   // Nodes, those of sub-graphs and what holds these together included.
   std::size_t size() const noexcept { return data_->nodes.size(); }
   // The graph in the language of Graphviz.
@@ -150,6 +183,8 @@ class Graph {
     }
   }
 
+  SubGraph add_branch(std::string_view name, detail::BranchKind kind, const DeviceValue& value, std::span<const Graph* const> bodies);
+
   std::unique_ptr<detail::GraphData> data_;
 };
 
@@ -166,7 +201,7 @@ class GraphExec {
 
   // Gives a node another argument from the next launch on; launches so far keep theirs. `node` is one of the graph that was instantiated
   // (or of an equal one), `index` counts the operator's parameters. Costs a few stores. Throws errc::signature_mismatch for a value of
-  // another type, errc::invalid_argument, errc::stale_handle.
+  // another type, errc::invalid_argument, errc::stale_handle. Argument 0 of a conditional node is its value: a Buffer<u32> or Slice<u32>.
   template <class T>
   void set(const Node& node, std::uint32_t index, const T& value) {
     static_assert(!detail::kIsModifier<T>, "an argument of the operator");

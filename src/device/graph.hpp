@@ -336,6 +336,23 @@ DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
   compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), static_cast<u64>(cell) << 32U | static_cast<u32>(status));
 }
 
+// The links by which the branch in `frame` goes on, which are those of a choice. Called by all lanes, behind the acquire of what its
+// predecessors did.
+DWELL_DEVICE_COLD Links choose(u64 base, u32 cell, const Frame& frame) {
+  const u32* const arguments = frame.arguments();
+  u32 chosen = 0;
+  if (lane() == 0) {
+    // The host may have written it.
+    const u32 value = load<Order::acquire, Scope::system>(
+        pointer_to_global<const u32>(static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1] & 0xFFFFFU) << 32U));
+    chosen = value < arguments[kBranchLast] ? value : arguments[kBranchLast];
+  }
+  chosen = broadcast(chosen);
+  const u32* const edges = pointer_to_global<const u32>(base + static_cast<u64>(head(base)->edges) * kCell);
+  const u32* const choice = edges + arguments[kBranchChoices] + chosen * kChoiceWords;
+  return Links{cell, choice[0], choice[1], choice[2]};
+}
+
 // Leaves the graph: takes off what has ended here. Called by all lanes. Whoever leaves nothing pending puts the launch's header into
 // `frame`.
 DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame) {
@@ -457,6 +474,8 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       } else if (!failed && header.groups != 0) {
         share_groups(lease, frame, base, links.cell);
         return kFrame;
+      } else if (!failed && (header.flags & flag::branch) != 0) {
+        links = choose(base, links.cell, from);
       }
     } else {
       failed = status != status::ok;

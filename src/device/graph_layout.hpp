@@ -13,8 +13,14 @@
 //   which has no operator, has no groups
 //   edge: cell of the successor (31 bits) | 1 << 31 if it waits for nothing else
 //
-// Invariants: every node is made ready once a launch, by the last arrival at its state (arrivals reach 0) or by the only one. The last
-// arriver arms the state for the next launch. Launches of an exec follow each other, so nobody arrives for the next one before that.
+// A branch (flag::branch) is a control node with several choices of successors. Its own links lead past all of them. Words of its
+// arguments: 0 to 2 a span, of which the first u32 is the value; then kBranchLast and kBranchChoices. A choice is links 1 to 3, in three
+// words. What a branch leads to may lead back to it.
+//
+// Invariants: a node is made ready by the last arrival at its state (arrivals reach 0) or by the only one. The last arriver arms the state
+// for the next time. Nobody arrives for that before the node has ended: launches of an exec follow each other, and what leads back to a
+// branch comes behind all that the branch has led to. So nothing of a node is in use when it runs again, but shares of its successors
+// (flag::spread) may be: behind a branch no node has more than kFewSuccessors.
 #pragma once
 
 #include "device/arena.hpp"
@@ -33,6 +39,11 @@ inline constexpr u32 kFewSuccessors = 32;
 // the changes, each the place of a word in the exec, counted in words, and its value. More than kMostChanges lie in host memory, at
 // the address in words 3 and 4.
 inline constexpr u32 kMostChanges = (kMaxArgumentWords - 3) / 2;
+
+// Of a branch, behind its value: the number of its last choice, which larger values take too, and the place of its choices in the edges.
+inline constexpr u32 kBranchLast = 3;
+inline constexpr u32 kBranchChoices = 4;
+inline constexpr u32 kChoiceWords = 3;
 
 // How far the predecessors of a node are.
 struct alignas(16) NodeState {

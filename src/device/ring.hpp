@@ -55,6 +55,7 @@ inline constexpr u32 node = 2048;  // the source is a graph
 inline constexpr u32 chain = 16;   // nothing else waits for this node, the next record is the node that does, and it waits for nothing else
 inline constexpr u32 aside = 8;    // with share: no operator to call, but something for graph::proceed
 inline constexpr u32 spread = 8192;  // with aside: one worker's share of the successors of a node that has many
+inline constexpr u32 branch = 512;   // with aside: a value says which successors the node has
 
 // Of tasks whose source is an operator: word 2 is the number of the task's record (spawned.hpp).
 inline constexpr u32 spawned = node | tracked;

@@ -7,7 +7,8 @@
 
 namespace dwell::graph {
 
-// One statement a node and an edge; nodes show their names, operators, and groups when there are several. Control nodes are points.
+// One statement a node and an edge; nodes show their names, operators, and groups when there are several. Control nodes are points,
+// branches diamonds whose edges show the values.
 std::string dot_of(const detail::GraphData& graph);
 
 }  // namespace dwell::graph

@@ -31,6 +31,31 @@ TEST(DotTest, ControlNodesArePoints) {
   EXPECT_EQ(dot_of(plan.data), "digraph {\n  n0 [shape=point, xlabel=\"\"];\n}\n");
 }
 
+TEST(DotTest, BranchesAreDiamondsWithTheValuesAtTheirEdges) {
+  using Kind = detail::BranchKind;
+  const std::uint32_t value = 0;
+  GraphPlan one;
+  one.add(0);
+  GraphPlan loop;
+  loop.branch(Kind::repeat_while, value, {&one});
+  EXPECT_EQ(dot_of(loop.data),
+            "digraph {\n"
+            "  n0 [shape=diamond, label=\"branch\\nwhile\"];\n"
+            "  n1 [label=\"op0\"];\n"
+            "  n2 [shape=point, xlabel=\"\"];\n"
+            "  n0 -> n1 [label=\"not 0\"];\n"
+            "  n0 -> n2 [label=\"0\"];\n"
+            "  n1 -> n0 [style=dashed, constraint=false];\n"
+            "}\n");
+  GraphPlan two;
+  two.branch(Kind::run_if, value, {&one, &one});
+  EXPECT_THAT(dot_of(two.data), testing::HasSubstr("  n0 -> n1 [label=\"not 0\"];\n  n0 -> n2 [label=\"0\"];\n  n1 -> n3;\n  n2 -> n3;\n"));
+  GraphPlan choice;
+  choice.branch(Kind::choose, value, {&one, &one});
+  EXPECT_THAT(dot_of(choice.data),
+              testing::HasSubstr("  n0 -> n1 [label=\"0\"];\n  n0 -> n2 [label=\"1\"];\n  n0 -> n3 [label=\"else\"];\n"));
+}
+
 TEST(DotTest, QuotesAndBackslashesInNamesAreEscaped) {
   GraphPlan plan;
   plan.add(0, {}, 1, R"(a "b" \c)");

@@ -99,6 +99,7 @@ void ExecState::update(const GraphData& other) {
   if (other.nodes.size() != graph.nodes.size())
     differs("the graph has " + std::to_string(other.nodes.size()) + " nodes, the exec " + std::to_string(graph.nodes.size()));
   if (other.edges != graph.edges) differs("the edges differ");
+  if (other.branches != graph.branches) differs("the conditional nodes differ");
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
     const auto& mine = graph.nodes[node];
     const auto& its = other.nodes[node];
@@ -178,6 +179,8 @@ GraphExec Runtime::instantiate(const Graph& graph) {
     if (data.shell->core() == nullptr) throw data.shell->gone("graph", "define its operators again and build it anew");
     throw Error(errc::invalid_argument, "the graph's operators belong to another runtime");
   }
+  if (data.operators.empty() && core->info().workers == 0)
+    throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->graphs().collect(core->queue().reaped());
   auto state = std::make_shared<detail::ExecState>(*core, shell_, data);
   core->graphs().add(state->address, state->layout.bytes(), state);
@@ -202,21 +205,24 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
     throw Error(errc::invalid_argument, "GraphExec::set: the node is none of this graph",
                 {"node", "", node.index_, state.graph.nodes.size()});
   const auto& data = state.graph.nodes[node.index_];
+  static const Signature kOfBranch = Signature::of<Span<const std::uint32_t>>();
   const detail::OperatorState* const op = state.graph.operator_of(node.index_);
-  if (op == nullptr)
+  if (op == nullptr && data.op != detail::kBranch)
     throw Error(errc::invalid_argument,
                 "GraphExec::set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
                 {"node", state.graph.text_of(node.index_), index, 0});
-  const std::vector<Parameter>& parameters = op->signature.parameters();
+  const Signature& signature = op != nullptr ? op->signature : kOfBranch;
+  const std::vector<Parameter>& parameters = signature.parameters();
   const auto refuse = [&](errc code, const std::string& why) {
     throw Error(code, "GraphExec::set: argument " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
                 {"node", state.graph.text_of(node.index_), index, parameters.size()});
   };
-  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + op->signature.text());
+  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + signature.text());
   if (!detail::accepts(parameters[index], given))
     refuse(errc::signature_mismatch, "is " + text_of(parameters[index]) + ", not " + text_of(given));
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)
     refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
+  if (op == nullptr && (words.word[2] | words.word[1] >> 20U) == 0) refuse(errc::invalid_argument, "has no element");
   if (given.kind == Kind::span || given.kind == Kind::const_span)
     state.use(node.index_, words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U);
   std::uint32_t first = 0;

@@ -16,7 +16,7 @@ std::uint32_t GraphData::find(const std::shared_ptr<OperatorState>& op) {
   const auto at = std::ranges::find(operators, op);
   if (at == operators.end()) {
     if (shell != nullptr && shell != op->shell)
-      throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime than the graph's other operators",
+      throw Error(errc::invalid_argument, "operator '" + op->name + "' belongs to another runtime than the rest of the graph",
                   {"operator", op->name});
     if (op->shell->core() == nullptr) throw op->gone();
     operators.push_back(op);
@@ -26,10 +26,15 @@ std::uint32_t GraphData::find(const std::shared_ptr<OperatorState>& op) {
   return last_operator = static_cast<std::uint32_t>(at - operators.begin());
 }
 
+const char* text_of(BranchKind kind) { return kind == BranchKind::run_if ? "if" : kind == BranchKind::repeat_while ? "while" : "switch"; }
+
 std::string GraphData::text_of(std::uint32_t node) const {
   const NodeData& data = nodes[node];
   const OperatorState* const op = operator_of(node);
-  const std::string of = op == nullptr ? " (no operator)" : " (operator " + op->name + ")";
+  const Branch* const branch = data.op == kBranch ? branch_of(node) : nullptr;
+  const std::string of = op != nullptr       ? " (operator " + op->name + ")"
+                         : branch != nullptr ? std::string(" (") + detail::text_of(branch->kind) + ")"
+                                             : " (no operator)";
   return (data.name != kNoName ? "'" + names[data.name] + "'" : "#" + std::to_string(node)) + of;
 }
 

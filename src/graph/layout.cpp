@@ -1,8 +1,10 @@
 #include "graph/layout.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <dwell/error.hpp>
 
@@ -42,21 +44,38 @@ Layout::Layout(const GraphData& graph) {
   place(graph);
 }
 
-void Layout::connect(const GraphData& graph) {
-  const std::size_t count = graph.nodes.size();
-  first_.assign(count + 2, 0);
-  in_degree_.assign(count, 0);
-  bool forwards = true;  // every edge leads to a node that was added later: then there is no cycle
-  for (const auto& [before, behind] : graph.edges) {
+void Layout::connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges) {
+  first_.assign(nodes + 2, 0);
+  in_degree_.assign(nodes, 0);
+  for (const auto& [before, behind] : edges) {
     ++first_[before + 2];
     ++in_degree_[behind];
-    forwards = forwards && before < behind;
   }
   for (std::size_t i = 2; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  successor_.resize(graph.edges.size());
-  for (const auto& [before, behind] : graph.edges) successor_[first_[before + 1]++] = behind;
+  successor_.resize(edges.size());
+  for (const auto& [before, behind] : edges) successor_[first_[before + 1]++] = behind;
   first_.pop_back();
-  if (!forwards) find_cycle(graph);
+}
+
+void Layout::connect(const GraphData& graph) {
+  connect(graph.nodes.size(), graph.edges);
+  // Where every edge leads to a node that was added later, there is no cycle.
+  if (std::ranges::any_of(graph.edges, [](const auto& edge) { return edge.first >= edge.second; })) find_cycle(graph);
+  if (!graph.branches.empty()) connect_branches(graph);
+}
+
+void Layout::connect_branches(const GraphData& graph) {
+  graph.check_bodies();
+  auto edges = graph.edges;
+  for (const GraphData::Branch& branch : graph.branches)
+    if (branch.kind == detail::BranchKind::repeat_while) edges.emplace_back(branch.bodies.front().exit, branch.node);
+  connect(graph.nodes.size(), edges);
+  for (const GraphData::Branch& branch : graph.branches) {
+    in_degree_[branch.end] = 1;  // one body has run, or none
+    if (branch.kind != detail::BranchKind::repeat_while) continue;
+    --in_degree_[branch.node];
+    successor_[first_[branch.bodies.front().exit]] |= kOnly;
+  }
 }
 
 void Layout::find_cycle(const GraphData& graph) const {
@@ -96,6 +115,20 @@ bool Layout::continues(const GraphData& graph, std::uint32_t next) const {
   return in_degree_[next] == 1 && graph.nodes[next].groups == 1 && slots_for(graph.nodes[next].words) <= device::kChainSlots;
 }
 
+std::size_t Layout::edges_for(const GraphData& graph, std::uint32_t node) const {
+  const auto listed = [](std::size_t successors) { return successors > 2 ? successors : 0; };
+  if (graph.nodes[node].op != detail::kBranch) return listed(degree(node));
+  const GraphData::Branch& branch = *graph.branch_of(node);
+  std::size_t edges = branch.values() * device::kChoiceWords;
+  for (const GraphData::Body& body : branch.bodies) edges += listed(body.sources);
+  return edges;
+}
+
+bool Layout::is_shared(const GraphData& graph, std::uint32_t node) const {
+  const GraphData::NodeData& data = graph.nodes[node];
+  return data.groups > 1 || (degree(node) > kFewSuccessors && data.op != detail::kBranch);
+}
+
 void Layout::place(const GraphData& graph) {
   const std::size_t count = graph.nodes.size();
   cell_.assign(count, 0);
@@ -111,13 +144,13 @@ void Layout::place(const GraphData& graph) {
       const GraphData::NodeData& data = graph.nodes[node];
       const std::uint32_t out = degree(node);
       cell_[node] = static_cast<std::uint32_t>(at);
-      at += slots_for(data.words) + (data.groups > 1 || out > kFewSuccessors ? 1 : 0);
-      if (out > 2) edges += out;
+      at += slots_for(data.words) + (is_shared(graph, node) ? 1 : 0);
+      edges += edges_for(graph, node);
       if (out == 0) ++sinks_;
       if (data.words > detail::kMaxWords) blocks += cells_for(data.words * sizeof(std::uint32_t));
       if (at > device::kMostCells) break;
       if (out != 1 || data.groups != 1) break;
-      const std::uint32_t next = successor_[first_[node]];
+      const std::uint32_t next = successor_[first_[node]] & ~kOnly;
       if (!continues(graph, next) || cell_[next] != 0) break;
       chained_[node] = true;
       node = next;
@@ -158,34 +191,68 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
   std::memcpy(to, &head, sizeof(head));
 
   std::uint32_t edge = 0;  // place of the next one
-  const auto edge_to = [&](std::uint32_t node, bool only) { return cell_[node] | (only ? kOnly : 0); };
-  const auto write_header = [&](std::uint32_t cell, Header header, std::span<const std::uint32_t> successors, bool from_start) {
+  const auto edge_to = [&](std::uint32_t successor, bool from_start) {
+    const std::uint32_t node = successor & ~kOnly;
+    return cell_[node] | (from_start || (successor & kOnly) != 0 || in_degree_[node] == 1 ? kOnly : 0);
+  };
+  const auto store_edge = [&](std::uint32_t value) {
+    store(to, static_cast<std::size_t>(edges_) * kCell + sizeof(std::uint32_t) * edge++, value);
+  };
+  // Links 1 to 3 of a record.
+  using Links = std::array<std::uint32_t, 3>;
+  const auto links_to = [&](std::span<const std::uint32_t> successors, bool from_start) {
+    Links link{static_cast<std::uint32_t>(successors.size()), 0, 0};
+    if (successors.size() > 2) {
+      link[1] = edge;
+      for (const std::uint32_t node : successors) store_edge(edge_to(node, from_start));
+    } else {
+      for (std::size_t i = 0; i < successors.size(); ++i) link[1 + i] = edge_to(successors[i], from_start);
+    }
+    return link;
+  };
+  const auto write_header = [&](std::uint32_t cell, Header header, const Links& links) {
     const std::uint64_t number = address / kCell + cell;
     header.drains = static_cast<std::uint32_t>(number >> 32U);
     const std::size_t at = static_cast<std::size_t>(cell) * kCell;
-    std::uint32_t link[4] = {cell, static_cast<std::uint32_t>(successors.size()), 0, 0};
-    const auto only = [&](std::uint32_t node) { return from_start || in_degree_[node] == 1; };
-    if (successors.size() > 2) {
-      link[2] = edge;
-      for (const std::uint32_t node : successors)
-        store(to, static_cast<std::size_t>(edges_) * kCell + sizeof(std::uint32_t) * edge++, edge_to(node, only(node)));
-    } else {
-      for (std::size_t i = 0; i < successors.size(); ++i) link[2 + i] = edge_to(successors[i], only(successors[i]));
-    }
+    const std::uint32_t link[4] = {cell, links[0], links[1], links[2]};
     const std::uint32_t words[3] = {header.word0(), header.word1(), static_cast<std::uint32_t>(number)};
     for (std::size_t i = 0; i < 4; ++i) store(to, at + i * sizeof(device::Quad), link[i]);
     for (std::size_t i = 0; i < 3; ++i) store(to, at + 4 + i * 4, words[i]);
   };
 
-  write_header(start, Header{0, 0, 1, flag::node | flag::share | flag::aside, 0}, starts_, true);
+  // Writes the choices of a branch; returns its own links.
+  const auto write_branch = [&](const GraphData::Branch& branch, std::span<const std::uint32_t> successors) {
+    const std::uint32_t choices = edge;
+    const std::uint32_t past = cell_[branch.end] | kOnly;
+    const Links passes{1, past, 0};
+    edge += branch.values() * device::kChoiceWords;
+    std::vector<Links> of_body;
+    for (const GraphData::Body& body : branch.bodies) {
+      of_body.push_back(links_to(successors.first(body.sources), false));
+      successors = successors.subspan(body.sources);
+    }
+    of_body.push_back(passes);
+    const std::uint32_t next = std::exchange(edge, choices);
+    for (std::uint32_t value = 0; value < branch.values(); ++value)
+      for (const std::uint32_t word : of_body[branch.body_for(value)]) store_edge(word);
+    edge = next;
+    const std::size_t at = static_cast<std::size_t>(cell_[branch.node]) * kCell;
+    store(to, at + payload_at(device::kHeaderWords + device::kBranchLast), branch.values() - 1);
+    store(to, at + payload_at(device::kHeaderWords + device::kBranchChoices), choices);
+    return passes;
+  };
+
+  write_header(start, Header{0, 0, 1, flag::node | flag::share | flag::aside, 0}, links_to(starts_, true));
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
     const GraphData::NodeData& data = graph.nodes[node];
     std::uint32_t flags = flag::node | data.flags;
     if (chained_[node]) flags |= flag::chain;
     if (data.groups != 1) flags |= flag::share | flag::aside;
-    const std::uint32_t opcode = data.op == detail::kNoOperator ? 0 : opcodes[data.op];
-    const std::uint32_t out = degree(node);
-    write_header(cell_[node], Header{opcode, data.groups, slots_for(data.words), flags, 0}, {successor_.data() + first_[node], out}, false);
+    const std::span<const std::uint32_t> successors(successor_.data() + first_[node], degree(node));
+    const bool is_branch = data.op == detail::kBranch;
+    if (is_branch) flags |= flag::branch;
+    write_header(cell_[node], Header{data.groups == 0 ? 0 : opcodes[data.op], data.groups, slots_for(data.words), flags, 0},
+                 is_branch ? write_branch(*graph.branch_of(node), successors) : links_to(successors, false));
     if (data.words > detail::kMaxWords) {
       const std::uint64_t block = address + static_cast<std::uint64_t>(block_[node]) * kCell;
       store(to, static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords), static_cast<std::uint32_t>(block));

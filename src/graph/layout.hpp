@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <dwell/detail/graph_data.hpp>
@@ -31,13 +32,19 @@ class Layout {
 
  private:
   void connect(const detail::GraphData& graph);
+  void connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
+  void connect_branches(const detail::GraphData& graph);
   void find_cycle(const detail::GraphData& graph) const;
   void place(const detail::GraphData& graph);
   // Whether a node can lie behind its only predecessor.
   bool continues(const detail::GraphData& graph, std::uint32_t next) const;
   std::uint32_t degree(std::uint32_t node) const { return first_[node + 1] - first_[node]; }
 
-  // Successors by node, in one array: those of node i are successor_[first_[i] .. first_[i + 1]).
+  // Places in the edges that a node takes, and whether the cell behind its record is for those who share it.
+  std::size_t edges_for(const detail::GraphData& graph, std::uint32_t node) const;
+  bool is_shared(const detail::GraphData& graph, std::uint32_t node) const;
+
+  // Successors by node, in one array: those of node i are successor_[first_[i] .. first_[i + 1]). With kOnly where an edge leads back.
   std::vector<std::uint32_t> first_;
   std::vector<std::uint32_t> successor_;
   std::vector<std::uint32_t> in_degree_;

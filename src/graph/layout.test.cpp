@@ -141,6 +141,83 @@ TEST(LayoutTest, ControlNodesHaveNoGroupsAndAreInNoChain) {
   EXPECT_THAT(exec.successors(exec.layout.cell(1)), ElementsAre(exec.layout.cell(2) | kOnly));
 }
 
+TEST(LayoutTest, ABranchHasTheSuccessorsOfEachValue) {
+  using Kind = detail::BranchKind;
+  const uint32_t value = 0;
+  GraphPlan three;  // two that wait for none, and one behind both
+  for (int i = 0; i < 3; ++i) three.add(0);
+  three.edge(0, 2);
+  three.edge(1, 2);
+  GraphPlan many;
+  for (int i = 0; i < 5; ++i) many.add(0);
+  const GraphPlan none;
+  GraphPlan plan;
+  const auto choice = plan.branch(Kind::choose, value, {&three, &many, &none});
+  const auto once = plan.branch(Kind::run_if, value, {&three});
+  const auto either = plan.branch(Kind::run_if, value, {&three, &many});
+  const auto loop = plan.branch(Kind::repeat_while, value, {&many});
+  plan.edge(choice.end, once.node);
+  plan.edge(choice.end, loop.node);
+  plan.edge(once.end, loop.node);
+  const PlainExec exec(plan);
+  const auto only = [&](uint32_t node) { return exec.layout.cell(node) | kOnly; };
+  const auto follows = [&](const detail::GraphData::Branch& branch, uint32_t of) { return exec.choice(exec.layout.cell(branch.node), of); };
+  const auto sources = [&](const detail::GraphData::Branch& branch, uint32_t body, uint32_t count) {
+    std::vector<uint32_t> all;
+    for (uint32_t i = 0; i < count; ++i) all.push_back(only(branch.bodies[body].first + i));
+    return all;
+  };
+  EXPECT_EQ(follows(choice, 0), sources(choice, 0, 2));
+  EXPECT_EQ(follows(choice, 1), sources(choice, 1, 5));
+  EXPECT_THAT(follows(choice, 2), ElementsAre(only(choice.bodies[2].exit)));
+  for (const uint32_t of : {3U, 4U, ~0U}) EXPECT_THAT(follows(choice, of), ElementsAre(only(choice.end)));
+  EXPECT_THAT(follows(once, 0), ElementsAre(only(once.end)));
+  for (const uint32_t of : {1U, ~0U}) EXPECT_EQ(follows(once, of), sources(once, 0, 2));
+  EXPECT_EQ(follows(either, 0), sources(either, 1, 5));
+  EXPECT_EQ(follows(either, 1), sources(either, 0, 2));
+  EXPECT_THAT(follows(loop, 0), ElementsAre(only(loop.end)));
+  EXPECT_EQ(follows(loop, 2), sources(loop, 0, 5));
+  for (const auto* branch : {&choice, &once, &either, &loop}) {
+    const uint32_t cell = exec.layout.cell(branch->node);
+    EXPECT_THAT(exec.successors(cell), ElementsAre(only(branch->end))) << "past all when it is cancelled";
+    EXPECT_EQ(exec.header(cell).flags, flag::node | flag::share | flag::aside | flag::branch);
+    EXPECT_EQ(exec.header(cell).groups, 0U);
+    const auto exit = exec.successors(exec.layout.cell(branch->bodies[0].exit));
+    EXPECT_THAT(exit, ElementsAre(only(branch == &loop ? branch->node : branch->end)));
+  }
+  EXPECT_EQ(exec.state(exec.layout.cell(loop.node)).in_degree, 2U) << "what leads back does not count";
+  EXPECT_THAT(exec.successors(exec.layout.cell(once.end)), ElementsAre(exec.layout.cell(loop.node)));
+  EXPECT_THAT(exec.successors(exec.head().start), ElementsAre(only(choice.node), only(either.node)));
+  EXPECT_EQ(exec.head().sinks, 2U) << "no node of a body is one";
+}
+
+TEST(LayoutTest, NoNodeOfABodyHasManySuccessors) {
+  const uint32_t value = 0;
+  constexpr uint32_t kMany = kFewSuccessors * kFewSuccessors + 1;
+  GraphPlan body;
+  const uint32_t root = body.add(0);
+  for (uint32_t i = 0; i < kMany; ++i) {
+    body.edge(root, body.add(0));
+    body.add(0);
+  }
+  GraphPlan plan;
+  const auto loop = plan.branch(detail::BranchKind::repeat_while, value, {&body});
+  const PlainExec exec(plan);
+  std::vector<uint32_t> node_of(exec.layout.bytes() / device::kCell, 0);
+  for (uint32_t node = 0; node < plan.data.nodes.size(); ++node) node_of[exec.layout.cell(node)] = node;
+  std::vector<uint32_t> visits(plan.data.nodes.size(), 0);
+  std::vector<uint32_t> next = exec.choice(exec.layout.cell(loop.node), 1);
+  EXPECT_LE(next.size(), kFewSuccessors);
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const uint32_t cell = next[i] & ~kOnly;
+    if (++visits[node_of[cell]] > 1 || cell == exec.layout.cell(loop.node)) continue;
+    const auto more = exec.successors(cell);
+    EXPECT_LE(more.size(), kFewSuccessors);
+    next.insert(next.end(), more.begin(), more.end());
+  }
+  for (uint32_t node = 0; node < body.data.nodes.size(); ++node) EXPECT_EQ(visits[loop.bodies[0].first + node], 1U) << node;
+}
+
 TEST(LayoutTest, EdgesSayWhetherTheirNodeWaitsForNothingElse) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0);

@@ -1,6 +1,7 @@
 // Graphs of operators that no runtime has, and their execs in plain memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <dwell/detail/graph_data.hpp>
 
 #include "graph/layout.hpp"
+#include "runtime/api/shell.hpp"
 #include "runtime/code/definition.hpp"
 
 namespace dwell::test {
@@ -20,10 +22,7 @@ struct GraphPlan {
   // Adds a node of the operator with this opcode. Returns its number.
   std::uint32_t add(std::uint32_t opcode, const std::vector<std::uint32_t>& words = {}, std::uint32_t groups = 1,
                     const std::string& name = "") {
-    while (data.operators.size() <= opcode) {
-      data.operators.push_back(std::make_shared<detail::OperatorState>());
-      data.operators.back()->name = "op" + std::to_string(data.operators.size() - 1);
-    }
+    know(opcode + 1);
     if (!name.empty()) data.names.push_back(name);
     data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), static_cast<std::uint32_t>(words.size()), opcode,
                           name.empty() ? detail::kNoName : static_cast<std::uint32_t>(data.names.size() - 1),
@@ -36,7 +35,30 @@ struct GraphPlan {
     data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), 0, detail::kNoOperator, detail::kNoName, 0, 0});
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
+  // Adds a conditional node. Its `node` and its `end` are what edges lead to and from.
+  detail::GraphData::Branch branch(detail::BranchKind kind, const std::uint32_t& value, const std::vector<const GraphPlan*>& bodies) {
+    static detail::Shell shell{nullptr, 0};
+    static const detail::BufferUse use{&shell, 0};
+    std::vector<const detail::GraphData*> graphs;
+    for (const GraphPlan* const body : bodies) {
+      know(static_cast<std::uint32_t>(body->data.operators.size()));
+      graphs.push_back(&body->data);
+    }
+    const auto address = reinterpret_cast<std::uint64_t>(&value);
+    return data.branches[data.add("branch", kind, detail::SliceParts(&use, detail::SpanWords::of(address, 1)), graphs)];
+  }
   void edge(std::uint32_t before, std::uint32_t behind) { data.edges.emplace_back(before, behind); }
+
+ private:
+  // Lists the first operators, which all plans share.
+  void know(std::uint32_t count) {
+    static std::vector<std::shared_ptr<detail::OperatorState>> all;
+    while (all.size() < count) {
+      all.push_back(std::make_shared<detail::OperatorState>());
+      all.back()->name = "op" + std::to_string(all.size() - 1);
+    }
+    while (data.operators.size() < count) data.operators.push_back(all[data.operators.size()]);
+  }
 };
 
 // A plan as it lies in device memory. The opcode of operator i is i.
@@ -73,6 +95,23 @@ struct PlainExec {
     }
     all.clear();
     for (std::uint32_t i = 0; i < count; ++i) all.push_back(edge(from.quad[2].lap + i));
+    return all;
+  }
+
+  // What follows a branch for a value.
+  std::vector<std::uint32_t> choice(std::uint32_t cell, std::uint32_t value) const {
+    const auto argument = [&](std::uint32_t word) {
+      const std::uint32_t at = device::kHeaderWords + word;
+      return record(cell).quad[at / 3].word[at % 3];
+    };
+    const std::uint32_t at = argument(device::kBranchChoices) + std::min(value, argument(device::kBranchLast)) * device::kChoiceWords;
+    std::vector<std::uint32_t> all{edge(at + 1), edge(at + 2)};
+    if (edge(at) <= 2) {
+      all.resize(edge(at));
+      return all;
+    }
+    all.clear();
+    for (std::uint32_t i = 0; i < edge(at); ++i) all.push_back(edge(edge(at + 1) + i));
     return all;
   }
 

@@ -17,13 +17,19 @@ namespace dwell::detail {
 inline constexpr std::uint32_t kNoName = ~0U;
 inline constexpr std::uint32_t kMostNodes = 1U << 28U;
 inline constexpr std::uint32_t kNoOperator = ~0U;  // of a control node, which only holds edges together
+inline constexpr std::uint32_t kBranch = ~1U;      // of one with bodies, of which a value chooses one
+inline constexpr std::uint32_t kBranchEnd = ~2U;   // of the one behind these
+
+enum class BranchKind : std::uint32_t { run_if, repeat_while, choose };
+// "if", "while", "switch".
+const char* text_of(BranchKind kind);
 
 // Vectors rather than objects that own each other: a graph may be built, launched once and dropped, at some tens of nanoseconds a node.
 struct GraphData {
   struct NodeData {
     std::uint32_t first_word;  // of its arguments, in `words`
     std::uint32_t words;
-    std::uint32_t op;      // place in `operators`, or kNoOperator
+    std::uint32_t op;      // place in `operators`, or what a control node is
     std::uint32_t name;    // place in `names`, or kNoName
     std::uint16_t groups;  // 0 of a control node
     std::uint16_t flags;
@@ -35,6 +41,32 @@ struct GraphData {
     std::uint32_t node;
   };
 
+  // Nodes that run, or not, or several times, as a branch says: a graph that was added.
+  struct Body {
+    std::uint32_t first;
+    std::uint32_t nodes;    // of that graph; others follow
+    std::uint32_t behind;   // the node behind its last one
+    std::uint32_t exit;     // the node that ends last
+    std::uint32_t sources;  // successors of the branch in this body
+    std::size_t edges;      // edges when it was complete: later ones do not belong here
+
+    bool operator==(const Body&) const = default;
+  };
+  // `edges` has those from `node` to its bodies, in their order, then to `end` if a value leads past them; and those from their exits to
+  // `end`, but for a loop, whose exit leads back.
+  struct Branch {
+    BranchKind kind;
+    std::uint32_t node;
+    std::uint32_t end;
+    std::vector<Body> bodies;
+
+    bool operator==(const Branch&) const = default;
+    // The number of the body for a value, larger values being as the last one: bodies.size() for none.
+    std::uint32_t values() const;
+    std::uint32_t body_for(std::uint32_t value) const;
+    bool may_pass() const { return kind != BranchKind::run_if || bodies.size() == 1; }
+  };
+
   Shell* shell = nullptr;  // the runtime of its operators
   std::vector<NodeData> nodes;
   std::vector<std::uint32_t> words;
@@ -43,6 +75,7 @@ struct GraphData {
   std::vector<std::shared_ptr<OperatorState>> operators;
   std::uint32_t last_operator = 0;
   std::vector<std::string> names;
+  std::vector<Branch> branches;  // each before those in its bodies
 
   // Takes the arguments of the node that is being added; what detail::put fills.
   struct Sink {
@@ -66,10 +99,12 @@ struct GraphData {
   }
   std::uint32_t find(const std::shared_ptr<OperatorState>& op);
   // Null of a control node.
-  const OperatorState* operator_of(std::uint32_t node) const {
-    return nodes[node].op == kNoOperator ? nullptr : operators[nodes[node].op].get();
-  }
-  // How a node is called in messages: "'name' (operator axpy)", "#3 (operator axpy)", "#3 (no operator)".
+  const OperatorState* operator_of(std::uint32_t node) const { return nodes[node].groups == 0 ? nullptr : operators[nodes[node].op].get(); }
+  // The branch whose node this is, or null.
+  const Branch* branch_of(std::uint32_t node) const;
+  // Throws errc::invalid_argument for an edge that bodies rule out.
+  void check_bodies() const;
+  // How a node is called in messages: "'name' (operator axpy)", "#3 (operator axpy)", "#3 (no operator)", "'name' (while)".
   std::string text_of(std::uint32_t node) const;
 
   // Where the nodes of another graph are that was added.
@@ -81,6 +116,8 @@ struct GraphData {
   // Adds the nodes of another graph, which may be this one, and control nodes where it begins or ends with several. Adds nothing when it
   // throws.
   Added add(std::string_view name, const GraphData& sub);
+  // Adds a branch. Returns its place in `branches`. Adds nothing when it throws.
+  std::uint32_t add(std::string_view name, BranchKind kind, const SliceParts& value, const std::vector<const GraphData*>& bodies);
 };
 
 [[noreturn]] void throw_too_many_nodes();
