@@ -504,6 +504,22 @@ TEST_F(BranchesTest, ALoopOfManyGoesOnWhileTheReadyQueueIsFull) {
   }
 }
 
+TEST_F(BranchesTest, ANodeWithManySuccessorsRunsAgainAtOnce) {
+  // Were they shared out, shares of one round would be in use in the next.
+  GraphPlan body;
+  const u32 root = noting(body, 1);
+  for (u32 i = 0; i < 100; ++i) body.edge(root, noting(body, 0));
+  plan_.branch(Kind::repeat_while, value, {&body});
+  make();
+  value = 5;
+  count(1);
+  launch();
+  run_ready();
+  EXPECT_TRUE(complete());
+  EXPECT_EQ(ran.size(), 5U * 101);
+  expect_clean();
+}
+
 TEST_F(BranchesTest, WideNodesInALoop) {
   GraphPlan body;
   const u32 wide = body.add(kNoteGroup, {10}, 5);

@@ -612,6 +612,12 @@ TEST_P(ConditionalTest, ValuesAndArgumentsInsideChange) {
   exec.update(same);
   cells.write(std::vector<u32>{0}, 11);
   run(1);
+  Graph once;
+  once.add_switch("once", cell(11), {&body});
+  GraphExec exec_of_once = runtime->instantiate(once);
+  Graph as_if;
+  as_if.add_if("once", cell(11), body);
+  expect_error(errc::invalid_argument, HasSubstr("conditional nodes differ"), [&] { exec_of_once.update(as_if); });
   Graph differs;
   differs.add_if("choice", cell(11), outer, body);
   expect_error(errc::invalid_argument, HasSubstr("differ"), [&] { exec.update(differs); });
