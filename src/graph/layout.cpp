@@ -44,23 +44,24 @@ Layout::Layout(const GraphData& graph) {
   place(graph);
 }
 
-void Layout::connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges) {
+bool Layout::connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges) {
   first_.assign(nodes + 2, 0);
   in_degree_.assign(nodes, 0);
+  bool forwards = true;
   for (const auto& [before, behind] : edges) {
     ++first_[before + 2];
     ++in_degree_[behind];
+    forwards = forwards && before < behind;
   }
   for (std::size_t i = 2; i < first_.size(); ++i) first_[i] += first_[i - 1];
   successor_.resize(edges.size());
   for (const auto& [before, behind] : edges) successor_[first_[before + 1]++] = behind;
   first_.pop_back();
+  return forwards;
 }
 
 void Layout::connect(const GraphData& graph) {
-  connect(graph.nodes.size(), graph.edges);
-  // Where every edge leads to a node that was added later, there is no cycle.
-  if (std::ranges::any_of(graph.edges, [](const auto& edge) { return edge.first >= edge.second; })) find_cycle(graph);
+  if (!connect(graph.nodes.size(), graph.edges)) find_cycle(graph);
   if (!graph.branches.empty()) connect_branches(graph);
 }
 

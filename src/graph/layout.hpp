@@ -32,7 +32,8 @@ class Layout {
 
  private:
   void connect(const detail::GraphData& graph);
-  void connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
+  // Fills first_, successor_ and in_degree_. Returns whether every edge leads to a node that was added later.
+  bool connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
   void connect_branches(const detail::GraphData& graph);
   void find_cycle(const detail::GraphData& graph) const;
   void place(const detail::GraphData& graph);

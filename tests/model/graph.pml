@@ -13,21 +13,23 @@
  *              takes from it (BROKEN_POP: without holding it open)
  *   leaving    takes off what has ended with the worker, in one operation; who leaves nothing completes the launch (BROKEN_LOOK: looks at
  *              `pending` once more instead; BROKEN_CANCELLED: a sink that has failed or is cancelled does not count)
+ *   branch     with LOOP, node 1 goes on with its body, ROUNDS times, or with the node behind; the body's exit leads back to it without a
+ *              counter, and hands on a failure, which ends the loop (BROKEN_SPREAD: successors in the body are shared out)
  *   yielding   at any time, YIELDS times: hands shares and nodes back to the ready queue, and what is on the overflow while the worker answers
  *              for it, if there is room, else goes on (BROKEN_YIELD: leaves what is on the overflow)
  * Behind the end of a launch the exec belongs to the next one, or to nobody.
  *
  * Abstraction: the ready queue is a channel (ready_queue.pml), the ring a process that launches again when the launch before is complete.
- * The overflow has no count of changes: no node lies on it twice a launch, and who takes from it holds the launch open. Left out: chains
- * (they come to no shared word), groups of wide nodes, changes of arguments.
+ * The overflow has no count of changes: without a loop no node lies on it twice a launch, and who takes from it holds the launch open; the
+ * loop is too small to tell. Left out: chains (they come to no shared word), groups of wide nodes, changes of arguments.
  *
  * Properties
- *   assertions   each node runs, or is cancelled, once a launch and behind all its predecessors; it is cancelled if and only if one of these
- *                has failed or was cancelled; a launch completes once, behind all its nodes, with nothing pending and all words armed; nobody
- *                touches the exec behind that
+ *   assertions   each node runs, or is cancelled, once a launch, or round of its loop, and behind all its predecessors; it is cancelled if and
+ *                only if one of these has failed or was cancelled; a launch completes once, behind all its nodes, with nothing pending and all
+ *                words armed, as are those of a body when it is reached; nobody touches the exec behind that
  *   end states   every launch completes, and all workers have left
  * Mutations: BROKEN_TWO_WORDS, BROKEN_ARM, BROKEN_ARM_LATE, BROKEN_HOLD, BROKEN_SHARES, BROKEN_OWN, BROKEN_NEST, BROKEN_POP, BROKEN_LOOK,
- * BROKEN_CANCELLED, BROKEN_YIELD
+ * BROKEN_CANCELLED, BROKEN_YIELD, BROKEN_SPREAD
  */
 #ifndef W
 #define W 2
@@ -36,8 +38,13 @@
 #define LAUNCHES 2
 #endif
 
-/* 0 -> 1, 2, 3;  1, 2 -> 4;  with DEEP also 3 -> 4, 5;  with NEST 1 -> 4, 5 and 2, 3 are sinks */
-#if defined(NEST) || defined(DEEP)
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+
+/* 0 -> 1, 2, 3;  1, 2 -> 4;  with DEEP also 3 -> 4, 5;  with NEST 1 -> 4, 5 and 2, 3 are sinks;  with LOOP 0 -> 1, of which
+   the body is 2, 3 -> 4, and 5 is behind it */
+#if defined(NEST) || defined(DEEP) || defined(LOOP)
 #define N 6
 #else
 #define N 5
@@ -57,6 +64,15 @@ byte left[N], failures[N];        /* one word */
 byte next[N], top = NONE;
 byte drawn[N], before[N];
 byte pending;
+#ifdef LOOP
+byte rounds;                      /* of the launch */
+#define BRANCH 1
+#define EXIT 4
+#define BEHIND 5
+#define in_body(n) ((n) >= 2 && (n) <= EXIT)
+#else
+#define in_body(n) false
+#endif
 chan queue = [N + W + 1] of { byte };
 /* ghosts */
 bit open;
@@ -69,7 +85,9 @@ bit began[N], ended[N], bad[N];
 
 inline edge(a, b) { to[(a) * 3 + out[a]] = b; out[a]++; degree[b]++ }
 
-#ifdef MANY
+#ifdef BROKEN_SPREAD
+#define many(n) ((n) == BRANCH)
+#elif defined(MANY)
 #ifdef NEST
 #define many(n) ((n) <= 1)
 #else
@@ -135,6 +153,12 @@ execute:
        :: else -> break
        od;
        i = 0;
+#ifdef LOOP
+       if
+       :: NODE(x) == BRANCH && rounds != 0 -> assert(ended[EXIT]); failed = bad[EXIT]
+       :: else
+       fi;
+#endif
        assert(failed == ((x & CANCEL) != 0))
      }
      atomic {
@@ -149,6 +173,22 @@ execute:
      }
 proceed:
      touch;
+#ifdef LOOP
+     if
+     :: x == EXIT -> atomic { kept[nkept] = BRANCH | (failed -> CANCEL : 0); nkept++; began[BRANCH] = 0; ended[BRANCH] = 0 }; goto handed
+     :: x == BRANCH && !failed && rounds < ROUNDS ->
+        atomic {
+          rounds++; out[BRANCH] = 2; to[BRANCH * 3] = 2; i = 2;
+          do
+          :: i <= EXIT -> assert(began[i] == ended[i] && left[i] == degree[i]); began[i] = 0; ended[i] = 0; bad[i] = 0; i++
+          :: else -> break
+          od;
+          i = 0
+        }
+     :: x == BRANCH && (failed || rounds == ROUNDS) -> atomic { out[BRANCH] = 1; to[BRANCH * 3] = BEHIND }
+     :: else
+     fi;
+#endif
      if
 #ifdef BROKEN_CANCELLED
      :: out[x] == 0 -> done = done + !failed
@@ -208,6 +248,9 @@ proceed:
         fi;
         at = 0
      fi;
+#ifdef LOOP
+handed:
+#endif
      atomic { x = 0; failed = 0 }
 
 look:
@@ -347,12 +390,15 @@ leave:
              i = 0;
              do
              :: i < N ->
-                assert(ended[i]);
+                assert(ended[i] || in_body(i));
                 assert(left[i] == degree[i] && failures[i] == 0);
                 began[i] = 0; ended[i] = 0; bad[i] = 0;
                 i++
              :: else -> break
              od;
+#ifdef LOOP
+             rounds = 0;
+#endif
              i = 0; open = 0; completed = launch
            }
         :: else
@@ -367,6 +413,11 @@ leave:
 init {
   byte i;
   d_step {
+#ifdef LOOP
+    edge(0, 1); edge(1, 2); edge(1, 3); edge(2, 4); edge(3, 4);
+    degree[BEHIND] = 1;
+    sinks = 255;                  /* the exit is none */
+#else
     edge(0, 1); edge(0, 2); edge(0, 3);
 #ifdef NEST
     edge(1, 4); edge(1, 5);
@@ -374,6 +425,7 @@ init {
     edge(1, 4); edge(2, 4);
 #ifdef DEEP
     edge(3, 4); edge(3, 5);
+#endif
 #endif
 #endif
     i = 0;
