@@ -51,6 +51,7 @@
   X(cuKernelGetFunction)              \
   X(cuFuncLoad)                       \
   X(cuLaunchKernel)                   \
+  X(cuLaunchCooperativeKernel)        \
   X(cuGraphCreate)                    \
   X(cuGraphDestroy)                   \
   X(cuGraphAddKernelNode)             \

@@ -80,6 +80,41 @@ extern "C" __global__ void dwell_bench_visit(unsigned* cells, unsigned node, uns
   cells[node] = right && busy != 0 ? launches + 1 : 1u << 31;
 }
 
+// The barrier of cooperative groups' grid.sync(): arrivals turn over the top bit when all have come.
+static __device__ __forceinline__ void sync_grid(unsigned* arrived) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+    __threadfence();
+    const unsigned before = atomicAdd(arrived, mine);
+    unsigned now;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    while (((before ^ now) & 0x80000000u) == 0);
+  }
+  __syncthreads();
+}
+
+static __device__ __forceinline__ void sweep_step(const unsigned* from, unsigned* to) {
+  if (threadIdx.x != 0) return;
+  const unsigned me = blockIdx.x, n = gridDim.x;
+  to[me] = from[me == 0 ? n - 1 : me - 1] + from[me] * 3 + from[me + 1 == n ? 0 : me + 1];
+}
+
+extern "C" __global__ void dwell_bench_sweep(unsigned* even, unsigned* odd, unsigned steps, unsigned* barrier) {
+  for (unsigned step = 0; step < steps; ++step) {
+    if (step % 2 == 0)
+      sweep_step(even, odd);
+    else
+      sweep_step(odd, even);
+    sync_grid(barrier);
+  }
+}
+
+extern "C" __global__ void dwell_bench_sweep_step_overlapped(const unsigned* from, unsigned* to) {
+  overlap();
+  sweep_step(from, to);
+}
+
 extern "C" __global__ void dwell_bench_ping_pong(const unsigned* in, unsigned* out) {
   unsigned seen = 0;
   for (;;) {

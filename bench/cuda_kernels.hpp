@@ -18,6 +18,9 @@ inline constexpr const char* kKernelEmptyOverlapped = "dwell_bench_empty_overlap
 inline constexpr const char* kKernelAddOverlapped = "dwell_bench_add_overlapped";      // as kKernelAdd
 // Of nodes that Work::visit describes: cell of the node, and of four predecessors, 0 for none.
 inline constexpr const char* kKernelVisit = "dwell_bench_visit";  // (unsigned* cells, unsigned node, unsigned a, ... unsigned d)
+// Of CudaSweep: all steps, launched cooperatively, and one, a node of a graph.
+inline constexpr const char* kKernelSweep = "dwell_bench_sweep";  // (unsigned* even, unsigned* odd, unsigned steps, unsigned* barrier)
+inline constexpr const char* kKernelSweepStepOverlapped = "dwell_bench_sweep_step_overlapped";  // (const unsigned* from, unsigned* to)
 
 // Compiles them with NVRTC for an architecture ("sm_90"). Needs no GPU. Throws std::runtime_error.
 std::vector<std::byte> compile_cuda_kernels(const std::string& arch);

@@ -63,7 +63,9 @@ class Kernels {
                                          {&ping_pong, kKernelPingPong},
                                          {&empty_overlapped, kKernelEmptyOverlapped},
                                          {&add_overlapped, kKernelAddOverlapped},
-                                         {&visit, kKernelVisit}}) {
+                                         {&visit, kKernelVisit},
+                                         {&sweep, kKernelSweep},
+                                         {&sweep_step_overlapped, kKernelSweepStepOverlapped}}) {
       CU(cuModuleGetFunction, function, module_, name);
       CU(cuFuncLoad, *function);
     }
@@ -83,6 +85,8 @@ class Kernels {
   CUfunction empty_overlapped = nullptr;
   CUfunction add_overlapped = nullptr;
   CUfunction visit = nullptr;
+  CUfunction sweep = nullptr;
+  CUfunction sweep_step_overlapped = nullptr;
 
  private:
   const CudaDriver& driver_;

@@ -91,6 +91,16 @@ class Peer final : public CudaPeer {
     return make_cuda_graphs(driver_, *kernels_, way, memory);
   }
 
+  std::size_t multiprocessors() const override {
+    int count = 0;
+    CU(cuDeviceGetAttribute, &count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_);
+    return static_cast<std::size_t>(count);
+  }
+
+  std::unique_ptr<CudaSweep> sweep(CudaSweeps way, std::size_t cells, unsigned steps) override {
+    return make_cuda_sweep(driver_, *kernels_, way, cells, steps);
+  }
+
   double copy_bandwidth(std::size_t bytes) override {
     constexpr int kTimes = 10;
     const DeviceMemory from(driver_, bytes);

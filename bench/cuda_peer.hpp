@@ -39,6 +39,20 @@ enum class CudaGraphs : std::uint8_t {
 // Kernels that a device runs at a time, of as many streams or branches.
 inline constexpr std::size_t kCudaPlaces = 128;
 
+// Steps over a row of cells, each a block of 128 threads: a cell becomes its own value times three and its neighbours', round the ends.
+class CudaSweep {
+ public:
+  virtual ~CudaSweep() = default;
+  virtual void write(std::span<const unsigned> cells) = 0;
+  // All steps, an even number of them; returns when they are done.
+  virtual void run() = 0;
+  virtual void read(std::span<unsigned> cells) = 0;
+};
+enum class CudaSweeps : std::uint8_t {
+  cooperative,   // one cooperative kernel, with a barrier of the kind that cooperative groups' grid.sync() is
+  programmatic,  // a CUDA graph, a kernel a step, with edges of programmatic dependent launch
+};
+
 // A flag in mapped pinned host memory that a kernel of one thread answers.
 class CudaPingPong {
  public:
@@ -76,6 +90,8 @@ class CudaPeer {
   // `floats` of each array, a power of two. The sums are poisoned.
   virtual std::unique_ptr<CudaAdds> adds(std::size_t floats) = 0;
   virtual std::unique_ptr<GraphSide> graphs(CudaGraphs way, const GraphMemory& memory) = 0;
+  virtual std::size_t multiprocessors() const = 0;
+  virtual std::unique_ptr<CudaSweep> sweep(CudaSweeps way, std::size_t cells, unsigned steps) = 0;
   // Bytes a nanosecond, read and written, that a copy of `bytes` within the device moves.
   virtual double copy_bandwidth(std::size_t bytes) = 0;
   virtual std::vector<CudaCall> calls() = 0;

@@ -14,6 +14,8 @@ namespace dwell::bench {
 // The context is current; driver, kernels and cubin outlive what is made. All throw std::runtime_error.
 std::unique_ptr<CudaAdds> make_cuda_adds(const CudaDriver& driver, const Kernels& kernels, std::size_t floats);
 std::unique_ptr<GraphSide> make_cuda_graphs(const CudaDriver& driver, const Kernels& kernels, CudaGraphs way, const GraphMemory& memory);
+std::unique_ptr<CudaSweep> make_cuda_sweep(const CudaDriver& driver, const Kernels& kernels, CudaSweeps way, std::size_t cells,
+                                           unsigned steps);
 std::unique_ptr<CudaPingPong> make_cuda_ping_pong(const CudaDriver& driver, const Kernels& kernels);
 std::vector<CudaCall> make_cuda_calls(const CudaDriver& driver, const Kernels& kernels, std::span<const std::byte> cubin);
 

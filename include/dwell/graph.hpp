@@ -113,6 +113,7 @@ class Graph {
   template <class Function, class... Given>
   Node add(const Operator<Function>& op, const Given&... arguments) {
     static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
+    static_assert(!(false || ... || detail::kIsGang<Given>), "a node is run by groups(n), not by a gang: submit the gang instead");
     detail::GraphData& data = *data_;
     const std::uint32_t place = data.place_of(op.state_);
     if constexpr (std::is_same_v<Function, void>) {

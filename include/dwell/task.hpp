@@ -12,6 +12,14 @@ struct Groups {
 // The task is shared by `count` groups, 1 to 65535: Group::index and Group::count tell them apart.
 constexpr Groups groups(std::uint32_t count) { return Groups{count}; }
 
+struct GangSize {
+  std::uint32_t count;
+};
+// The task is run by a gang: `count` groups that all run at once, each on a worker of its own, with barriers among them (Group::gang).
+// It begins when so many workers are free; another gang that waits begins after it, tasks of other kinds go on beside. submit throws
+// errc::invalid_argument for more than RuntimeInfo::workers. A gang is no node of a graph.
+constexpr GangSize gang(std::uint32_t count) { return GangSize{count}; }
+
 struct Link {};
 // As `after` (after.hpp) with that task's ticket: the task starts only after the one that the calling thread submitted before it to the
 // same runtime has succeeded, whatever other threads submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled,

@@ -3,6 +3,8 @@
 // The host lays it out and clears it before the first lease; from then on only device code touches it, except while no lease runs.
 #pragma once
 
+#include <dwell/device/gang.hpp>
+
 #include "device/ring.hpp"
 #include "device/spawned.hpp"
 
@@ -52,6 +54,15 @@ static_assert(sizeof(Seat) == 128);
 // In claims: a place of the ready queue that the worker of this seat has claimed and not yet read; 0 for none.
 inline constexpr u64 kClaimed = 1ULL << 32U;
 
+// The line in which gangs stand until they have all their workers (gangs.hpp). A gang is named by its index in the ring, plus 1.
+struct alignas(128) GangLine {
+  u32 last;      // the last in line, or 0
+  u32 memories;  // a bit for each that is in use | kWanted: the first in line waits for one
+  u32 first;     // which that is
+  u32 reserved[29];
+};
+inline constexpr u32 kMostGangs = 8;  // that run at once
+
 struct Control {
   Counter head;          // ready queue: places claimed
   Counter tail;          // ready queue: places reserved by producers
@@ -61,6 +72,7 @@ struct Control {
   Counter fetch_lock;    // the CPU's crew of one: who fetches
   Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
   CrewLine crew;
+  GangLine gangs;
   SpawnedLists lists;
   alignas(128) u32 exits[8];  // workers that have left, by the lease's slot
   u32 window_base;            // number of the first window behind those in `open`
@@ -74,22 +86,26 @@ struct alignas(16) Wide {
   u32 next;    // groups started
   u32 shares;  // shares not yet finished
   i32 status;  // first failure
+  // Of a gang alone:
+  u32 joined;  // workers that wait for the others; all, once it runs | kRefused (gangs.hpp)
+  u32 memory;  // which it has
+  u32 behind;  // index of the gang that stands behind it in line, plus 1
   u32 reserved;
 };
 
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
-#define DWELL_ARENA_PARTS(part, h)                                                                                  \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                  \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                              \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */ \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                              \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                     \
-      part(wide, Wide, 1ULL << (h).ring_shift)                                                                      \
-          part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */           \
+#define DWELL_ARENA_PARTS(part, h)                                                                                                \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                                \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                            \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */               \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                            \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                   \
+      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers)) \
+          part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                         \
       part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>(most_spawned((h).max_workers)))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 5;
+inline constexpr u32 kArenaVersion = 6;
 
 // The arena's first bytes: what it is and where each part lies, in bytes from its start.
 struct ArenaHeader {
@@ -119,7 +135,8 @@ inline constexpr u32 kNodesAtOnce = 32;
 
 // The least that has a place for every ring slot, every spare share and the nodes of graphs, and the slack (ready_queue.hpp).
 DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
-  const u32 needed = (1U << ring_shift) + most_spare_shares(ring_shift) + kMostQueuedNodes + max_workers * kNodesAtOnce + kQueueSlack;
+  const u32 needed = (1U << ring_shift) + most_spare_shares(ring_shift) + kMostQueuedNodes + max_workers * kNodesAtOnce + kQueueSlack +
+                     max_workers;  // shares of the gang that is being assembled
   u32 shift = ring_shift + 1;
   while ((1U << shift) < needed) ++shift;
   return shift;
@@ -192,6 +209,7 @@ struct Lease {
   const u32* uses;
   u32 ring_shift;
   u32 queue_shift;
+  u32 max_workers;   // of any lease
   u32 most_spawned;  // number of the last record, plus 1
   u32 workers;
   u32 crew;
@@ -214,6 +232,7 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
 #undef DWELL_PART
   lease->ring_shift = header.ring_shift;
   lease->queue_shift = header.queue_shift;
+  lease->max_workers = header.max_workers;
   lease->most_spawned = most_spawned(header.max_workers);
 }
 

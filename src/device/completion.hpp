@@ -3,42 +3,22 @@
 
 #include <dwell/device/status.hpp>
 
+#include "device/held.hpp"
 #include "device/ready_queue.hpp"
 #include "device/waiters.hpp"
 
 namespace dwell::device {
 
-// Stores all slots of a task where those who run it later find them: under its ring position, laps included, so that a reader needs no
-// fence. Called by all lanes.
-DWELL_DEVICE void hold(const Lease& lease, const TaskQuads& task, u32 position, u32 slots) {
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index >= slots * 4) break;
-    Quad quad = task.quad[i];
-    quad.lap = lap_of(position + index / 4, lease.ring_shift);
-    store_quad<Scope::device>(&lease.held[index_of(position + index / 4, lease.ring_shift)].quad[index % 4], quad);
-  }
-}
-
-// Loads slots [first, slots) of a held task. Called by all lanes; waits for stores that are on their way.
-DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u32 first, u32 slots) {
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index < first * 4 || index >= slots * 4) continue;
-    const u32 at = position + index / 4;
-    do task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(at, lease.ring_shift)].quad[index % 4]);
-    while (task->quad[i].lap != lap_of(at, lease.ring_shift));
-  }
-}
-
 // Shares a wide task out: up to `groups` places in the ready queue, each worker that takes one runs groups until none is left. A task that
-// is cancelled, or has no group, goes the same way: one share, whose worker runs nothing and completes it. Called by all lanes.
+// is cancelled, or has no group, goes the same way: one share, whose worker runs nothing and completes it. So does a gang: its worker puts
+// it in line (members.hpp). Called by all lanes.
 DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Header& header, u32 position, bool cancelled) {
+  const bool gang = header.is_gang() && !cancelled;
   Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
   u32 shares = 1;
   if (lane() == 0) {
     const u32 most = header.groups < lease.workers ? header.groups : lease.workers;
-    shares += ready_queue::take_spare(lease, cancelled || most == 0 ? 0 : most - 1);
+    shares += ready_queue::take_spare(lease, cancelled || gang || most == 0 ? 0 : most - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     store<Order::relaxed, Scope::device>(&wide->shares, shares);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status),
@@ -50,6 +30,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
   if (lane() == 0) {
     Header share = header;
     share.flags |= flag::share;
+    if (gang) share.flags |= flag::aside | flag::comes;
     if (cancelled) share.groups = 0;
     task.quad[0].word[0] = share.word0();
     task.quad[0].word[1] = share.word1();

@@ -50,6 +50,9 @@ inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list t
 inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has opened it (gates.hpp)
 inline constexpr u32 graph = 4096;       // with share: no operator but the launch of a graph, whose head the first two argument words name
 
+inline constexpr u32 gang = 8192;        // with wide, of a task of the ring: the groups run at once (gangs.hpp)
+inline constexpr u32 comes = 1U << 15U;  // with gang and aside: the gang is to be put in line; without: the share is to be joined
+
 // Of tasks whose source is a graph: word 2 and `drains` name the node's record (graph.hpp).
 inline constexpr u32 node = 2048;  // the source is a graph
 inline constexpr u32 chain = 16;   // nothing else waits for this node, the next record is the node that does, and it waits for nothing else
@@ -83,6 +86,8 @@ struct Header {
   static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {
     return Header{word0 & 0xFFFFU, word0 >> 16U, word1 & 0xFU, (word1 >> 4U) & 0xFFFFU, word1 >> 20U};
   }
+  // Whether a gang runs it; one that is cancelled has no group, and is a task like others.
+  DWELL_HOST_DEVICE bool is_gang() const { return (flags & (flag::gang | flag::node)) == flag::gang && groups != 0; }
   // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the
   // worker.
   static DWELL_HOST_DEVICE bool simple(u32 word1, u32 drains) {

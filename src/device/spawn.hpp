@@ -228,6 +228,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
 #if !DWELL_ON_CUDA
   worker->context.spawn = &make;
 #endif
+  worker->context.gang = nullptr;
   worker->spawn.current = 0;
   worker->spawn.made = 0;
   worker->spawn.refused = 0;

@@ -4,6 +4,7 @@
 #include "device/admission.hpp"
 #include "device/chain.hpp"
 #include "device/graph.hpp"
+#include "device/members.hpp"
 #include "device/operator_table.hpp"
 #include "device/spawn.hpp"
 
@@ -39,7 +40,7 @@ DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) 
 DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
   Wide* const wide = wide_of(lease, frame.header(), frame.position());
   if (rank == 0) {
-    worker->group = fetch_add<Order::acquire>(&wide->next, 1U);
+    worker->group = frame.header().is_gang() ? members::take_group(worker) : fetch_add<Order::acquire>(&wide->next, 1U);
     worker->context.scratch_used = 0;
     worker->spawn.refused = 1;
   }
@@ -50,7 +51,9 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
 // Ends a share of a wide task, whose groups have all been drawn. True when it was the last; `context.status` then holds the task's first
 // failure. Called by all threads together.
 DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
-  Wide* const wide = wide_of(lease, frame.header(), frame.position());
+  const Header header = frame.header();
+  Wide* const wide = wide_of(lease, header, frame.position());
+  const bool gang = header.is_gang();
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
   if (rank == 0) {
@@ -62,7 +65,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
     fence<Scope::device>();
     const bool last = fetch_add<Order::acq_rel>(&wide->shares, ~0U) == 1;
     // The task itself has a place of its own in the ready queue; every share beyond that gives its place back.
-    if (!last) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
+    if (!last && !gang) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
     worker->group = last ? 1 : 0;
     if (last) worker->context.status = static_cast<i32>(load<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status)));
   }
@@ -231,13 +234,14 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
   for (;;) {
     Ended ended = run_operator(lease, worker, &place, rank);
     const bool spawns = ended.spawned || ended.header.is_spawned();
-    if (spawns || (ended.header.flags & flag::node) != 0 || ended.header.launches()) {
+    if (spawns || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
       if (rank < kLanes) {
         const Frame& from = *frame_at(worker, place);
-        const Follows follows = spawns ? spawn::proceed(lease, worker, from, frame_at(worker, to))
-                                       : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
+        const Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
+                                : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes)
+                                                         : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
         if (lane() == 0) worker->follows = follows;
       }
       Group(&worker->context, 0, 1).sync();

@@ -51,6 +51,7 @@ struct Worker {
   u32 slots[kFrameSlots * kSlotWords];
   Context context;  // what operators see of the worker
   u32 group;        // the group of a wide task that runs now
+  u32 member;       // the group of a gang that is to run (members.hpp)
   u32 follows;      // what one thread tells the others: see worker.hpp
   u32 idle;         // 1: the next task may be handed over
   u32 steps;        // of graphs and of spawned tasks, on the CPU

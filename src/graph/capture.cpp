@@ -33,6 +33,8 @@ class Capture final : public runtime::Recorder {
   std::uint64_t record(detail::OperatorState& op, const detail::Task& task) override {
     const auto node = static_cast<std::uint32_t>(graph_.nodes.size());
     if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
+    if ((task.flags & detail::kGang) != 0)
+      throw Error(errc::unsupported, "Runtime::capture: a gang cannot be captured: submit it apart from the graph");
     before_.clear();
     order(task);
     const std::size_t first = graph_.words.size();

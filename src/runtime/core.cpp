@@ -197,6 +197,7 @@ std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::First
 std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
   if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
+  if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
   if (task.waits != nullptr) check_waits(*task.waits);
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
     detail::Waits waits = *task.waits;
@@ -266,6 +267,15 @@ std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std:
   const std::optional<std::uint64_t> position = launch_graph(task, switches);
   if (position) block->submitted(*position);
   return position;
+}
+
+void Core::check_gang(std::uint32_t groups) const {
+  const std::uint32_t workers = keeper_->workers();
+  if (groups <= workers) return;
+  throw Error(errc::invalid_argument,
+              "a gang of " + std::to_string(groups) + " groups cannot run: there are " + std::to_string(workers) +
+                  " workers (RuntimeInfo::workers), and each runs one of them",
+              {"gang", "", groups, workers});
 }
 
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
@@ -387,6 +397,12 @@ std::string Core::how_it_failed(int status) const {
              "in which each makes some dozens at most";
     case status::spawn_refused:
       return " failed: Group::spawn or Group::then was called in a task of several groups, or Group::then a second time";
+    case status::no_gang:
+      return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
+             "groups(n)";
+    case status::too_large:
+      return " failed: it is a gang of more groups than there are workers (" + std::to_string(keeper_->workers()) +
+             "), so that they cannot all run at once; see RuntimeInfo::workers";
     default: return " failed with code " + std::to_string(status);
   }
 }

@@ -136,6 +136,8 @@ class Core {
   void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
   // The words of an error for a task with this status, behind the task's name.
   std::string how_it_failed(int status) const;
+  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
+  void check_gang(std::uint32_t groups) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;

@@ -30,6 +30,7 @@ inline constexpr std::uint32_t kMemory = 128;       // some argument leads to me
 inline constexpr std::uint32_t kShare = 256;        // with kGraph
 inline constexpr std::uint32_t kHard = 512;         // with kLink: the task is not cancelled
 inline constexpr std::uint32_t kGraph = 4096;       // the launch of a graph
+inline constexpr std::uint32_t kGang = 8192;        // with kWide: the groups run at once
 inline constexpr std::uint32_t kAfter = 1U << 14U;  // Task::waits says for what
 
 // Sixteen bytes in a vector register: the halves of a quad.
@@ -70,7 +71,7 @@ struct Task {
   }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang)) == 0; }
 };
 
 // First slots that get their places together.
@@ -91,7 +92,9 @@ template <class T>
 inline constexpr bool kIsOrder =
     std::is_same_v<T, Link> || std::is_same_v<T, HardLink> || std::is_same_v<T, Drain> || std::is_same_v<T, After>;
 template <class T>
-inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsOrder<T>;
+inline constexpr bool kIsGang = std::is_same_v<T, GangSize>;
+template <class T>
+inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsGang<T> || kIsOrder<T>;
 
 // The parameter type that an argument of type T stands for.
 template <class T>
@@ -136,7 +139,7 @@ struct Rest {
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
-inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords && !(false || ... || kIsOrder<Given>);
+inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -223,10 +226,10 @@ template <class Sink>
 // Adds one argument, for which there is room. `shell` is the runtime that buffers must belong to.
 template <class Sink, class T>
 [[gnu::always_inline]] inline void put(Sink& to, const Shell* shell, const T& value) {
-  if constexpr (std::is_same_v<T, Groups>) {
+  if constexpr (std::is_same_v<T, Groups> || kIsGang<T>) {
     if (value.count == 0 || value.count > 0xFFFF) throw_bad_groups(value.count);
     to.groups = value.count;
-    if (value.count > 1) to.flags |= kWide;
+    if (value.count > 1) to.flags |= kWide | (kIsGang<T> ? kGang : 0);
   } else if constexpr (std::is_same_v<T, Link>) {
     to.flags |= kLink;
   } else if constexpr (std::is_same_v<T, HardLink>) {

@@ -9,6 +9,8 @@
 
 namespace dwell {
 
+class Gang;
+
 namespace device {
 
 struct Context;
@@ -16,6 +18,8 @@ struct Worker;
 // How an operator asks its worker for another task. Called by one thread.
 using SpawnFunction = void (*)(Context* context, u32 opcode, bool follows);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;  // words of arguments that fit into one slot
+
+DWELL_CONSTANT u32 kGangBarriers = 8;  // barriers of a gang that have names
 
 // The type itself, where it must not be deduced.
 template <class T>
@@ -40,7 +44,10 @@ struct alignas(16) Context {
   Worker* worker;       // for the next:
   SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`: a child, or what follows
   u32 task[kMaxSpawnWords];
-  alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
+  u32* gang;  // memory of the gang that the task is run by (gang.hpp), or null
+  u32 gang_steps;
+  u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
+  alignas(16) u32 exchange[4 * 32];    // device::Exchange: 16-byte values of warps
 };
 
 // How the threads of a group combine what each of them has (exchange.hpp).
@@ -174,6 +181,10 @@ class Group {
   // continuation. Arguments and failures are those of spawn; a second continuation fails the task with status::spawn_refused.
   template <u32 place, class... Parameters>
   DWELL_DEVICE void then(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
+
+  // The gang that runs the task, of which this group is one; of a task of one group, a gang of one. In a task that several groups share
+  // without being a gang (dwell::gang) it fails with status::no_gang.
+  DWELL_DEVICE Gang gang() const;
 
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
   // failure of a task stays. The operator goes on until it returns.

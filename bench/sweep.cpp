@@ -1,0 +1,122 @@
+// Steps over all multiprocessors, with a barrier between them.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/benchmarks.hpp"
+#include "bench/cuda_peer.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+constexpr const char* kWhat = "step of a sweep over all multiprocessors";
+
+// Each group has a cell, which becomes its own and its neighbours' sum. CudaSweep does the same.
+constexpr const char* kSweep = R"(
+#include <dwell/device.hpp>
+static DWELL_DEVICE void step_all(dwell::Group g, dwell::Gang gang, unsigned* even, unsigned* odd, unsigned steps, bool neighbours) {
+  const unsigned me = gang.rank(), n = gang.size();
+  const unsigned left = me == 0 ? n - 1 : me - 1, right = me + 1 == n ? 0 : me + 1;
+  for (unsigned step = 0; step < steps; ++step) {
+    const unsigned* const from = step % 2 == 0 ? even : odd;
+    unsigned* const to = step % 2 == 0 ? odd : even;
+    if (g.rank() == 0) to[me] = from[left] + from[me] * 3 + from[right];
+    if (neighbours)
+      gang.sync_neighbours(left, right);
+    else
+      gang.sync();
+  }
+}
+DWELL_OPERATOR(sweep)(dwell::Group g, dwell::Span<unsigned> even, dwell::Span<unsigned> odd, unsigned steps, unsigned neighbours) {
+  step_all(g, g.gang(), even.data(), odd.data(), steps, neighbours != 0);
+}
+)";
+
+// Cells as the steps leave them.
+std::vector<unsigned> swept(std::vector<unsigned> cells, std::size_t steps) {
+  const std::size_t n = cells.size();
+  for (std::size_t step = 0; step < steps; ++step) {
+    const std::vector<unsigned> before = cells;
+    for (std::size_t i = 0; i < n; ++i) cells[i] = before[(i + n - 1) % n] + before[i] * 3 + before[(i + 1) % n];
+  }
+  return cells;
+}
+
+std::vector<unsigned> first_cells(std::size_t count) {
+  std::vector<unsigned> cells(count);
+  for (std::size_t i = 0; i < count; ++i) cells[i] = static_cast<unsigned>(i * i + 1);
+  return cells;
+}
+
+// Nanoseconds a step of each of `count` runs; one more goes before, untimed.
+template <class Run>
+std::vector<double> time_runs(std::size_t count, std::size_t steps, Run run) {
+  std::vector<double> times;
+  for (std::size_t i = 0; i <= count; ++i) {
+    const Clock::time_point start = Clock::now();
+    run();
+    if (i != 0) times.push_back(nanoseconds_since(start) / static_cast<double>(steps));
+  }
+  return times;
+}
+
+}  // namespace
+
+void sweep(const Context& context, Report& report) {
+  const auto runs = context.pick<std::size_t>(30, 2);
+  const auto steps = context.pick<unsigned>(1'000, 100);  // even, so that the result lies in the first row
+  std::string why = "not a CUDA device";
+  const auto peer = context.cuda ? open_cuda_peer(context.ordinal, &why) : nullptr;
+  const std::size_t cells = peer ? peer->multiprocessors() : 2;
+  const std::vector<unsigned> first = first_cells(cells);
+  const std::vector<unsigned> expected = swept(first, steps * (runs + 1));
+
+  double best_sync = 0;
+  double best_neighbours = 0;
+  for (const Tier tier : {Tier::relocatable, Tier::lto}) {
+    if (tier == Tier::lto && !context.cuda) continue;
+    dwell::Options options = context.options();
+    options.tier = tier;
+    options.lease = std::chrono::seconds(1);  // the end of a lease is not what this is about
+    if (!context.cuda) options.workers = static_cast<std::uint32_t>(cells);
+    Runtime runtime(std::move(options));
+    const auto sweeping = runtime.define<void(Span<unsigned>, Span<unsigned>, unsigned, unsigned)>("sweep", kSweep);
+    Buffer<unsigned> even = runtime.allocate<unsigned>(cells);
+    Buffer<unsigned> odd = runtime.allocate<unsigned>(cells);
+    const std::string side = !context.cuda ? "dwell" : tier == Tier::lto ? "dwell, lto" : "dwell, relocatable";
+    for (const bool neighbours : {false, true}) {
+      even.write(first);
+      const Spread spread = spread_of(time_runs(runs, steps, [&] {
+        runtime.submit(sweeping, even, odd, steps, neighbours ? 1U : 0U, gang(static_cast<std::uint32_t>(cells))).wait();
+      }));
+      std::vector<unsigned> result(cells);
+      even.read(result);
+      report.check("cells as expected, " + side + (neighbours ? ", neighbours" : ", barrier"), result == expected);
+      report.add({kWhat, side + (neighbours ? ", Gang::sync_neighbours" : ", Gang::sync"), true, "ns", spread});
+      double& best = neighbours ? best_neighbours : best_sync;
+      if (best == 0 || spread.p50 < best) best = spread.p50;
+    }
+  }
+  if (!peer) {
+    report.note("no CUDA peers: " + why);
+    return;
+  }
+  double barrier = 0;
+  for (const auto& [way, name] : {std::pair{CudaSweeps::cooperative, "cooperative kernel, a barrier as grid.sync's"},
+                                  std::pair{CudaSweeps::programmatic, "CUDA graph, programmatic dependent launch"}}) {
+    const auto side = peer->sweep(way, cells, steps);
+    side->write(first);
+    const Spread spread = spread_of(time_runs(runs, steps, [&] { side->run(); }));
+    std::vector<unsigned> result(cells);
+    side->read(result);
+    report.check(std::string("cells as expected, ") + name, result == expected);
+    report.add({kWhat, name, false, "ns", spread});
+    if (way == CudaSweeps::cooperative) barrier = spread.p50;
+  }
+  report.add(Goal{"Gang::sync", "ns", best_sync, 900, barrier});
+  report.add(Goal{"Gang::sync_neighbours", "ns", best_neighbours, 600, barrier});
+}
+
+}  // namespace dwell::bench

@@ -1,0 +1,103 @@
+// Gangs: tasks whose groups all run at once, and the barriers among them.
+//
+//   DWELL_OPERATOR(relax)(dwell::Group g, dwell::Span<float> cells, dwell::u32 steps) {
+//     const dwell::Gang gang = g.gang();
+//     for (dwell::u32 step = 0; step < steps; ++step) {
+//       ...                     // this group's part of the cells
+//       gang.sync();
+//     }
+//   }
+//   runtime.submit(relax, cells, 1000U, dwell::gang(64));
+#pragma once
+
+#include <dwell/device/group.hpp>
+
+namespace dwell {
+
+namespace device {
+
+// A gang's memory, in words: a line for each barrier, the first for Gang::sync(), then 32 bytes a member, of which the first word counts
+// its steps (Gang::sync_neighbours). Arrivals at a barrier are counted, modulo 2^32, and never taken back.
+DWELL_CONSTANT u32 kGangLine = 32;
+DWELL_CONSTANT u32 kGangMember = 8;
+DWELL_HOST_DEVICE u32 gang_words(u32 members) {
+  return (1 + kGangBarriers) * kGangLine + (members * kGangMember + kGangLine - 1) / kGangLine * kGangLine;
+}
+DWELL_DEVICE u32* gang_member(u32* memory, u32 rank) { return memory + (1 + kGangBarriers) * kGangLine + rank * kGangMember; }
+
+}  // namespace device
+
+// The gang that runs a task. A small value, valid as long as the operator runs. All members but rank and size are called together by all
+// threads of a group.
+class Gang {
+ public:
+  DWELL_DEVICE Gang(device::Context* context, const Group& group, u32 size) : context_(context), group_(group), size_(size) {}
+
+  // This group among those of the gang: Group::index and Group::count.
+  DWELL_DEVICE u32 rank() const { return group_.index(); }
+  DWELL_DEVICE u32 size() const { return size_; }
+
+  // No group goes on before all of the gang have come; each sees what the others have written before.
+  DWELL_DEVICE void sync() const { arrive(0, size_); }
+  // The same for `count` groups of the gang, at a barrier with a name: 0 to 7. The same groups come to it each time, in one task.
+  DWELL_DEVICE void sync(u32 name, u32 count) const { arrive(1 + name % device::kGangBarriers, count); }
+
+  // No group goes on before those with these ranks have called this as often as it has; it sees what they have written before their calls.
+  // Groups that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: nothing passes through one
+  // word.
+  DWELL_DEVICE void sync_neighbours(const u32* ranks, u32 count) const {
+    using namespace device;
+    const u32 step = context_->gang_steps + 1;
+    group_.sync();
+    if (group_.rank() == 0) {
+      context_->gang_steps = step;
+      // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
+      if (size_ > 1) store<Order::release, Scope::device>(gang_member(context_->gang, rank()), step);
+    }
+    for (u32 i = group_.rank(); i < count && size_ > 1; i += group_.size()) await(gang_member(context_->gang, ranks[i]), step);
+    group_.sync();
+  }
+  // The same for up to four ranks.
+  DWELL_DEVICE void sync_neighbours(u32 a) const { sync_with(1, a, a, a, a); }
+  DWELL_DEVICE void sync_neighbours(u32 a, u32 b) const { sync_with(2, a, b, b, b); }
+  DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c) const { sync_with(3, a, b, c, c); }
+  DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c, u32 d) const { sync_with(4, a, b, c, d); }
+
+ private:
+  // Waits until the counter has come to `least`.
+  DWELL_DEVICE static void await(const u32* counter, u32 least) {
+    using namespace device;
+    for (u32 round = 0; static_cast<i32>(load<Order::acquire, Scope::device>(counter) - least) < 0; ++round) relax(round);
+  }
+
+  DWELL_DEVICE void arrive(u32 barrier, u32 count) const {
+    using namespace device;
+    group_.sync();
+    if (group_.rank() == 0 && size_ > 1) {
+      u32* const counter = context_->gang + barrier * kGangLine;
+      const u32 least = (context_->gang_passes[barrier] += 1) * count;
+      // What all threads of the group have written. Pairs with the loads of await, in all groups.
+      fence<Scope::device>();
+      add<Order::release>(counter, 1U);
+      await(counter, least);
+    }
+    group_.sync();
+  }
+
+  DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {
+    const u32 ranks[4] = {a, b, c, d};
+    sync_neighbours(ranks, count);
+  }
+
+  device::Context* context_;
+  Group group_;
+  u32 size_;
+};
+
+DWELL_DEVICE Gang Group::gang() const {
+  const bool none = count_ > 1 && context_->gang == nullptr;
+  if (none) fail(status::no_gang);
+  return Gang(context_, *this, none ? 1 : count_);
+}
+
+}  // namespace dwell

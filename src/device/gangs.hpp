@@ -1,0 +1,207 @@
+// Gangs: tasks whose groups all run at once, each on a worker of its own (dwell/device/gang.hpp has what they see).
+//
+// One gang at a time is assembled. It has a share in the ready queue for each of its groups; a worker that takes one joins and waits for
+// the others, and with the last one all begin. The rest of the shares are taken by workers that are free or become so: other tasks end,
+// and gangs that run have all their workers. Were two assembled at once, each could wait for workers that the other has. So the others
+// stand in line, as threads do at the lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization", 1991): each that
+// comes puts itself behind the last one, and the last to join of the first one lets the next one come.
+//
+// A worker whose lease is over while it waits puts its share back: its successor joins. A lease with too few workers refuses a gang, whose
+// shares then run nothing. A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the
+// gang that ends next hands its own over.
+//
+// Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
+#pragma once
+
+#include "device/held.hpp"
+#include "device/ready_queue.hpp"
+
+namespace dwell::device::gangs {
+
+inline constexpr u32 kRefused = 1U << 31U;  // in Wide::joined: the gang does not run
+inline constexpr u32 kWanted = 1U << 31U;   // in GangLine::memories
+inline constexpr u32 kNoMemory = ~0U;
+
+DWELL_DEVICE u32* memory_of(const Lease& lease, const Wide& wide) {
+  return lease.gang_memory + static_cast<u64>(wide.memory) * gang_words(lease.max_workers);
+}
+
+// ---- Memories. Called by one thread ----------------------------------------------------------------------------------------------
+
+// Takes a memory for the gang at this index, the first in line; kNoMemory: the gang that ends next hands its own over.
+DWELL_DEVICE u32 take_memory(const Lease& lease, u32 index) {
+  GangLine& line = lease.control->gangs;
+  u32 now = load<Order::relaxed, Scope::device>(&line.memories);
+  for (;;) {
+    u32 memory = 0;
+    while (memory < kMostGangs && (now >> memory & 1U) != 0) ++memory;
+    if (memory == kMostGangs) store<Order::relaxed, Scope::device>(&line.first, index);
+    // acq_rel: acquires what the last gang there did; releases `first`, and the held task. Pairs with give_memory.
+    const u32 seen = compare_exchange<Order::acq_rel>(&line.memories, now, now | (memory == kMostGangs ? kWanted : 1U << memory));
+    if (seen == now) return memory == kMostGangs ? kNoMemory : memory;
+    now = seen;
+  }
+}
+
+// Gives back the memory of a gang that has ended. True if the first in line has it now: `index` is set to that one's.
+DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* index) {
+  GangLine& line = lease.control->gangs;
+  u32 now = load<Order::relaxed, Scope::device>(&line.memories);
+  for (;;) {
+    const bool wanted = (now & kWanted) != 0;
+    const u32 seen = compare_exchange<Order::acq_rel>(&line.memories, now, wanted ? now & ~kWanted : now & ~(1U << memory));
+    if (seen == now) {
+      if (wanted) *index = load<Order::relaxed, Scope::device>(&line.first);
+      return wanted;
+    }
+    now = seen;
+  }
+}
+
+// ---- The line --------------------------------------------------------------------------------------------------------------------
+
+// Takes the gang at this index, whose assembly is over, out of line. Called by one thread. Returns the next one's index plus 1, or 0.
+DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
+  u32* const behind = &lease.wide[index].behind;
+  if (load<Order::relaxed, Scope::device>(behind) == 0 &&
+      compare_exchange<Order::acq_rel>(&lease.control->gangs.last, index + 1, 0U) == index + 1)
+    return 0;
+  // Acquire: the held task of the one behind. Pairs with stand_in_line, whose caller is between two stores at most.
+  for (u32 round = 0;; ++round) {
+    const u32 next = load<Order::acquire, Scope::device>(behind);
+    if (next != 0) return next;
+    relax(round);
+  }
+}
+
+// Begins to assemble the gang at this index, the first in line, in `memory`. A gang that is too large gets one share that runs nothing.
+// Called by all lanes. Returns whether it is assembled now; else it is out of line.
+DWELL_DEVICE_COLD bool share_out(const Lease& lease, u32 index, u32 memory) {
+  Wide* const wide = lease.wide + index;
+  // Of a held task word 2 is the position.
+  const u32 position = broadcast(load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[2]));
+  TaskQuads task;
+  load_held(lease, &task, position, 0, 1);
+  Header share = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
+  const u32 groups = share.groups;
+  const bool fits = groups <= lease.workers;
+  if (fits) {
+    u32* const words = lease.gang_memory + static_cast<u64>(memory) * gang_words(lease.max_workers);
+    for (u32 i = lane(); i <= kGangBarriers; i += kLanes) store<Order::relaxed, Scope::device>(words + i * kGangLine, 0U);
+    for (u32 i = lane(); i < groups; i += kLanes) store<Order::relaxed, Scope::device>(gang_member(words, i), 0U);
+    sync_lanes();
+  }
+  share.flags &= ~(flag::aside | flag::comes);
+  if (fits)
+    share.flags |= flag::aside;  // to be joined
+  else
+    share.groups = 0;
+  if (lane() == 0) {
+    store<Order::relaxed, Scope::device>(&wide->next, 0U);
+    store<Order::relaxed, Scope::device>(&wide->shares, fits ? groups : 1U);
+    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(fits ? status::ok : status::too_large));
+    store<Order::relaxed, Scope::device>(&wide->joined, 0U);
+    store<Order::relaxed, Scope::device>(&wide->memory, memory);
+    task.quad[0].word[0] = share.word0();
+    task.quad[0].word[1] = share.word1();
+  }
+  // Pairs with the acquire of those who take a share: they see all this.
+  fence<Scope::device>();
+  sync_lanes();
+  ready_queue::push_copies(lease, task, fits ? groups : 1);
+  return fits;
+}
+
+// Lets the gang at this index, the first in line, come: with this memory, or one that it takes. Called by all lanes.
+DWELL_DEVICE_COLD void come(const Lease& lease, u32 index, u32 memory) {
+  for (;;) {
+    if (lane() == 0 && memory == kNoMemory) memory = take_memory(lease, index);
+    memory = broadcast(memory);
+    if (memory == kNoMemory || share_out(lease, index, memory)) return;
+    u32 next = 0;
+    if (lane() == 0) next = leave_line(lease, index);
+    next = broadcast(next);
+    if (next == 0) {
+      u32 wanted = 0;
+      // Nobody else is in line to want it.
+      if (lane() == 0) give_memory(lease, memory, &wanted);
+      sync_lanes();
+      return;
+    }
+    index = next - 1;
+  }
+}
+
+// Puts the gang at `position`, of which `task` holds the first slot, behind the last one in line. Called by all lanes.
+DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, u32 position) {
+  const u32 index = index_of(position, lease.ring_shift);
+  hold(lease, task, position, 1);
+  sync_lanes();
+  u32 first = 0;
+  if (lane() == 0) {
+    store<Order::relaxed, Scope::device>(&lease.wide[index].behind, 0U);
+    fence<Scope::device>();  // the held task, which other lanes have stored, and what it has waited for
+    const u32 before = exchange<Order::acq_rel>(&lease.control->gangs.last, index + 1);
+    if (before != 0)
+      store<Order::release, Scope::device>(&lease.wide[before - 1].behind, index + 1);
+    else
+      first = 1;
+  }
+  if (broadcast(first) != 0) come(lease, index, kNoMemory);
+}
+
+// ---- Workers. Called by one thread -----------------------------------------------------------------------------------------------
+
+enum Joined : u32 {
+  kMember,   // all are there
+  kLast,     // the same: and this worker takes the gang out of line
+  kPutBack,  // the lease is over: the share goes back to the ready queue
+  kNoGang,   // the gang does not run
+  kRefuses,  // the same: and this worker takes it out of line
+};
+
+// Joins a gang of so many groups, and waits until all have.
+DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups) {
+  const bool fits = groups <= lease.workers;
+  u32 now = load<Order::relaxed, Scope::device>(&wide->joined);
+  for (;;) {
+    if ((now & kRefused) != 0) return kNoGang;
+    // acq_rel: pairs with itself: each member has seen what those before had seen.
+    const u32 seen = compare_exchange<Order::acq_rel>(&wide->joined, now, fits ? now + 1 : now | kRefused);
+    if (seen == now) break;
+    now = seen;
+  }
+  if (!fits) {
+    compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status::too_large));
+    return kRefuses;
+  }
+  if (now + 1 == groups) return kLast;
+  for (u32 round = 0;; ++round) {
+    now = load<Order::acquire, Scope::device>(&wide->joined);
+    if (now == groups) return kMember;
+    if ((now & kRefused) != 0) return kNoGang;
+    const bool over = !is_after(lease.number, load<Order::relaxed, Scope::device>(&lease.control->crew.over));
+    if (over && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
+    relax(round);
+  }
+}
+
+// Lets the next in line come. Called by all lanes, of the worker that has joined as the last.
+DWELL_DEVICE_COLD void let_next_come(const Lease& lease, u32 index) {
+  u32 next = 0;
+  if (lane() == 0) next = leave_line(lease, index);
+  next = broadcast(next);
+  if (next != 0) come(lease, next - 1, kNoMemory);
+}
+
+// Gives back the memory of a gang whose groups have all ended. Called by all lanes.
+DWELL_DEVICE_COLD void end(const Lease& lease, u32 memory) {
+  u32 index = 0;
+  u32 comes = 0;
+  if (lane() == 0) comes = give_memory(lease, memory, &index) ? 1 : 0;
+  comes = broadcast(comes);
+  index = broadcast(index);
+  if (comes != 0) come(lease, index, memory);
+}
+
+}  // namespace dwell::device::gangs

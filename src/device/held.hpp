@@ -1,0 +1,31 @@
+// Tasks that wait, and those that several workers share: all their slots, in device memory.
+#pragma once
+
+#include "device/arena.hpp"
+
+namespace dwell::device {
+
+// Stores all slots of a task where those who run it later find them: under its ring position, laps included, so that a reader needs no
+// fence. Called by all lanes.
+DWELL_DEVICE void hold(const Lease& lease, const TaskQuads& task, u32 position, u32 slots) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= slots * 4) break;
+    Quad quad = task.quad[i];
+    quad.lap = lap_of(position + index / 4, lease.ring_shift);
+    store_quad<Scope::device>(&lease.held[index_of(position + index / 4, lease.ring_shift)].quad[index % 4], quad);
+  }
+}
+
+// Loads slots [first, slots) of a held task. Called by all lanes; waits for stores that are on their way.
+DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u32 first, u32 slots) {
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index < first * 4 || index >= slots * 4) continue;
+    const u32 at = position + index / 4;
+    do task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(at, lease.ring_shift)].quad[index % 4]);
+    while (task->quad[i].lap != lap_of(at, lease.ring_shift));
+  }
+}
+
+}  // namespace dwell::device

@@ -1,0 +1,70 @@
+// What a worker does for a gang: it puts it in line, or joins it, runs one group, and leaves.
+#pragma once
+
+#include "device/gangs.hpp"
+#include "device/graph.hpp"
+
+namespace dwell::device::members {
+
+inline constexpr u32 kNoGroup = ~0U;
+
+// The group that the worker runs, once; then none. Called by one thread.
+DWELL_DEVICE u32 take_group(Worker* worker) {
+  const u32 group = worker->member;
+  worker->member = kNoGroup;
+  return group;
+}
+
+// The first slot of the task in `frame`. Called by all lanes.
+DWELL_DEVICE TaskQuads first_slot(const Frame& frame) {
+  TaskQuads task{};
+  for (u32 i = 0; i < TaskQuads::kEach && i * kLanes + lane() < 4; ++i)
+    for (u32 j = 0; j < 3; ++j) task.quad[i].word[j] = frame.word[(i * kLanes + lane()) * 3 + j];
+  return task;
+}
+
+// Joins the gang in `frame` and waits for the others. Called by the lanes of warp 0. kFrame: the frame is a share like others now, of
+// one group, or of none when the gang does not run.
+DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
+  const u32 groups = frame->header().groups;
+  const u32 index = index_of(frame->position(), lease.ring_shift);
+  Wide* const wide = lease.wide + index;
+  u32 joined = 0;
+  if (lane() == 0) joined = gangs::join(lease, wide, groups);
+  joined = broadcast(joined);
+  if (joined == gangs::kPutBack) {
+    ready_queue::push(lease, first_slot(*frame));
+    return kNothing;
+  }
+  if (joined == gangs::kLast || joined == gangs::kRefuses) gangs::let_next_come(lease, index);
+  if (lane() == 0) {
+    Context& context = worker->context;
+    const bool runs = joined == gangs::kMember || joined == gangs::kLast;
+    worker->member = runs ? fetch_add<Order::relaxed>(&wide->next, 1U) : kNoGroup;
+    frame->word[1] &= ~(flag::aside << 4U);
+    context.gang = gangs::memory_of(lease, *wide);
+    context.gang_steps = 0;
+    for (u32& passes : context.gang_passes) passes = 0;
+  }
+  return kFrame;
+}
+
+// Goes on with the share in `frame` of a gang: puts it in line, joins it, or leaves it behind the group. `last`: all groups have ended.
+// Called by the lanes of warp 0, behind a barrier of the group.
+DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* frame, bool last) {
+  const Header header = frame->header();
+  if ((header.flags & flag::aside) != 0) {
+    if ((header.flags & flag::comes) == 0) return join(lease, worker, frame);
+    gangs::stand_in_line(lease, first_slot(*frame), frame->position());
+    return kNothing;
+  }
+  if (last) gangs::end(lease, lease.wide[index_of(frame->position(), lease.ring_shift)].memory);
+  sync_lanes();
+  if (lane() == 0) {
+    worker->context.gang = nullptr;
+    if (!last) reset(&worker->context);
+  }
+  return last ? kLaunch : kNothing;
+}
+
+}  // namespace dwell::device::members
