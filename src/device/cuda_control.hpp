@@ -181,7 +181,23 @@ DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
 // One look of a member of the fetch crew: words of several lines, one a lane, in the latency of one load.
 class CrewView {
  public:
-  enum Word : u32 { frontier, busy, drains, over, end, low_water, head, tail, completed, waiter, gates, host_over, host_end, kWords };
+  enum Word : u32 {
+    frontier,
+    busy,
+    drains,
+    over,
+    end,
+    low_water,
+    head,
+    tail,
+    completed,
+    waiter,
+    gates,
+    overdue,
+    host_over,
+    host_end,
+    kWords
+  };
 
   // Called by all lanes of the worker `me`. `asks_host`: the last two are looked at, in host memory.
   static DWELL_DEVICE CrewView look(const Lease& lease, u32 me, bool asks_host) {
@@ -194,6 +210,7 @@ class CrewView {
     if (lane() == waiter) from = seat::waiter_word(lease, me);
     if (lane() == low_water) from = &all.crew.low_water;
     if (lane() == gates) from = &all.crew.gates;
+    if (lane() == overdue) from = &all.crew.overdue;
     if (lane() == head) from = &all.head.value;
     if (lane() == tail) from = &all.tail.value;
     if (lane() == completed) from = &all.completed.value;
@@ -385,7 +402,9 @@ class ControlWarp {
         if (seen[View::gates] != 0 && (alone || (busy_ && (round & 63U) == 0))) gates::look(lease_);
         // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
-        if (backlog && !over_ && (!busy_ || lease_.workers == lease_.crew) && broadcast(hands_.idle() ? 1 : 0) != 0)
+        // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
+        if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) &&
+            broadcast(hands_.idle() ? 1 : 0) != 0)
           hands_.turn = control::help(lease_, hands_);
         if (!mine) {
           hands_.worker->quiet_since = now_ticks();

@@ -6,15 +6,17 @@
 // stand in line, as threads do at the lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization", 1991): each that
 // comes puts itself behind the last one, and the last to join of the first one lets the next one come.
 //
-// A worker whose lease is over while it waits puts its share back: its successor joins. A lease with too few workers refuses a gang, whose
-// shares then run nothing. A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the
-// gang that ends next hands its own over.
+// A worker that waits while its successor does (the next lease's worker of its seat), or whose lease ends at once, puts its share back: the
+// successor joins. Where no successor comes, since workers keep their places while others are busy (seat.hpp), the gang is assembled in the
+// lease that is over. A lease with too few workers refuses a gang, whose shares then run nothing. A gang that runs has one of kMostGangs
+// memories; where none is left, the first in line waits for one, and the gang that ends next hands its own over.
 //
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
 #pragma once
 
 #include "device/held.hpp"
 #include "device/ready_queue.hpp"
+#include "device/seat.hpp"
 
 namespace dwell::device::gangs {
 
@@ -155,13 +157,21 @@ DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, 
 enum Joined : u32 {
   kMember,   // all are there
   kLast,     // the same: and this worker takes the gang out of line
-  kPutBack,  // the lease is over: the share goes back to the ready queue
+  kPutBack,  // the worker is to leave its seat: the share goes back to the ready queue
   kNoGang,   // the gang does not run
   kRefuses,  // the same: and this worker takes it out of line
 };
 
-// Joins a gang of so many groups, and waits until all have.
-DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups) {
+// Whether a worker that waits is to leave its seat now. Not as soon as the lease is over: the share would go from one of its workers to the
+// next, none of which would leave while others are busy.
+DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me) {
+  const CrewLine& crew = lease.control->crew;
+  if (!seat::is_over(lease, seat::crew_word(&crew.over))) return false;
+  return seat::has_successor(lease, me) || seat::is_over(lease, seat::crew_word(&crew.end));
+}
+
+// Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
+DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me) {
   const bool fits = groups <= lease.workers;
   u32 now = load<Order::relaxed, Scope::device>(&wide->joined);
   for (;;) {
@@ -180,8 +190,7 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups) {
     now = load<Order::acquire, Scope::device>(&wide->joined);
     if (now == groups) return kMember;
     if ((now & kRefused) != 0) return kNoGang;
-    const bool over = !is_after(lease.number, load<Order::relaxed, Scope::device>(&lease.control->crew.over));
-    if (over && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
+    if (is_to_leave(lease, me) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
     relax(round);
   }
 }

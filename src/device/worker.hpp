@@ -240,7 +240,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       if (rank < kLanes) {
         const Frame& from = *frame_at(worker, place);
         const Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
-                                : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes)
+                                : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
                                                          : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
         if (lane() == 0) worker->follows = follows;
       }

@@ -120,6 +120,7 @@ TEST_P(GangTest, PartsOfAGangHaveBarriersOfTheirOwn) {
 TEST_P(GangTest, ManyGangsRunBesideOtherTasks) {
   // More in flight than have a memory, of all sizes: two that held each other up would hang.
   Options small = gang_options();
+  if (on_cpu()) small.workers = 24;
   small.ring_slots = 256;
   open(small);
   const auto add = runtime->define<Add>("add", kAdd);

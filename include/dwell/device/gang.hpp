@@ -72,14 +72,16 @@ class Gang {
 
   DWELL_DEVICE void arrive(u32 barrier, u32 count) const {
     using namespace device;
+    // Beside the barrier of the group, in which no thread changes them.
+    u32* const counter = context_->gang + barrier * kGangLine;
+    const u32 passes = context_->gang_passes[barrier] + 1;
     group_.sync();
     if (group_.rank() == 0 && size_ > 1) {
-      u32* const counter = context_->gang + barrier * kGangLine;
-      const u32 least = (context_->gang_passes[barrier] += 1) * count;
       // What all threads of the group have written. Pairs with the loads of await, in all groups.
       fence<Scope::device>();
       add<Order::release>(counter, 1U);
-      await(counter, least);
+      context_->gang_passes[barrier] = passes;
+      await(counter, passes * count);
     }
     group_.sync();
   }
