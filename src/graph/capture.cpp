@@ -51,8 +51,7 @@ class Capture final : public runtime::Recorder {
       before_.push_back(drain_);
     }
     std::ranges::sort(before_);
-    const auto repeated = std::ranges::unique(before_);
-    before_.erase(repeated.begin(), repeated.end());
+    before_.erase(std::unique(before_.begin(), before_.end()), before_.end());  // clang 14 cannot read std::ranges::unique
     // One edge to a drain says less than any to a node behind it.
     for (const std::uint32_t from : before_) {
       if (from == drain_ && before_.size() > 1) continue;
