@@ -19,7 +19,8 @@ namespace {
 
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
               detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
-              detail::kAfter == flag::after && detail::kGraph == flag::graph && detail::kShare == flag::share && detail::kGang == flag::gang);
+              detail::kAfter == flag::after && detail::kGraph == flag::graph && detail::kShare == flag::share &&
+              detail::kGang == flag::gang);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
 // Quads are counted from the start of the task; the header is the first.
@@ -471,7 +472,8 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     for (std::uint32_t i = 0; i < task.waits->count; ++i)
       tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     drop_ended(tasks);
-    const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang)) == 0;
+    const bool plain =
+        tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang)) == 0;
     if (plain && alias != nullptr) return try_submit_plain(*alias, &task.first, 1, position) != 0;
   }
   Submitter* const me = submitters::mine(*this, number_);
