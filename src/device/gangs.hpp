@@ -12,6 +12,7 @@
 // memories; where none is left, the first in line waits for one, and the gang that ends next hands its own over.
 //
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
+// Modelled in tests/model/gangs.pml.
 #pragma once
 
 #include "device/held.hpp"
