@@ -164,11 +164,12 @@ enum Joined : u32 {
 };
 
 // Whether a worker that waits is to leave its seat now. Not as soon as the lease is over: the share would go from one of its workers to the
-// next, none of which would leave while others are busy.
-DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me) {
+// next, none of which would leave while others are busy. The host is asked now and then, since all who look there may have left.
+DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
   const CrewLine& crew = lease.control->crew;
   if (!seat::is_over(lease, seat::crew_word(&crew.over))) return false;
-  return seat::has_successor(lease, me) || seat::is_over(lease, seat::crew_word(&crew.end));
+  if (seat::has_successor(lease, me) || seat::is_over(lease, seat::crew_word(&crew.end))) return true;
+  return round % 16 == 15 && seat::is_over(lease, load<Order::relaxed, Scope::system>(&lease.report->end));
 }
 
 // Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
@@ -191,7 +192,7 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
     now = load<Order::acquire, Scope::device>(&wide->joined);
     if (now == groups) return kMember;
     if ((now & kRefused) != 0) return kNoGang;
-    if (is_to_leave(lease, me) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
+    if (is_to_leave(lease, me, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
     relax(round);
   }
 }

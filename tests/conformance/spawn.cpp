@@ -21,7 +21,7 @@ DWELL_OPERATOR(fib)(dwell::Group g, dwell::u32 n, dwell::Span<dwell::u64> out) {
   g.then(uses::add, out, 1, 1 + first);
 }
 )";
-constexpr const char* kAdd = R"(
+constexpr const char* kAddTo64 = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u64> out, dwell::u64 a, dwell::u64 b) {
   if (g.rank() == 0) out[0] = out[a] + out[b];
 }
@@ -40,7 +40,7 @@ std::uint64_t fib(std::uint32_t n) { return n < 2 ? n : fib(n - 1) + fib(n - 2);
 
 TEST_P(SpawnTest, ForkAndJoin) {
   Runtime runtime(options());
-  runtime.define("add", kAdd);
+  runtime.define("add", kAddTo64);
   auto op = runtime.define<void(u32, Span<std::uint64_t>)>("fib", kFib);
   for (const u32 n : {0U, 1U, 2U, 3U, 10U, kSanitized ? 12U : 22U}) {
     auto out = filled<std::uint64_t>(runtime, cells(n), 0);
@@ -129,7 +129,7 @@ TEST_P(SpawnTest, AFailedChildFailsItsParentAndStopsNothing) {
 
 TEST_P(SpawnTest, WhatWaitsForATaskWaitsForItsDescendants) {
   Runtime runtime(options());
-  runtime.define("add", kAdd);
+  runtime.define("add", kAddTo64);
   auto op = runtime.define<void(u32, Span<std::uint64_t>)>("fib", kFib);
   auto move = runtime.define<void(Span<std::uint64_t>, std::uint64_t, std::uint64_t)>("move", R"(
     DWELL_OPERATOR(move)(dwell::Group g, dwell::Span<dwell::u64> out, dwell::u64 from, dwell::u64 to) {

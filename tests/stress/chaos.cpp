@@ -1,5 +1,5 @@
 // Everything at once, and the order of all of it checked: links, tasks after any others, drains, failures and what they cancel, wide and
-// long tasks, tiny leases, parks, swaps, a small ring.
+// long tasks, gangs, tiny leases, parks, swaps, a small ring.
 #include <algorithm>
 
 #include <dwell/detail/open_at.hpp>
@@ -25,10 +25,11 @@ class ChaosTest : public DeviceTest {
     // Both take stamps and fail with a code that is not 0.
     auto stamp = runtime.define("stamp", R"(
       DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
-                            dwell::u32 at, dwell::i32 code, dwell::u64 ns) {
+                            dwell::u32 at, dwell::i32 code, dwell::u32 ns, dwell::u32 together) {
         using namespace dwell::device;
+        if (g.rank() == 0) began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
+        if (together != 0) g.gang().sync();
         if (g.rank() != 0) return;
-        began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
         const dwell::u64 start = now_ns();
         while (now_ns() - start < ns) {}
         if (code != 0) g.fail(code);
@@ -47,6 +48,7 @@ class ChaosTest : public DeviceTest {
       })");
     auto other = runtime.define<Mark>("mark", mark_with(1));
     const u32 tasks = kProducers * each;
+    const u32 workers = runtime.info().workers;
     auto clock = filled<u32>(runtime, 1, 0);
     auto began = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
     auto ended = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
@@ -61,6 +63,7 @@ class ChaosTest : public DeviceTest {
       u32 thread;
       u32 at;
       u32 groups;
+      bool together;  // a gang
       i32 code;
       bool links;
       bool hard;
@@ -81,19 +84,25 @@ class ChaosTest : public DeviceTest {
         std::vector<Task>& mine = all[me];
         mine.reserve(each);
         for (u32 i = 0; i < each; ++i) {
-          Task task{0, me, (me * each + i) * kMostGroups, 1, 0, random() % 4 == 0, random() % 3 == 0, random() % 97 == 0, {}, {}, false, 0};
+          Task task{0,     me, (me * each + i) * kMostGroups, 1, false, 0, random() % 4 == 0, random() % 3 == 0, random() % 97 == 0, {}, {},
+                    false, 0};
           if (random() % 5 == 0) task.groups = 2 + random() % (kMostGroups - 1);
           if (random() % 8 == 0) task.code = static_cast<i32>(1 + random() % 100);
-          const u64 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
+          const u32 ns = random() % 400 == 0 ? 2'000'000 : random() % 20 == 0 ? random() % 100'000 : 0;
           const bool is_long = random() % 9 == 0;
+          task.together = !is_long && task.groups > 1 && task.groups <= workers && random() % 2 == 0;
           Arguments arguments;
-          arguments.add(clock).add(began).add(ended).add(task.at).add(task.code).add(groups(task.groups));
+          arguments.add(clock).add(began).add(ended).add(task.at).add(task.code);
+          if (task.together)
+            arguments.add(gang(task.groups));
+          else
+            arguments.add(groups(task.groups));
           if (is_long) {
             Long words{};
             for (u32 k = 0; k < 50; ++k) words.word[k] = task.at + k;
             arguments.add(words);
           } else {
-            arguments.add(ns);
+            arguments.add(ns).add(task.together ? 1U : 0U);
           }
           if (task.links) arguments.add(link);
           if (task.links && task.hard) arguments.add(hard_link);
@@ -175,6 +184,8 @@ class ChaosTest : public DeviceTest {
       }
       ASSERT_EQ(task.ticket.status(), task.code) << "ticket " << task.position;
       u32 start = ~0U;
+      u32 last_start = 0;
+      u32 first_end = ~0U;
       u32 end = 0;
       for (u32 group = 0; group < kMostGroups; ++group) {
         if (group >= task.groups) {
@@ -184,7 +195,12 @@ class ChaosTest : public DeviceTest {
         ASSERT_NE(ends[task.at + group], ~0U) << "group " << group << " of ticket " << task.position << " never ran";
         start = std::min(start, starts[task.at + group]);
         end = std::max(end, ends[task.at + group]);
+        last_start = std::max(last_start, starts[task.at + group]);
+        first_end = std::min(first_end, ends[task.at + group]);
         stamps += 2;
+      }
+      if (task.together) {
+        ASSERT_LT(last_start, first_end) << "ticket " << task.position << ", a gang, did not run all at once";
       }
       if (i != 0) {
         ASSERT_GE(start, drain_end) << "ticket " << task.position << " began before the drain before it had ended";
