@@ -77,9 +77,14 @@ DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
   }
 }
 
-// Begins to assemble the gang at this index, the first in line, in `memory`. A gang that is too large gets one share that runs nothing.
-// Called by all lanes. Returns whether it is assembled now; else it is out of line.
-DWELL_DEVICE_COLD bool share_out(const Lease& lease, u32 index, u32 memory) {
+// Whether the gang at this index has more groups than there are workers. Called by one thread.
+DWELL_DEVICE bool is_too_large(const Lease& lease, u32 index) {
+  return load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[0]) >> 16U > lease.workers;
+}
+
+// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`; of one that is too large, which is out of
+// line, one share that runs nothing. Called by all lanes.
+DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory) {
   Wide* const wide = lease.wide + index;
   // Of a held task word 2 is the position.
   const u32 position = broadcast(load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[2]));
@@ -112,25 +117,28 @@ DWELL_DEVICE_COLD bool share_out(const Lease& lease, u32 index, u32 memory) {
   fence<Scope::device>();
   sync_lanes();
   ready_queue::push_copies(lease, task, fits ? groups : 1);
-  return fits;
 }
 
 // Lets the gang at this index, the first in line, come: with this memory, or one that it takes. Called by all lanes.
 DWELL_DEVICE_COLD void come(const Lease& lease, u32 index, u32 memory) {
   for (;;) {
-    if (lane() == 0 && memory == kNoMemory) memory = take_memory(lease, index);
-    memory = broadcast(memory);
-    if (memory == kNoMemory || share_out(lease, index, memory)) return;
-    u32 next = 0;
-    if (lane() == 0) next = leave_line(lease, index);
-    next = broadcast(next);
-    if (next == 0) {
-      u32 wanted = 0;
-      // Nobody else is in line to want it.
-      if (lane() == 0) give_memory(lease, memory, &wanted);
-      sync_lanes();
-      return;
+    u32 too_large = 0;
+    u32 next = 0;  // in line, plus 1
+    if (lane() == 0) {
+      if (memory == kNoMemory) memory = take_memory(lease, index);
+      too_large = memory != kNoMemory && is_too_large(lease, index) ? 1 : 0;
+      // Out of line before its share is there: when that has ended, the index is another task's.
+      if (too_large != 0) next = leave_line(lease, index);
     }
+    memory = broadcast(memory);
+    if (memory == kNoMemory) return;
+    share_out(lease, index, memory);
+    if (broadcast(too_large) == 0) return;
+    // Nobody is behind; but one may come meanwhile, and want the memory.
+    u32 wanted = 0;
+    if (lane() == 0 && next == 0 && give_memory(lease, memory, &wanted)) next = wanted + 1;
+    next = broadcast(next);
+    if (next == 0) return;
     index = next - 1;
   }
 }

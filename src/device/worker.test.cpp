@@ -191,6 +191,21 @@ TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
   EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity()) << "the last share has the task's own place";
 }
 
+TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
+  const Header gang{kNote, 5, 1, flag::wide | flag::gang, 0};
+  bench_.control().gangs.memories = 0xFF;
+  for (const u32 position : {5U, 6U}) share_out(bench_.lease, Bench::quads(gang, position), gang, position, false);
+  run_ready();
+  EXPECT_EQ(bench_.control().gangs.last, 7U) << "the second stands behind the first, which waits for a memory";
+  EXPECT_FALSE(bench_.complete(5));
+  gangs::end(bench_.lease, 3);
+  EXPECT_EQ(bench_.control().gangs.last, 0U);
+  EXPECT_EQ(bench_.control().gangs.memories, 0xF7U);
+  run_ready();
+  EXPECT_TRUE(calls.empty());
+  for (const u32 position : {5U, 6U}) EXPECT_EQ(bench_.status(position), status::too_large);
+}
+
 TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
   const Header wide{kFail, 3, 1, flag::wide, 0};
   share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);

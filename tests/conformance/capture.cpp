@@ -1,23 +1,10 @@
 // Runtime::capture: the order of captured tasks, and what is refused.
-#include "tests/conformance/suite.hpp"
+#include "tests/conformance/graph_suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-class CaptureTest : public DeviceTest {
- protected:
-  void open() {
-    runtime.emplace(options());
-    nothing = runtime->define<void()>("nothing", kNothing);
-    append = runtime->define<Append>("append", kAppend);
-    add = runtime->define<Add>("add", kAdd);
-  }
-
-  std::optional<Runtime> runtime;
-  Operator<void()> nothing;
-  Operator<Append> append;
-  Operator<Add> add;
-};
+class CaptureTest : public GraphSuite {};
 
 TEST_P(CaptureTest, TasksAreOrderedByTheMemoryThatTheyName) {
   open();

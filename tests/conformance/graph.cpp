@@ -1,24 +1,13 @@
 // Task graphs: order, replay, failures, versions, arguments, limits.
 #include <set>
 
-#include "tests/conformance/suite.hpp"
+#include "tests/conformance/graph_suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-class GraphTest : public DeviceTest {
+class GraphTest : public GraphSuite {
  protected:
-  // Opens a runtime with the operators of the tests.
-  void open(Options options) {
-    runtime.emplace(std::move(options));
-    nothing = runtime->define<void()>("nothing", kNothing);
-    append = runtime->define<Append>("append", kAppend);
-    add = runtime->define<Add>("add", kAdd);
-    stamp = runtime->define<Stamp>("stamp", kStamp);
-    fail = runtime->define<Fail>("fail", kFail);
-  }
-  void open() { open(options()); }
-
   // A graph of `count` nodes with random edges from earlier to later ones, at most `most` into each; each node stamps its begin and end.
   struct Dag {
     Graph graph;
@@ -50,13 +39,6 @@ class GraphTest : public DeviceTest {
     ASSERT_EQ(read(dag.clock)[0], 2 * began.size() * launches) << "each node runs once a launch";
     for (const auto& [before, behind] : dag.edges) ASSERT_LT(ended[before], began[behind]) << before << " -> " << behind;
   }
-
-  std::optional<Runtime> runtime;
-  Operator<void()> nothing;
-  Operator<Append> append;
-  Operator<Add> add;
-  Operator<Stamp> stamp;
-  Operator<Fail> fail;
 };
 
 TEST_P(GraphTest, AChainRunsInItsOrderEachTimeItIsLaunched) {

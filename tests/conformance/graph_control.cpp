@@ -1,31 +1,12 @@
 // Graphs inside of graphs: sub-graphs.
 #include <memory>
 
-#include "tests/conformance/suite.hpp"
+#include "tests/conformance/graph_suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-class GraphControlTest : public DeviceTest {
- protected:
-  // Opens a runtime with the operators of the tests.
-  void open(Options options) {
-    runtime.emplace(std::move(options));
-    nothing = runtime->define<void()>("nothing", kNothing);
-    append = runtime->define<Append>("append", kAppend);
-    add = runtime->define<Add>("add", kAdd);
-    stamp = runtime->define<Stamp>("stamp", kStamp);
-    fail = runtime->define<Fail>("fail", kFail);
-  }
-  void open() { open(options()); }
-
-  std::optional<Runtime> runtime;
-  Operator<void()> nothing;
-  Operator<Append> append;
-  Operator<Add> add;
-  Operator<Stamp> stamp;
-  Operator<Fail> fail;
-};
+class GraphControlTest : public GraphSuite {};
 
 // ---- Sub-graphs ------------------------------------------------------------------------------------------------------------------
 
