@@ -25,12 +25,13 @@ struct Benchmark {
   void (*run)(const Context&, Report&);
 };
 
-constexpr std::array<Benchmark, 13> kBenchmarks{{
+constexpr std::array<Benchmark, 14> kBenchmarks{{
     {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
     {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
     {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
     {"graphs", "task graphs, replayed and used once: a node, unless it says otherwise", graphs},
     {"sweep", "steps over all multiprocessors with a barrier between them", sweep},
+    {"spawn", "a fork-join tree of tasks that tasks make, a task", spawn},
     {"producers", "the same from four host threads at once", producers},
     {"kit", "the operator author's kit, and the same work by hand", kit},
     {"swap", "an operator redefined again and again under full load, from cache", swap},

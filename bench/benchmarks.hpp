@@ -31,6 +31,7 @@ void throughput(const Context& context, Report& report);
 void steps(const Context& context, Report& report);
 void graphs(const Context& context, Report& report);
 void sweep(const Context& context, Report& report);
+void spawn(const Context& context, Report& report);
 void producers(const Context& context, Report& report);
 void kit(const Context& context, Report& report);
 void swap(const Context& context, Report& report);

@@ -114,7 +114,7 @@ std::vector<std::unique_ptr<GraphSide>> open_cpu_graphs(int threads, const Graph
     missing.push_back("no oneTBB: " + why);
   }
   if (auto* const openmp = find_in_module<decltype(dwell_bench_openmp)>("dwell_bench_openmp", &why); openmp != nullptr) {
-    sides.push_back(std::make_unique<ModuleSide>(*openmp(), threads, arrays));
+    sides.push_back(std::make_unique<ModuleSide>(*openmp()->graph, threads, arrays));
   } else {
     missing.push_back("no OpenMP: " + why);
   }

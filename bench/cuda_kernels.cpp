@@ -5,6 +5,7 @@
 #ifdef DWELL_WITH_CUDA
 
 #include <dlfcn.h>
+#include <nvJitLink.h>
 #include <nvrtc.h>
 
 #include <cstdlib>
@@ -128,6 +129,20 @@ extern "C" __global__ void dwell_bench_ping_pong(const unsigned* in, unsigned* o
 }
 )";
 
+// What tree.hpp says: each task is a kernel of one thread, complete when those that it has launched are.
+constexpr const char* kTreeSource = R"(
+extern "C" __global__ void dwell_bench_tree(unsigned char* cells, unsigned first, unsigned count, unsigned mark, unsigned* failures) {
+  cells[first] = static_cast<unsigned char>(mark);
+  if (count == 1) return;
+  const unsigned left = (count - 1) / 2;
+  const cudaStream_t fire_and_forget = reinterpret_cast<cudaStream_t>(4);
+  if (left != 0) dwell_bench_tree<<<1, 1, 0, fire_and_forget>>>(cells, first + 1, left, mark, failures);
+  if (cudaGetLastError() != cudaSuccess) atomicAdd(failures, 1u);
+  dwell_bench_tree<<<1, 1, 0, fire_and_forget>>>(cells, first + 1 + left, count - 1 - left, mark, failures);
+  if (cudaGetLastError() != cudaSuccess) atomicAdd(failures, 1u);
+}
+)";
+
 void* open_first(const std::vector<std::string>& candidates) {
   for (const std::string& candidate : candidates) {
     if (void* const library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL); library != nullptr) return library;
@@ -135,36 +150,44 @@ void* open_first(const std::vector<std::string>& candidates) {
   return nullptr;
 }
 
-// NVRTC, from the places where the library itself looks (see jit/cuda/cuda_library.hpp).
-void* open_nvrtc() {
+// The places where the library itself looks for NVIDIA's compilers (see jit/cuda/cuda_library.hpp); "": where the system does.
+std::vector<std::string> compiler_folders() {
   std::vector<std::string> folders;
   if (const char* const set = secure_getenv("DWELL_CUDA_PATH"); set != nullptr && *set != 0)
     for (const char* const below : {"", "lib64", "lib"}) folders.push_back(fs::path(set) / below);
   if (constexpr std::string_view hint = DWELL_CUDA_LIBRARY_HINT; !hint.empty()) folders.emplace_back(hint);
+  folders.emplace_back("");
+  folders.emplace_back("/usr/local/cuda/lib64");
+  return folders;
+}
+
+// A library by its name without the version: "libnvrtc.so".
+void* open_compiler(const std::string& name) {
   std::vector<std::string> candidates;
-  const auto add = [&](const fs::path& folder) {
-    for (const char* const name : {"libnvrtc.so.13", "libnvrtc.so.12"}) candidates.push_back(folder / name);
-  };
-  for (const std::string& folder : folders) add(folder);
-  add("");
-  add("/usr/local/cuda/lib64");
+  for (const fs::path folder : compiler_folders())
+    for (const char* const version : {".13", ".12"}) candidates.push_back(folder / (name + version));
   return open_first(candidates);
+}
+
+// The folder of the library that has this function; empty when that is not known.
+fs::path folder_of(void* function) {
+  Dl_info place{};
+  if (dladdr(function, &place) == 0 || place.dli_fname == nullptr) return {};
+  return fs::path(place.dli_fname).parent_path();
 }
 
 class Nvrtc {
  public:
-  Nvrtc() : library_(open_nvrtc()) {
+  Nvrtc() : library_(open_compiler("libnvrtc.so")) {
     if (library_ == nullptr) throw std::runtime_error("NVRTC cannot be opened");
     // NVRTC opens its builtins by their bare name: a library that is open already is found everywhere.
     int major = 0;
     int minor = 0;
     check(find<decltype(nvrtcVersion)>("nvrtcVersion")(&major, &minor), "nvrtcVersion");
-    Dl_info place{};
-    if (dladdr(dlsym(library_, "nvrtcVersion"), &place) != 0 && place.dli_fname != nullptr) {
-      const std::string name = "libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor);
-      open_first({fs::path(place.dli_fname).parent_path() / name});
-    }
+    open_first({folder() / ("libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor))});
   }
+
+  fs::path folder() const { return folder_of(dlsym(library_, "nvrtcVersion")); }
 
   template <class Function>
   Function* find(const char* name) const {
@@ -183,17 +206,18 @@ class Nvrtc {
 
 #define DWELL_BENCH_NVRTC(function, ...) nvrtc.check(nvrtc.find<decltype(function)>(#function)(__VA_ARGS__), #function)
 
-}  // namespace
-
-std::vector<std::byte> compile_cuda_kernels(const std::string& arch) { return compile_cuda(kSource, arch); }
-
-std::vector<std::byte> compile_cuda(const std::string& source, const std::string& arch) {
+const Nvrtc& open_nvrtc() {
   static const Nvrtc nvrtc;
+  return nvrtc;
+}
+
+std::vector<std::byte> compile(const std::string& source, const std::string& arch, bool relocatable) {
+  const Nvrtc& nvrtc = open_nvrtc();
   nvrtcProgram program = nullptr;
   DWELL_BENCH_NVRTC(nvrtcCreateProgram, &program, source.c_str(), "dwell_bench.cu", 0, nullptr, nullptr);
   const std::string target = "--gpu-architecture=" + arch;
-  const char* const options[] = {target.c_str(), "--std=c++17"};
-  if (nvrtc.find<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram")(program, 2, options) != NVRTC_SUCCESS) {
+  const char* const options[] = {target.c_str(), "--std=c++17", relocatable ? "--relocatable-device-code=true" : ""};
+  if (nvrtc.find<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram")(program, relocatable ? 3 : 2, options) != NVRTC_SUCCESS) {
     std::size_t size = 0;
     DWELL_BENCH_NVRTC(nvrtcGetProgramLogSize, program, &size);
     std::string log(size, '\0');
@@ -208,6 +232,46 @@ std::vector<std::byte> compile_cuda(const std::string& source, const std::string
   return cubin;
 }
 
+// Links a relocatable cubin with CUDA's device runtime.
+std::vector<std::byte> link_with_device_runtime(const std::vector<std::byte>& cubin, const std::string& arch) {
+  void* const library = open_compiler("libnvJitLink.so");
+  if (library == nullptr) throw std::runtime_error("nvJitLink cannot be opened");
+  std::string runtime;
+  std::vector<std::string> folders = compiler_folders();
+  folders.insert(folders.begin(), open_nvrtc().folder());
+  for (const fs::path folder : folders) {
+    if (runtime.empty() && !folder.empty() && fs::exists(folder / "libcudadevrt.a")) runtime = folder / "libcudadevrt.a";
+  }
+  if (runtime.empty()) throw std::runtime_error("there is no libcudadevrt.a beside CUDA's compilers");
+  nvJitLinkHandle link = nullptr;
+  // The names without a version: the header's are inline functions that call another.
+  const auto call = [&]<class... Arguments>(const char* name, Arguments... arguments) {
+    auto* const function = reinterpret_cast<nvJitLinkResult (*)(Arguments...)>(dlsym(library, name));
+    if (function == nullptr || function(arguments...) != NVJITLINK_SUCCESS)
+      throw std::runtime_error(std::string("linking the tree of the CUDA peer failed: ") + name);
+  };
+  const std::string target = "-arch=" + arch;
+  const char* options[] = {target.c_str()};
+  call("nvJitLinkCreate", &link, std::uint32_t{1}, static_cast<const char**>(options));
+  call("nvJitLinkAddData", link, NVJITLINK_INPUT_CUBIN, static_cast<const void*>(cubin.data()), cubin.size(), "dwell_bench_tree");
+  call("nvJitLinkAddFile", link, NVJITLINK_INPUT_LIBRARY, runtime.c_str());
+  call("nvJitLinkComplete", link);
+  std::size_t size = 0;
+  call("nvJitLinkGetLinkedCubinSize", link, &size);
+  std::vector<std::byte> linked(size);
+  call("nvJitLinkGetLinkedCubin", link, static_cast<void*>(linked.data()));
+  call("nvJitLinkDestroy", &link);
+  return linked;
+}
+
+}  // namespace
+
+std::vector<std::byte> compile_cuda_kernels(const std::string& arch) { return compile_cuda(kSource, arch); }
+std::vector<std::byte> compile_cuda(const std::string& source, const std::string& arch) { return compile(source, arch, false); }
+std::vector<std::byte> compile_cuda_tree(const std::string& arch) {
+  return link_with_device_runtime(compile(kTreeSource, arch, true), arch);
+}
+
 }  // namespace dwell::bench
 
 #else
@@ -215,6 +279,7 @@ std::vector<std::byte> compile_cuda(const std::string& source, const std::string
 namespace dwell::bench {
 
 std::vector<std::byte> compile_cuda_kernels(const std::string& arch) { return compile_cuda({}, arch); }
+std::vector<std::byte> compile_cuda_tree(const std::string& arch) { return compile_cuda({}, arch); }
 std::vector<std::byte> compile_cuda(const std::string&, const std::string&) { throw std::runtime_error("built without CUDA's headers"); }
 
 }  // namespace dwell::bench

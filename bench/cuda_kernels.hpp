@@ -24,7 +24,11 @@ inline constexpr const char* kKernelSweepStepOverlapped = "dwell_bench_sweep_ste
 
 // Compiles them with NVRTC for an architecture ("sm_90"). Needs no GPU. Throws std::runtime_error.
 std::vector<std::byte> compile_cuda_kernels(const std::string& arch);
-// The same for any source.
+// The kernel of CudaTree, linked with CUDA's device runtime: needs nvJitLink and libcudadevrt.a, which CUDA's compilers bring.
+inline constexpr const char* kKernelTree = "dwell_bench_tree";  // (unsigned char* cells, unsigned first, unsigned count, unsigned mark,
+                                                                //  unsigned* failures)
+std::vector<std::byte> compile_cuda_tree(const std::string& arch);
+// The same as the first for any source.
 std::vector<std::byte> compile_cuda(const std::string& source, const std::string& arch);
 
 }  // namespace dwell::bench

@@ -26,5 +26,16 @@ TEST(CudaKernels, Compile) {
     EXPECT_TRUE(has_kernel(cubin, name)) << name;
 }
 
+TEST(CudaKernels, ATreeIsLinkedWithTheDeviceRuntime) {
+  std::vector<std::byte> cubin;
+  try {
+    cubin = compile_cuda_tree("sm_90");
+  } catch (const std::runtime_error& problem) {
+    if (std::strstr(problem.what(), "compile: ") != nullptr || std::strstr(problem.what(), "linking") != nullptr) FAIL() << problem.what();
+    GTEST_SKIP() << problem.what();
+  }
+  EXPECT_TRUE(has_kernel(cubin, kKernelTree));
+}
+
 }  // namespace
 }  // namespace dwell::bench

@@ -101,6 +101,10 @@ class Peer final : public CudaPeer {
     return make_cuda_sweep(driver_, *kernels_, way, cells, steps);
   }
 
+  std::unique_ptr<CudaTree> tree(std::uint32_t count) override {
+    return make_cuda_tree(driver_, compile_cuda_tree(arch_of(driver_, device_)), count);
+  }
+
   double copy_bandwidth(std::size_t bytes) override {
     constexpr int kTimes = 10;
     const DeviceMemory from(driver_, bytes);

@@ -53,6 +53,15 @@ enum class CudaSweeps : std::uint8_t {
   programmatic,  // a CUDA graph, a kernel a step, with edges of programmatic dependent launch
 };
 
+// The fork-join tree of tree.hpp by CUDA dynamic parallelism, a kernel of one thread a task.
+class CudaTree {
+ public:
+  virtual ~CudaTree() = default;
+  // Returns when all tasks are complete.
+  virtual void run(unsigned char mark) = 0;
+  virtual void read(std::span<unsigned char> cells) = 0;
+};
+
 // A flag in mapped pinned host memory that a kernel of one thread answers.
 class CudaPingPong {
  public:
@@ -92,6 +101,8 @@ class CudaPeer {
   virtual std::unique_ptr<GraphSide> graphs(CudaGraphs way, const GraphMemory& memory) = 0;
   virtual std::size_t multiprocessors() const = 0;
   virtual std::unique_ptr<CudaSweep> sweep(CudaSweeps way, std::size_t cells, unsigned steps) = 0;
+  // Of `count` tasks, 2^18 at most. Nothing runs on the device.
+  virtual std::unique_ptr<CudaTree> tree(std::uint32_t count) = 0;
   // Bytes a nanosecond, read and written, that a copy of `bytes` within the device moves.
   virtual double copy_bandwidth(std::size_t bytes) = 0;
   virtual std::vector<CudaCall> calls() = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@ std::unique_ptr<CudaAdds> make_cuda_adds(const CudaDriver& driver, const Kernels
 std::unique_ptr<GraphSide> make_cuda_graphs(const CudaDriver& driver, const Kernels& kernels, CudaGraphs way, const GraphMemory& memory);
 std::unique_ptr<CudaSweep> make_cuda_sweep(const CudaDriver& driver, const Kernels& kernels, CudaSweeps way, std::size_t cells,
                                            unsigned steps);
+std::unique_ptr<CudaTree> make_cuda_tree(const CudaDriver& driver, std::span<const std::byte> cubin, std::uint32_t count);
 std::unique_ptr<CudaPingPong> make_cuda_ping_pong(const CudaDriver& driver, const Kernels& kernels);
 std::vector<CudaCall> make_cuda_calls(const CudaDriver& driver, const Kernels& kernels, std::span<const std::byte> cubin);
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/openmp/tree.hpp"
+
 namespace {
 
 using dwell::bench::DagView;
@@ -61,7 +63,8 @@ void run(void* opaque) {
 
 }  // namespace
 
-extern "C" const GraphModule* dwell_bench_openmp() {
-  static const GraphModule module{"OpenMP tasks", open, close, make, drop, run};
+extern "C" const dwell::bench::OpenMpModule* dwell_bench_openmp() {
+  static const GraphModule graph{"OpenMP tasks", open, close, make, drop, run};
+  static const dwell::bench::OpenMpModule module{&graph, &dwell::bench::kOpenMpTree};
   return &module;
 }

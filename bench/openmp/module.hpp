@@ -2,5 +2,15 @@
 #pragma once
 
 #include "bench/graph_module.hpp"
+#include "bench/tree.hpp"
 
-extern "C" const dwell::bench::GraphModule* dwell_bench_openmp();
+namespace dwell::bench {
+
+struct OpenMpModule {
+  const GraphModule* graph;
+  const TreeModule* tree;
+};
+
+}  // namespace dwell::bench
+
+extern "C" const dwell::bench::OpenMpModule* dwell_bench_openmp();

@@ -5,6 +5,7 @@
 #include <oneapi/tbb/version.h>
 
 #include "bench/tbb/graphs.hpp"
+#include "bench/tbb/tree.hpp"
 
 namespace {
 
@@ -43,8 +44,14 @@ void run_all(void* opaque, Task task, void* context, std::size_t count) {
 }  // namespace
 
 extern "C" const dwell::bench::TbbModule* dwell_bench_tbb() {
-  static const dwell::bench::TbbModule module{
-      TBB_runtime_version(),       open_arena, close_arena, run_and_wait, enqueue, run_all, &dwell::bench::kTbbFlowGraph,
-      &dwell::bench::kTbbTaskGroup};
+  static const dwell::bench::TbbModule module{TBB_runtime_version(),
+                                              open_arena,
+                                              close_arena,
+                                              run_and_wait,
+                                              enqueue,
+                                              run_all,
+                                              &dwell::bench::kTbbFlowGraph,
+                                              &dwell::bench::kTbbTaskGroup,
+                                              &dwell::bench::kTbbTree};
   return &module;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "bench/graph_module.hpp"
+#include "bench/tree.hpp"
 
 namespace dwell::bench {
 
@@ -23,6 +24,7 @@ struct TbbModule {
 
   const GraphModule* flow_graph;
   const GraphModule* counted_graph;  // a task_group, and a count of predecessors for each node
+  const TreeModule* tree;
 };
 
 }  // namespace dwell::bench

@@ -29,7 +29,7 @@ enum class errc {
   device_unavailable,
   // Device memory, host memory or a thread could not be had; the message names it. Free some or raise the limit, and try again.
   out_of_memory,
-  // The operator itself reported this task as failed with Group::fail.
+  // The operator itself reported this task as failed with Group::fail, or the callback of a host node has thrown.
   task_failed,
   // A task ran longer than Options::task_timeout, or kernels did that Runtime::close waited for; the message names operator, ticket and
   // worker, or the kernels. The runtime can only be closed or rebuilt.
@@ -38,8 +38,8 @@ enum class errc {
   // rebuilt with Runtime::rebuild; when that throws it too, the message says what keeps the device from being opened again.
   device_lost,
   // A task that this one was to start after failed or was cancelled, and the message names the first that failed (hard_link and
-  // after_any_result go on); the runtime was closed with Runtime::close(Close::now) before this task ran; or a definition in the background
-  // was called off, or overtaken by the end of the runtime.
+  // after_any_result go on); Runtime::cancel was called before it ran; the runtime was closed with Runtime::close(Close::now) before this
+  // task ran; or a definition in the background was called off, or overtaken by the end of the runtime.
   cancelled,
   // The Runtime is closed.
   closed,

@@ -9,8 +9,10 @@
 //   for (...) runtime.launch(exec).wait();
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -113,6 +115,7 @@ class Graph {
   template <class Function, class... Given>
   Node add(const Operator<Function>& op, const Given&... arguments) {
     static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
+    static_assert(!(false || ... || detail::kIsPriority<Given>), "the nodes of a graph have the priority with which it is launched");
     static_assert(!(false || ... || detail::kIsGang<Given>), "a node is run by groups(n), not by a gang: submit the gang instead");
     detail::GraphData& data = *data_;
     const std::uint32_t place = data.place_of(op.state_);
@@ -166,6 +169,16 @@ class Graph {
     return add_switch(name, value, std::span(bodies.begin(), bodies.size()));
   }
 
+  // A host node: `callback` is called on a thread of the runtime when the node's predecessors have succeeded and the host can see what they
+  // wrote; when it has returned, the nodes behind are started, and see what it wrote in host memory and with Buffer::write. If it throws,
+  // the node has failed: Ticket::wait of the launch throws errc::task_failed with the name of the node and the text of the exception. No
+  // worker of the device waits meanwhile. A callback is called once in each launch, in a loop once in each round. Those of a runtime are
+  // called one after the other, in the order in which their nodes become ready; while one waits in a call of a runtime (Ticket::wait,
+  // Runtime::wait_all, submit with a full ring), others are called on another thread. A callback may take long and use the runtime, but not
+  // wait for its own launch, nor close or rebuild the runtime (errc::invalid_argument). It is kept as long as the graph and its execs, and
+  // may be dropped on any thread. Throws errc::invalid_argument for an empty function and for too many nodes.
+  Node add_host(std::string_view name, std::function<void()> callback);
+
   // Nodes, those of sub-graphs and what holds these together included.
   std::size_t size() const noexcept { return data_->nodes.size(); }
   // The graph in the language of Graphviz.
@@ -193,6 +206,12 @@ namespace detail {
 struct ExecState;
 }
 
+// How long a node has taken in the launch of GraphExec::measure.
+struct NodeTime {
+  std::uint64_t runs = 0;             // 0 of one that was cancelled or not chosen, more than 1 in a loop
+  std::chrono::nanoseconds total{0};  // of all runs, by the device's clock; the steps of the loop before and behind are included
+};
+
 // A graph on a device, ready to be launched. Copies name the same one. Dropping the last one is safe while launches are in flight: its
 // memory goes when they have ended. Takes 80 bytes of device memory a node with up to 36 bytes of arguments, and 4 an edge. All members
 // may be called from any thread.
@@ -202,7 +221,8 @@ class GraphExec {
 
   // Gives a node another argument from the next launch on; launches so far keep theirs. `node` is one of the graph that was instantiated
   // (or of an equal one), `index` counts the operator's parameters. Costs a few stores. Throws errc::signature_mismatch for a value of
-  // another type, errc::invalid_argument, errc::stale_handle. Argument 0 of a conditional node is its value: a Buffer<u32> or Slice<u32>.
+  // another type, errc::invalid_argument, errc::stale_handle. Argument 0 of a conditional node is its value: a Buffer<u32> or Slice<u32>. A
+  // host node has no arguments.
   template <class T>
   void set(const Node& node, std::uint32_t index, const T& value) {
     static_assert(!detail::kIsModifier<T>, "an argument of the operator");
@@ -211,14 +231,22 @@ class GraphExec {
     detail::put(words, shell(), value);
     set_words(node, index, given.list[0], words);
   }
-  // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Throws
-  // errc::invalid_argument, naming the first difference.
+  // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Callbacks of
+  // host nodes stay as they are. Throws errc::invalid_argument, naming the first difference.
   void update(const Graph& graph);
+
+  // Launches the graph once, behind its launches so far and before later ones, with two readings of the device's clock around each node,
+  // and returns when that launch has ended: then `time` and `dot` know how long each node takes. Nodes do what they always do; they follow
+  // each other more slowly, and other launches cost what they did. Takes three times the exec's memory meanwhile. Throws as Runtime::launch
+  // and Ticket::wait; then the times of before stay.
+  void measure();
+  // What `measure` has found last for a node that runs something; nothing before, and of other nodes.
+  NodeTime time(const Node& node) const;
 
   std::size_t size() const;
   // The device memory that it takes.
   std::size_t bytes() const;
-  // As Graph::dot.
+  // As Graph::dot. Behind `measure` with the time of each node, the mean of its runs, and with the critical path in bold.
   std::string dot() const;
 
   explicit operator bool() const noexcept { return state_ != nullptr; }

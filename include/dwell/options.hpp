@@ -1,6 +1,7 @@
 // How a runtime is set up.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,14 @@ struct Limits {
   unsigned min_workers = 1;
 };
 
+// Which of the tasks of one priority that wait for a worker comes first: the one that has waited longest, or the last one.
+enum class QueueOrder : std::uint8_t { fifo, lifo };
+
+// The queues of tasks that wait for a worker, by priority.
+struct Priorities {
+  std::array<QueueOrder, 8> order = {};
+};
+
 // A plain aggregate: Options{.device = "cpu", .workers = 4}. Zero means "the backend's own choice" wherever a zero makes no sense.
 struct Options {
   // "auto": the first CUDA device if its driver, NVRTC and nvJitLink can be opened, else the CPU. "cpu", "cuda:0", "cuda:1", ...
@@ -52,8 +61,16 @@ struct Options {
   // Slots of the submission ring: tasks in flight at most (a task with long arguments takes up to eight). A power of two from 128 on.
   unsigned ring_slots = 65536;
 
+  // Tasks that operators have made and that are not complete, together with the tasks that have made them: as many at once, 64 a worker at
+  // least, each 128 bytes of device memory. 0: 4096 and 2048 a worker. A task that is to make one more fails.
+  unsigned spawned_tasks = 0;
+
   // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
   unsigned scratch_bytes = 8192;
+
+  // Lets tasks have priorities (dwell::priority). A task that finds no idle worker then goes through a queue of its priority, which costs
+  // it about a microsecond of a worker. Nothing: tasks begin in the order in which they may.
+  std::optional<Priorities> priorities = {};
 
   // How operators are compiled when Definition::options says nothing else, and programs of kernels when Runtime::compile is given none.
   CompileOptions compile = {};

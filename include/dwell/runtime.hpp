@@ -216,12 +216,22 @@ class Runtime {
   // those of different ones overlap. Throws as submit.
   template <class... Modifiers>
   Ticket launch(const GraphExec& exec, const Modifiers&... modifiers) {
-    static_assert((true && ... && detail::kIsOrder<Modifiers>), "a launch takes link, hard_link, drain and after");
+    static_assert((true && ... && (detail::kIsOrder<Modifiers> || detail::kIsPriority<Modifiers>)),
+                  "a launch takes link, hard_link, drain, after and priority");
     detail::Waits waits;
     detail::Packing packing(nullptr, &waits);
     (detail::put(packing, shell_, modifiers), ...);
     return Ticket(shell_, launch_graph(exec, packing.flags, waits));
   }
+
+  // Cancels a task, or the launch of a graph, that has not begun: its operator is not called (no node is), its ticket ends with
+  // errc::cancelled, and tasks behind it by `link` and `after` are cancelled as behind a failure. It ends when its turn comes: when those
+  // that it waits for have ended. A task that runs, or is just about to, is left alone, and its groups run that have not begun: the ticket
+  // tells what became of it. Waits for nothing, also while the ring is full or the runtime is parked. Returns false when the task is known
+  // to be complete, for an empty ticket, and for the launch of a kernel, which cannot be called back; else true, the second time too.
+  // Throws errc::invalid_argument for a ticket of another runtime or of a captured task, errc::stale_handle for one of an earlier
+  // generation, errc::closed, errc::device_lost, errc::task_timeout, and std::bad_alloc.
+  bool cancel(const Ticket& ticket);
 
   // Waits until every task submitted so far is complete. Throws errc::device_lost and errc::task_timeout, but not for failed tasks.
   void wait_all();

@@ -17,8 +17,19 @@ struct GangSize {
 };
 // The task is run by a gang: `count` groups that all run at once, each on a worker of its own, with barriers among them (Group::gang).
 // It begins when so many workers are free; another gang that waits begins after it, tasks of other kinds go on beside. submit throws
-// errc::invalid_argument for more than RuntimeInfo::workers. A gang is no node of a graph.
+// errc::invalid_argument for more than RuntimeInfo::workers. A gang is no node of a graph. A gang that runs for long gives its workers back
+// now and then (Gang::yield), also one of a single group.
 constexpr GangSize gang(std::uint32_t count) { return GangSize{count}; }
+
+struct Priority {
+  std::uint32_t level;
+};
+// How urgent the task is: from 0, the least, to 7, the most; tasks without it have 3. Of tasks that may run and wait for a worker, those of
+// the highest priority begin first; one that has waited while 64 of higher ones began goes before them. A graph that is launched with it
+// has it in all its nodes, and what an operator makes has its own. A worker that is inside a graph, or between tasks that an operator has
+// made, goes over to more urgent ones when the operator that runs returns. Needs Options::priorities: else submit and launch throw
+// errc::unsupported. They throw errc::invalid_argument for more than 7.
+constexpr Priority priority(std::uint32_t level) { return Priority{level}; }
 
 struct Link {};
 // As `after` (after.hpp) with that task's ticket: the task starts only after the one that the calling thread submitted before it to the

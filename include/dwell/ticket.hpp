@@ -30,8 +30,8 @@ class Ticket {
 
   // Returns once the task is complete and its effects are visible to this thread and to copies it makes. Throws dwell::Error:
   // errc::task_failed (with the operator's name and the code it gave to Group::fail), errc::cancelled (a task that it was to start
-  // after failed, and is named, or the runtime was closed), errc::task_timeout, errc::device_lost, errc::stale_handle (the task was lost
-  // with its device, and the runtime has been rebuilt since).
+  // after failed, and is named, Runtime::cancel was called, or the runtime was closed), errc::task_timeout, errc::device_lost,
+  // errc::stale_handle (the task was lost with its device, and the runtime has been rebuilt since).
   void wait() const;
 
   // As wait, but gives up after `timeout`: returns whether the task is complete. The task goes on.

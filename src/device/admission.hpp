@@ -58,7 +58,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     return Admission::taken;
   }
   if ((header.flags & flag::drain) != 0 && broadcast(drained(lease, position) ? 1 : 0) == 0) return Admission::not_yet;
-  bool cancelled = false;
+  bool cancelled = header.is_cancelled(false);
   if ((header.flags & (flag::link | flag::after)) != 0) {
     const u32 named = broadcast(task->quad[0].word[2]);
     if (lane() == 0) task->quad[0].word[2] = position;
@@ -66,7 +66,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     sync_lanes();
     const Outcome outcome = wait(lease, *task, header, position, named);
     if (outcome == Outcome::none) return Admission::taken;
-    cancelled = outcome == Outcome::failed && (header.flags & flag::hard) == 0;
+    cancelled = header.is_cancelled(outcome == Outcome::failed);
   } else if ((header.flags & flag::gate) != 0) {
     hold(lease, *task, position, header.slots);
     sync_lanes();

@@ -33,6 +33,19 @@ class AdmissionTest : public testing::Test {
 
 TEST_F(AdmissionTest, ATaskWithoutOrderRuns) { EXPECT_EQ(admit(Bench::plain(0), 9), Admission::run); }
 
+TEST_F(AdmissionTest, ATaskThatTheHostHasCancelledDoesNotRun) {
+  constexpr u32 kMarked = flag::cancelled | flag::share;
+  EXPECT_EQ(admit(Bench::plain(0, kMarked), 9), Admission::taken);
+  EXPECT_TRUE(is_cancelled(9));
+  // Not before the one that it waits for has ended, whatever becomes of that.
+  EXPECT_EQ(admit(Bench::plain(0, kMarked | flag::link | flag::hard), 10, 9), Admission::taken);
+  EXPECT_EQ(waiting(), 0U);
+  u32 waiter = 0;
+  ASSERT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 9, status::ok, &waiter));
+  release(bench_.lease, waiters::position(bench_.lease, waiter, 9), false);
+  EXPECT_TRUE(is_cancelled(10));
+}
+
 TEST_F(AdmissionTest, ATaskBehindADrainWaitsForIt) {
   Header behind = Bench::plain(0);
   behind.drains = 1;

@@ -27,7 +27,10 @@ struct alignas(128) CrewLine {
   u32 low_water;  // ready queue: all places below are read, so that those one lap on are free
   u32 begun;      // number of the last lease of which a worker has its seat
   u32 gates;      // index in the ring, plus 1, of the first gate that is not open; 0: none (gates.hpp)
-  u32 reserved[23];
+  u32 cancels;    // LeaseReport::cancels as far as they have been seen to
+  u64 callers;    // address of the first exec that waits for an answer of the host | 1; 0: none (host_nodes.hpp)
+  u32 marking;    // 1: somebody sees to cancels (cancels.hpp)
+  u32 reserved[19];
 };
 static_assert(sizeof(CrewLine) == 128);
 
@@ -63,6 +66,20 @@ struct alignas(128) GangLine {
 };
 inline constexpr u32 kMostGangs = 8;  // that run at once
 
+// Tasks that wait by priority (levels.hpp).
+inline constexpr u32 kPriorities = 8;
+struct alignas(128) LevelLine {
+  u32 waiting[kPriorities];  // tasks on each level that nobody has taken
+  u32 passed[kPriorities];   // how often another level was preferred since
+  u32 reserved[16];
+};
+struct alignas(128) Level {
+  u32 head;  // of a queue: places taken
+  u32 tail;  // places given to producers; of a stack, less those taken
+  u32 used;  // slots that are not empty, or about to be filled
+  u32 reserved[29];
+};
+
 struct Control {
   Counter head;          // ready queue: places claimed
   Counter tail;          // ready queue: places reserved by producers
@@ -74,6 +91,8 @@ struct Control {
   CrewLine crew;
   GangLine gangs;
   SpawnedLists lists;
+  LevelLine levels;
+  Level level[kPriorities];
   alignas(128) u32 exits[8];  // workers that have left, by the lease's slot
   u32 window_base;            // number of the first window behind those in `open`
   u32 open_count;             // windows in `open`, in ascending order: given out before fresh ones
@@ -90,22 +109,35 @@ struct alignas(16) Wide {
   u32 joined;  // workers that wait for the others; all, once it runs | kRefused (gangs.hpp)
   u32 memory;  // which it has
   u32 behind;  // index of the gang that stands behind it in line, plus 1
-  u32 reserved;
+  // Of any task of the ring: the lap of the last one at this index that the host has cancelled (cancels.hpp).
+  u32 cancelled;
 };
 
+// What a gang saves when it yields.
+struct alignas(32) GangState {
+  u32 resumed;  // 1: it has yielded
+  u32 reserved;
+  u32 word[kGangStateWords];
+};
+static_assert(sizeof(GangState) == 32);
+
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
-#define DWELL_ARENA_PARTS(part, h)                                                                                                \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                                \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                            \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */               \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                            \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                   \
-      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers)) \
-          part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                         \
-      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>(most_spawned((h).max_workers)))
+#define DWELL_ARENA_PARTS(part, h)                                                                                    \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                    \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */   \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                       \
+      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                   \
+          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                          \
+              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */         \
+      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>((h).most_spawned)) \
+          part(level_slots, Slot, level_slots_of((h).level_shift)) part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 6;
+inline constexpr u32 kArenaVersion = 7;
+
+DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
 // The arena's first bytes: what it is and where each part lies, in bytes from its start.
 struct ArenaHeader {
@@ -114,6 +146,9 @@ struct ArenaHeader {
   u32 ring_shift;
   u32 queue_shift;
   u32 max_workers;
+  u32 most_spawned;  // number of the last record of a task that an operator has made, plus 1
+  u32 level_shift;   // slots of a level; 0: there are none
+  u32 reserved;
   u64 bytes;
 #define DWELL_PART(name, type, count) u64 name;
   DWELL_ARENA_PARTS(DWELL_PART, )
@@ -136,20 +171,27 @@ inline constexpr u32 kNodesAtOnce = 32;
 // The least that has a place for every ring slot, every spare share and the nodes of graphs, and the slack (ready_queue.hpp).
 DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
   const u32 needed = (1U << ring_shift) + most_spare_shares(ring_shift) + kMostQueuedNodes + max_workers * kNodesAtOnce + kQueueSlack +
-                     max_workers;  // shares of the gang that is being assembled
+                     max_workers +             // shares of the gang that is being assembled
+                     kMaxCrew * kNodesAtOnce;  // host nodes that were answered
   u32 shift = ring_shift + 1;
   while ((1U << shift) < needed) ++shift;
   return shift;
 }
 
-// Lays an arena out for so many workers at most.
-DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers) {
+// Tasks of one priority that wait beyond these go to the ready queue, in no order but their own.
+inline constexpr u32 kMaxLevelShift = 14;
+
+// Lays an arena out for so many workers at most, and so many tasks that operators make (0: as many as are enough for most), with levels or
+// without.
+DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 spawned_tasks = 0, bool levels = false) {
   ArenaHeader header{};
   header.magic = kArenaMagic;
   header.version = kArenaVersion;
   header.ring_shift = ring_shift;
   header.queue_shift = queue_shift_for(ring_shift, max_workers);
   header.max_workers = max_workers;
+  header.most_spawned = most_spawned(max_workers, spawned_tasks);
+  header.level_shift = !levels ? 0 : ring_shift < kMaxLevelShift ? ring_shift : kMaxLevelShift;
   header.bytes = align_up(sizeof(ArenaHeader), 256);
 #define DWELL_PART(name, type, count) \
   header.name = header.bytes;         \
@@ -178,13 +220,18 @@ DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_pos
 // Leases that are on the device at once at most: one that works, one that waits, and others of which only long tasks are left.
 inline constexpr u32 kMostLeases = 4;
 
-// News of leases between host and device, in host memory.
+inline constexpr u32 kCancels = 1024;  // that the host may ask for before the device has seen to them
+
+// News between host and device, in host memory: of leases, and of tasks that are cancelled.
 struct alignas(128) LeaseReport {
-  u32 left[kMostLeases];      // written by the device, by slot: number of the last lease that all workers have left
-  u32 begun;                  // written by the device: number of the last lease that works
-  alignas(128) u32 over;      // written by the host: number of the last lease that ends as soon as the next one is there
-  u32 end;                    // written by the host: number of the last lease that ends at once
-  alignas(128) u32 launched;  // written by the host: number of the last lease that was started
+  u32 left[kMostLeases];                 // written by the device, by slot: number of the last lease that all workers have left
+  u32 begun;                             // written by the device: number of the last lease that works
+  u32 cancels_seen;                      // written by the device: of `cancels`, how many it has seen to
+  alignas(128) u32 over;                 // written by the host: number of the last lease that ends as soon as the next one is there
+  u32 end;                               // written by the host: number of the last lease that ends at once
+  u32 cancels;                           // written by the host: how many it has asked for
+  alignas(128) u32 launched;             // written by the host: number of the last lease that was started
+  alignas(128) u32 cancelled[kCancels];  // written by the host: positions of the tasks, the n-th at n modulo kCancels
 };
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
@@ -194,6 +241,8 @@ struct alignas(64) InFlight {
   static constexpr u64 kValid = 1ULL << 63U;
   static constexpr u64 kNode = 1ULL << 62U;
 };
+
+inline constexpr u32 kLevels = 1U << 31U;  // of Lease::levels
 
 // Everything a lease needs: the kernel's parameter. Pointers are the device's.
 struct Lease {
@@ -211,6 +260,8 @@ struct Lease {
   u32 queue_shift;
   u32 max_workers;   // of any lease
   u32 most_spawned;  // number of the last record, plus 1
+  u32 level_shift;
+  u32 levels;  // 0: there are none; else kLevels | a bit for each priority of which the last task comes first
   u32 workers;
   u32 crew;
   u32 number;
@@ -233,7 +284,9 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
   lease->ring_shift = header.ring_shift;
   lease->queue_shift = header.queue_shift;
   lease->max_workers = header.max_workers;
-  lease->most_spawned = most_spawned(header.max_workers);
+  lease->most_spawned = header.most_spawned;
+  lease->level_shift = header.level_shift;
+  lease->levels = header.level_shift != 0 ? kLevels : 0;
 }
 
 // Whether number `a` comes after `b`.

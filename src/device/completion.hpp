@@ -4,6 +4,7 @@
 #include <dwell/device/status.hpp>
 
 #include "device/held.hpp"
+#include "device/levels.hpp"
 #include "device/ready_queue.hpp"
 #include "device/waiters.hpp"
 
@@ -21,6 +22,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     shares += ready_queue::take_spare(lease, cancelled || gang || most == 0 ? 0 : most - 1);
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     store<Order::relaxed, Scope::device>(&wide->shares, shares);
+    if (gang) store<Order::relaxed, Scope::device>(&lease.gang_states[index_of(position, lease.ring_shift)].resumed, 0U);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status),
                                          static_cast<u32>(cancelled ? status::cancelled : status::ok));
     // Pairs with the acquire in run_share: the taker of a share sees the counters as they are here.
@@ -36,7 +38,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     task.quad[0].word[1] = share.word1();
   }
   sync_lanes();
-  ready_queue::push_copies(lease, task, shares);
+  levels::push_copies(lease, task, shares);
 }
 
 // Stores the completion entry of `position`: its slot is the host's again.
@@ -85,11 +87,11 @@ DWELL_DEVICE void release(const Lease& lease, u32 position, bool failed) {
   const Header header = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
   // Passes on to the runner of the task what was acquired.
   fence<Scope::device>();
-  const bool cancelled = failed && (header.flags & flag::hard) == 0;
+  const bool cancelled = header.is_cancelled(failed);
   if (cancelled || (header.flags & flag::wide) != 0)
     share_out(lease, task, header, position, cancelled);
   else
-    ready_queue::push(lease, task);
+    levels::push(lease, task);
 }
 
 // A task that the caller may run: how what it has waited for has ended; none: there is no task.

@@ -21,8 +21,10 @@ class CpuWorker {
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);
+    worker_->me = me;
     worker_->context.yield = 0;
     worker_->graph = {};
+    worker_->level = 0;
     spawn::begin(lease_, worker_);
   }
 
@@ -48,6 +50,7 @@ class CpuWorker {
     const LeaseReport& report = *lease_.report;
     const CrewLine& crew = lease_.control->crew;
     u32 quiet = 0;
+    bool idle = true;  // the last round has found nothing
     Seat& mine = lease_.seats[me_];
     worker_->way = {};
     worker_->since = now_ticks();
@@ -59,8 +62,11 @@ class CpuWorker {
         seat::call_over(lease_, over, false);
       if (seat::is_over(lease_, seat::crew_word(&crew.over)) && seat::may_leave(lease_, me_, &worker_->way)) break;
       if ((round & 15U) == 0 && load<Order::relaxed, Scope::device>(&crew.gates) != 0) gates::look(lease_);
+      if ((idle || (round & 15U) == 0) && load<Order::relaxed, Scope::device>(&crew.callers) != 0) host_nodes::look(lease_);
+      cancels::look_if_asked(lease_);
       TaskQuads task;
       const Taken taken = take(&task);
+      idle = taken == Taken::nothing;
       if (taken == Taken::run) {
         run_taken(task);
         ran_ = true;
@@ -74,11 +80,13 @@ class CpuWorker {
 
   // The next task that may run: from the ready queue, else from the ring.
   Taken take(TaskQuads* task) {
+    const Taken sorted = lease_.levels != 0 ? sort() : Taken::nothing;
     if (ready_queue::try_take(lease_, task)) {
       const u32 slots = task->quad[0].word[1] & 0xFU;
       if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
       return Taken::run;
     }
+    if (lease_.levels != 0) return sorted;
     u32* const lock = &lease_.control->fetch_lock.value;
     if (load<Order::relaxed, Scope::device>(lock) != 0) return Taken::nothing;
     // Pairs with the release below: the fetch position and all that admission has done.
@@ -88,11 +96,31 @@ class CpuWorker {
     return taken;
   }
 
+  // Takes all tasks out of the ring, so that the most urgent of them comes first.
+  Taken sort() {
+    u32* const lock = &lease_.control->fetch_lock.value;
+    // As in take().
+    if (load<Order::relaxed, Scope::device>(lock) != 0 || exchange<Order::acq_rel>(lock, 1U) != 0) return Taken::nothing;
+    Taken last = Taken::nothing;
+    for (u32 tasks = 0;; ++tasks) {
+      TaskQuads task;
+      const Taken taken = fetch(&task);
+      if (taken == Taken::nothing || taken == Taken::blocked) {
+        last = taken == Taken::nothing && tasks != 0 ? Taken::passed : taken;
+        break;
+      }
+      if (taken == Taken::run) levels::push(lease_, task);
+    }
+    store<Order::release, Scope::device>(lock, 0U);
+    return last;
+  }
+
   // Takes the task at the fetch position out of the ring. The caller holds the fetch lock.
   Taken fetch(TaskQuads* task) {
     const u32 position = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
     drains_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
     if (!load_slot(task, position, 0)) return Taken::nothing;
+    task->quad[0].word[1] = unranked(task->quad[0].word[1]);
     const Header header = Header::from(task->quad[0].word[0], task->quad[0].word[1]);
     for (u32 slot = 1; slot < header.slots; ++slot)
       if (!load_slot(task, position + slot, slot)) return Taken::nothing;
@@ -121,6 +149,7 @@ class CpuWorker {
     const u32 slots = task.quad[0].word[1] & 0xFU;
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
+    set_level(lease_, worker_, frame->word[0]);
     record_in_flight(lease_, me_, frame->word[0], frame->word[1], frame->position());
     spawn::take_up(worker_, *frame);
     u32* const running = &lease_.seats[me_].running_since;

@@ -63,6 +63,7 @@ struct Hands {
     }
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
+      set_level(lease, worker, word0);
       record_in_flight(lease, me, word0, word1, position);
     }
     arrive();
@@ -78,7 +79,8 @@ struct Hands {
     }
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
-      record_in_flight(lease, me, position, quad.word[0] & 0xFFFFU);
+      set_level(lease, worker, 0);
+      record_in_flight(lease, me, position, quad.word[0] & Header::kOpcodeMask);
     }
     arrive();
   }
@@ -145,10 +147,19 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
   return broadcast(gone) != 0;
 }
 
+// Asks a graph, or an operator and those that it makes, to let the worker go when more urgent tasks wait, as at the end of a lease. Called
+// by all lanes.
+DWELL_DEVICE_COLD void make_way(const Lease& lease, Hands hands) {
+  const u32 level = broadcast(*const_cast<const volatile u32*>(&hands.worker->level));
+  const bool urgent = levels::has_from(lease, levels::priority_of(level) + 1);
+  if (urgent && lane() == 0) *const_cast<volatile u32*>(&hands.worker->context.yield) = 1;
+}
+
 // Waits until a long task has ended, on a worker that has no claim. Called by all lanes.
 DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   while (!hands.idle()) {
     if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
+    if (lease.levels != 0) make_way(lease, hands);
     pause_briefly(0);
   }
   sync_lanes();
@@ -193,13 +204,16 @@ class CrewView {
     completed,
     waiter,
     gates,
+    callers,
     overdue,
+    cancels,
     host_over,
     host_end,
+    host_cancels,
     kWords
   };
 
-  // Called by all lanes of the worker `me`. `asks_host`: the last two are looked at, in host memory.
+  // Called by all lanes of the worker `me`. `asks_host`: the last three are looked at, in host memory.
   static DWELL_DEVICE CrewView look(const Lease& lease, u32 me, bool asks_host) {
     const Control& all = *lease.control;
     const u32* from = &all.crew.frontier;
@@ -210,12 +224,15 @@ class CrewView {
     if (lane() == waiter) from = seat::waiter_word(lease, me);
     if (lane() == low_water) from = &all.crew.low_water;
     if (lane() == gates) from = &all.crew.gates;
+    if (lane() == callers) from = reinterpret_cast<const u32*>(&all.crew.callers);  // never 0 with an exec on the list
     if (lane() == overdue) from = &all.crew.overdue;
     if (lane() == head) from = &all.head.value;
     if (lane() == tail) from = &all.tail.value;
     if (lane() == completed) from = &all.completed.value;
+    if (lane() == cancels) from = &all.crew.cancels;
     if (lane() == host_over && asks_host) from = &lease.report->over;
     if (lane() == host_end && asks_host) from = &lease.report->end;
+    if (lane() == host_cancels && asks_host) from = &lease.report->cancels;
     return CrewView(load<Order::relaxed, Scope::system>(from));
   }
   DWELL_DEVICE u32 operator[](Word word) const { return broadcast(seen_, word); }
@@ -233,6 +250,9 @@ struct Singly {
   u32 drains;
 };
 
+// Whether a task with this word 0 comes before those that wait. Called by all lanes.
+DWELL_DEVICE_COLD bool comes_first(const Lease& lease, u32 word0) { return !levels::has_from(lease, levels::priority_in(word0)); }
+
 // Fetches one after the other the tasks of `batch` (eight slots from `position` on, of which `left` belong to the window), whatever
 // they ask for.
 DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batch, u32 position, u32 left, u32 drains) {
@@ -244,7 +264,8 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     task.quad[0].lap = broadcast(batch.lap, from);
     for (u32 i = 0; i < 3; ++i) task.quad[0].word[i] = broadcast(batch.word[i], from);
     const u32 word0 = broadcast(task.quad[0].word[0]);
-    const u32 word1 = broadcast(task.quad[0].word[1]);
+    const u32 word1 = unranked(broadcast(task.quad[0].word[1]));
+    if (lane() == 0) task.quad[0].word[1] = word1;
     const u32 here = votes >> (passed * 4);
     if ((here & 15U) != 15U) break;
     const Header header = Header::from(word0, word1);
@@ -254,10 +275,10 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     const Admission admission = admission::admit(lease, &task, header, position + passed, &drains);
     if (admission == Admission::not_yet) break;
     if (admission == Admission::run) {
-      if (broadcast(hands.idle() ? 1 : 0) != 0)
+      if (broadcast(hands.idle() ? 1 : 0) != 0 && (lease.levels == 0 || comes_first(lease, word0)))
         hands.hand(lease, task.quad[0], word0, word1, position + passed);
       else
-        ready_queue::push(lease, task);
+        levels::push(lease, task);
     }
     passed += header.slots;
   }
@@ -326,6 +347,7 @@ class ControlWarp {
       Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
       if (!hands_.idle()) {
         const u32 taken = now_ticks();
+        if (lease_.levels != 0) control::make_way(lease_, hands_);
         while (!hands_.idle() && now_ticks() - taken < kGrace) {}
       }
       if (broadcast(hands_.idle() ? 1 : 0) != 0) {
@@ -340,7 +362,7 @@ class ControlWarp {
       }
       // A long task runs here: another worker gets this one, and no place is claimed before the operator has returned.
       if (lane() == 0) ready_queue::clear_claim(lease_, hands_.me);
-      ready_queue::push(lease_, task);
+      levels::pass_on(lease_, task);
       claimed = false;
       control::sit_out(lease_, hands_);
     }
@@ -359,6 +381,7 @@ class ControlWarp {
     hands_.worker->quiet_since = lease_.wakes != 0 ? now_ticks() : quiet_since;
     drains() = former_drains;
     bool quiet = false;  // the last read found nothing
+    bool calls = false;  // the host is to answer
     for (u32 round = alone ? 0 : 1;; ++round) {
       // A member whose predecessor read alone reads at once: the host may be waiting for a lone task. A busy member looks up from its reads
       // now and then only. It needs no leave for its next window: windows are given out in order, one a member, so none lies further ahead
@@ -396,12 +419,17 @@ class ControlWarp {
           const u32 over = seen[View::host_over];
           if (seat::is_over(lease_, end) && lane() == 0) seat::call_over(lease_, end, true);
           if (seat::is_over(lease_, over) && !over_ && lane() == 0) seat::call_over(lease_, over, false);
+          if (seen[View::host_cancels] != seen[View::cancels]) cancels::look(lease_);
         }
         alone = seen[View::busy] == 0 && window.number == frontier;
         const bool mine = seen[View::busy] != 0 || !is_after(window.number, frontier);
-        if (seen[View::gates] != 0 && (alone || (busy_ && (round & 63U) == 0))) gates::look(lease_);
+        const bool looks = alone || (busy_ && (round & 63U) == 0);
+        if (seen[View::gates] != 0 && looks) gates::look(lease_);
+        calls = seen[View::callers] != 0;
+        if (calls && looks) host_nodes::look(lease_);
         // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
+        if (lease_.levels != 0 && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
         // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
         if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) &&
             broadcast(hands_.idle() ? 1 : 0) != 0)
@@ -415,7 +443,8 @@ class ControlWarp {
             now_ticks() - hands_.worker->quiet_since > lease_.idle_ticks && lane() == 0)
           seat::call_over(lease_, lease_.number, true);
       }
-      const u32 got = busy_ ? read_busy(&window) : read_quiet(&window, alone && !over_ && round != 0 ? kQuietRounds : kBriefRounds);
+      const u32 got =
+          busy_ ? read_busy(&window) : read_quiet(&window, alone && !over_ && !calls && round != 0 ? kQuietRounds : kBriefRounds);
       quiet = got == 0;
       if (!quiet) hands_.worker->quiet_since = now_ticks();
     }
@@ -514,11 +543,14 @@ class ControlWarp {
     }
     const u32 turn = draw(*window, got);
     // A member that is about to leave keeps its operator free.
-    const u32 own = broadcast(hands_.idle() && !over_ ? 1 : 0);
+    const bool sorts = lease_.levels != 0;
+    const u32 own = broadcast(hands_.idle() && !over_ && hands_.worker->backlog == 0 ? 1 : 0);
     u32 place = 0;  // is on its way while the own task is handed over
-    if (got > own && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
+    if (got > own && !sorts && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
     if (own != 0) hands_.hand<Depth == 1>(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
-    if (got > own) {
+    if (got > own && sorts) {
+      levels::push_ring(lease_, position + own, got - own);
+    } else if (got > own) {
       place = broadcast(place) - own;
       if (!ready_queue::has_room(lease_, place + got, hands_.worker->low_water)) {
         ready_queue::wait_for_room(lease_, place + got);

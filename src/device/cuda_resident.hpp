@@ -4,8 +4,8 @@
 #include "device/cuda_control.hpp"
 
 // What operators call that make tasks.
-extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, bool follows) {
-  dwell::device::spawn::make(context, opcode, follows);
+extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how) {
+  dwell::device::spawn::make(context, opcode, how);
 }
 
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
@@ -17,6 +17,9 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
   extern __shared__ __align__(16) u8 scratch[];
   if (threadIdx.x == 0) {
     worker.idle = 1;
+    worker.backlog = 0;
+    worker.level = 0;
+    worker.me = blockIdx.x;
     worker.context.yield = 0;
     worker.graph = {};
     spawn::begin(lease, &worker);

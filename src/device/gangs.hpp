@@ -77,14 +77,16 @@ DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
   }
 }
 
-// Whether the gang at this index has more groups than there are workers. Called by one thread.
-DWELL_DEVICE bool is_too_large(const Lease& lease, u32 index) {
-  return load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[0]) >> 16U > lease.workers;
+// Why the gang at this index does not run: it is cancelled, or has more groups than there are workers. Called by one thread.
+DWELL_DEVICE i32 why_refused(const Lease& lease, u32 index) {
+  const Quad& head = lease.held[index].quad[0];
+  if ((load<Order::relaxed, Scope::device>(&head.word[1]) & flag::cancelled << 4U) != 0) return status::cancelled;
+  return load<Order::relaxed, Scope::device>(&head.word[0]) >> 16U > lease.workers ? status::too_large : status::ok;
 }
 
-// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`; of one that is too large, which is out of
-// line, one share that runs nothing. Called by all lanes.
-DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory) {
+// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`; of one that is refused for a reason, and is
+// out of line, one share that runs nothing. Called by all lanes.
+DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 why) {
   Wide* const wide = lease.wide + index;
   // Of a held task word 2 is the position.
   const u32 position = broadcast(load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[2]));
@@ -92,22 +94,29 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory) {
   load_held(lease, &task, position, 0, 1);
   Header share = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
   const u32 groups = share.groups;
-  const bool fits = groups <= lease.workers;
-  if (fits) {
+  const bool runs = why == status::ok;
+  if (runs) {
     u32* const words = lease.gang_memory + static_cast<u64>(memory) * gang_words(lease.max_workers);
     for (u32 i = lane(); i <= kGangBarriers; i += kLanes) store<Order::relaxed, Scope::device>(words + i * kGangLine, 0U);
     for (u32 i = lane(); i < groups; i += kLanes) store<Order::relaxed, Scope::device>(gang_member(words, i), 0U);
+    if (lane() == 0) {
+      store<Order::relaxed, Scope::device>(words + kGangYields, 0U);
+      store<Order::relaxed, Scope::device>(words + kGangResumed, load<Order::relaxed, Scope::device>(&lease.gang_states[index].resumed));
+      for (u32 i = 0; i < kGangStateWords; ++i)
+        store<Order::relaxed, Scope::device>(words + kGangState + i,
+                                             load<Order::relaxed, Scope::device>(&lease.gang_states[index].word[i]));
+    }
     sync_lanes();
   }
-  share.flags &= ~(flag::aside | flag::comes);
-  if (fits)
+  share.flags &= ~(flag::aside | flag::comes | flag::cancelled);  // whoever cancels it now comes too late
+  if (runs)
     share.flags |= flag::aside;  // to be joined
   else
     share.groups = 0;
   if (lane() == 0) {
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
-    store<Order::relaxed, Scope::device>(&wide->shares, fits ? groups : 1U);
-    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(fits ? status::ok : status::too_large));
+    store<Order::relaxed, Scope::device>(&wide->shares, runs ? groups : 1U);
+    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(why));
     store<Order::relaxed, Scope::device>(&wide->joined, 0U);
     store<Order::relaxed, Scope::device>(&wide->memory, memory);
     task.quad[0].word[0] = share.word0();
@@ -116,24 +125,25 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory) {
   // Pairs with the acquire of those who take a share: they see all this.
   fence<Scope::device>();
   sync_lanes();
-  ready_queue::push_copies(lease, task, fits ? groups : 1);
+  ready_queue::push_copies(lease, task, runs ? groups : 1);
 }
 
 // Lets the gang at this index, the first in line, come: with this memory, or one that it takes. Called by all lanes.
 DWELL_DEVICE_COLD void come(const Lease& lease, u32 index, u32 memory) {
   for (;;) {
-    u32 too_large = 0;
+    i32 why = status::ok;
     u32 next = 0;  // in line, plus 1
     if (lane() == 0) {
       if (memory == kNoMemory) memory = take_memory(lease, index);
-      too_large = memory != kNoMemory && is_too_large(lease, index) ? 1 : 0;
+      if (memory != kNoMemory) why = why_refused(lease, index);
       // Out of line before its share is there: when that has ended, the index is another task's.
-      if (too_large != 0) next = leave_line(lease, index);
+      if (why != status::ok) next = leave_line(lease, index);
     }
     memory = broadcast(memory);
     if (memory == kNoMemory) return;
-    share_out(lease, index, memory);
-    if (broadcast(too_large) == 0) return;
+    why = static_cast<i32>(broadcast(static_cast<u32>(why)));
+    share_out(lease, index, memory, why);
+    if (why == status::ok) return;
     // Nobody is behind; but one may come meanwhile, and want the memory.
     u32 wanted = 0;
     if (lane() == 0 && next == 0 && give_memory(lease, memory, &wanted)) next = wanted + 1;

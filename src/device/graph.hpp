@@ -14,7 +14,8 @@
 // it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. Behind the last arrival of its
 // node it takes from the overflow only if it counts there; who has put nodes there does, and takes until none is left.
 //
-// Control nodes have no operator: they hold edges together. Their worker takes them as it takes others, and passes run_operator by.
+// Control nodes have no operator: they hold edges together. Their worker takes them as it takes others, and passes run_operator by. Behind
+// a host node nobody goes on before the host has answered (host_nodes.hpp); the node holds the launch open meanwhile, and no worker.
 //
 // Effects. A node's effects are released by its worker's fence before it arrives at a successor, and acquired by the last arrival; the
 // queue hands nodes over with an acquire, and chains stay on their worker.
@@ -22,6 +23,7 @@
 
 #include "device/completion.hpp"
 #include "device/graph_layout.hpp"
+#include "device/host_nodes.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device {
@@ -37,15 +39,7 @@ inline constexpr u32 kFailed = 1;  // the node whose successors are drawn has fa
 inline constexpr u32 kQueued = 2;  // the share has a place of its own in the ready queue
 inline constexpr u32 kOwn = 4;     // the worker ran the node itself: what it drew from before is kept at the record
 
-// ---- Places --------------------------------------------------------------------------------------------------------------------
-
-DWELL_DEVICE u64 address_of(const Header& header, u32 word2) { return (static_cast<u64>(header.drains) << 32U | word2) * kCell; }
-DWELL_DEVICE Slot* record(u64 base, u32 cell) { return pointer_to_global<Slot>(base + static_cast<u64>(cell) * kCell); }
-DWELL_DEVICE GraphHead* head(u64 base) { return pointer_to_global<GraphHead>(base); }
-DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {
-  return pointer_to_global<NodeState>(base + static_cast<u64>(states) * kCell) + (cell - kFirstRecord);
-}
-DWELL_DEVICE NodeShares* shares(Slot* record, u32 slots) { return reinterpret_cast<NodeShares*>(record + slots); }
+// ---- Records -------------------------------------------------------------------------------------------------------------------
 
 // The links of a record: called by all lanes, the same in all.
 struct Links {
@@ -75,7 +69,7 @@ DWELL_DEVICE void load_record(const Slot* record, TaskQuads* task, u32 first, u3
 }
 
 // Marks the header of a node that is cancelled: its operator is passed over.
-DWELL_DEVICE u32 poison(u32 word1) { return word1 | (flag::failed | flag::share | flag::aside) << 4U; }
+DWELL_DEVICE u32 poison(u32 word1) { return word1 | (flag::cancelled | flag::share | flag::aside) << 4U; }
 
 // Makes a node the next one in `frame`. Called by all lanes.
 DWELL_DEVICE void load_frame(u64 base, u32 node, Frame* frame) {
@@ -128,32 +122,23 @@ DWELL_DEVICE u32 pop_overflow(u64 base) {
   return 0;
 }
 
-// Whether nodes may be added to the ready queue. Called by all lanes.
-DWELL_DEVICE bool has_room(const Lease& lease) {
-  u32 room = 0;
-  if (lane() == 0) {
-    const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
-    const u32 at = load<Order::relaxed, Scope::device>(&lease.control->head.value);
-    // Each worker adds kNodesAtOnce beyond this at most: so there is a place for all that credit bounds, and reserve() waits for nobody
-    // who waits for this worker.
-    room = static_cast<i32>(tail - at) < static_cast<i32>(kMostQueuedNodes) ? 1 : 0;
-  }
-  return broadcast(room) != 0;
-}
-
 // Adds the ready nodes work.node[first .. first + count) to the ready queue. Called by all lanes, when there is room.
 DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 first, u32 count) {
   if (count == 0) return;
-  const u32 place = ready_queue::reserve(lease, count);
-  for (u32 at = lane(); at < count * 4; at += kLanes) {
-    const u32 node = work.node[first + at / 4];
-    Quad quad = load_quad<Scope::device>(&record(work.base, node & ~kPoisoned)->quad[at % 4]);
-    if (at % 4 == 0) {
-      quad.word[1] |= flag::memory << 4U;  // whoever takes it acquires
-      if ((node & kPoisoned) != 0) quad.word[1] = poison(quad.word[1]);
+  const u32 level = level_of(lease, work.base);
+  const auto quad_of = [&](u32 i, u32 quad) {
+    const u32 node = work.node[first + i];
+    Quad it = load_quad<Scope::device>(&record(work.base, node & ~kPoisoned)->quad[quad]);
+    if (quad == 0) {
+      it.word[0] |= level;
+      it.word[1] |= flag::memory << 4U;  // whoever takes it acquires
+      if ((node & kPoisoned) != 0) it.word[1] = poison(it.word[1]);
     }
-    ready_queue::put_quad(lease, place + at / 4, at % 4, quad);
-  }
+    return it;
+  };
+  if (lease.levels != 0 && levels::add_waiting(lease, levels::priority_in(level), count, quad_of)) return;
+  const u32 place = ready_queue::reserve(lease, count);
+  for (u32 at = lane(); at < count * 4; at += kLanes) ready_queue::put_quad(lease, place + at / 4, at % 4, quad_of(at / 4, at % 4));
 }
 
 // Puts the same on the overflow. Called by all lanes, of a worker that holds the launch open.
@@ -174,9 +159,12 @@ DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, 
   if (count == 0) return;
   TaskQuads task;
   load_record(record(base, cell), &task, 0, 1);
-  if (lane() == 0) task.quad[0].word[1] = (task.quad[0].word[1] & ~(flag::aside << 4U)) | (flags | flag::share | flag::memory) << 4U;
+  if (lane() == 0) {
+    task.quad[0].word[0] |= level_of(lease, base);
+    task.quad[0].word[1] = (task.quad[0].word[1] & ~(flag::aside << 4U)) | (flags | flag::share | flag::memory) << 4U;
+  }
   sync_lanes();
-  ready_queue::push_copies(lease, task, count);
+  levels::push_copies(lease, task, count);
 }
 
 // ---- Arrivals ------------------------------------------------------------------------------------------------------------------
@@ -276,7 +264,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
   }
   others = broadcast(others);
   sync_lanes();
-  add_shares(lease, work.base, links.cell, flag::aside | flag::spread | (failed ? flag::failed : 0U), others);
+  add_shares(lease, work.base, links.cell, flag::aside | flag::spread | (failed ? flag::cancelled : 0U), others);
 }
 
 // Shares out the groups of the node in `frame`, of which this worker runs one share. Called by all lanes.
@@ -353,6 +341,39 @@ DWELL_DEVICE_COLD Links choose(u64 base, u32 cell, const Frame& frame) {
   return Links{cell, choice[0], choice[1], choice[2]};
 }
 
+// Reads the clock for the clock node in `frame`. Called by all lanes.
+DWELL_DEVICE_COLD void read_clock(const Frame& frame) {
+  const u32* const arguments = frame.arguments();
+  NodeTime* const of = pointer_to_global<NodeTime>(static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U);
+  if (lane() == 0) {
+    const u64 now = now_ns();
+    if (arguments[2] == 0) {
+      store<Order::relaxed, Scope::device>(&of->begun, now);
+    } else {
+      // The runs of a node follow each other.
+      const u64 took = now - load<Order::relaxed, Scope::device>(&of->begun);
+      store<Order::relaxed, Scope::device>(&of->total, load<Order::relaxed, Scope::device>(&of->total) + took);
+      store<Order::relaxed, Scope::device>(&of->runs, load<Order::relaxed, Scope::device>(&of->runs) + 1);
+    }
+  }
+  sync_lanes();
+}
+
+// Calls the host for the host node in `frame`, or ends the node when the host has answered. Called by all lanes. Returns whether it has
+// ended.
+DWELL_DEVICE_COLD bool ends_host_node(const Lease& lease, u64 base, u32 cell, const Frame& frame) {
+  const u32 flags = frame.header().flags;
+  const bool failed = (flags & flag::cancelled) != 0;
+  if ((flags & flag::answered) != 0) {
+    if (failed && lane() == 0) note_failure(base, cell, status::threw);
+    return true;
+  }
+  if (failed) return true;  // it is cancelled
+  if (lane() == 0) host_nodes::call(lease, base, frame.arguments()[0]);
+  sync_lanes();
+  return false;
+}
+
 // Leaves the graph: takes off what has ended here. Called by all lanes. Whoever leaves nothing pending puts the launch's header into
 // `frame`.
 DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame) {
@@ -381,6 +402,10 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
         follows = kLaunch;
       }
     }
+    // The launch goes on without this worker, whose time is not the launch's any more.
+    if (work.launched != 0 && follows == kNothing)
+      store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+    work.launched = 0;
     work.base = 0;
   }
   follows = broadcast(follows);
@@ -397,7 +422,7 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
     if (lane() == 0) taken = (work.spread_flags & kQueued) != 0 ? 1 : ready_queue::take_spare(lease, 1);
     if (broadcast(taken) == 0) return false;
     const u32 cell = work.spread;
-    const u32 flags = flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::failed : 0U);
+    const u32 flags = flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::cancelled : 0U);
     sync_lanes();
     if (lane() == 0) {
       close_draw(work);  // before others may end the share, and with it the launch
@@ -431,8 +456,15 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
 }
 
 #if !DWELL_ON_CUDA
-// Asks the worker to let go of its graph when the lease is over: nobody else looks at the clock while it is inside.
+// Asks the worker to let go of its graph when the lease is over, or more urgent tasks may wait: nobody else looks while it is inside. What
+// the ring holds is not sorted yet.
 DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
+  if (lease.levels != 0) {
+    const u32 fetched = load<Order::relaxed, Scope::device>(&lease.control->fetch_position);
+    const u32 lap = load<Order::relaxed, Scope::system>(&lease.ring[index_of(fetched, lease.ring_shift)].quad[0].lap);
+    if (lap == lap_of(fetched, lease.ring_shift) || levels::has_from(lease, levels::priority_of(worker->level) + 1))
+      worker->context.yield = 1;
+  }
   if ((++worker->steps & 63U) != 0) return;
   if (now_ticks() - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
   if (seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over))) worker->context.yield = 1;
@@ -455,7 +487,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   if ((header.flags & flag::graph) != 0) {
     const u64 base = static_cast<u64>(from.arguments()[0]) | static_cast<u64>(from.arguments()[1]) << 32U;
     const u32 start = begin(from, &states);
-    if (lane() == 0) work.base = base;
+    if (lane() == 0) {
+      work.base = base;
+      work.launched = 1;
+    }
     links = links_of(record(base, start));
   } else if (completes) {
     const u64 at = address_of(header, from.position());
@@ -463,7 +498,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     const u64 base = at - static_cast<u64>(links.cell) * kCell;
     if (lane() == 0) work.base = base;
     states = head(base)->states;
-    failed = (header.flags & flag::failed) != 0;
+    failed = (header.flags & flag::cancelled) != 0;
     if ((header.flags & flag::aside) != 0) {
       if ((header.flags & flag::spread) != 0) {
         if (lane() == 0) {
@@ -474,6 +509,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       } else if (!failed && header.groups != 0) {
         share_groups(lease, frame, base, links.cell);
         return kFrame;
+      } else if (!failed && (header.flags & flag::clock) != 0) {
+        read_clock(from);
+      } else if ((header.flags & flag::host) != 0) {
+        ends = ends_host_node(lease, base, links.cell, from);
       } else if (!failed && (header.flags & flag::branch) != 0) {
         links = choose(base, links.cell, from);
       }

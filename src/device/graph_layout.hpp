@@ -17,6 +17,11 @@
 // arguments: 0 to 2 a span, of which the first u32 is the value; then kBranchLast and kBranchChoices. A choice is links 1 to 3, in three
 // words. What a branch leads to may lead back to it.
 //
+// A host node (flag::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
+//
+// A clock node (flag::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1 the
+// address of that node's NodeTime, 2 not 0 behind it.
+//
 // Invariants: a node is made ready by the last arrival at its state (arrivals reach 0) or by the only one. The last arriver arms the state
 // for the next time. Nobody arrives for that before the node has ended: launches of an exec follow each other, and what leads back to a
 // branch comes behind all that the branch has led to. So nothing of a node is in use when it runs again, but shares of its successors
@@ -54,6 +59,13 @@ struct alignas(16) NodeState {
 static_assert(sizeof(NodeState) == 16);
 inline constexpr u32 kPoisoned = 1U << 31U;
 
+// What clock nodes note of a node.
+struct NodeTime {
+  u64 begun;  // when it began last, in nanoseconds
+  u64 total;  // of all its runs
+  u64 runs;
+};
+
 // Each node that fails or is cancelled counts as such where it arrives.
 DWELL_HOST_DEVICE u64 arrivals(u32 left) { return static_cast<u64>(left) << 32U; }
 
@@ -72,17 +84,25 @@ struct alignas(128) GraphHead {
   u32 edges;   // cell of the first edge
   u32 sinks;   // nodes without successors
   u32 start;   // cell of the record before all: its successors are the nodes that wait for nothing
+  // Of an exec with host nodes (host_nodes.hpp).
+  u64 calls;        // address of its rings in host memory
+  u32 calls_shift;  // each has 1 << calls_shift quads
   // Written by the worker that begins a launch.
   u32 position;  // the launch's: its sink
   u32 word0;     // and its header
   u32 word1;
-  u32 reserved0[25];
+  u32 reserved0[22];
   // Changed by all that work on a launch.
   u32 pending;  // sinks that have not ended, shares of spread successors, workers that answer for the overflow
   u32 reserved1;
   u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
   u64 failure;   // node that failed first (32) | its status (32), or 0
-  u32 reserved2[26];
+  // Of an exec with host nodes.
+  u64 next_caller;  // the exec behind it on the list of those that wait for answers, as CrewLine::callers names it
+  u32 called;       // calls so far
+  u32 answered;     // answers that were read
+  u32 unanswered;   // calls whose answer was not read
+  u32 reserved2[21];
 };
 static_assert(sizeof(GraphHead) == 256);
 inline constexpr u32 kFirstRecord = sizeof(GraphHead) / kCell;

@@ -6,8 +6,6 @@
 
 namespace dwell::device::members {
 
-inline constexpr u32 kNoGroup = ~0U;
-
 // The group that the worker runs, once; then none. Called by one thread.
 DWELL_DEVICE u32 take_group(Worker* worker) {
   const u32 group = worker->member;
@@ -45,8 +43,24 @@ DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame, u32 
     context.gang = gangs::memory_of(lease, *wide);
     context.gang_steps = 0;
     for (u32& passes : context.gang_passes) passes = 0;
+    context.gang_asks = 0;
+    context.yield = 0;
   }
   return kFrame;
+}
+
+// Takes the state of a gang that yields out of its memory. Called by all lanes of the worker whose share has ended as the last.
+DWELL_DEVICE_COLD bool takes_state(const Lease& lease, Worker* worker, u32 index) {
+  Wide* const wide = lease.wide + index;
+  u32 yields = 0;
+  if (lane() == 0 && worker->context.status == status::ok) {
+    const u32* const memory = gangs::memory_of(lease, *wide);
+    yields = load<Order::relaxed, Scope::device>(memory + kGangYields);
+    for (u32 i = 0; i < kGangStateWords && yields != 0; ++i)
+      store<Order::relaxed, Scope::device>(&lease.gang_states[index].word[i], load<Order::relaxed, Scope::device>(memory + kGangState + i));
+    if (yields != 0) store<Order::relaxed, Scope::device>(&lease.gang_states[index].resumed, 1U);
+  }
+  return broadcast(yields) != 0;
 }
 
 // Goes on with the share in `frame` of a gang: puts it in line, joins it, or leaves it behind the group. `last`: all groups have ended;
@@ -58,13 +72,22 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* fra
     gangs::stand_in_line(lease, first_slot(*frame), frame->position());
     return kNothing;
   }
-  if (last) gangs::end(lease, lease.wide[index_of(frame->position(), lease.ring_shift)].memory);
+  const u32 index = index_of(frame->position(), lease.ring_shift);
+  const bool yields = last && takes_state(lease, worker, index);
+  if (last) gangs::end(lease, lease.wide[index].memory);
   sync_lanes();
+  if (yields) {
+    // Leases that are over end now, successors or not: where two generations of workers do not fit, the gang would come together again in
+    // leases that wait for each other, and for it.
+    if (lane() == 0) seat::call_over(lease, seat::crew_word(&lease.control->crew.over), true);
+    gangs::stand_in_line(lease, first_slot(*frame), frame->position());
+  }
   if (lane() == 0) {
     worker->context.gang = nullptr;
-    if (!last) reset(&worker->context);
+    worker->context.yield = 0;
+    if (!last || yields) reset(&worker->context);
   }
-  return last ? kLaunch : kNothing;
+  return last && !yields ? kLaunch : kNothing;
 }
 
 }  // namespace dwell::device::members

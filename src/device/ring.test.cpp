@@ -8,23 +8,25 @@ namespace {
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
 TEST(Ring, AHeaderComesBackFromItsTwoWords) {
-  const Header all{0xFFFF, 0xFFFF, kMaxSlots, 0xFFFF, Header::kDrainMask};
+  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, 0xFFFF, Header::kDrainMask, Header::kLevelMask};
   const Header back = through_words(all);
   EXPECT_EQ(back.opcode, all.opcode);
   EXPECT_EQ(back.groups, all.groups);
   EXPECT_EQ(back.slots, all.slots);
   EXPECT_EQ(back.flags, all.flags);
   EXPECT_EQ(back.drains, all.drains);
+  EXPECT_EQ(back.level, all.level);
 }
 
 TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
-  const Header alone[] = {
-      {0xFFFF, 0, 0, 0, 0}, {0, 0xFFFF, 0, 0, 0}, {0, 0, kMaxSlots, 0, 0}, {0, 0, 0, 0xFFFF, 0}, {0, 0, 0, 0, Header::kDrainMask}};
+  const Header alone[] = {{Header::kOpcodeMask, 0, 0, 0, 0}, {0, 0xFFFF, 0, 0, 0},
+                          {0, 0, kMaxSlots, 0, 0},           {0, 0, 0, 0xFFFF, 0},
+                          {0, 0, 0, 0, Header::kDrainMask},  {0, 0, 0, 0, 0, Header::kLevelMask}};
   for (const Header& header : alone) {
     const Header back = through_words(header);
     EXPECT_EQ(back.word0(), header.word0());
     EXPECT_EQ(back.word1(), header.word1());
-    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0), 1);
+    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0) + (back.level != 0), 1);
   }
 }
 

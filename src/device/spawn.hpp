@@ -2,12 +2,20 @@
 //
 // A worker keeps the tasks that its operators make, and takes up the newest one when a task has ended: depth first, which bounds how many
 // there are. The oldest ones, from which most descends, go to the ready queue when workers wait there. A worker that has too many puts the
-// oldest half into the overflow, a stack of all workers. Whoever puts tasks there takes from it before it goes to other work, or sends one
-// through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
+// oldest half aside, and all that lies there, once the operator has returned, into the overflow, a stack of all workers. So no child leaves
+// the worker, or runs, before its maker has returned. Whoever puts tasks into the overflow takes from it before it goes to other work, or
+// sends one through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
 //
 // A task is complete when its operator has returned and its children are complete: Spawned::pending is 0. The worker that makes it so
 // runs the continuation, or completes it: its parent in turn, a node of a graph, or the task of the ring. A record whose descendants have
-// all stayed with one worker (Spawned::shared is 0) is changed without atomics.
+// all stayed with one worker (Spawned::shared is 0) is changed without atomics. A task that has made one child, and has nothing else left,
+// ends at once: the child takes its place with its parent. So a chain of any length takes two records.
+//
+// Spawned::arrivals counts what a task waits for before it starts: children of the same parent that it follows (Group::spawn_after), or
+// arrivals (Group::join). Whoever takes off the last keeps the task. A join that waits counts nowhere: only what descends from its maker
+// may arrive, and holds the maker open meanwhile; the last arrival counts the join as a child. So when no child is left, no arrival can
+// come, and a join that still waits fails its maker (end_joins). Its record stays with the maker until then, so that no other one stands
+// in the list in its place.
 //
 // Invariants: a worker that completes a root keeps no task, since what it keeps descends from that root. No worker is in a graph while it
 // runs spawned tasks. So many places of the ready queue as credit does not bound: a worker adds tasks there only while it holds less than
@@ -21,6 +29,7 @@
 namespace dwell::device::spawn {
 
 inline constexpr u32 kRoot = ~0U;                    // of end(): a root is complete
+inline constexpr u64 kRound = 1ULL << 32U;           // of Spawned::arrivals
 inline constexpr u32 kBatch = SpawnWork::kMost / 2;  // records that go to the lists, or come from them, at once
 
 DWELL_DEVICE Spawned* at(const Lease& lease, u32 number) { return lease.spawned + number; }
@@ -29,15 +38,8 @@ DWELL_DEVICE void set(u32* to, u32 value) { store<Order::relaxed, Scope::device>
 
 // ---- Lists of records, of all workers. Called by one thread ----------------------------------------------------------------------
 
-// Puts the records numbers[(first + i) % kMost], i < count, on top of a list, the first one topmost.
-DWELL_DEVICE_COLD void put(const Lease& lease, u64* list, const u32* numbers, u32 first, u32 count) {
-  const u32 topmost = numbers[first % SpawnWork::kMost];
-  u32 last = topmost;
-  for (u32 i = 1; i < count; ++i) {
-    const u32 number = numbers[(first + i) % SpawnWork::kMost];
-    set(&at(lease, last)->next, number);
-    last = number;
-  }
+// Puts records on top of a list, `topmost` and those that it leads to up to `last`.
+DWELL_DEVICE_COLD void put(const Lease& lease, u64* list, u32 topmost, u32 last) {
   u64 now = load<Order::relaxed, Scope::device>(list);
   for (;;) {
     set(&at(lease, last)->next, static_cast<u32>(now >> 32U));
@@ -63,18 +65,56 @@ DWELL_DEVICE_COLD u32 take(const Lease& lease, u64* list) {
 
 // ---- Records. Called by one thread -----------------------------------------------------------------------------------------------
 
-// Gets free records.
+// Gets free records: such as were used before, so that no more are ever touched than were in use at once.
 DWELL_DEVICE_COLD void refill(const Lease& lease, SpawnWork& work) {
   SpawnedLists& lists = lease.control->lists;
-  if (get(&lists.fresh) < lease.most_spawned) {
+  while (work.free_count < kBatch) {
+    const u32 number = take(lease, &lists.free);
+    if (number == 0) break;
+    work.free[work.free_count++] = number;
+  }
+  if (work.free_count == 0 && get(&lists.fresh) < lease.most_spawned) {
     const u32 first = fetch_add<Order::relaxed>(&lists.fresh, kBatch);
     for (u32 number = first; number < first + kBatch && number < lease.most_spawned; ++number) work.free[work.free_count++] = number;
   }
-  while (work.free_count < kBatch) {
-    const u32 number = take(lease, &lists.free);
-    if (number == 0) return;
-    work.free[work.free_count++] = number;
+}
+
+// Puts the newest `count` free records of a worker on top of the list.
+DWELL_DEVICE_COLD void put_back(const Lease& lease, SpawnWork& work, u32 count) {
+  const u32 topmost = work.free[work.free_count - count];
+  u32 last = topmost;
+  for (u32 i = work.free_count - count + 1; i < work.free_count; ++i) {
+    set(&at(lease, last)->next, work.free[i]);
+    last = work.free[i];
   }
+  work.free_count -= count;
+  put(lease, &lease.control->lists.free, topmost, last);
+}
+
+// What stands first in a record: on CUDA one access, as each is a way to L2.
+struct Head {
+  u32 parent;
+  u32 pending;
+  u32 status;
+  u32 shared;
+};
+DWELL_DEVICE Head load_head(const Spawned* record) {
+#if DWELL_ON_CUDA
+  const Quad quad = load_quad<Scope::device>(reinterpret_cast<const Quad*>(&record->parent));
+  return Head{quad.lap, quad.word[0], quad.word[1], quad.word[2]};
+#else
+  return Head{get(&record->parent), get(&record->pending), get(&record->status), get(&record->shared)};
+#endif
+}
+DWELL_DEVICE void store_head(Spawned* record, Head head) {
+#if DWELL_ON_CUDA
+  store_quad<Scope::device>(reinterpret_cast<Quad*>(&record->parent), Quad{head.parent, {head.pending, head.status, head.shared}});
+#else
+  set(&record->parent, head.parent);
+  set(&record->pending, head.pending);
+  set(&record->status, head.status);
+  set(&record->shared, head.shared);
+#endif
 }
 
 // A record of a task with this parent; 0 when there is none.
@@ -83,19 +123,14 @@ DWELL_DEVICE u32 allocate(const Lease& lease, SpawnWork& work, u32 parent) {
   if (work.free_count == 0) return 0;
   const u32 number = work.free[--work.free_count];
   Spawned* const record = at(lease, number);
-  set(&record->parent, parent);
-  set(&record->pending, 0);
-  set(&record->status, static_cast<u32>(status::ok));
-  set(&record->shared, 0);
-  set(&record->follows, 0);
+  store_head(record, Head{parent, 0, static_cast<u32>(status::ok), 0});
+  set(&record->behind, 0);
   return number;
 }
 
 DWELL_DEVICE void release(const Lease& lease, SpawnWork& work, u32 number) {
-  if (work.free_count == SpawnWork::kMost) {
-    work.free_count -= kBatch;
-    put(lease, &lease.control->lists.free, work.free, work.free_count, kBatch);
-  }
+  set(&at(lease, number)->parent, Spawned::kNobody);
+  if (work.free_count == SpawnWork::kMost) put_back(lease, work, kBatch);
   work.free[work.free_count++] = number;
 }
 
@@ -108,18 +143,29 @@ DWELL_DEVICE void share(const Lease& lease, u32 number) {
     set(&at(lease, above)->shared, 1);
 }
 
-// Puts the `count` oldest tasks into the overflow. Called by one thread.
-DWELL_DEVICE_COLD void spill(const Lease& lease, SpawnWork& work, u32 count) {
-  if (count == 0) return;
-  for (u32 i = 0; i < count; ++i) share(lease, work.ready[(work.oldest + i) % SpawnWork::kMost]);
-  put(lease, &lease.control->lists.overflow, work.ready, work.oldest, count);
+// Puts the `count` oldest tasks aside. Called by one thread.
+DWELL_DEVICE_COLD void put_aside(const Lease& lease, SpawnWork& work, u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    const u32 number = work.ready[(work.oldest + i) % SpawnWork::kMost];
+    share(lease, number);
+    if (work.aside == 0) work.aside_last = number;
+    set(&at(lease, number)->next, work.aside);
+    work.aside = number;
+  }
   work.oldest += count;
   work.count -= count;
 }
 
+// Puts what lies aside into the overflow. Called by one thread, while no operator runs.
+DWELL_DEVICE void spill(const Lease& lease, SpawnWork& work) {
+  if (work.aside == 0) return;
+  put(lease, &lease.control->lists.overflow, work.aside, work.aside_last);
+  work.aside = 0;
+}
+
 // Keeps a task. Called by one thread.
 DWELL_DEVICE void keep(const Lease& lease, SpawnWork& work, u32 number) {
-  if (work.count == SpawnWork::kMost) spill(lease, work, kBatch);
+  if (work.count == SpawnWork::kMost) put_aside(lease, work, kBatch);
   work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
 }
 
@@ -130,13 +176,16 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count)
     fence<Scope::device>();
   }
   sync_lanes();
-  const u32 place = ready_queue::reserve(lease, count);
   const u32 oldest = work.oldest;
-  for (u32 i = lane(); i < count * 4; i += kLanes) {
-    const u32 number = work.ready[(oldest + i / 4) % SpawnWork::kMost];
-    Quad quad = load_quad<Scope::device>(&at(lease, number)->task.quad[i % 4]);
-    if (i % 4 == 0) quad.word[1] |= flag::memory << 4U;  // whoever takes it acquires
-    ready_queue::put_quad(lease, place + i / 4, i % 4, quad);
+  const auto quad_of = [&](u32 i, u32 quad) {
+    Quad it = load_quad<Scope::device>(&at(lease, work.ready[(oldest + i) % SpawnWork::kMost])->task.quad[quad]);
+    if (quad == 0) it.word[1] |= flag::memory << 4U;  // whoever takes it acquires
+    return it;
+  };
+  // All that a worker keeps descends from one root, and has its level.
+  if (lease.levels == 0 || !levels::add_waiting(lease, levels::priority_in(broadcast(quad_of(0, 0).word[0])), count, quad_of)) {
+    const u32 place = ready_queue::reserve(lease, count);
+    for (u32 i = lane(); i < count * 4; i += kLanes) ready_queue::put_quad(lease, place + i / 4, i % 4, quad_of(i / 4, i % 4));
   }
   sync_lanes();
   if (lane() == 0) {
@@ -181,7 +230,10 @@ DWELL_DEVICE void pass_on(const Lease& lease, SpawnWork& work) {
 
 // Lets others go on with all tasks. Called by all lanes.
 DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
-  if (lane() == 0 && work.count > 1) spill(lease, work, work.count - 1);
+  if (lane() == 0) {
+    if (work.count > 1) put_aside(lease, work, work.count - 1);
+    spill(lease, work);
+  }
   sync_lanes();
   if (work.count != 0)
     add_ready(lease, work, 1);
@@ -191,34 +243,134 @@ DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
 
 // ---- A task's life ---------------------------------------------------------------------------------------------------------------
 
-// What Group::spawn and Group::then call.
-DWELL_DEVICE_COLD void make(Context* context, u32 opcode, bool follows) {
+// Counts an arrival at a task that waits, a child of `maker`, and says whether it was the last. Refused unless the record is in this round
+// and waits for more. Called by one thread.
+enum class Arrival : u8 { refused, more, last };
+DWELL_DEVICE_COLD Arrival count_arrival(const Lease& lease, u32 number, u32 maker, u32 round) {
+  u64* const arrivals = &at(lease, number)->arrivals;
+  const bool shared = get(&at(lease, maker)->shared) != 0;
+  u64 now = load<Order::relaxed, Scope::device>(arrivals);
+  for (;;) {
+    if (static_cast<u32>(now >> 32U) != round || static_cast<u32>(now) == 0) return Arrival::refused;
+    const bool last = static_cast<u32>(now) == 1;
+    const u64 next = last ? (now & ~(kRound - 1)) + kRound : now - 1;
+    u64 seen = now;
+    if (shared)
+      // acq_rel: pairs with itself in the last one, which has seen what all others did.
+      seen = compare_exchange<Order::acq_rel>(arrivals, now, next);
+    else
+      store<Order::relaxed, Scope::device>(arrivals, next);
+    if (seen == now) return last ? Arrival::last : Arrival::more;
+    now = seen;
+  }
+}
+
+// Makes a new task wait for so many arrivals. Returns the round. Called by one thread.
+DWELL_DEVICE u32 expect(Spawned* record, u32 count) {
+  const u64 now = load<Order::relaxed, Scope::device>(&record->arrivals);
+  store<Order::relaxed, Scope::device>(&record->arrivals, now + count);
+  return static_cast<u32>(now >> 32U);
+}
+
+// What Group::arrive calls, with the join's number and round in the context. False: refused.
+DWELL_DEVICE_COLD bool arrive(const Lease& lease, Context* context, SpawnWork& work) {
+  const u32 number = context->task[0];
+  if (number == 0 || number >= lease.most_spawned) return false;
+  // Of a join that is over, whose record may be anything now, this finds nothing, or the round tells.
+  const u32 maker = get(&at(lease, number)->parent);
+  u32 above = work.current;
+  while (above != 0 && above != maker) above = get(&at(lease, above)->parent);
+  if (above == 0) return false;
+  const Arrival arrival = count_arrival(lease, number, maker, context->task[1]);
+  if (arrival == Arrival::last) {
+    u32* const pending = &at(lease, maker)->pending;
+    if (maker == work.current)
+      ++work.made;
+    else if (get(&at(lease, maker)->shared) != 0)
+      fetch_add<Order::relaxed>(pending, 1U);  // this task holds the maker open
+    else
+      set(pending, get(pending) + 1);
+    context->spawned = 1;
+    keep(lease, work, number);
+  }
+  return arrival != Arrival::refused;
+}
+
+// Whether all that Group::spawn_after names are children that this operator has made, with room for one more follower each.
+DWELL_DEVICE_COLD bool may_follow(const Lease& lease, const Context* context, u32 maker) {
+  for (u32 i = 0; i < context->count; ++i) {
+    const u32 before = context->before[i];
+    if (before == 0 || before >= lease.most_spawned || get(&at(lease, before)->parent) != maker) return false;
+    u32 followers = get(&at(lease, before)->behind) / Spawned::kFollower;
+    for (u32 j = 0; j < i; ++j) followers += context->before[j] == before ? 1 : 0;
+    if (followers >= Spawned::kMostFollowers) return false;
+  }
+  return true;
+}
+DWELL_DEVICE_COLD void follow(const Lease& lease, const Context* context, u32 number) {
+  for (u32 i = 0; i < context->count; ++i) {
+    Spawned* const before = at(lease, context->before[i]);
+    const u32 behind = get(&before->behind);
+    set(&before->words[behind / Spawned::kFollower], number);
+    set(&before->behind, behind + Spawned::kFollower);
+  }
+  expect(at(lease, number), context->count);
+}
+
+DWELL_DEVICE void refuse(Context* context, i32 status) {
+  context->task[0] = 0;
+  Group(context, 0, 1).fail(status);
+}
+
+// What Group calls for an operator that makes a task. Leaves in `task` of the context what names the new one, or 0.
+DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
   Worker* const worker = context->worker;
   const Lease& lease = *worker->lease;
   SpawnWork& work = worker->spawn;
-  const Group group(context, 0, 1);
-  if (work.refused != 0) return group.fail(status::spawn_refused);
-  if (work.current == 0) work.current = allocate(lease, work, 0);
-  if (work.current == 0) return group.fail(status::out_of_tasks);
-  context->spawned = 1;
-  u32 number = work.current;
-  if (follows) {
-    u32* const already = &at(lease, number)->follows;
-    if (get(already) != 0) return group.fail(status::spawn_refused);
-    set(already, 1);
-  } else {
-    number = allocate(lease, work, number);
-    if (number == 0) return group.fail(status::out_of_tasks);
-    ++work.made;
+  if (work.refused != 0) return refuse(context, status::spawn_refused);
+  if (how == Make::arrival) {
+    if (!arrive(lease, context, work)) refuse(context, status::join_refused);
+    return;
   }
-  Quad* const quads = at(lease, number)->task.quad;
-  const Header header{opcode, 1, 1, flag::spawned, 0};
+  if (work.current == 0) work.current = allocate(lease, work, 0);
+  if (work.current == 0) return refuse(context, status::out_of_tasks);
+  context->spawned = 1;
+  const u32 maker = work.current;
+  u32 number = maker;
+  if (how == Make::continuation) {
+    u32* const behind = &at(lease, number)->behind;
+    if ((get(behind) & Spawned::kContinues) != 0) return refuse(context, status::spawn_refused);
+    set(behind, get(behind) | Spawned::kContinues);
+  } else {
+    if (how == Make::follower && !may_follow(lease, context, maker)) return refuse(context, status::spawn_refused);
+    number = allocate(lease, work, maker);
+    if (number == 0) return refuse(context, status::out_of_tasks);
+  }
+  Spawned* const record = at(lease, number);
+  Quad* const quads = record->task.quad;
+  const Header header{opcode, 1, 1, flag::spawned, 0, worker->level};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {
     const u32* const words = context->task + (i - 1) * 3;
     store_quad<Scope::device>(&quads[i], Quad{0, {words[0], words[1], words[2]}});
   }
-  if (!follows) keep(lease, work, number);
+  if (how == Make::continuation) return;
+  context->task[0] = number;
+  if (how == Make::join) context->task[1] = context->count != 0 ? expect(record, context->count) : expect(record, 0) - 1;
+  if (how == Make::join && context->count != 0) {
+    u32* const behind = &at(lease, maker)->behind;
+    set(&record->behind, Spawned::kIsJoin);
+    set(&record->beside, (get(behind) & Spawned::kHasJoins) != 0 ? get(&at(lease, maker)->joins) : 0);
+    set(&at(lease, maker)->joins, number);
+    set(behind, get(behind) | Spawned::kHasJoins);
+    return;
+  }
+  ++work.made;
+  work.newest = number;
+  if (how == Make::follower)
+    follow(lease, context, number);
+  else
+    keep(lease, work, number);
 }
 
 // Prepares a worker for a lease. Called by one thread.
@@ -235,12 +387,12 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.oldest = 0;
   worker->spawn.count = 0;
   worker->spawn.free_count = 0;
+  worker->spawn.aside = 0;
 }
 // Gives back what a worker has at hand at the end of a lease. Called by one thread.
 DWELL_DEVICE_COLD void give_up(const Lease& lease, Worker* worker) {
   SpawnWork& work = worker->spawn;
-  if (work.free_count != 0) put(lease, &lease.control->lists.free, work.free, 0, work.free_count);
-  work.free_count = 0;
+  if (work.free_count != 0) put_back(lease, work, work.free_count);
 }
 
 // Takes up a task that came through the ready queue. Called by one thread.
@@ -251,6 +403,32 @@ DWELL_DEVICE void take_up(Worker* worker, const Frame& frame) {
 // Notes a failure of a task, if it is the first. Called by one thread.
 DWELL_DEVICE_COLD void note_failure(Spawned* record, u32 status) {
   compare_exchange<Order::relaxed>(&record->status, static_cast<u32>(status::ok), status);
+}
+
+// Lets those go on that follow a task that is complete. Called by one thread.
+DWELL_DEVICE_COLD void let_follow(const Lease& lease, SpawnWork& work, const Spawned* record, u32 maker) {
+  const u32 count = get(&record->behind) / Spawned::kFollower;
+  for (u32 i = 0; i < count; ++i) {
+    const u32 number = get(&record->words[i]);
+    const u32 round = static_cast<u32>(load<Order::relaxed, Scope::device>(&at(lease, number)->arrivals) >> 32U);
+    if (count_arrival(lease, number, maker, round) == Arrival::last) keep(lease, work, number);
+  }
+}
+
+// Ends the joins of a task whose children have ended: what would arrive at those that still wait has ended too. Called by one thread.
+DWELL_DEVICE_COLD void end_joins(const Lease& lease, SpawnWork& work, Spawned* record) {
+  for (u32 number = get(&record->joins); number != 0;) {
+    Spawned* const join = at(lease, number);
+    const u64 arrivals = load<Order::relaxed, Scope::device>(&join->arrivals);
+    if (static_cast<u32>(arrivals) != 0) {
+      store<Order::relaxed, Scope::device>(&join->arrivals, (arrivals & ~(kRound - 1)) + kRound);
+      note_failure(record, static_cast<u32>(status::join_starved));
+    }
+    const u32 next = get(&join->beside);
+    release(lease, work, number);
+    number = next;
+  }
+  set(&record->behind, get(&record->behind) & ~Spawned::kHasJoins);
 }
 
 // Ends the operator in `from`, which has made tasks or was made by one, and all tasks that are complete with that. Called by one thread.
@@ -267,38 +445,54 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
   work.current = 0;
   Spawned* record = at(lease, number);
   if (!from.header().is_spawned())
-    for (u32 i = 0; i < 3; ++i) set(&record->root[i], from.word[i]);
+    for (u32 i = 0; i < 3; ++i) set(&record->words[i], from.word[i]);
   if (ended != status::ok) note_failure(record, static_cast<u32>(ended));
   u32 change = made;  // of `pending`
   for (;;) {
+    Head head = load_head(record);
+    u32 behind = get(&record->behind);
+    if (change == 1 && head.parent != 0 && behind == 0) {
+      // Nothing is left of it but a child, which takes its place.
+      set(&at(lease, work.newest)->parent, head.parent);
+      if (head.status != static_cast<u32>(status::ok)) note_failure(at(lease, head.parent), head.status);
+      release(lease, work, number);
+      return 0;
+    }
     if (change != 0) {
       u32 left;
-      if (get(&record->shared) == 0) {
-        left = get(&record->pending) + change;
+      if (head.shared == 0) {
+        left = head.pending + change;
         set(&record->pending, left);
       } else {
         // acq_rel: pairs with itself in the last one, which has seen what all others did.
         left = fetch_add<Order::acq_rel>(&record->pending, change) + change;
       }
       if (left != 0) return 0;
+      if (head.shared != 0) head.status = get(&record->status);
     }
-    if (get(&record->follows) != 0) {
-      set(&record->follows, 0);
-      set(&record->shared, 0);  // it has no children now
-      return number;
+    if (behind != 0) {
+      if ((behind & Spawned::kHasJoins) != 0) {
+        end_joins(lease, work, record);
+        behind &= ~Spawned::kHasJoins;
+        head.status = get(&record->status);
+      }
+      if ((behind & Spawned::kContinues) != 0) {
+        set(&record->behind, behind & ~Spawned::kContinues);
+        set(&record->shared, 0);  // it has no children now
+        return number;
+      }
     }
-    const u32 status = get(&record->status);
-    const u32 parent = get(&record->parent);
-    if (parent == 0) {
-      for (u32 i = 0; i < 3; ++i) frame->word[i] = get(&record->root[i]);
-      context.status = static_cast<i32>(status);
+    if (head.parent == 0) {
+      for (u32 i = 0; i < 3; ++i) frame->word[i] = get(&record->words[i]);
+      context.status = static_cast<i32>(head.status);
       release(lease, work, number);
       return kRoot;
     }
-    release(lease, work, number);
-    number = parent;
+    if (behind / Spawned::kFollower != 0) let_follow(lease, work, record, head.parent);
+    if ((behind & Spawned::kIsJoin) == 0) release(lease, work, number);
+    number = head.parent;
     record = at(lease, number);
-    if (status != static_cast<u32>(status::ok)) note_failure(record, status);
+    if (head.status != static_cast<u32>(status::ok)) note_failure(record, head.status);
     change = ~0U;
   }
 }
@@ -313,7 +507,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   if (in_graph && !stays) graph::leave(lease, worker, frame);
   sync_lanes();
   u32 next = 0;
-  if (lane() == 0) next = end(lease, worker, from, frame);
+  if (lane() == 0) {
+    next = end(lease, worker, from, frame);
+    spill(lease, work);
+  }
   next = broadcast(next);
   sync_lanes();
   if (next == kRoot) {

@@ -9,14 +9,26 @@
 namespace dwell::device {
 
 struct alignas(128) Spawned {
-  Slot task;    // what is to run next: the task itself, later its continuation. As in the ring; word 2 is the record's number
-  u32 parent;   // number of the task whose child it is; 0: this is a root
-  u32 pending;  // children that have not ended; while the operator runs, less those that it has made
-  u32 status;   // first failure, of the task or of those that descend from it
-  u32 shared;   // 1: workers other than one may change `pending` and `status`; so they may those of all its ancestors
-  u32 next;     // number of the record below, in a list of free ones or of the overflow
-  u32 follows;  // 1: `task` is a continuation
-  u32 root[3];  // of a root: the first words of its task
+  Slot task;     // what is to run next: the task itself, later its continuation. As in the ring; word 2 is the record's number
+  u32 parent;    // number of the task whose child it is; 0: this is a root; kNobody: the record is free
+  u32 pending;   // children that have not ended, less joins that wait; while the operator runs, less those that it has made
+  u32 status;    // first failure, of the task or of those that descend from it
+  u32 shared;    // 1: workers other than one may change the counts and the status of it, of its children, and of all its ancestors
+  u32 next;      // number of the record below, in a list of free ones or of the overflow
+  u32 behind;    // what there is to do when all children have ended: the following
+  u32 joins;     // kHasJoins: number of its newest join
+  u32 beside;    // kIsJoin: number of the join before, of the same parent, or 0
+  u64 arrivals;  // rounds of waiting that are over (32) | arrivals to come before the task may start (32)
+  u32 words[6];  // of a root: the first three of its task; of a child: numbers of its followers, which wait for it
+
+  // In `behind`.
+  static constexpr u32 kContinues = 1;  // `task` is a continuation
+  static constexpr u32 kHasJoins = 2;
+  static constexpr u32 kIsJoin = 4;    // its parent gives the record back
+  static constexpr u32 kFollower = 8;  // as often as there are followers
+  static constexpr u32 kMostFollowers = 6;
+
+  static constexpr u32 kNobody = ~0U;
 };
 static_assert(sizeof(Spawned) == 128);
 
@@ -30,7 +42,11 @@ struct alignas(128) SpawnedLists {
 };
 static_assert(sizeof(SpawnedLists) == 256);
 
-// Records for so many workers: what the recursions of all need, and some thousands for those that spread out.
-DWELL_HOST_DEVICE u32 most_spawned(u32 workers) { return 4096 + 128 * workers; }
+// Records, number 0 included, for so many workers and tasks. For 0 tasks: for recursions in which each worker makes a thousand at a level,
+// and some thousands for those that spread out.
+DWELL_HOST_DEVICE u32 most_spawned(u32 workers, u32 tasks) {
+  if (tasks == 0) return 4096 + 2048 * workers;
+  return (tasks > 64 * workers ? tasks : 64 * workers) + 1;
+}
 
 }  // namespace dwell::device

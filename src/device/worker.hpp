@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/admission.hpp"
+#include "device/cancels.hpp"
 #include "device/chain.hpp"
 #include "device/graph.hpp"
 #include "device/members.hpp"
@@ -27,6 +28,41 @@ DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 word0, u3
                                        static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
 }
 
+// Notes the level of the task that is about to run. Called by one thread.
+DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
+  if (lease.levels != 0) worker->level = Header::from(word0, 0).level;
+}
+
+// Takes a task of those that wait by priority, for the token in `frame`. Called by the lanes of warp 0; `me` is the worker's number.
+DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Frame* frame, u32 me) {
+  TaskQuads task{};
+  levels::take(lease, &task);
+  const u32 word0 = broadcast(task.quad[0].word[0]);
+  const u32 word1 = broadcast(task.quad[0].word[1]);
+  const u32 word2 = broadcast(task.quad[0].word[2]);
+  const Header header = Header::from(word0, word1);
+  if (header.slots > 1) load_rest(lease, &task, header, word2);
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= header.slots * 4) break;
+    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
+  }
+  if (lane() == 0) {
+    // What was written before the task was submitted or made ready is seen by it. Pairs with complete() and the host's release.
+    if ((header.flags & flag::system) != 0)
+      fence<Scope::system>();
+    else
+      fence<Scope::device>();
+    record_in_flight(lease, me, word0, word1, word2);
+    if (header.is_spawned()) worker->spawn.current = word2;
+    set_level(lease, worker, word0);
+    reset(&worker->context);
+    worker->context.yield = 0;
+  }
+  sync_lanes();
+  return kFrame;
+}
+
 // The counters of those who share the groups of a task.
 DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) {
   if (header.is_node()) {
@@ -38,9 +74,15 @@ DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) 
 
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
 DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
-  Wide* const wide = wide_of(lease, frame.header(), frame.position());
+  const Header header = frame.header();
+  Wide* const wide = wide_of(lease, header, frame.position());
   if (rank == 0) {
-    worker->group = frame.header().is_gang() ? members::take_group(worker) : fetch_add<Order::acquire>(&wide->next, 1U);
+    if (cancels::ends(header, wide)) {
+      worker->context.status = status::cancelled;
+      worker->group = kNoGroup;
+    } else {
+      worker->group = header.is_gang() ? members::take_group(worker) : fetch_add<Order::acquire>(&wide->next, 1U);
+    }
     worker->context.scratch_used = 0;
     worker->spawn.refused = 1;
   }
@@ -56,7 +98,10 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   const bool gang = header.is_gang();
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
-  if (rank == 0) {
+  if (rank == 0 && cancels::is_alone(header)) {
+    worker->spawn.refused = 0;
+    worker->group = 1;
+  } else if (rank == 0) {
     worker->spawn.refused = 0;
     if (worker->context.status != status::ok)
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
@@ -118,7 +163,7 @@ DWELL_DEVICE_COLD bool goes_on(Worker* worker, u32 rank) {
 DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* place, u32 rank) {
   FramePlace at = *place;
   u32 word1 = frame_at(worker, at)->word[1];
-  u32 opcode = frame_at(worker, at)->word[0] & 0xFFFFU;
+  u32 opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
   Callee callee = callee_of(lease, opcode);
   const chain::Steps steps(worker);
   for (;;) {
@@ -151,7 +196,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       if (next == chain::kNowhere) break;
       // All this before the barrier: the next record is there, and behind the barrier the operator is looked up.
       const chain::Seen seen = steps.look(lease, next);
-      opcode = seen.word0 & 0xFFFFU;
+      opcode = seen.word0 & Header::kOpcodeMask;
       callee = callee_of(lease, opcode);
       steps.read_ahead(at, next, rank);
       stops = group_any(seen.stops);
@@ -171,7 +216,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       if (!stops || goes_on(worker, rank)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
         word1 = frame_at(worker, at)->word[1];
-        opcode = frame_at(worker, at)->word[0] & 0xFFFFU;
+        opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
         continue;
       }
@@ -211,7 +256,7 @@ DWELL_DEVICE bool is_there(const Lease& lease, const TaskQuads& task, u32 positi
 DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u32 position, u32 me, bool failed) {
   const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
   if (head.slots > 1) load_held(lease, task, position, 1, head.slots);
-  const bool cancelled = failed && (head.flags & flag::hard) == 0;
+  const bool cancelled = head.is_cancelled(failed);
   if (cancelled || (head.flags & flag::wide) != 0) {
     share_out(lease, *task, head, position, cancelled);
     return false;
@@ -233,13 +278,15 @@ enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 me, u32 rank) {
   for (;;) {
     Ended ended = run_operator(lease, worker, &place, rank);
-    const bool spawns = ended.spawned || ended.header.is_spawned();
-    if (spawns || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
+    const bool token = levels::is_token(ended.header);
+    const bool spawns = !token && (ended.spawned || ended.header.is_spawned());
+    if (spawns || token || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
       if (rank < kLanes) {
         const Frame& from = *frame_at(worker, place);
         const Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
+                                : token                  ? take_for_token(lease, worker, frame_at(worker, to), me)
                                 : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
                                                          : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
         if (lane() == 0) worker->follows = follows;
@@ -278,6 +325,10 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       next = broadcast(next);
       successor = broadcast(successor);
       u32 follows = kNothing;
+#if !DWELL_ON_CUDA
+      // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
+      if (successor != kNone) cancels::look_if_asked(lease);
+#endif
       if (successor != kNone) {
         if (waiters::is_lone(next)) {
           next = waiters::position(lease, next, ended.position);
@@ -290,6 +341,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       if (successor != kNone) {
         if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
         if (take_over(lease, &task, frame_at(worker, place), next, me, successor == kBehindFailure)) follows = kFrame;
+        if (lane() == 0) set_level(lease, worker, frame_at(worker, place)->word[0]);
       }
       if (lane() == 0) worker->follows = follows;
     }

@@ -12,6 +12,7 @@ struct GraphWork {
   static constexpr u32 kMost = 48;  // the successors of one node, and some that were drawn
 
   u64 base;          // the exec's address; 0: it works on none
+  u32 launched;      // 1: it has begun the launch
   u32 ended;         // what has ended here of that which GraphHead::pending counts, and is not taken off yet
   u32 kept;          // nodes in `node`
   u32 spread;        // cell of the record whose successors it draws, or 0
@@ -26,6 +27,9 @@ struct SpawnWork {
   u32 current;       // record of the task that runs, or 0
   u32 made;          // children that its operator has made
   u32 refused;       // 1: several groups share the task that runs
+  u32 newest;        // the last child that its operator has made
+  u32 aside;         // record of a task that was put aside, which leads to the others, or 0
+  u32 aside_last;    // the last of these
   u32 oldest;        // place in `ready`
   u32 count;         // tasks in `ready`, from `oldest` on and around
   u32 free_count;    // records in `free`
@@ -46,6 +50,8 @@ inline constexpr u32 kFrameSlots = kAhead + kAheadSlots + 1;
 inline constexpr u32 kFrameSlots = kAhead;
 #endif
 
+inline constexpr u32 kNoGroup = ~0U;
+
 // Shared by all threads of a worker.
 struct Worker {
   u32 slots[kFrameSlots * kSlotWords];
@@ -53,17 +59,20 @@ struct Worker {
   u32 group;        // the group of a wide task that runs now
   u32 member;       // the group of a gang that is to run (members.hpp)
   u32 follows;      // what one thread tells the others: see worker.hpp
+  u32 level;        // of the header of the task that runs, or of its launch
   u32 idle;         // 1: the next task may be handed over
   u32 steps;        // of graphs and of spawned tasks, on the CPU
   GraphWork graph;
   SpawnWork spawn;
   const Lease* lease;
+  u32 me;  // its number
   // The control code's own, here rather than in registers, of which each would cost every operator one.
   seat::WayOut way;
   u32 since;        // when the worker took its seat, in ticks
   u32 quiet_since;  // when it last saw anything to do
   u32 low_water;    // of the ready queue, as last seen
   u32 drains;       // completed, as last seen
+  u32 backlog;      // with levels: 1 if tasks waited for workers then, so that the next of the ring may not be the one to run
   u32 asked;        // when Context::yield was set, in ticks
 };
 

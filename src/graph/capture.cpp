@@ -78,6 +78,8 @@ class Capture final : public runtime::Recorder {
                                          " has no counterpart in a graph, where a node is cancelled when one that it "
                                          "waits for fails");
     };
+    if ((task.flags & detail::kLevel) != 0)
+      throw Error(errc::unsupported, "Runtime::capture: a node has no priority of its own: launch the graph with priority(n)");
     if ((task.flags & detail::kHard) != 0) refuse("hard_link");
     if ((task.flags & detail::kLink) != 0 && !graph_.nodes.empty()) before_.push_back(static_cast<std::uint32_t>(graph_.nodes.size() - 1));
     if (task.waits == nullptr) return;

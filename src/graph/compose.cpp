@@ -46,6 +46,7 @@ class Addition {
         names_(to.names.size()),
         operators_(to.operators.size()),
         branches_(to.branches.size()),
+        callbacks_(to.callbacks.size()),
         shell_(to.shell) {}
   ~Addition() {
     if (kept_) return;
@@ -57,6 +58,7 @@ class Addition {
     to_.operators.resize(operators_);
     to_.last_operator = 0;
     to_.branches.resize(branches_);
+    to_.callbacks.resize(callbacks_);
     to_.shell = shell_;
   }
   Addition(const Addition&) = delete;
@@ -97,6 +99,7 @@ class Addition {
       }
       to_.branches.push_back(std::move(branch));
     }
+    to_.callbacks.insert(to_.callbacks.end(), from.callbacks.begin(), from.callbacks.end());
     return first;
   }
 
@@ -176,7 +179,7 @@ class Addition {
   }
 
   GraphData& to_;
-  const std::size_t nodes_, words_, edges_, uses_, names_, operators_, branches_;
+  const std::size_t nodes_, words_, edges_, uses_, names_, operators_, branches_, callbacks_;
   Shell* const shell_;
   bool kept_ = false;
 };
@@ -272,6 +275,17 @@ std::uint32_t GraphData::add(std::string_view name, BranchKind kind, const Slice
     for (Body& body : branches[i].bodies) body.edges = edges.size();
   addition.keep();
   return static_cast<std::uint32_t>(place);
+}
+
+std::uint32_t GraphData::add(std::string_view name, std::function<void()> callback) {
+  if (!callback)
+    throw Error(errc::invalid_argument, "Graph::add_host: the callback of node '" + std::string(name) + "' is empty",
+                {"node", std::string(name)});
+  Addition addition(*this);
+  callbacks.push_back(std::make_shared<const std::function<void()>>(std::move(callback)));
+  const std::uint32_t node = addition.control(name, kHostNode);
+  addition.keep();
+  return node;
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
+#include "graph/dot.hpp"
 #include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
 
@@ -21,6 +22,13 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : sh
   const std::size_t bytes = layout.bytes();
   memory = core.buffers().allocate(bytes, 1, Memory::device);
   address = memory->allocation->device();
+  if (!graph.callbacks.empty()) {
+    core.host_calls().prepare();
+    std::vector<std::uint32_t> cells;
+    for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
+      if (graph.nodes[node].op == kHostNode) cells.push_back(layout.cell(node));
+    host_nodes = std::make_unique<graph::HostNodes>(core.buffers(), graph.callbacks, std::move(cells));
+  }
   {
     const Lock lock(mutex_);
     opcodes_.reserve(graph.operators.size());
@@ -36,6 +44,7 @@ ExecState::~ExecState() {
 void ExecState::write(runtime::Core& core) {
   const auto image = std::make_unique_for_overwrite<std::byte[]>(layout.bytes());
   layout.write(graph, opcodes_, address, image.get());
+  if (host_nodes) host_nodes->write(*reinterpret_cast<device::GraphHead*>(image.get()));
   core.backend().copy_to_device(address, image.get(), layout.bytes());
 }
 
@@ -47,6 +56,10 @@ void ExecState::clear_changes() {
 bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
   const Lock lock(mutex_);
   return std::ranges::any_of(graph.uses, [&](const GraphData::Use& use) { return use.address >= begin && use.address < end; });
+}
+
+std::string ExecState::why(std::uint64_t position, std::uint32_t cell) const {
+  return host_nodes ? host_nodes->why(position, cell) : std::string();
 }
 
 std::string ExecState::node_at(std::uint32_t cell) const {
@@ -104,6 +117,7 @@ void ExecState::update(const GraphData& other) {
     const auto& mine = graph.nodes[node];
     const auto& its = other.nodes[node];
     if (other.operator_of(node) != graph.operator_of(node)) differs("node " + graph.text_of(node) + " has another operator");
+    if ((its.op == kHostNode) != (mine.op == kHostNode)) differs("node " + graph.text_of(node) + " is a host node in one of them only");
     if (its.groups != mine.groups) differs("node " + graph.text_of(node) + " has another number of groups");
     if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
   }
@@ -125,6 +139,21 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
       waits.position[waits.count++] = last_;
     }
   }
+  if (!host_nodes) return place(core, flags, waits);
+  host_nodes->forget(core.queue().reaped());
+  core.host_calls().launches({shared_from_this(), host_nodes.get()});
+  std::optional<std::uint64_t> position;
+  try {
+    position = place(core, flags, waits);
+  } catch (...) {
+    core.host_calls().placed(*host_nodes, std::nullopt);
+    throw;
+  }
+  core.host_calls().placed(*host_nodes, position);
+  return *position;
+}
+
+std::uint64_t ExecState::place(runtime::Core& core, std::uint32_t flags, Waits& waits) {
   for (;;) {
     const std::uint64_t switches = core.queue().switches();
     bind();
@@ -159,6 +188,43 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
     launched_ = true;
     return *position;
   }
+}
+
+void ExecState::measure(runtime::Core& core) {
+  const std::size_t count = graph.nodes.size();
+  const auto taken = core.buffers().allocate(count, sizeof(device::NodeTime), Memory::device);
+  std::uint64_t position = 0;
+  {
+    const Lock lock(mutex_);
+    const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(graph, taken->allocation->device()));
+    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked);
+    Waits waits;
+    if (launched_ && !core.done(last_)) {
+      waits.any_result = 1;
+      waits.position[waits.count++] = last_;
+    }
+    position = last_ = clocked->launch(core, waits.count != 0 ? kAfter : 0, waits);
+    launched_ = true;
+  }
+  core.wait(position, std::nullopt);
+  if (const std::optional<Error> error = core.error_of(position)) throw Error(*error);
+  std::vector<device::NodeTime> found(count);
+  if (count != 0) core.backend().copy_to_host(found.data(), taken->allocation->device(), count * sizeof(device::NodeTime));
+  graph::Times times;
+  for (const device::NodeTime& of : found) times.nodes.push_back({of.runs, std::chrono::nanoseconds(static_cast<std::int64_t>(of.total))});
+  times.taken = std::chrono::system_clock::now();
+  const Lock lock(mutex_);
+  times_ = std::move(times);
+}
+
+NodeTime ExecState::time(std::uint32_t node) const {
+  const Lock lock(mutex_);
+  return times_ && node < times_->nodes.size() ? times_->nodes[node] : NodeTime{};
+}
+
+std::string ExecState::dot() const {
+  const Lock lock(mutex_);
+  return graph::dot_of(graph, times_ ? &*times_ : nullptr);
 }
 
 }  // namespace detail
@@ -207,6 +273,11 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
   const auto& data = state.graph.nodes[node.index_];
   static const Signature kOfBranch = Signature::of<Span<const std::uint32_t>>();
   const detail::OperatorState* const op = state.graph.operator_of(node.index_);
+  if (data.op == detail::kHostNode)
+    throw Error(errc::invalid_argument,
+                "GraphExec::set: node " + state.graph.text_of(node.index_) +
+                    " is a host node and has no arguments: let its callback read what changes, or instantiate the graph anew",
+                {"node", state.graph.text_of(node.index_), index, 0});
   if (op == nullptr && data.op != detail::kBranch)
     throw Error(errc::invalid_argument,
                 "GraphExec::set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
@@ -230,6 +301,13 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
   state.set(node.index_, first, words.word, words.words);
 }
 
+void GraphExec::measure() {
+  detail::ExecState& state = require_exec(state_);
+  state.measure(*detail::Shell::require(state.shell));
+}
+NodeTime GraphExec::time(const Node& node) const { return require_exec(state_).time(node.index_); }
+
+std::string GraphExec::dot() const { return require_exec(state_).dot(); }
 void GraphExec::update(const Graph& graph) { require_exec(state_).update(*graph.data_); }
 std::size_t GraphExec::size() const { return require_exec(state_).graph.nodes.size(); }
 std::size_t GraphExec::bytes() const { return require_exec(state_).layout.bytes(); }

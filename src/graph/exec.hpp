@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@
 #include <dwell/ticket.hpp>
 
 #include "base/mutex.hpp"
+#include "graph/host_nodes.hpp"
 #include "graph/layout.hpp"
+#include "graph/times.hpp"
 #include "runtime/graphs.hpp"
 
 namespace dwell::runtime {
@@ -34,10 +37,15 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // A node's argument words from the next launch on.
   void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count);
   void update(const GraphData& other);
+  // As GraphExec::measure.
+  void measure(runtime::Core& core);
+  NodeTime time(std::uint32_t node) const;
+  std::string dot() const;
   // A node names this memory from the next launch on.
   void use(std::uint32_t node, std::uint64_t memory_at);
 
   std::string node_at(std::uint32_t cell) const override;
+  std::string why(std::uint64_t position, std::uint32_t cell) const override;
   bool names(std::uint64_t begin, std::uint64_t end) const override;
 
   Shell* const shell;
@@ -45,8 +53,10 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   const graph::Layout layout;
   std::shared_ptr<BufferState> memory;
   std::uint64_t address = 0;
+  std::unique_ptr<graph::HostNodes> host_nodes;  // null without
 
  private:
+  std::uint64_t place(runtime::Core& core, std::uint32_t flags, Waits& waits) DWELL_REQUIRES(mutex_);
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);
@@ -61,6 +71,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
   std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory
+  std::optional<graph::Times> times_ DWELL_GUARDED_BY(mutex_);
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;  // position of the last launch
 };

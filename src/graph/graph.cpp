@@ -32,9 +32,10 @@ std::string GraphData::text_of(std::uint32_t node) const {
   const NodeData& data = nodes[node];
   const OperatorState* const op = operator_of(node);
   const Branch* const branch = data.op == kBranch ? branch_of(node) : nullptr;
-  const std::string of = op != nullptr       ? " (operator " + op->name + ")"
-                         : branch != nullptr ? std::string(" (") + detail::text_of(branch->kind) + ")"
-                                             : " (no operator)";
+  const std::string of = op != nullptr          ? " (operator " + op->name + ")"
+                         : branch != nullptr    ? std::string(" (") + detail::text_of(branch->kind) + ")"
+                         : data.op == kHostNode ? " (callback)"
+                                                : " (no operator)";
   return (data.name != kNoName ? "'" + names[data.name] + "'" : "#" + std::to_string(node)) + of;
 }
 
@@ -51,6 +52,11 @@ void check_node_arguments(const OperatorBase& op, const Parameter* given, std::u
 
 }  // namespace detail
 
+Node Graph::add_host(std::string_view name, std::function<void()> callback) {
+  const std::uint32_t node = data_->add(name, std::move(callback));
+  return {data_.get(), node};
+}
+
 Node& Node::name(std::string_view name) {
   if (graph_ == nullptr) detail::throw_foreign_node();
   auto& node = graph_->nodes[index_];
@@ -64,9 +70,5 @@ Node& Node::name(std::string_view name) {
 }
 
 std::string Graph::dot() const { return graph::dot_of(*data_); }
-std::string GraphExec::dot() const {
-  if (!state_) throw Error(errc::invalid_argument, "the GraphExec is empty: make one with Runtime::instantiate");
-  return graph::dot_of(state_->graph);
-}
 
 }  // namespace dwell

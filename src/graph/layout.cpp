@@ -191,6 +191,7 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
   head.start = start;
   std::memcpy(to, &head, sizeof(head));
 
+  std::uint32_t host_nodes = 0;
   std::uint32_t edge = 0;  // place of the next one
   const auto edge_to = [&](std::uint32_t successor, bool from_start) {
     const std::uint32_t node = successor & ~kOnly;
@@ -252,6 +253,9 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
     const std::span<const std::uint32_t> successors(successor_.data() + first_[node], degree(node));
     const bool is_branch = data.op == detail::kBranch;
     if (is_branch) flags |= flag::branch;
+    const bool is_host = data.op == detail::kHostNode;
+    if (is_host) flags |= flag::host;
+    if (data.op == detail::kClock) flags |= flag::clock;
     write_header(cell_[node], Header{data.groups == 0 ? 0 : opcodes[data.op], data.groups, slots_for(data.words), flags, 0},
                  is_branch ? write_branch(*graph.branch_of(node), successors) : links_to(successors, false));
     if (data.words > detail::kMaxWords) {
@@ -260,6 +264,7 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
       store(to, static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords + 1),
             static_cast<std::uint32_t>(block >> 32U));
     }
+    if (is_host) store(to, word_at(graph, node, 0), host_nodes++);
     for (std::uint32_t i = 0; i < data.words; ++i) store(to, word_at(graph, node, i), graph.words[data.first_word + i]);
     if (in_degree_[node] > 1) {
       const device::NodeState state{device::arrivals(in_degree_[node]), in_degree_[node], 0};

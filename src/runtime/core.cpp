@@ -29,6 +29,10 @@ void validate(const Options& options, std::uint64_t first_position) {
       {"Options::lease", options.lease}, {"Options::idle", options.idle}, {"Options::task_timeout", options.task_timeout}};
   for (const auto& [name, time] : times)
     if (time.count() < 0) throw Error(errc::invalid_argument, std::string(name) + " is negative: give a time, or 0", {"option", name});
+  if (options.spawned_tasks > (1U << 26U))
+    throw Error(errc::invalid_argument,
+                "Options::spawned_tasks is " + std::to_string(options.spawned_tasks) + ": at most 67108864 are possible",
+                {"option", "Options::spawned_tasks", options.spawned_tasks, 1U << 26U});
   if (options.scratch_bytes > (1U << 24U))
     throw Error(errc::invalid_argument,
                 "Options::scratch_bytes is " + std::to_string(options.scratch_bytes) + ": at most 16 MiB are possible",
@@ -51,7 +55,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                 "Options::limits.min_workers is " + std::to_string(options_.limits.min_workers) + ": at most " + std::to_string(workers) +
                     " workers are possible (Options::workers)",
                 {"option", "Options::limits.min_workers", options_.limits.min_workers, workers});
-  const device::ArenaHeader layout = device::layout_arena(shift, workers);
+  const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, options_.priorities.has_value());
+  most_spawned_ = layout.most_spawned;
   arena_ = backend_->allocate(layout.bytes);
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
@@ -63,15 +68,18 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
-  queue_ = std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()),
-                                             static_cast<device::Completion*>(completions_->host()), shift, first_position_,
-                                             [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); });
+  queue_ =
+      std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()), static_cast<device::Completion*>(completions_->host()),
+                                        *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_,
+                                        [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); });
 
   queue_->look_up_launches({[this](std::uint64_t position, std::uint64_t head) {
                               const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
                               const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
                               const auto [exec, cell] = graphs_.find(head);
-                              return exec ? exec->node_at(static_cast<std::uint32_t>(word >> 32U)) : std::string();
+                              const auto node = static_cast<std::uint32_t>(word >> 32U);
+                              return exec ? std::pair(exec->node_at(node), exec->why(position, node))
+                                          : std::pair<std::string, std::string>();
                             },
                             [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
                               const auto [exec, cell] = graphs_.find(head);
@@ -87,6 +95,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   device::point_into_arena(&lease, layout, arena_->device());
+  if (options_.priorities) {
+    const auto& order = options_.priorities->order;
+    for (std::size_t i = 0; i < order.size(); ++i) lease.levels |= order[i] == QueueOrder::lifo ? 1U << i : 0;
+  }
   lease.scratch_bytes = options_.scratch_bytes;
   settings.report = static_cast<device::LeaseReport*>(report_->host());
   settings.in_flight = static_cast<const device::InFlight*>(in_flight_->host());
@@ -111,16 +123,21 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
   gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_);
+  host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); });
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
-  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_,
-                                       [this](std::uint64_t position) { wait(position, std::nullopt); });
+  buffers_ =
+      std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_, [this](std::uint64_t position) {
+        // A callback of a graph would wait for the graph, or for what comes behind it.
+        if (!host_calls_->runs_here()) wait(position, std::nullopt);
+      });
 }
 
 Core::~Core() {
   // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame.
   registry_->close();
   notifier_.finish();
+  if (host_calls_ != nullptr) host_calls_->finish();
   keeper_.reset();
 }
 
@@ -152,11 +169,20 @@ void Core::retry(TrySubmit try_submit) {
     const bool done = try_submit();
     keeper_->submitted();
     if (done) return;
+    HostCalls::waits();
     // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
     for (std::uint32_t checks = 0; checks < 8 && !queue_->roomy();) {
       if (!backoff.wait()) continue;
       ++checks;
       check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
+      // Room comes when the oldest task has ended.
+      if (host_calls_->runs_here(queue_->reaped()) && queue_->tail() - queue_->reaped() > queue_->capacity() / 2)
+        throw Error(
+            errc::invalid_argument,
+            "the callback of a host node has filled the ring of " + std::to_string(queue_->capacity()) +
+                " places (Options::ring_slots) behind its own launch, which keeps its place until the callback returns: submit fewer "
+                "tasks there, or make the ring larger",
+            {"option", "Options::ring_slots", queue_->capacity(), 0});
       if (queue_->pass_over_idle()) keeper_->submitted();
     }
   }
@@ -198,6 +224,7 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task)
   check_open();
   if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
   if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
+  check_level(task.flags);
   if (task.waits != nullptr) check_waits(*task.waits);
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
     detail::Waits waits = *task.waits;
@@ -236,6 +263,7 @@ std::optional<std::uint64_t> Core::launch_graph(const detail::Task& task, std::u
   check_open();
   if (Recorder::of(this) != nullptr)
     throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
+  check_level(task.flags);
   if (task.waits != nullptr) {
     check_waits(*task.waits);
     if (LaunchGates::are_needed(*task.waits)) {
@@ -269,6 +297,11 @@ std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std:
   return position;
 }
 
+void Core::check_level(std::uint32_t flags) const {
+  if ((flags & detail::kLevel) == 0 || options_.priorities) return;
+  throw Error(errc::unsupported, "priority(n): the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
+}
+
 void Core::check_gang(std::uint32_t groups) const {
   const std::uint32_t workers = keeper_->workers();
   if (groups <= workers) return;
@@ -281,6 +314,7 @@ void Core::check_gang(std::uint32_t groups) const {
 std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
   check_open();
   if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
+  check_level(task.flags);
   if (task.waits != nullptr) check_waits(*task.waits);
   if (task.waits != nullptr && LaunchGates::are_needed(*task.waits)) {
     detail::Waits waits = *task.waits;
@@ -301,6 +335,17 @@ std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const 
   keeper_->submitted();
   if (!placed) return std::nullopt;
   return position;
+}
+
+bool Core::cancel(std::uint64_t position) {
+  check_open();
+  check_position(position);
+  if ((position & detail::kLaunch) != 0) return false;
+  const bool asked = queue_->cancel(position);
+  // The task may stand behind places that a thread has and does not use, and the loop be gone.
+  queue_->pass_over_idle();
+  keeper_->submitted();
+  return asked;
 }
 
 std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const std::optional<CompileOptions>& options,
@@ -328,6 +373,7 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   check_position(position);
   if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
   if (queue_->done(position)) return true;
+  if (host_calls_->runs_here(position)) check_own_launch(position + 1);
   rest();
   Backoff backoff(device_.on_host);
   while (!queue_->done(position)) {
@@ -343,7 +389,16 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   return true;
 }
 
+void Core::check_own_launch(std::uint64_t position) const {
+  // Positions of what is not complete lie within a ring's length.
+  if (!host_calls_->runs_before(position)) return;
+  throw Error(errc::invalid_argument,
+              "the callback of a host node waits for its own launch, which cannot end before it returns: let nodes behind the host node do "
+              "what is to come, or wait outside of the graph");
+}
+
 void Core::wait_before(std::uint64_t position) {
+  check_own_launch(position);
   rest();
   Backoff backoff(device_.on_host);
   for (;;) {
@@ -375,28 +430,40 @@ std::optional<Error> Core::error_of(std::uint64_t position) {
   const std::string task = "ticket " + std::to_string(position) + (failure.launch ? " of a graph" : " of operator " + failure.ran);
   if (failure.status != status::cancelled) {
     const std::string node = failure.launch ? ": node " + failure.ran : "";
-    return Error(errc::task_failed, task + node + how_it_failed(failure.status), {failure.launch ? "node" : "task", failure.ran, position});
+    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why),
+                 {failure.launch ? "node" : "task", failure.ran, position});
   }
+  if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
   std::string text = task + " was cancelled: it was to start after ticket " + std::to_string(cause.position);
-  text += cause.ran.empty() ? ", which failed" : " of operator " + cause.ran + ", which" + how_it_failed(cause.status);
+  if (!cause.ran.empty()) text += " of operator " + cause.ran;
+  text += ", which";
+  text += cause.status == status::ok ? " failed" : how_it_failed(cause.status, "");
   return Error(errc::cancelled, text + "; hard_link and after_any_result go on regardless", {"task", cause.ran, cause.position});
 }
 
-std::string Core::how_it_failed(int status) const {
+std::string Core::how_it_failed(int status, const std::string& why) const {
   switch (status) {
+    case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
+    case status::cancelled: return " was cancelled by Runtime::cancel";
     case status::out_of_scratch:
       return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(options_.scratch_bytes) + " bytes)";
     case status::overlap:
       return " failed: the result overlaps an input in part, and would have overwritten what was still to be read; write to memory of its "
              "own, or copy the input first";
     case status::out_of_tasks:
-      return " failed: there was no room for a task that Group::spawn or Group::then was to make; let operators make their tasks as a "
-             "tree, "
-             "in which each makes some dozens at most";
+      return " failed: there was no room for a task that an operator was to make; let operators make their tasks as a tree, in which each "
+             "makes some dozens at most, or raise Options::spawned_tasks (" +
+             std::to_string(most_spawned_ - 1) + ")";
     case status::spawn_refused:
-      return " failed: Group::spawn or Group::then was called in a task of several groups, or Group::then a second time";
+      return " failed: one of several groups of a task was to make another task, Group::then was called a second time, or "
+             "Group::spawn_after named what is no child of the running operator or has six that follow it";
+    case status::join_refused:
+      return " failed: Group::arrive named a join that has had all its arrivals, or was called by a task that does not descend from the "
+             "join's maker";
+    case status::join_starved:
+      return " failed: a join that it made got fewer arrivals than it waited for, and all that could have arrived has ended";
     case status::no_gang:
       return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
              "groups(n)";
@@ -432,6 +499,8 @@ void Core::park() {
 }
 
 void Core::close(Close how) {
+  if (host_calls_->runs_here())
+    throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
   std::optional<Error> failure;
@@ -456,6 +525,7 @@ void Core::close(Close how) {
   if (how == Close::when_done) attempt([this] { wait_before(queue_->tail()); });
   attempt([this] { close_launches(); });
   if (how == Close::when_done) end_loop();
+  host_calls_->finish();  // before the memory goes in which callbacks are answered
   leave(failure, detail::Stage::closed);
   notifier_.finish();  // behind leave: tickets tell what became of every task
   if (failure) throw Error(*failure);
@@ -477,6 +547,7 @@ void Core::give_up() {
   shell_->enter(detail::Stage::closing);
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
+  host_calls_->finish();
   leave(failure, detail::Stage::lost);
   notifier_.finish();
 }

@@ -16,6 +16,7 @@
 #include "backend/backend.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/registry.hpp"
+#include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/launch_gates.hpp"
 #include "runtime/complete/notifier.hpp"
 #include "runtime/graphs.hpp"
@@ -55,6 +56,9 @@ class Core {
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
                                             const detail::Waits* waits, std::uint64_t switches);
 
+  // As Runtime::cancel, of a position or the number of a launch.
+  bool cancel(std::uint64_t position);
+
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
   // Launches a kernel; returns the launch's number.
@@ -83,6 +87,7 @@ class Core {
   // the runtime is closed: then it does not.
   bool when_done(std::uint64_t position, Notifier::Callback callback);
   Notifier& notifier() { return notifier_; }
+  HostCalls& host_calls() { return *host_calls_; }
 
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
@@ -112,8 +117,11 @@ class Core {
   [[noreturn, gnu::noinline]] void refuse() const;
   // The calling thread waits: nobody waits for places that it has and does not use.
   void rest() {
+    HostCalls::waits();
     if (queue_->rest()) keeper_->submitted();
   }
+  // Throws errc::invalid_argument when the calling thread runs a callback of a launch before `position`, and would wait for it.
+  void check_own_launch(std::uint64_t position) const;
   // Calls try_submit, which places tasks, until it returns true.
   template <class TrySubmit>
   void retry(TrySubmit try_submit);
@@ -135,8 +143,10 @@ class Core {
   // Adds what became of the tasks and launches that the shell must know.
   void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
   // The words of an error for a task with this status, behind the task's name.
-  std::string how_it_failed(int status) const;
+  std::string how_it_failed(int status, const std::string& why) const;
   // Throws errc::invalid_argument for a gang that has more groups than there are workers.
+  // Throws errc::unsupported for a task with a priority where there are none.
+  void check_level(std::uint32_t flags) const;
   void check_gang(std::uint32_t groups) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
@@ -145,6 +155,7 @@ class Core {
   detail::Shell* shell_;
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
+  std::uint32_t most_spawned_ = 0;  // see device::ArenaHeader
   Notifier notifier_;
 
   std::unique_ptr<backend::Allocation> arena_;
@@ -160,6 +171,7 @@ class Core {
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<LaunchGates> gates_;
+  std::unique_ptr<HostCalls> host_calls_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;

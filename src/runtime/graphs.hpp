@@ -20,6 +20,8 @@ class Exec {
   virtual ~Exec() = default;
   // The node whose record is in this cell: "'left' (operator add)". Empty when there is none.
   virtual std::string node_at(std::uint32_t cell) const = 0;
+  // What the callback of the host node in this cell has thrown in the launch at `position`; empty when that is not known.
+  virtual std::string why(std::uint64_t position, std::uint32_t cell) const = 0;
   // Whether one of its nodes names memory in [begin, end).
   virtual bool names(std::uint64_t begin, std::uint64_t end) const = 0;
 };

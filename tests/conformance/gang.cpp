@@ -209,6 +209,105 @@ TEST_P(GangTest, FailuresOfMembersAreTheGangs) {
   EXPECT_EQ(runtime->submit(one_fails, gang(1)).status(), 42);
 }
 
+// Adds 1 to the cell of each group in each step, and 1 to `calls` in each call.
+constexpr const char* kLongGang = R"(
+DWELL_OPERATOR(long_gang)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Span<dwell::u32> calls, dwell::u32 steps, dwell::u32 ns) {
+  struct State { dwell::u64 step; dwell::u32 check; };
+  using namespace dwell::device;
+  const dwell::Gang gang = g.gang();
+  State state = gang.resume(State{0, 7});
+  if (state.check != 7 + state.step) g.fail(1);
+  if (gang.rank() == 0 && g.rank() == 0) fetch_add<Order::relaxed>(&calls[0], 1u);
+  for (; state.step < steps; ++state.step) {
+    if (g.rank() == 0) {
+      // That of the neighbour is as far as the step before.
+      if (load<Order::relaxed, Scope::device>(&cells[(gang.rank() + 1) % gang.size()]) < state.step) g.fail(2);
+      fetch_add<Order::relaxed>(&cells[gang.rank()], 1u);
+      const dwell::u64 start = now_ns();
+      while (now_ns() - start < ns) {}
+    }
+    if (gang.should_yield()) {
+      state.check = 7 + state.step + 1;
+      return gang.yield(State{state.step + 1, state.check});
+    }
+  }
+})";
+using LongGang = void(Span<u32>, Span<u32>, u32, u32);
+
+TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
+  constexpr u32 kSteps = 300;
+  Options tiny = options();
+  tiny.lease = 1ms;
+  Runtime rolling(tiny);
+  const auto gang_of = rolling.define<LongGang>("long_gang", kLongGang);
+  for (const u32 size : {1U, 2U, rolling.info().workers}) {
+    const auto cells = filled<u32>(rolling, size, 0);
+    const auto calls = filled<u32>(rolling, 1, 0);
+    const std::uint64_t leases = rolling.info().leases;
+    rolling.submit(gang_of, cells, calls, kSteps, 30'000U, gang(size)).wait();
+    EXPECT_EQ(read(cells), std::vector<u32>(size, kSteps)) << size;
+    EXPECT_GT(read(calls)[0], 3U) << size;
+    EXPECT_GT(rolling.info().leases, leases + 3) << size;
+  }
+}
+
+TEST_P(GangTest, GangsThatYieldTakeTurns) {
+  constexpr u32 kSteps = 100;
+  Options tiny = options();
+  tiny.lease = 1ms;
+  Runtime rolling(tiny);
+  const auto gang_of = rolling.define<LongGang>("long_gang", kLongGang);
+  const u32 workers = rolling.info().workers;
+  std::vector<Buffer<u32>> cells;
+  std::vector<Ticket> tickets;
+  const auto calls = filled<u32>(rolling, 1, 0);
+  for (u32 i = 0; i < 12; ++i) {
+    const u32 size = i % 3 == 0 ? workers : 1 + i % 2;
+    cells.push_back(filled<u32>(rolling, size, 0));
+    tickets.push_back(rolling.submit(gang_of, cells.back(), calls, kSteps, 20'000U, gang(size)));
+  }
+  for (const Ticket& ticket : tickets) EXPECT_EQ(ticket.status(), status::ok);
+  for (const Buffer<u32>& of : cells) EXPECT_EQ(read(of), std::vector<u32>(of.size(), kSteps));
+}
+
+TEST_P(GangTest, AnUrgentTaskGetsAWorkerOfAGangThatYields) {
+  Options with = options();
+  with.lease = 10s;  // no end of a lease makes it yield
+  with.priorities = Priorities{};
+  Runtime urgent(with);
+  const auto gang_of = urgent.define<LongGang>("long_gang", kLongGang);
+  const auto nothing = urgent.define<void()>("nothing", kNothing);
+  const u32 workers = urgent.info().workers;
+  const auto cells = filled<u32>(urgent, workers, 0);
+  const auto calls = filled<u32>(urgent, 1, 0);
+  if (on_cpu()) GTEST_SKIP() << "on the CPU nobody looks for urgent tasks while all workers are inside operators";
+  const Ticket simulation = urgent.submit(gang_of, cells, calls, 20'000U, 50'000U, gang(workers), priority(1));
+  std::this_thread::sleep_for(20ms);
+  urgent.submit(nothing, priority(5)).wait();
+  EXPECT_FALSE(simulation.done());
+  simulation.wait();
+  EXPECT_EQ(read(cells), std::vector<u32>(workers, 20'000U));
+  EXPECT_GT(read(calls)[0], 1U);
+}
+
+TEST_P(GangTest, AYieldIsForGangsAlone) {
+  open();
+  const auto yields = runtime->define<void()>("yields", R"(
+    DWELL_OPERATOR(yields)(dwell::Group g) {
+      const dwell::Gang gang = g.gang();
+      if (gang.resume(0u) == 0) return gang.yield(1u);
+    })");
+  EXPECT_EQ(runtime->submit(yields, gang(1)).status(), status::ok);
+  EXPECT_EQ(runtime->submit(yields, gang(2)).status(), status::ok);
+  EXPECT_EQ(runtime->submit(yields).status(), status::no_gang);
+  const auto fails = runtime->define<void()>("fails", R"(
+    DWELL_OPERATOR(fails)(dwell::Group g) {
+      if (g.gang().rank() == 0) g.fail(5);
+      g.gang().yield(1u);
+    })");
+  EXPECT_EQ(runtime->submit(fails, gang(2)).status(), 5) << "a gang that has failed is complete";
+}
+
 DWELL_ON_EVERY_DEVICE(GangTest);
 
 }  // namespace

@@ -245,6 +245,52 @@ TEST_P(GraphControlTest, SubGraphsOfOtherRuntimesAreRefused) {
                [&] { runtime->instantiate(graph); });
 }
 
+TEST_P(GraphControlTest, MeasureTimesEachNode) {
+  open();
+  const auto spin = runtime->define<void(u64)>("spin", kSpin);
+  auto cells = filled<u32>(*runtime, 2, 0);
+  Graph body;
+  const Node round = body.add("round", spin, u64{20'000});
+  body.add("down", add, cells, 0U, ~0U).after(round);
+  Graph graph;
+  const Node first = graph.add("first", spin, u64{200'000});
+  const Node apart = graph.add("apart", add, cells, 1U, 1U);
+  SubGraph loop = graph.add_while("loop", cells.slice(0, 1), body);
+  loop.after(first);
+  const Node wide = graph.add("wide", spin, u64{50'000}, groups(4)).after(loop);
+  const Node host = graph.add_host("host", [] { std::this_thread::sleep_for(1ms); }).after(wide);
+  GraphExec exec = runtime->instantiate(graph);
+  EXPECT_EQ(exec.time(first).runs, 0U);
+  EXPECT_EQ(exec.dot(), graph.dot());
+  for (u32 i = 1; i <= 2; ++i) {
+    cells.write(std::vector<u32>{5});
+    exec.measure();
+    EXPECT_EQ(read(cells)[1], i) << "the graph runs once";
+    EXPECT_EQ(exec.time(first).runs, 1U);
+    EXPECT_GE(exec.time(first).total, 200us);
+    EXPECT_EQ(exec.time(loop.inside(round)).runs, 5U);
+    EXPECT_GE(exec.time(loop.inside(round)).total, 100us);
+    EXPECT_GE(exec.time(wide).total, 50us);
+    EXPECT_GE(exec.time(host).total, 1ms);
+    EXPECT_EQ(exec.time(apart).runs, 1U);
+  }
+  const std::string dot = exec.dot();
+  EXPECT_THAT(dot, AllOf(HasSubstr("label=\"measured 20"), HasSubstr("first\\nspin\\n"), HasSubstr("\\n5 x ")));
+  EXPECT_THAT(dot, HasSubstr("style=bold"));
+  exec.set(first, 0, u64{100});
+  runtime->launch(exec);
+  cells.write(std::vector<u32>{0});
+  exec.measure();
+  EXPECT_LT(exec.time(first).total, 200us) << "with the arguments of the next launch";
+  EXPECT_EQ(exec.time(loop.inside(round)).runs, 0U);
+
+  Graph fails;
+  const Node bad = fails.add("bad", fail, 3);
+  GraphExec failing = runtime->instantiate(fails);
+  expect_error(errc::task_failed, HasSubstr("node 'bad'"), [&] { failing.measure(); });
+  EXPECT_EQ(failing.time(bad).runs, 0U);
+}
+
 DWELL_ON_EVERY_DEVICE(GraphControlTest);
 
 }  // namespace

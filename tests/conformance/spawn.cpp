@@ -218,6 +218,7 @@ TEST_P(SpawnTest, ADescendantIsOfTheVersionThatWasCurrentAtTheTicket) {
 TEST_P(SpawnTest, WithoutRoomATaskFailsAndWhatItHasMadeRuns) {
   Options few = options();
   few.workers = 2;
+  few.spawned_tasks = 4300;
   Runtime runtime(few);
   auto tree = runtime.define<Tree>("tree", kTree);
   for (int round = 0; round < 3; ++round) {
@@ -257,6 +258,402 @@ TEST_P(SpawnTest, WideTasksMakeNone) {
   EXPECT_EQ(read(count)[0], 0U);
   runtime.submit(tree, 1U, 3U, count).wait();
   EXPECT_EQ(read(count)[0], 3U) << "tasks of one group do";
+}
+
+// ---- Children that follow others ---------------------------------------------------------------------------------------------------
+
+// Child i follows i - 2, i - 3 and i - 5. It looks whether the cells of all of these hold the round, and leaves it to a child of its own to
+// store that in its cell. Cell 0 counts what came too early.
+constexpr const char* kWeb = R"(
+DWELL_USES(look, dwell::Span<dwell::u32>, dwell::u32, dwell::u32, dwell::u32, dwell::u32, dwell::u32)
+DWELL_OPERATOR(web)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 round) {
+  dwell::Child made[60];
+  for (dwell::u32 i = 0; i < 60; ++i) {
+    if (i < 4)
+      made[i] = g.spawn(uses::look, cells, i + 1, 0, 0, 0, round);
+    else if (i == 4)
+      made[i] = g.spawn_after(made[0], uses::look, cells, 5, 1, 0, 0, round);
+    else
+      made[i] = g.spawn_after({made[i - 2], made[i - 3], made[i - 5]}, uses::look, cells, i + 1, i - 1, i - 2, i - 4, round);
+  }
+})";
+constexpr const char* kLook = R"(
+DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+DWELL_OPERATOR(look)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 own, dwell::u32 a, dwell::u32 b, dwell::u32 c, dwell::u32 round) {
+  if (g.rank() == 0) {
+    const bool right = (a == 0 || cells[a] == round) && (b == 0 || cells[b] == round) && (c == 0 || cells[c] == round);
+    if (!right || cells[own] != round - 1) cells.atomic_add(0, 1U);
+  }
+  g.spawn(uses::mark, cells, own, round);
+})";
+constexpr const char* kMark = R"(
+DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 own, dwell::u32 round) { if (g.rank() == 0) cells[own] = round; }
+)";
+
+TEST_P(SpawnTest, AChildFollowsOthersWithAllThatDescendsFromThem) {
+  Options brief = options();
+  brief.workers = 4;
+  brief.lease = 300us;
+  Runtime runtime(brief);
+  runtime.define("mark", kMark);
+  runtime.define("look", kLook);
+  auto web = runtime.define<void(Span<u32>, u32)>("web", kWeb);
+  auto cells = filled<u32>(runtime, 61, 0);
+  constexpr u32 kRounds = kSanitized ? 30 : 300;
+  for (u32 round = 1; round <= kRounds; ++round) runtime.submit(web, cells, round, link);
+  runtime.wait_all();
+  const auto all = read(cells);
+  EXPECT_EQ(all[0], 0U) << "came too early, or twice";
+  for (u32 i = 1; i < all.size(); ++i) EXPECT_EQ(all[i], kRounds) << i;
+}
+
+TEST_P(SpawnTest, AFailureDoesNotStopWhatFollows) {
+  Runtime runtime(options());
+  runtime.define("last", kLast);
+  runtime.define("failing", kFailing);
+  auto op = runtime.define<void(Span<u32>)>("op", R"(
+    DWELL_USES(failing, dwell::u32, dwell::Span<dwell::u32>)
+    DWELL_USES(last, dwell::Span<dwell::u32>)
+    DWELL_OPERATOR(op)(dwell::Group g, dwell::Span<dwell::u32> count) {
+      dwell::Child a = g.spawn(uses::failing, 3, count);
+      g.spawn_after(a, uses::last, count);
+    })");
+  auto count = filled<u32>(runtime, 2, 0);
+  DWELL_EXPECT_ERROR(runtime.submit(op, count).wait(), errc::task_failed, HasSubstr("code 42"));
+  EXPECT_THAT(read(count), testing::ElementsAre(4, 4));
+}
+
+TEST_P(SpawnTest, OnlyChildrenOfTheRunningOperatorAreFollowed) {
+  Runtime runtime(options());
+  runtime.define("mark", kMark);
+  auto many = runtime.define<void(Span<u32>, u32)>("many", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(many)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 followers) {
+      dwell::Child first = g.spawn(uses::mark, cells, 0, 1);
+      for (dwell::u32 i = 1; i <= followers; ++i) g.spawn_after(first, uses::mark, cells, i, 1);
+    })");
+  auto cells = filled<u32>(runtime, 8, 0);
+  runtime.submit(many, cells, 6U).wait();
+  EXPECT_THAT(read(cells), testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 0));
+  cells.write(std::vector<u32>(8, 0));
+  DWELL_EXPECT_ERROR(runtime.submit(many, cells, 7U).wait(), errc::task_failed, HasSubstr("six that follow"));
+  EXPECT_THAT(read(cells), testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 0)) << "all but the one that was refused";
+  runtime.define("late", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Child child) { g.spawn_after(child, uses::mark, cells, 7, 3); })");
+  auto keeps = runtime.define<void(Span<u32>)>("keeps", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_USES(late, dwell::Span<dwell::u32>, dwell::Child)
+    DWELL_OPERATOR(keeps)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Child child = g.spawn(uses::mark, cells, 0, 3);
+      g.then(uses::late, cells, child);
+    })");
+  auto again = runtime.define<void(Span<u32>)>("again", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Child child = g.spawn(uses::mark, cells, 0, 2);
+      g.spawn_after({child, child, child}, uses::mark, cells, 1, 2);
+      g.spawn_after({child, child, child, child}, uses::mark, cells, 2, 2);
+    })");
+  DWELL_EXPECT_ERROR(runtime.submit(again, cells).wait(), errc::task_failed, HasSubstr("six that follow"));
+  EXPECT_THAT(read(cells), testing::ElementsAre(2, 2, 1, 1, 1, 1, 1, 0)) << "one that is named several times counts as often";
+  DWELL_EXPECT_ERROR(runtime.submit(keeps, cells).wait(), errc::task_failed, HasSubstr("no child of the running operator"));
+  EXPECT_THAT(read(cells), testing::ElementsAre(3, 2, 1, 1, 1, 1, 1, 0)) << "the child of an operator that has returned";
+}
+
+// ---- Joins -------------------------------------------------------------------------------------------------------------------------
+
+// Each of n parts, made by a tree, writes its cell and arrives; the join adds all up.
+constexpr const char* kParts = R"(
+DWELL_USES(parts, dwell::Join, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+DWELL_OPERATOR(parts)(dwell::Group g, dwell::Join join, dwell::Span<dwell::u32> cells, dwell::u32 first, dwell::u32 count) {
+  if (count == 1) {
+    if (g.rank() == g.size() - 1) cells[first + 1] = first;
+    g.arrive(join);
+    return;
+  }
+  g.spawn(uses::parts, join, cells, first, count / 2);
+  g.spawn(uses::parts, join, cells, first + count / 2, count - count / 2);
+})";
+constexpr const char* kTotal = R"(
+DWELL_OPERATOR(total)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 count) {
+  if (g.rank() != 0) return;
+  dwell::u32 sum = 0;
+  for (dwell::u32 i = 0; i < count; ++i) { sum += cells[i + 1]; cells[i + 1] = 0; }
+  cells[0] += sum;
+})";
+// `own`: so many arrivals are the operator's own. `missing`: so many never come.
+constexpr const char* kJoined = R"(
+DWELL_USES(parts, dwell::Join, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+DWELL_USES(total, dwell::Span<dwell::u32>, dwell::u32)
+DWELL_OPERATOR(joined)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 count, dwell::u32 own, dwell::u32 missing) {
+  dwell::Join join = g.join(count + own + missing, uses::total, cells, count);
+  for (dwell::u32 i = 1; i < own; ++i) g.arrive(join);
+  if (count != 0) g.spawn(uses::parts, join, cells, 0, count);
+  if (own != 0) g.arrive(join);
+})";
+using Joined = void(Span<u32>, u32, u32, u32);
+Operator<Joined> define_joined(Runtime& runtime) {
+  runtime.define("parts", kParts);
+  runtime.define("total", kTotal);
+  return runtime.define<Joined>("joined", kJoined);
+}
+
+TEST_P(SpawnTest, AJoinStartsBehindItsLastArrival) {
+  Options brief = options();
+  brief.workers = 4;
+  brief.lease = 300us;
+  Runtime runtime(brief);
+  auto joined = define_joined(runtime);
+  auto cells = filled<u32>(runtime, 1001, 0);
+  u32 expected = 0;
+  for (const u32 own : {0U, 1U, 3U}) {
+    for (const u32 count : {0U, 1U, 2U, 100U, kSanitized ? 200U : 1000U}) {
+      for (int round = 0; round < (kSanitized ? 3 : 30); ++round) {
+        runtime.submit(joined, cells, count, own, 0U, link);
+        expected += count == 0 ? 0 : count * (count - 1) / 2;
+      }
+    }
+  }
+  runtime.wait_all();
+  EXPECT_EQ(read(cells)[0], expected);
+}
+
+TEST_P(SpawnTest, AJoinThatNothingCanReachFailsItsMaker) {
+  Runtime runtime(options());
+  auto joined = define_joined(runtime);
+  auto cells = filled<u32>(runtime, 101, 0);
+  for (int round = 0; round < 3; ++round) {
+    for (const u32 own : {0U, 1U}) {
+      for (const u32 count : {0U, 100U}) {
+        DWELL_EXPECT_ERROR(runtime.submit(joined, cells, count, own, 2U).wait(), errc::task_failed, HasSubstr("fewer arrivals"));
+        EXPECT_EQ(read(cells)[0], 0U) << "it has not run";
+      }
+    }
+  }
+  runtime.submit(joined, cells, 100U, 0U, 0U).wait();
+  EXPECT_EQ(read(cells)[0], 4950U);
+}
+
+TEST_P(SpawnTest, AContinuationRunsBehindJoinsThatStarve) {
+  Runtime runtime(options());
+  runtime.define("last", kLast);
+  runtime.define("mark", kMark);
+  auto op = runtime.define<void(Span<u32>)>("op", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_USES(last, dwell::Span<dwell::u32>)
+    DWELL_OPERATOR(op)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      g.join(1, uses::mark, cells, 0, 9);
+      dwell::Join other = g.join(1, uses::mark, cells, 0, 5);
+      g.join(2, uses::mark, cells, 0, 7);
+      g.arrive(other);
+      g.then(uses::last, cells);
+    })");
+  auto cells = filled<u32>(runtime, 2, 0);
+  DWELL_EXPECT_ERROR(runtime.submit(op, cells).wait(), errc::task_failed, HasSubstr("fewer arrivals"));
+  EXPECT_THAT(read(cells), testing::ElementsAre(5, 5));
+}
+
+TEST_P(SpawnTest, ArrivalsThatMayNotComeAreRefused) {
+  Options two = options();
+  two.workers = 2;
+  Runtime runtime(two);
+  runtime.define("mark", kMark);
+  runtime.define("come", R"(
+    DWELL_OPERATOR(come)(dwell::Group g, dwell::Join join) { g.arrive(join); })");
+  auto twice = runtime.define<void(Span<u32>)>("twice", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_USES(come, dwell::Join)
+    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Join join = g.join(1, uses::mark, cells, 0, 3);
+      dwell::Child first = g.spawn(uses::come, join);
+      g.spawn_after(first, uses::come, join);
+    })");
+  auto cells = filled<u32>(runtime, 5, 0);
+  DWELL_EXPECT_ERROR(runtime.submit(twice, cells).wait(), errc::task_failed, HasSubstr("all its arrivals"));
+  EXPECT_EQ(read(cells)[0], 3U) << "one too many";
+  // A join while its maker runs, and the same when that is over, by a task that has nothing to do with it.
+  auto maker = runtime.define<void(Span<u32>)>("maker", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(maker)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Join join = g.join(1, uses::mark, cells, 0, 4);
+      if (g.rank() == g.size() - 1) *reinterpret_cast<dwell::Join*>(cells.data() + 2) = join;
+      g.sync();
+      if (g.rank() == 0) {
+        dwell::device::fetch_add<dwell::device::Order::release>(&cells[1], 1U);
+        while (cells.atomic_add(1, 0U) == 1) {}
+      }
+      g.sync();
+      g.arrive(join);
+    })");
+  auto stranger = runtime.define<void(Span<u32>)>("stranger", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(stranger)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      using namespace dwell::device;
+      if (g.rank() == 0) while (load<Order::acquire, Scope::device>(&cells[1]) == 0) {}
+      g.sync();
+      g.spawn(uses::mark, cells.subspan(4, 1), 0, 2);  // so that the task has a place among those that make some
+      g.arrive(*reinterpret_cast<dwell::Join*>(cells.data() + 2));
+      if (g.rank() == 0) cells.atomic_add(1, 1U);
+    })");
+  for (int round = 0; round < 3; ++round) {
+    cells.write(std::vector<u32>(5, 0));
+    const Ticket made = runtime.submit(maker, cells);
+    DWELL_EXPECT_ERROR(runtime.submit(stranger, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
+    made.wait();
+    EXPECT_EQ(read(cells)[0], 4U);
+    DWELL_EXPECT_ERROR(runtime.submit(stranger, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
+  }
+}
+
+// The second join gets the record of the first, which has had its arrival, or starved.
+TEST_P(SpawnTest, AnArrivalCountsForItsOwnJoinAlone) {
+  Runtime runtime(options());
+  runtime.define("mark", kMark);
+  runtime.define("second", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(second)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Join old) {
+      g.join(1, uses::mark, cells, 1, 6);
+      g.arrive(old);
+    })");
+  auto first = runtime.define<void(Span<u32>, u32)>("first", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_USES(second, dwell::Span<dwell::u32>, dwell::Join)
+    DWELL_OPERATOR(first)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 arrives) {
+      const dwell::Join join = g.join(1, uses::mark, cells, 0, 6);
+      if (arrives != 0) g.arrive(join);
+      g.then(uses::second, cells, join);
+    })");
+  for (const u32 arrives : {0U, 1U}) {
+    auto cells = filled<u32>(runtime, 2, 0);
+    DWELL_EXPECT_ERROR(runtime.submit(first, cells, arrives).wait(), errc::task_failed,
+                       HasSubstr(arrives != 0 ? "all its arrivals" : "fewer arrivals"));
+    EXPECT_THAT(read(cells), testing::ElementsAre(arrives * 6, 0));
+  }
+}
+
+TEST_P(SpawnTest, AFailedArrivalCancelsNothing) {
+  Runtime runtime(options());
+  runtime.define("mark", kMark);
+  runtime.define("fails", R"(
+    DWELL_OPERATOR(fails)(dwell::Group g, dwell::Join join) { g.fail(6); g.arrive(join); })");
+  auto op = runtime.define<void(Span<u32>)>("op", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_USES(fails, dwell::Join)
+    DWELL_OPERATOR(op)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Join join = g.join(2, uses::mark, cells, 0, 8);
+      g.spawn(uses::fails, join);
+      g.spawn(uses::fails, join);
+    })");
+  auto cells = filled<u32>(runtime, 1, 0);
+  DWELL_EXPECT_ERROR(runtime.submit(op, cells).wait(), errc::task_failed, HasSubstr("code 6"));
+  EXPECT_EQ(read(cells)[0], 8U);
+}
+
+// ---- Trees of all shapes -----------------------------------------------------------------------------------------------------------
+
+// Each task counts, and makes others in one of many ways, told by its seed alone.
+constexpr const char* kMixed = R"(
+DWELL_USES(mixed, dwell::u32, dwell::u32, dwell::u32, dwell::Join, dwell::Span<dwell::u32>)
+static DWELL_DEVICE dwell::u32 of_seed(dwell::u32 seed, dwell::u32 n) {
+  dwell::u32 x = seed * 2654435761U + n * 40503U + 1U;
+  x ^= x >> 15; x *= 2246822519U; x ^= x >> 13; x *= 3266489917U; return x ^ x >> 16;
+}
+DWELL_OPERATOR(mixed)(dwell::Group g, dwell::u32 seed, dwell::u32 levels, dwell::u32 arrives, dwell::Join join, dwell::Span<dwell::u32> count) {
+  if (g.rank() == 0) count.atomic_add(0, 1U);
+  if (arrives == 1) g.arrive(join);
+  if (levels == 0) return;
+  const dwell::u32 n = 1 + of_seed(seed, 0) % 4, way = of_seed(seed, 1) % 6;
+  if (of_seed(seed, 2) % 3 == 0) g.then(uses::mixed, of_seed(seed, 100), levels - 1, 0, join, count);
+  dwell::Child last = g.spawn(uses::mixed, of_seed(seed, 10), levels - 1, arrives == 2 ? 1 : 0, join, count);
+  dwell::Join own = join;
+  if (way >= 3) own = g.join(n + (way == 5 ? 1 : 0), uses::mixed, of_seed(seed, 11), levels - 1, 0, join, count);
+  for (dwell::u32 i = 0; i < n; ++i) {
+    const dwell::u32 child = of_seed(seed, 12 + i);
+    switch (way) {
+      case 0: g.spawn(uses::mixed, child, levels - 1, 0, join, count); break;
+      case 1: last = g.spawn_after(last, uses::mixed, child, levels - 1, 0, join, count); break;
+      case 2: g.spawn_after(last, uses::mixed, child, levels - 1, 0, join, count); break;
+      case 3: g.spawn(uses::mixed, child, levels - 1, 1, own, count); break;
+      case 4: g.spawn(uses::mixed, child, levels - 1, levels == 1 ? 1 : 2, own, count); break;
+      case 5: last = g.spawn_after({last}, uses::mixed, child, levels - 1, 1, own, count); break;
+    }
+  }
+  if (way == 5) g.arrive(own);
+})";
+std::uint32_t of_seed(std::uint32_t seed, std::uint32_t n) {
+  std::uint32_t x = seed * 2654435761U + n * 40503U + 1U;
+  x ^= x >> 15U;
+  x *= 2246822519U;
+  x ^= x >> 13U;
+  x *= 3266489917U;
+  return x ^ x >> 16U;
+}
+// Tasks of such a tree.
+std::uint32_t mixed(std::uint32_t seed, std::uint32_t levels) {
+  if (levels == 0) return 1;
+  const std::uint32_t n = 1 + of_seed(seed, 0) % 4;
+  std::uint32_t tasks = 1 + mixed(of_seed(seed, 10), levels - 1);
+  if (of_seed(seed, 2) % 3 == 0) tasks += mixed(of_seed(seed, 100), levels - 1);
+  if (of_seed(seed, 1) % 6 >= 3) tasks += mixed(of_seed(seed, 11), levels - 1);
+  for (std::uint32_t i = 0; i < n; ++i) tasks += mixed(of_seed(seed, 12 + i), levels - 1);
+  return tasks;
+}
+
+TEST_P(SpawnTest, TreesOfChildrenFollowersJoinsAndContinuations) {
+  Options brief = options();
+  brief.workers = 4;
+  brief.lease = 200us;
+  Runtime runtime(brief);
+  const auto op = runtime.define("mixed", kMixed);
+  const auto root = runtime.define<void(u32, u32, Span<u32>)>("root", R"(
+    DWELL_USES(mixed, dwell::u32, dwell::u32, dwell::u32, dwell::Join, dwell::Span<dwell::u32>)
+    DWELL_OPERATOR(root)(dwell::Group g, dwell::u32 seed, dwell::u32 levels, dwell::Span<dwell::u32> count) {
+      g.spawn(uses::mixed, seed, levels, 0, dwell::Join(), count);
+    })");
+  auto counts = filled<u32>(runtime, 200, 0);
+  std::vector<u32> expected;
+  std::vector<Ticket> tickets;
+  for (u32 i = 0; i < 200; ++i) {
+    const u32 levels = i % (kSanitized ? 4 : 7);
+    tickets.push_back(runtime.submit(root, i, levels, counts.slice(i, 1)));
+    expected.push_back(mixed(i, levels));
+    if (i % 50 == 49) {
+      std::this_thread::sleep_for(200us);
+      runtime.park();
+      runtime.resume();
+    }
+  }
+  for (Ticket& ticket : tickets) ticket.wait();
+  EXPECT_EQ(read(counts), expected);
+}
+
+// ---- Memory ------------------------------------------------------------------------------------------------------------------------
+
+TEST_P(SpawnTest, AChainOfAnyLengthNeedsNoRoom) {
+  Options few = options();
+  few.workers = 2;
+  // As few as there may be; on CUDA workers of several leases have some at hand.
+  few.spawned_tasks = on_cpu() ? 1 : 1024;
+  Runtime runtime(few);
+  auto tree = runtime.define<Tree>("tree", kTree);
+  auto count = filled<std::uint64_t>(runtime, 1, 0);
+  runtime.submit(tree, kSanitized ? 10'000U : 1'000'000U, 1U, count).wait();
+  EXPECT_EQ(read(count)[0], 1U);
+  runtime.submit(tree, kSanitized ? 9U : 17U, 2U, count).wait();
+  EXPECT_EQ(read(count)[0], 1U + (kSanitized ? 512U : 131072U)) << "nor does a tree, but for a place a level and worker";
+}
+
+TEST_P(SpawnTest, RoomIsAsLargeAsAsked) {
+  Options few = options();
+  few.workers = 2;
+  few.spawned_tasks = 30'000;
+  Runtime runtime(few);
+  auto tree = runtime.define<Tree>("tree", kTree);
+  auto count = filled<std::uint64_t>(runtime, 1, 0);
+  runtime.submit(tree, 1U, 29'000U, count).wait();
+  EXPECT_EQ(read(count)[0], 29'000U);
+  DWELL_EXPECT_ERROR(runtime.submit(tree, 1U, 31'000U, count).wait(), errc::task_failed, HasSubstr("Options::spawned_tasks (30000)"));
 }
 
 }  // namespace

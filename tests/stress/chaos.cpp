@@ -1,5 +1,5 @@
-// Everything at once, and the order of all of it checked: links, tasks after any others, drains, failures and what they cancel, wide and
-// long tasks, gangs, tiny leases, parks, swaps, a small ring.
+// Everything at once, and the order of all of it checked: links, tasks after any others, drains, failures and what they cancel, tasks that
+// the host cancels, wide and long tasks, gangs, priorities, tiny leases, parks, swaps, a small ring.
 #include <algorithm>
 
 #include <dwell/detail/open_at.hpp>
@@ -21,6 +21,7 @@ class ChaosTest : public DeviceTest {
     struct Long {
       u32 word[50];
     };
+    const bool has_priorities = options.priorities.has_value();
     Runtime runtime = detail::open_at(first_position, std::move(options));
     // Both take stamps and fail with a code that is not 0.
     auto stamp = runtime.define("stamp", R"(
@@ -75,6 +76,7 @@ class ChaosTest : public DeviceTest {
       u32 end;  // 0 if it was cancelled
     };
     std::vector<std::vector<Task>> all(kProducers);
+    std::vector<std::atomic<bool>> asked(tasks);  // to be cancelled by the host
     std::atomic<u32> submitted[kProducers] = {};
     std::atomic<bool> over{false};
     std::vector<std::jthread> producers;
@@ -107,6 +109,7 @@ class ChaosTest : public DeviceTest {
           if (task.links) arguments.add(link);
           if (task.links && task.hard) arguments.add(hard_link);
           if (task.drains) arguments.add(drain);
+          if (has_priorities && random() % 2 == 0) arguments.add(priority(random() % 8));
           if (random() % 3 == 0) {
             // Of any thread; mostly of late.
             const u32 most = random() % 7 == 0 ? 16 : 3;
@@ -126,6 +129,15 @@ class ChaosTest : public DeviceTest {
           task.position = task.ticket.position();
           mine.push_back(task);
           submitted[me].store(i + 1, std::memory_order_release);
+          if (random() % 12 == 0) {
+            const u32 thread = random() % kProducers;
+            const u32 count = submitted[thread].load(std::memory_order_acquire);
+            const u32 index = count == 0 ? 0 : count - 1 - random() % std::min(count, 40U);
+            if (count != 0) {
+              asked[thread * each + index] = true;
+              runtime.cancel(all[thread][index].ticket);
+            }
+          }
           if (random() % 500 == 0) static_cast<void>(task.ticket.status());
           if (random() % 300 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
         }
@@ -167,11 +179,17 @@ class ChaosTest : public DeviceTest {
     u32 drain_end = 0;               // of the last drain
     u32 stamps = 0;
     u32 cancelled = 0;
+    u32 by_host = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
       Task& task = *order[i];
       Before& mine = before[task.thread];
       bool cancels = task.links && !task.hard && mine.failed;
       for (const After& one : task.after) cancels = cancels || (!one.any_result && all[one.thread][one.index].failed);
+      // One that had begun goes on.
+      if (!cancels && asked[task.at / kMostGroups] && task.ticket.status() == status::cancelled) {
+        cancels = true;
+        ++by_host;
+      }
       if (cancels) {
         // It has waited for all that it names, but for nothing else.
         if (!task.links) mine = {};
@@ -223,6 +241,7 @@ class ChaosTest : public DeviceTest {
     }
     EXPECT_EQ(read(clock)[0], stamps) << "something ran twice";
     EXPECT_GT(cancelled, tasks / 200);
+    EXPECT_GT(by_host, tasks / 1000);
     EXPECT_EQ(runtime.info().submitted, tasks);
   }
 };
@@ -251,6 +270,15 @@ TEST_P(ChaosTest, OrderHoldsWithOneWorker) {
   options.lease = 300us;
   options.workers = 1;
   run(options, brief() ? 1'000 : 60'000, 3);
+}
+
+TEST_P(ChaosTest, OrderHoldsWithPriorities) {
+  Options options = this->options();
+  options.ring_slots = 128;
+  options.lease = 500us;
+  options.priorities = Priorities{{QueueOrder::lifo, QueueOrder::fifo, QueueOrder::lifo, QueueOrder::lifo}};
+  if (on_cpu()) options.workers = 3;
+  run(options, brief() ? 1'500 : 100'000, 4);
 }
 
 TEST_P(ChaosTest, SharesOfWideTasksPassASleepingWorker) {

@@ -24,7 +24,7 @@ class Bench {
         failed_nodes(1U << shift),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
-        queue(ring.data(), completions.data(), shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
+        queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
     std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});
     lease.ring = ring.data();
     lease.completions = completions.data();

@@ -30,9 +30,9 @@ struct GraphPlan {
     data.words.insert(data.words.end(), words.begin(), words.end());
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
-  // Adds a control node. Returns its number.
-  std::uint32_t control() {
-    data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), 0, detail::kNoOperator, detail::kNoName, 0, 0});
+  // Adds a control node, or a host node. Returns its number.
+  std::uint32_t control(std::uint32_t what = detail::kNoOperator) {
+    data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), 0, what, detail::kNoName, 0, 0});
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
   // Adds a conditional node. Its `node` and its `end` are what edges lead to and from.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ inline constexpr std::uint32_t kMostNodes = 1U << 28U;
 inline constexpr std::uint32_t kNoOperator = ~0U;  // of a control node, which only holds edges together
 inline constexpr std::uint32_t kBranch = ~1U;      // of one with bodies, of which a value chooses one
 inline constexpr std::uint32_t kBranchEnd = ~2U;   // of the one behind these
+inline constexpr std::uint32_t kHostNode = ~3U;    // of one that stands for a callback
+inline constexpr std::uint32_t kClock = ~4U;       // of one that reads the clock
 
 enum class BranchKind : std::uint32_t { run_if, repeat_while, choose };
 // "if", "while", "switch".
@@ -75,7 +78,8 @@ struct GraphData {
   std::vector<std::shared_ptr<OperatorState>> operators;
   std::uint32_t last_operator = 0;
   std::vector<std::string> names;
-  std::vector<Branch> branches;  // each before those in its bodies
+  std::vector<Branch> branches;                                         // each before those in its bodies
+  std::vector<std::shared_ptr<const std::function<void()>>> callbacks;  // of the host nodes, in the order of these
 
   // Takes the arguments of the node that is being added; what detail::put fills.
   struct Sink {
@@ -104,7 +108,8 @@ struct GraphData {
   const Branch* branch_of(std::uint32_t node) const;
   // Throws errc::invalid_argument for an edge that bodies rule out.
   void check_bodies() const;
-  // How a node is called in messages: "'name' (operator axpy)", "#3 (operator axpy)", "#3 (no operator)", "'name' (while)".
+  // How a node is called in messages: "'name' (operator axpy)", "#3 (operator axpy)", "#3 (no operator)", "'name' (while)",
+  // "'name' (callback)".
   std::string text_of(std::uint32_t node) const;
 
   // Where the nodes of another graph are that was added.
@@ -118,6 +123,8 @@ struct GraphData {
   Added add(std::string_view name, const GraphData& sub);
   // Adds a branch. Returns its place in `branches`. Adds nothing when it throws.
   std::uint32_t add(std::string_view name, BranchKind kind, const SliceParts& value, const std::vector<const GraphData*>& bodies);
+  // Adds a host node. Returns its number. Adds nothing when it throws.
+  std::uint32_t add(std::string_view name, std::function<void()> callback);
 };
 
 [[noreturn]] void throw_too_many_nodes();

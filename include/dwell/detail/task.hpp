@@ -33,6 +33,10 @@ inline constexpr std::uint32_t kGraph = 4096;       // the launch of a graph
 inline constexpr std::uint32_t kGang = 8192;        // with kWide: the groups run at once
 inline constexpr std::uint32_t kAfter = 1U << 14U;  // Task::waits says for what
 
+inline constexpr std::uint32_t kLevelAt = 16;  // bits from here on: the task's priority as its header has it
+inline constexpr std::uint32_t kLevel = 7U << kLevelAt;
+inline constexpr std::uint32_t kNormalPriority = 3;
+
 // Sixteen bytes in a vector register: the halves of a quad.
 using Quad [[gnu::vector_size(16)]] = std::uint64_t;
 
@@ -71,7 +75,7 @@ struct Task {
   }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang | kLevel)) == 0; }
 };
 
 // First slots that get their places together.
@@ -94,7 +98,9 @@ inline constexpr bool kIsOrder =
 template <class T>
 inline constexpr bool kIsGang = std::is_same_v<T, GangSize>;
 template <class T>
-inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsGang<T> || kIsOrder<T>;
+inline constexpr bool kIsPriority = std::is_same_v<T, Priority>;
+template <class T>
+inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsGang<T> || kIsOrder<T> || kIsPriority<T>;
 
 // The parameter type that an argument of type T stands for.
 template <class T>
@@ -139,7 +145,8 @@ struct Rest {
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
-inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given>));
+inline constexpr bool kAlwaysPlain =
+    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -149,6 +156,7 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 
 [[noreturn]] void throw_too_many_words();
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
+[[noreturn]] void throw_bad_priority(std::uint32_t level);
 // Call `index` of what submit_many was given has put `puts` tasks.
 [[noreturn]] void throw_bad_puts(std::size_t index, std::uint32_t puts);
 // Why a buffer is no argument for a task of the runtime `shell`: it is empty, stale, or another runtime's.
@@ -229,7 +237,10 @@ template <class Sink, class T>
   if constexpr (std::is_same_v<T, Groups> || kIsGang<T>) {
     if (value.count == 0 || value.count > 0xFFFF) throw_bad_groups(value.count);
     to.groups = value.count;
-    if (value.count > 1) to.flags |= kWide | (kIsGang<T> ? kGang : 0);
+    if (value.count > 1 || kIsGang<T>) to.flags |= kWide | (kIsGang<T> ? kGang : 0);
+  } else if constexpr (kIsPriority<T>) {
+    if (value.level > kLevel >> kLevelAt) throw_bad_priority(value.level);
+    to.flags = (to.flags & ~kLevel) | (value.level ^ kNormalPriority) << kLevelAt;
   } else if constexpr (std::is_same_v<T, Link>) {
     to.flags |= kLink;
   } else if constexpr (std::is_same_v<T, HardLink>) {

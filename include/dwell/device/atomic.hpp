@@ -235,7 +235,11 @@ inline Quad load_quad(const Quad* from) {
 }
 template <Scope S>
 inline void store_quad(Quad* to, const Quad& quad) {
-  for (u32 i = 0; i < 3; ++i) __atomic_store_n(&to->word[i], quad.word[i], __ATOMIC_RELAXED);
+  // The last word before the one in the middle: who changes that only as long as the last is the old one (src/device/cancels.hpp) changes
+  // no new one.
+  __atomic_store_n(&to->word[2], quad.word[2], __ATOMIC_RELAXED);
+  __atomic_store_n(&to->word[1], quad.word[1], __ATOMIC_RELEASE);
+  __atomic_store_n(&to->word[0], quad.word[0], __ATOMIC_RELAXED);
   __atomic_store_n(&to->lap, quad.lap, __ATOMIC_RELEASE);
 }
 #else

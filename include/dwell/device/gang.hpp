@@ -8,6 +8,9 @@
 //     }
 //   }
 //   runtime.submit(relax, cells, 1000U, dwell::gang(64));
+//
+// One that runs for long lets leases end: it begins at `gang.resume(0U)` and asks now and then
+//   if (step % 64 == 63 && gang.should_yield()) return gang.yield(step + 1);
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -16,13 +19,19 @@ namespace dwell {
 
 namespace device {
 
-// A gang's memory, in words: a line for each barrier, the first for Gang::sync(), then 32 bytes a member, of which the first word counts
-// its steps (Gang::sync_neighbours). Arrivals at a barrier are counted, modulo 2^32, and never taken back.
+// A gang's memory, in words: a line for each barrier, the first for Gang::sync(), with some words more of its own; then 32
+// bytes a member, of which the first word counts its steps (Gang::sync_neighbours). Arrivals at a barrier are counted, modulo 2^32, and
+// never taken back.
 DWELL_CONSTANT u32 kGangLine = 32;
 DWELL_CONSTANT u32 kGangMember = 8;
 DWELL_HOST_DEVICE u32 gang_words(u32 members) {
   return (1 + kGangBarriers) * kGangLine + (members * kGangMember + kGangLine - 1) / kGangLine * kGangLine;
 }
+// In the first line, behind the count of arrivals.
+DWELL_CONSTANT u32 kGangAnswers = 1;  // two, of Gang::should_yield
+DWELL_CONSTANT u32 kGangYields = 3;   // 1: the gang yields
+DWELL_CONSTANT u32 kGangResumed = 4;  // not 0: it has done so before
+DWELL_CONSTANT u32 kGangState = 5;    // what it saves then, or has saved
 DWELL_DEVICE u32* gang_member(u32* memory, u32 rank) { return memory + (1 + kGangBarriers) * kGangLine + rank * kGangMember; }
 
 }  // namespace device
@@ -63,7 +72,57 @@ class Gang {
   DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c) const { sync_with(3, a, b, c, c); }
   DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c, u32 d) const { sync_with(4, a, b, c, d); }
 
+  // Whether the runtime would like the workers back (Group::should_yield): the same answer in all groups, which all call this. Costs a
+  // sync.
+  DWELL_DEVICE bool should_yield() const {
+    using namespace device;
+    if (context_->gang == nullptr) return false;
+    // Two answers take turns: nobody overwrites one that another group is about to read.
+    const u32 turn = context_->gang_asks & 1U;
+    group_.sync();
+    if (group_.rank() == 0) {
+      context_->gang_asks += 1;
+      if (rank() == 0) store<Order::relaxed, Scope::device>(context_->gang + kGangAnswers + turn, group_.should_yield() ? 1U : 0U);
+    }
+    sync();
+    return load<Order::relaxed, Scope::device>(context_->gang + kGangAnswers + turn) != 0;
+  }
+  // Gives the workers back: when all groups have called this and returned, the task is not complete but waits, behind other gangs, until
+  // it gets as many workers again. Then the operator is called anew, with the arguments of before, and `resume` returns the state that
+  // group 0 has given here. Scratch memory is lost, and barriers begin anew; all that groups have written is seen by all. T is trivially
+  // copyable and at most 24 bytes. Needs a task that was submitted with dwell::gang(n), n from 1 on: others fail with status::no_gang. A
+  // task that has failed is complete instead.
+  template <class T>
+  DWELL_DEVICE void yield(const T& state) const {
+    using namespace device;
+    if (context_->gang == nullptr) return group_.fail(status::no_gang);
+    if (rank() != 0 || group_.rank() != 0) return;
+    Words<T> given;
+    given.value = state;
+    for (u32 i = 0; i < kGangStateWords; ++i) store<Order::relaxed, Scope::device>(context_->gang + kGangState + i, given.word[i]);
+    store<Order::relaxed, Scope::device>(context_->gang + kGangYields, 1U);
+  }
+  // The state of the last yield; `initial` if there was none.
+  template <class T>
+  DWELL_DEVICE T resume(const T& initial) const {
+    using namespace device;
+    Words<T> saved;
+    saved.value = initial;
+    if (context_->gang == nullptr || load<Order::relaxed, Scope::device>(context_->gang + kGangResumed) == 0) return initial;
+    for (u32 i = 0; i < kGangStateWords; ++i) saved.word[i] = load<Order::relaxed, Scope::device>(context_->gang + kGangState + i);
+    return saved.value;
+  }
+
  private:
+  // A state as the words that are saved.
+  template <class T>
+  union Words {
+    static_assert(sizeof(T) <= device::kGangStateWords * 4, "a gang saves 24 bytes when it yields: keep the rest in a buffer");
+    DWELL_DEVICE Words() : word{} {}
+    u32 word[device::kGangStateWords];
+    T value;
+  };
+
   // Waits until the counter has come to `least`.
   DWELL_DEVICE static void await(const u32* counter, u32 least) {
     using namespace device;

@@ -15,11 +15,15 @@ namespace device {
 
 struct Context;
 struct Worker;
-// How an operator asks its worker for another task. Called by one thread.
-using SpawnFunction = void (*)(Context* context, u32 opcode, bool follows);
+// What an operator asks its worker for.
+enum class Make : u32 { child, continuation, follower, join, arrival };
+// How it asks. Called by one thread.
+using SpawnFunction = void (*)(Context* context, u32 opcode, Make how);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;  // words of arguments that fit into one slot
+DWELL_CONSTANT u32 kMaxBefore = 8;      // children that one follows
 
-DWELL_CONSTANT u32 kGangBarriers = 8;  // barriers of a gang that have names
+DWELL_CONSTANT u32 kGangBarriers = 8;    // barriers of a gang that have names
+DWELL_CONSTANT u32 kGangStateWords = 6;  // that a gang saves when it yields
 
 // The type itself, where it must not be deduced.
 template <class T>
@@ -42,9 +46,12 @@ struct alignas(16) Context {
   u32 lease_ticks;      // workers may be inside operators and nobody left to look at the clock
   u8* scratch;          // 16-byte aligned
   Worker* worker;       // for the next:
-  SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`: a child, or what follows
+  SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`
   u32 task[kMaxSpawnWords];
-  u32* gang;  // memory of the gang that the task is run by (gang.hpp), or null
+  u32 count;               // of a follower: children in `before`; of a join: arrivals
+  u32 before[kMaxBefore];  // records of children
+  u32* gang;               // memory of the gang that the task is run by (gang.hpp), or null
+  u32 gang_asks;           // calls of Gang::should_yield
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   alignas(16) u32 exchange[4 * 32];    // device::Exchange: 16-byte values of warps
@@ -55,6 +62,22 @@ template <class T>
 class Exchange;
 
 }  // namespace device
+
+// A child of the task that runs, as Group::spawn returns it: for Group::spawn_after, until the operator returns.
+class Child {
+ private:
+  friend class Group;
+  u32 number_;  // of its record, in the first thread of the group alone; 0: it was not made
+};
+
+// A task that starts when so many arrivals have come, as Group::join returns it. A small value: an argument of those that arrive
+// (DWELL_USES(part, dwell::Join)), or a word in memory that they read.
+class Join {
+ private:
+  friend class Group;
+  u32 number_;  // of its record; 0: it was not made
+  u32 round_;   // of the record, which serves other tasks later
+};
 
 // The group of threads that runs one task, or one part of a wide task. Passed by value to the operator, valid while it runs. Members
 // marked "together" must be called by all threads of the group, in the same order.
@@ -175,7 +198,26 @@ class Group {
   // 9 words of 32 bits together at most: a span takes three. The task fails with status::out_of_tasks when there is no room for the child,
   // which then does not run, and with status::spawn_refused when several groups share it.
   template <u32 place, class... Parameters>
-  DWELL_DEVICE void spawn(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
+  DWELL_DEVICE Child spawn(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
+  // Together: the same, but the child starts only when others are complete, with all that descends from them, failed or not; it sees what
+  // they have written. `before` are children that this operator has made in this run: one, or up to 8 as {a, b, c}. A child has up to 6
+  // that follow it. The task fails with status::spawn_refused, and makes no child, when `before` names anything else, or one more follows.
+  template <class One, u32 place, class... Parameters>  // a template, so that {a} is none
+  DWELL_DEVICE Child spawn_after(const One& before, Use<place, void(Parameters...)> use,
+                                 typename device::Undeduced<Parameters>::type... arguments) const;
+  template <u32 number, u32 place, class... Parameters>
+  DWELL_DEVICE Child spawn_after(const Child (&before)[number], Use<place, void(Parameters...)> use,
+                                 typename device::Undeduced<Parameters>::type... arguments) const;
+  // Together: the same, but the child starts when `arrivals` calls of arrive have named it; at once for 0. It sees what those who arrived
+  // had written before. Arguments and failures are those of spawn. When nothing is left that could arrive, since this operator has returned
+  // and all that descends from the task is complete but for joins, these do not run, and the task fails with status::join_starved.
+  template <u32 place, class... Parameters>
+  DWELL_DEVICE Join join(u32 arrivals, Use<place, void(Parameters...)> use,
+                         typename device::Undeduced<Parameters>::type... arguments) const;
+  // Together: arrives at a join, from the operator that has made it or one that descends from its task. A failure of those that arrive does
+  // not cancel the join. The task fails with status::join_refused when all arrivals have come or it does not descend from the join's maker,
+  // and with status::spawn_refused when several groups share it; nothing arrives then.
+  DWELL_DEVICE void arrive(Join join) const;
   // Together: makes a task that follows this one, its continuation: it runs when the operator has returned and all children are complete,
   // failed or not, and sees what they have written. This task is complete when the continuation is, which may itself have children and a
   // continuation. Arguments and failures are those of spawn; a second continuation fails the task with status::spawn_refused.
@@ -196,13 +238,14 @@ class Group {
 #endif
   }
 
-  // True once the lease has ended and the runtime would like the worker back: a long operator should save its progress and return.
-  // It may differ between threads; agree on it with reduce where that matters.
+  // True once the runtime would like the worker back, because the lease has ended, or on CUDA also because more urgent tasks wait
+  // (dwell::priority): a long operator should save its progress and return. Gang::yield does that. It may differ between threads; agree on
+  // it with reduce where that matters.
   DWELL_DEVICE bool should_yield() const {
     const u32 over = device::load<device::Order::relaxed, device::Scope::device>(context_->over);
     if (static_cast<i32>(over - context_->lease) >= 0) return true;
 #if DWELL_ON_CUDA
-    return false;
+    return *const_cast<const volatile u32*>(&context_->yield) != 0;
 #else
     return device::now_ticks() - context_->started > context_->lease_ticks;
 #endif
@@ -213,7 +256,8 @@ class Group {
   friend class device::Exchange;
 
   template <class... Parameters>
-  DWELL_DEVICE void make(u32 opcode, bool follows, const Parameters&... arguments) const;
+  DWELL_DEVICE void make(u32 opcode, device::Make how, const Parameters&... arguments) const;
+  DWELL_DEVICE Child made() const;
 
   device::Context* context_;
   u16 index_;  // 65,535 groups share a task at most, so that two words hold all: an operator that is called gets them in memory

@@ -4,20 +4,20 @@
 #include <dwell/device/operator.hpp>
 
 #if DWELL_ON_CUDA
-// Makes a task of this opcode, whose arguments are in the context: a child, or what follows. Linked with the loop: called by its name, its
-// registers cost those operators alone that make tasks. Called by one thread.
-extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, bool follows);
+// Makes a task of this opcode, whose arguments are in the context. Linked with the loop: called by its name, its registers cost those
+// operators alone that make tasks. Called by one thread.
+extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how);
 #endif
 
 namespace dwell {
 
 namespace device {
 
-DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, bool follows) {
+DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, Make how) {
 #if DWELL_ON_CUDA
-  dwell_spawn(context, opcode, follows);
+  dwell_spawn(context, opcode, how);
 #else
-  context->spawn(context, opcode, follows);
+  context->spawn(context, opcode, how);
 #endif
 }
 
@@ -31,25 +31,75 @@ DWELL_DEVICE void write_arguments(u32* to, const First& first, const Rest&... re
 }  // namespace device
 
 template <class... Parameters>
-DWELL_DEVICE void Group::make(u32 opcode, bool follows, const Parameters&... arguments) const {
+DWELL_DEVICE void Group::make(u32 opcode, device::Make how, const Parameters&... arguments) const {
   static_assert(device::SumOf<device::Wire<Parameters>::words...>::value <= device::kMaxSpawnWords,
                 "the arguments of a task that an operator makes take 9 words of 32 bits at most; pass a span that leads to them");
   if (rank() == 0) {
     device::write_arguments(context_->task, arguments...);
-    device::ask_for_task(context_, opcode, follows);
+    device::ask_for_task(context_, opcode, how);
   }
   // All know of it before the last barrier of the task; and what others write later is not for the new task.
   sync();
 }
 
+// Nobody but the first thread reads it, or writes what it is read from.
+DWELL_DEVICE Child Group::made() const {
+  Child child;
+  child.number_ = rank() == 0 ? context_->task[0] : 0;
+  return child;
+}
+
 template <u32 place, class... Parameters>
-DWELL_DEVICE void Group::spawn(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const {
-  make<Parameters...>(opcode(use), false, arguments...);
+DWELL_DEVICE Child Group::spawn(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const {
+  make<Parameters...>(opcode(use), device::Make::child, arguments...);
+  return made();
 }
 
 template <u32 place, class... Parameters>
 DWELL_DEVICE void Group::then(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const {
-  make<Parameters...>(opcode(use), true, arguments...);
+  make<Parameters...>(opcode(use), device::Make::continuation, arguments...);
+}
+
+template <class One, u32 place, class... Parameters>
+DWELL_DEVICE Child Group::spawn_after(const One& before, Use<place, void(Parameters...)> use,
+                                      typename device::Undeduced<Parameters>::type... arguments) const {
+  static_assert(device::kSame<One, Child>, "Group::spawn_after takes what Group::spawn has returned: a child, or {a, b} for several");
+  const Child list[] = {before};
+  return spawn_after(list, use, arguments...);
+}
+
+template <u32 number, u32 place, class... Parameters>
+DWELL_DEVICE Child Group::spawn_after(const Child (&before)[number], Use<place, void(Parameters...)> use,
+                                      typename device::Undeduced<Parameters>::type... arguments) const {
+  static_assert(number <= device::kMaxBefore, "a task follows 8 others at most; let a join count their arrivals");
+  if (rank() == 0) {
+    context_->count = number;
+    for (u32 i = 0; i < number; ++i) context_->before[i] = before[i].number_;
+  }
+  make<Parameters...>(opcode(use), device::Make::follower, arguments...);
+  return made();
+}
+
+template <u32 place, class... Parameters>
+DWELL_DEVICE Join Group::join(u32 arrivals, Use<place, void(Parameters...)> use,
+                              typename device::Undeduced<Parameters>::type... arguments) const {
+  if (rank() == 0) context_->count = arrivals;
+  make<Parameters...>(opcode(use), device::Make::join, arguments...);
+  Join join;
+  join.number_ = context_->task[0];
+  join.round_ = context_->task[1];
+  sync();  // all have read it
+  return join;
+}
+
+DWELL_DEVICE void Group::arrive(Join join) const {
+  sync();  // what others have written is for the join's task
+  if (rank() == 0) {
+    context_->task[0] = join.number_;
+    context_->task[1] = join.round_;
+    device::ask_for_task(context_, 0, device::Make::arrival);
+  }
+  sync();
 }
 
 }  // namespace dwell

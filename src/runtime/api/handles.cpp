@@ -98,6 +98,11 @@ void throw_bad_groups(std::uint32_t count) {
               {"argument", "groups", count, 65535});
 }
 
+void throw_bad_priority(std::uint32_t level) {
+  throw Error(errc::invalid_argument, "priority(" + std::to_string(level) + "): priorities are 0, the least urgent, to 7",
+              {"argument", "priority", level, 7});
+}
+
 void throw_bad_puts(std::size_t index, std::uint32_t puts) {
   throw Error(errc::invalid_argument, "submit_many: each(" + std::to_string(index) + ", put) has called put " +
                                           (puts == 0 ? "not at all" : std::to_string(puts) + " times") + ": once is needed");

@@ -109,6 +109,16 @@ std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, con
   return core_of(shell_, op).try_enqueue(*op, task);
 }
 
+bool Runtime::cancel(const Ticket& ticket) {
+  const auto core = detail::Shell::require(shell_);
+  if (ticket.shell_ == nullptr) return false;
+  if (ticket.shell_ == shell_) return core->cancel(ticket.position_);
+  const std::string name = "ticket " + std::to_string(ticket.position());
+  if (ticket.shell_->core() == nullptr) throw ticket.shell_->gone(name, "its task has ended");
+  throw Error(errc::invalid_argument, name + ", given to Runtime::cancel, belongs to another runtime",
+              {"ticket", "", ticket.position(), 0});
+}
+
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
 
 void Runtime::park() { detail::Shell::require(shell_)->park(); }

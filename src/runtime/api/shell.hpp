@@ -19,7 +19,8 @@
 //   3. The registry closes. A hand-over under way completes; other definitions end with errc::cancelled. The registry waits for
 //      compilations and for the user's callbacks; each callback runs once.
 //   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
-//   5. Buffers and programs lose their memory. The shell notes how tasks ended, enters its last stage and drops the core.
+//   5. Callbacks of host nodes that run are waited for; others are not called any more. Buffers and programs lose their memory. The shell
+//   notes how tasks ended, enters its last stage and drops the core.
 //   6. Calls all that waits for tasks (Ticket::then, notify, co_await), and waits until it has returned.
 // A failure in one step does not skip the later steps.
 //
@@ -27,8 +28,8 @@
 //   Shell                  is never freed: no handle can dangle
 //   Core                   is owned by its shell until step 5, and by each thread that calls a handle for the time of the call. The last
 //                          owner destroys it, so a call never loses a part of it
-//   keeper, compile pool,  ~Core joins their threads before it destroys anything that they use. Steps 3 and 6 join the pool's and the
-//   notifier               notifier's already, so a thread of a core is never its last owner
+//   keeper, compile pool,  ~Core joins their threads before it destroys anything that they use. Steps 3, 5 and 6 join the pool's, the host
+//   host calls, notifier   calls' and the notifier's already, so a thread of a core is never its last owner
 //   a user's stop token    may call back at any time: the registry admits no such thread after step 3, and waits for those inside
 #pragma once
 

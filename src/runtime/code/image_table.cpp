@@ -7,7 +7,7 @@ namespace dwell::runtime {
 
 namespace {
 
-constexpr std::uint32_t kMostEntries = 0xFFFF;
+constexpr std::uint32_t kMostEntries = device::Header::kOpcodeMask;
 constexpr std::chrono::milliseconds kPatience{20};  // for leases to end that nobody asks to end
 
 }  // namespace
@@ -124,7 +124,8 @@ void ImageTable::commit(Prepared& prepared) noexcept {
 std::uint32_t ImageTable::free_opcode() {
   const auto at = std::ranges::find(table_, nullptr, &Place::binding);
   if (at != table_.end()) return static_cast<std::uint32_t>(at - table_.begin());
-  if (table_.size() >= kMostEntries) throw Error(errc::link_failed, "an image holds at most 65535 operators");
+  if (table_.size() >= kMostEntries)
+    throw Error(errc::link_failed, "an image holds at most " + std::to_string(kMostEntries) + " operators");
   table_.emplace_back();
   return static_cast<std::uint32_t>(table_.size() - 1);
 }

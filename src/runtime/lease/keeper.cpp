@@ -374,6 +374,7 @@ void Keeper::watch() {
       continue;
     }
     collect();
+    queue_.pass_on_cancels();
     const auto now = Clock::now();
     // It looks for new tasks afterwards.
     if (const auto until = give_way_until_; now < until) {

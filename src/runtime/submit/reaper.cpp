@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <tuple>
 
 #include <dwell/device/status.hpp>
+
+#include "device/cancels.hpp"
 
 namespace dwell::runtime {
 
@@ -59,6 +62,17 @@ Failure Reaper::result(std::uint64_t position) {
   return at == failures_.end() ? Failure{} : at->second;
 }
 
+Reaper::Cancel Reaper::cancel(std::uint64_t position) {
+  const std::lock_guard guard(lock_);
+  if (position < reaped() || completion(position).lap == lap(position)) return Cancel::done;
+  if (!asked_.insert(position).second) return Cancel::asked_before;
+  // One word, so that its fetcher sees the task as it was or marked. Nobody else writes it while the task is in flight.
+  std::uint32_t* const word = &ring_[index(position)].quad[0].word[1];
+  const std::uint32_t now = device::load<Order::relaxed, Scope::system>(word);
+  device::store<Order::relaxed, Scope::system>(word, now | device::cancels::kMark);
+  return Cancel::asked;
+}
+
 Reaper::Outcome Reaper::outcome(std::uint64_t position) {
   if (!done(position)) return Outcome::pending;
   const std::lock_guard guard(lock_);
@@ -75,7 +89,7 @@ std::vector<std::uint64_t> Reaper::failed_positions() {
 }
 
 std::uint32_t Reaper::opcode_at(std::uint64_t position) const {
-  return device::load<Order::relaxed, Scope::system>(&ring_[index(position)].quad[0].word[0]) & 0xFFFFU;
+  return device::load<Order::relaxed, Scope::system>(&ring_[index(position)].quad[0].word[0]) & device::Header::kOpcodeMask;
 }
 
 std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
@@ -87,7 +101,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
     const auto look_at = [&](std::uint64_t before, bool has_failed) -> std::optional<Failure::Cause> {
       if (const auto noted = failures_.find(before); noted != failures_.end()) {
         const Failure& failure = noted->second;
-        if (failure.status == status::cancelled) return failure.cause;
+        if (failure.status == status::cancelled && !failure.asked) return failure.cause;
         return Failure::Cause{before, failure.status, failure.ran};
       }
       if (before < reaped()) {
@@ -97,7 +111,8 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       }
       const Completion entry = completion(before);
       if (entry.lap != lap(before) || entry.status == status::ok) return std::nullopt;
-      if (entry.status != status::cancelled) return Failure::Cause{before, entry.status, name_of_(opcode_at(before))};
+      if (entry.status != status::cancelled || asked_.contains(before))
+        return Failure::Cause{before, entry.status, ran_at(before, entry.status).first};
       if (!cancelled) cancelled = before;
       return std::nullopt;
     };
@@ -118,17 +133,25 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
   }
 }
 
+bool Reaper::is_launch(std::uint64_t position) const {
+  const Quad head = quad_at(position, 0);
+  return (Header::from(head.word[0], head.word[1]).flags & flag::graph) != 0;
+}
+
+std::pair<std::string, std::string> Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
+  if (!is_launch(position)) return {name_of_(opcode_at(position)), ""};
+  const Quad arguments = quad_at(position, 1);
+  if (status == status::cancelled) return {};
+  return failed_node(position, arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U);
+}
+
 Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
-  const device::Quad head = quad_at(position, 0);
-  const bool launch = (device::Header::from(head.word[0], head.word[1]).flags & flag::graph) != 0;
-  const auto ran = [&] {
-    if (!launch) return name_of_(opcode_at(position));
-    const device::Quad arguments = quad_at(position, 1);
-    return status == status::cancelled ? ""
-                                       : failed_node(position, arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U);
-  };
-  Failure failure{status, ran(), launch, std::nullopt};
-  if (status == status::cancelled) failure.cause = cause_of(position);
+  Failure failure;
+  failure.status = status;
+  failure.launch = is_launch(position);
+  std::tie(failure.ran, failure.why) = ran_at(position, status);
+  failure.asked = status == status::cancelled && asked_.contains(position);
+  if (status == status::cancelled && !failure.asked) failure.cause = cause_of(position);
   return failure;
 }
 
@@ -156,6 +179,7 @@ void Reaper::reap_locked(std::uint64_t tail) noexcept {
     if (entry.status != 0 && !note_failure(at, entry.status)) break;
     ++at;
   }
+  if (!asked_.empty()) asked_.erase(asked_.begin(), asked_.lower_bound(at));
   reaped_.store(at, std::memory_order_release);
 }
 

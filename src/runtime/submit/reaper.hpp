@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/ring.hpp"
@@ -18,27 +20,30 @@ namespace dwell::runtime {
 struct Failure {
   std::int32_t status = 0;
   std::string ran;      // operator and version; of the launch of a graph, the node that failed first
+  std::string why;      // of a host node: what its callback has thrown
   bool launch = false;  // of a graph
+  bool asked = false;   // cancelled, as the user has asked for
 
   // Of a task that is cancelled because one that it waited for has failed, or was cancelled for the same cause.
   struct Cause {
     std::uint64_t position = 0;
-    std::int32_t status = 0;
-    std::string ran;  // empty when it is no longer known
+    std::int32_t status = 0;  // cancelled: as the user has asked for
+    std::string ran;          // empty when it is no longer known
   };
   std::optional<Cause> cause;
 };
 
-// Reads completion entries in order and notes failures. Does not own the ring. Members may be called from any thread.
+// Reads completion entries in order and notes failures. Does not own the ring, in which it marks tasks that are cancelled. Members may be
+// called from any thread.
 //
 // Invariant: the slots of a task at or behind `reaped` are its own, so that who holds lock_ can read what it waited for.
 class Reaper {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
-  // Names the node that failed first in a launch at a position, of the graph whose head has this address.
-  using FailedNode = std::function<std::string(std::uint64_t position, std::uint64_t head)>;
-  Reaper(const device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
+  // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why.
+  using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
+  Reaper(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
       : ring_(ring), completions_(completions), shift_(shift), name_of_(std::move(name_of)), reaped_(first) {}
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
@@ -62,8 +67,13 @@ class Reaper {
   // The same, unless another thread is at it.
   void try_reap(std::uint64_t tail) noexcept;
 
+  // Marks the task at this position in the ring as cancelled, and notes that the user has asked for it. Throws std::bad_alloc; then nothing
+  // has changed.
+  enum class Cancel : std::uint8_t { done, asked_before, asked };
+  Cancel cancel(std::uint64_t position);
+
   // Set before the first task.
-  FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::string(); };
+  FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::pair<std::string, std::string>(); };
 
   // Stores a completion entry, of a place that the device does not complete.
   void complete_here(std::uint64_t position, std::int32_t status);
@@ -81,19 +91,23 @@ class Reaper {
 
   // These need lock_.
   void reap_locked(std::uint64_t tail) noexcept;
+  bool is_launch(std::uint64_t position) const;
+  // Failure::ran and Failure::why of a task that ended so.
+  std::pair<std::string, std::string> ran_at(std::uint64_t position, std::int32_t status) const;
   // The failure of a task that ended so, and whose slots are still its own.
   Failure failure_at(std::uint64_t position, std::int32_t status) const;
   std::optional<Failure::Cause> cause_of(std::uint64_t position) const;
   // False when there is no memory for it.
   bool note_failure(std::uint64_t position, std::int32_t status) noexcept;
 
-  const device::Slot* ring_;
+  device::Slot* ring_;
   device::Completion* completions_;
   std::uint32_t shift_;
   NameOf name_of_;
 
   alignas(64) SpinLock lock_;  // guards what follows
   std::map<std::uint64_t, Failure> failures_;
+  std::set<std::uint64_t> asked_;  // tasks that the user has asked to cancel and that are not reaped
   alignas(64) std::atomic<std::uint64_t> reaped_;
 };
 

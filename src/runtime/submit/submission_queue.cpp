@@ -6,6 +6,7 @@
 #include <dwell/device/status.hpp>
 
 #include "device/gates.hpp"
+#include "device/levels.hpp"
 
 namespace dwell::runtime {
 
@@ -20,7 +21,8 @@ namespace {
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
               detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
               detail::kAfter == flag::after && detail::kGraph == flag::graph && detail::kShare == flag::share &&
-              detail::kGang == flag::gang);
+              detail::kGang == flag::gang && detail::kNormalPriority == device::levels::kNormal &&
+              detail::kLevel == Header::kLevelMask << detail::kLevelAt);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
 // Quads are counted from the start of the task; the header is the first.
@@ -30,9 +32,14 @@ constexpr std::uint32_t slots_for(std::uint32_t quads) { return (quads + 3) / 4;
 
 }  // namespace
 
-SubmissionQueue::SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first,
-                                 Reaper::NameOf name_of)
-    : ring_(ring), shift_(shift), first_(first), reaper_(ring, completions, shift, first, std::move(name_of)), tail_(first) {
+SubmissionQueue::SubmissionQueue(device::Slot* ring, device::Completion* completions, device::LeaseReport& report, std::uint32_t shift,
+                                 std::uint64_t first, Reaper::NameOf name_of)
+    : ring_(ring),
+      shift_(shift),
+      first_(first),
+      reaper_(ring, completions, shift, first, std::move(name_of)),
+      cancels_(report),
+      tail_(first) {
   number_ = submitters::open(*this);
 }
 
@@ -472,8 +479,8 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     for (std::uint32_t i = 0; i < task.waits->count; ++i)
       tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     drop_ended(tasks);
-    const bool plain =
-        tasks.count == 0 && task.words <= detail::kFirstSlotWords && (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang)) == 0;
+    const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
+                       (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang | detail::kLevel)) == 0;
     if (plain && alias != nullptr) return try_submit_plain(*alias, &task.first, 1, position) != 0;
   }
   Submitter* const me = submitters::mine(*this, number_);
@@ -520,8 +527,10 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
       tasks.add(*gate_place, WaitingFor::Kind::soft);
       drains = false;
     }
-    const std::uint32_t flags = (task.flags & ~kOrder) | (drains || wanted ? flag::drain : 0);
-    first = head(*place, Header{opcode, task.groups, slots, flags, 0}, task.words, tasks);
+    const std::uint32_t level = (task.flags & detail::kLevel) >> detail::kLevelAt;
+    const std::uint32_t flags =
+        (task.flags & ~(kOrder | detail::kLevel)) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
+    first = head(*place, Header{opcode, task.groups, slots, flags, 0, level}, task.words, tasks);
     if (me != nullptr) me->note(*place, track_);
   }
   if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
@@ -581,6 +590,15 @@ bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, s
 
 void SubmissionQueue::open_gate(std::uint64_t position) {
   device::store_quad<Scope::system>(&ring_[index(position)].quad[device::gates::kQuad], Quad{lap(position), {device::gates::kOpen, 0, 0}});
+}
+
+bool SubmissionQueue::cancel(std::uint64_t position) {
+  Reaper::Cancel how = Reaper::Cancel::done;
+  cancels_.add(position, [&] {
+    how = reaper_.cancel(position);
+    return how == Reaper::Cancel::asked;
+  });
+  return how != Reaper::Cancel::done;
 }
 
 bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {

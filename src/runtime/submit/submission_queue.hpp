@@ -13,6 +13,7 @@
 #include <dwell/detail/task.hpp>
 
 #include "device/ring.hpp"
+#include "runtime/submit/cancel_requests.hpp"
 #include "runtime/submit/membarrier.hpp"
 #include "runtime/submit/reaper.hpp"
 #include "runtime/submit/recorder.hpp"
@@ -34,7 +35,8 @@ namespace dwell::runtime {
 // thread has places before it, so a task whose submission begins after the drain's has returned stands behind it.
 class SubmissionQueue {
  public:
-  SubmissionQueue(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, Reaper::NameOf name_of);
+  SubmissionQueue(device::Slot* ring, device::Completion* completions, device::LeaseReport& report, std::uint32_t shift,
+                  std::uint64_t first, Reaper::NameOf name_of);
   ~SubmissionQueue();
   SubmissionQueue(const SubmissionQueue&) = delete;
   SubmissionQueue& operator=(const SubmissionQueue&) = delete;
@@ -79,6 +81,12 @@ class SubmissionQueue {
   // that failures name.
   bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);
   void open_gate(std::uint64_t position);
+
+  // Cancels the task in flight at this position unless it has begun, and those that wait for it. False when it is complete. Throws
+  // std::bad_alloc; then nothing has changed.
+  bool cancel(std::uint64_t position);
+  // Passes cancels on to the device that have found no room before.
+  void pass_on_cancels() noexcept { cancels_.pass_on(); }
 
   // Changes aliases such that every task at or behind the position returned runs the new opcodes, and every one before it the old ones.
   struct Switch {
@@ -230,6 +238,7 @@ class SubmissionQueue {
   std::uint64_t number_;
   std::uint64_t first_;
   Reaper reaper_;
+  CancelRequests cancels_;
   std::function<bool(std::uint64_t, std::uint64_t, std::uint64_t)> launch_names_;
   std::vector<std::unique_ptr<Submitter>> submitters_;  // guarded by who calls add and remove, as the next
   std::vector<Submitter*> unused_;

@@ -1,0 +1,33 @@
+// Where the parts of an exec lie (graph_layout.hpp), how many nodes the ready queue takes, and on which level they wait.
+#pragma once
+
+#include "device/graph_layout.hpp"
+#include "device/levels.hpp"
+
+namespace dwell::device::graph {
+
+DWELL_DEVICE u64 address_of(const Header& header, u32 word2) { return (static_cast<u64>(header.drains) << 32U | word2) * kCell; }
+DWELL_DEVICE Slot* record(u64 base, u32 cell) { return pointer_to_global<Slot>(base + static_cast<u64>(cell) * kCell); }
+DWELL_DEVICE GraphHead* head(u64 base) { return pointer_to_global<GraphHead>(base); }
+DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {
+  return pointer_to_global<NodeState>(base + static_cast<u64>(states) * kCell) + (cell - kFirstRecord);
+}
+DWELL_DEVICE NodeShares* shares(Slot* record, u32 slots) { return reinterpret_cast<NodeShares*>(record + slots); }
+
+// Whether nodes may be added to the ready queue. Called by all lanes.
+DWELL_DEVICE bool has_room(const Lease& lease) {
+  u32 room = 0;
+  if (lane() == 0) {
+    const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
+    const u32 at = load<Order::relaxed, Scope::device>(&lease.control->head.value);
+    // Each worker adds kNodesAtOnce beyond this at most: so there is a place for all that credit bounds, and reserve() waits for nobody
+    // who waits for this worker.
+    room = static_cast<i32>(tail - at) < static_cast<i32>(kMostQueuedNodes) ? 1 : 0;
+  }
+  return broadcast(room) != 0;
+}
+
+// The bits of word 0 that say the level of a launch, for its nodes in the queues.
+DWELL_DEVICE u32 level_of(const Lease& lease, u64 base) { return lease.levels != 0 ? levels::level_bits(head(base)->word0) : 0; }
+
+}  // namespace dwell::device::graph

@@ -1,0 +1,118 @@
+// Host nodes: callbacks of the host among the nodes of a graph. No worker waits for them.
+//
+// An exec with host nodes has two rings in host memory. A worker that comes to a host node stores a call in the first and goes on with
+// something else; the node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member
+// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::answered; whoever takes it goes on behind it.
+//   call: lap | number of the host node | lap | position of the launch      answer: lap | cell | 1 if the callback has thrown | 0
+// Each place validates itself by its lap, as in the ring of tasks; a call by each half, since the host sees 8 bytes of the device at once,
+// as in completion entries. Each ring has a place for every host node. A node is called again only when its answer was read, so there are
+// never more calls unread, nor answers, than places: neither side asks the other for room.
+//
+// Execs that wait for answers are on a list, whose head is in the crew's line. GraphHead::unanswered says whether an exec is on it: who
+// raises it from 0 puts the exec there, behind which nobody else does. A member of the crew takes the whole list, by exchange, so that one
+// at a time has an exec; reads the answers that are there; and puts back the execs of which calls are left unanswered.
+//
+// Who may touch the exec: a worker until it has stored its call, since with the answer the launch may end; the holder of the list while a
+// call is unanswered, or while it has a node that was answered and is not in the ready queue yet. Modelled in tests/model/host.pml.
+#pragma once
+
+#include "device/graph_places.hpp"
+#include "device/ready_queue.hpp"
+
+namespace dwell::device::host_nodes {
+
+inline constexpr u64 kListed = 1;  // in CrewLine::callers and GraphHead::next_caller: so that not even the low word is 0
+
+DWELL_HOST_DEVICE u64 rings_bytes(u32 shift) { return 2 * sizeof(Quad) << shift; }
+
+// Puts an exec on the list. Called by one thread.
+DWELL_DEVICE void put(const Lease& lease, u64 base) {
+  u64* const at = &lease.control->crew.callers;
+  u64 first = load<Order::relaxed, Scope::device>(at);
+  for (;;) {
+    store<Order::relaxed, Scope::device>(&graph::head(base)->next_caller, first);
+    // acq_rel: pairs with the exchange in look(), which reads the link.
+    const u64 seen = compare_exchange<Order::acq_rel>(at, first, base | kListed);
+    if (seen == first) return;
+    first = seen;
+  }
+}
+
+// Calls the host for the host node `number`. Called by one thread, which has acquired what the node's predecessors did. Behind it
+// the exec may be gone.
+DWELL_DEVICE void call(const Lease& lease, u64 base, u32 number) {
+  GraphHead* const of = graph::head(base);
+  Quad* const calls = pointer_to_global<Quad>(of->calls);
+  const u32 shift = of->calls_shift;
+  const u32 position = of->position;
+  // acq_rel: pairs with look(): what the last holder of the exec has written.
+  if (fetch_add<Order::acq_rel>(&of->unanswered, 1U) == 0) put(lease, base);
+  const u32 at = fetch_add<Order::relaxed>(&of->called, 1U);
+  // What the predecessors did, before the call. Pairs with the host's read of it.
+  fence<Scope::system>();
+  const u32 lap = lap_of(at, shift);
+  store_quad<Scope::system>(calls + index_of(at, shift), Quad{lap, {number, lap, position}});
+}
+
+// Reads answer `at`. What the host did before is then seen too.
+DWELL_DEVICE Quad read_answer(const GraphHead* of, u32 at) {
+  const u32 shift = of->calls_shift;
+  const Quad* const from = pointer_to_global<const Quad>(of->calls) + (1U << shift) + index_of(at, shift);
+#if DWELL_ON_CUDA
+  return acquire_quad(from);
+#else
+  return load_quad<Scope::system>(from);
+#endif
+}
+
+// Reads the answers of an exec that was on the list, some at a time, and puts it back while others are to come. Called by all lanes, of a
+// worker that holds no unread place of the ready queue.
+DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
+  GraphHead* const of = graph::head(base);
+  const u32 first = load<Order::relaxed, Scope::device>(&of->answered);
+  const u32 at = first + lane();
+  const Quad answer = read_answer(of, at);
+  const u32 here = ballot(answer.lap == lap_of(at, of->calls_shift));
+#if DWELL_ON_CUDA
+  u32 count = here == ~0U ? kLanes : static_cast<u32>(__ffs(static_cast<int>(~here))) - 1;
+#else
+  u32 count = here;
+#endif
+  if (count != 0 && !graph::has_room(lease)) count = 0;
+  if (lane() == 0) {
+    store<Order::relaxed, Scope::device>(&of->answered, first + count);
+    // acq_rel: pairs with call(), which may put the exec on the list anew.
+    if (count == 0 || fetch_add<Order::acq_rel>(&of->unanswered, 0U - count) != count) put(lease, base);
+    fence<Scope::device>();  // hands on what the host did
+  }
+  sync_lanes();
+  if (count == 0) return;
+  const u32 place = ready_queue::reserve(lease, count);
+  if (lane() >= count) return;
+  const Slot* const node = graph::record(base, answer.word[0]);
+  const u32 flags = flag::answered | flag::memory | flag::system | (answer.word[1] != 0 ? flag::cancelled : 0U);
+  for (u32 i = 0; i < 4; ++i) {
+    Quad quad = load_quad<Scope::device>(&node->quad[i]);
+    if (i == 0) {
+      quad.word[0] |= graph::level_of(lease, base);
+      quad.word[1] |= flags << 4U;
+    }
+    ready_queue::put_quad(lease, place + lane(), i, quad);
+  }
+}
+
+// Lets the host nodes go on that the host has answered. Called as take_answers is.
+DWELL_DEVICE_COLD void look(const Lease& lease) {
+  u64 next = 0;
+  if (lane() == 0) next = exchange<Order::acq_rel>(&lease.control->crew.callers, static_cast<u64>(0));
+  for (;;) {
+    next = broadcast(static_cast<u32>(next)) | static_cast<u64>(broadcast(static_cast<u32>(next >> 32U))) << 32U;
+    if (next == 0) return;
+    const u64 base = next & ~kListed;
+    if (lane() == 0) next = load<Order::relaxed, Scope::device>(&graph::head(base)->next_caller);
+    take_answers(lease, base);
+    sync_lanes();
+  }
+}
+
+}  // namespace dwell::device::host_nodes

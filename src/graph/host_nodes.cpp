@@ -1,0 +1,67 @@
+#include "graph/host_nodes.hpp"
+
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "device/host_nodes.hpp"
+#include "runtime/caught.hpp"
+
+namespace dwell::graph {
+
+using device::Quad;
+using device::Scope;
+
+HostNodes::HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells)
+    : callbacks_(std::move(callbacks)),
+      cells_(std::move(cells)),
+      shift_(static_cast<std::uint32_t>(std::bit_width(callbacks_.size() - 1))),
+      rings_(buffers.allocate(device::host_nodes::rings_bytes(shift_), 1, Memory::host)),
+      calls_(static_cast<Quad*>(rings_->allocation->host())) {}
+
+void HostNodes::write(device::GraphHead& head) const {
+  head.calls = rings_->allocation->device();
+  head.calls_shift = shift_;
+  // With no launch in flight, each call is answered, and the answer was read.
+  head.called = head.answered = called_.load(std::memory_order_relaxed);
+}
+
+std::optional<runtime::HostCall> HostNodes::next() {
+  const std::uint32_t at = called_.load(std::memory_order_relaxed);
+  const Quad call = device::load_quad<Scope::system>(calls_ + device::index_of(at, shift_));
+  const std::uint32_t lap = device::lap_of(at, shift_);
+  if (call.lap != lap || call.word[1] != lap) return std::nullopt;
+  called_.store(at + 1, std::memory_order_relaxed);
+  return runtime::HostCall{call.word[0], call.word[2]};
+}
+
+void HostNodes::answer(const runtime::HostCall& call) noexcept {
+  const std::optional<Error> error = runtime::failure_of(errc::invalid_argument, *callbacks_[call.number]);
+  const std::uint32_t cell = cells_[call.number];
+  const Lock lock(mutex_);
+  if (error) {
+    try {
+      thrown_.push_back({call.launch, cell, error->message()});
+    } catch (const std::bad_alloc&) {
+      // The launch's error goes without the text.
+    }
+  }
+  const std::uint32_t at = answered_++;
+  // Releases what the callback has done. Pairs with device::host_nodes::read_answer.
+  device::store_quad<Scope::system>(calls_ + (1U << shift_) + device::index_of(at, shift_),
+                                    Quad{device::lap_of(at, shift_), {cell, error ? 1U : 0U, 0}});
+}
+
+std::string HostNodes::why(std::uint64_t position, std::uint32_t cell) const {
+  const Lock lock(mutex_);
+  for (const Thrown& thrown : thrown_)
+    if (thrown.launch == static_cast<std::uint32_t>(position) && thrown.cell == cell) return thrown.text;
+  return {};
+}
+
+void HostNodes::forget(std::uint64_t position) {
+  const Lock lock(mutex_);
+  std::erase_if(thrown_, [&](const Thrown& thrown) { return device::is_after(static_cast<std::uint32_t>(position), thrown.launch); });
+}
+
+}  // namespace dwell::graph

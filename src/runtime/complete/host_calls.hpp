@@ -1,0 +1,103 @@
+// Callbacks of host nodes: calls of the device, run on threads of the runtime.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.hpp"
+
+namespace dwell::runtime {
+
+// A call of the device for a host node, as device/host_nodes.hpp has it.
+struct HostCall {
+  std::uint32_t number;  // of the host node in its exec
+  std::uint32_t launch;  // position of the launch, modulo 2^32
+};
+
+// An exec with host nodes.
+class HostCaller {
+ public:
+  virtual ~HostCaller() = default;
+  // The next call of the device, if there is one. Called by one thread at a time.
+  virtual std::optional<HostCall> next() = 0;
+  // Runs the callback and answers the device. Called by any thread.
+  virtual void answer(const HostCall& call) noexcept = 0;
+};
+
+// Runs the calls of execs of which launches are in flight. Starts its thread with the first prepare(). One thread at a time *leads*: it
+// looks for calls and runs callbacks. When a callback is about to wait for the runtime it calls waits(), and another thread leads from then
+// on, so that callbacks may wait for what needs other callbacks. There are at most as many threads as callbacks that wait, and one. The
+// thread sleeps while no such launch is in flight; otherwise it looks again and again, at first without a pause, then after an eighth of
+// the time that it has waited, 5 us to 1 ms. Members may be called from any thread but finish, which no callback may call.
+class HostCalls {
+ public:
+  // Whether the task at a position is complete, or will never be.
+  using Done = std::function<bool(std::uint64_t position)>;
+
+  explicit HostCalls(Done done) : done_(std::move(done)) {}
+  ~HostCalls() { finish(); }
+  HostCalls(const HostCalls&) = delete;
+  HostCalls& operator=(const HostCalls&) = delete;
+
+  // Starts the thread unless it is there. Throws errc::out_of_memory, errc::closed.
+  void prepare();
+  // A launch of `caller` is about to be placed; placed() follows. From now on it is looked at, and kept alive until its last launch is
+  // complete. Throws std::bad_alloc.
+  void launches(std::shared_ptr<HostCaller> caller);
+  // The launch has been placed at `position`, or not at all.
+  void placed(const HostCaller& caller, std::optional<std::uint64_t> position) noexcept;
+  // Takes no call any more, and returns when all callbacks that run have returned. Nothing to do the second time.
+  void finish() noexcept;
+
+  // The calling thread is about to wait for a runtime: if it runs a callback and leads, another leads from now on. Throws
+  // errc::out_of_memory when no thread can be had for it.
+  static void waits() {
+    if (running != nullptr) [[unlikely]]
+      running->of->let_go();
+  }
+  // Whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
+  bool runs_here() const { return running != nullptr && running->of == this; }
+  bool runs_here(std::uint64_t position) const { return runs_here() && running->launch == static_cast<std::uint32_t>(position); }
+  // Of a launch before `position`, both of less than 2^31 positions ago.
+  bool runs_before(std::uint64_t position) const {
+    return runs_here() && static_cast<std::int32_t>(static_cast<std::uint32_t>(position) - running->launch) > 0;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Flight {
+    std::shared_ptr<HostCaller> caller;
+    std::optional<std::uint64_t> last;  // position of its last launch
+    std::uint32_t coming;               // launches that are about to be placed
+  };
+  struct Running {
+    HostCalls* of;
+    std::uint32_t launch;
+    bool leads;
+  };
+  static thread_local Running* running;
+
+  void start() DWELL_REQUIRES(mutex_);
+  void work() noexcept;
+  // The next call, and who makes it. Lets go of the callers whose launches are complete.
+  std::optional<HostCall> find(std::shared_ptr<HostCaller>& caller, std::list<Flight>& ended) DWELL_REQUIRES(mutex_);
+  // What waits() does.
+  void let_go();
+
+  const Done done_;
+  Mutex mutex_;
+  Condition changed_;
+  std::list<Flight> flights_ DWELL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ DWELL_GUARDED_BY(mutex_);
+  std::uint32_t idle_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that wait for their turn to lead
+  bool led_ DWELL_GUARDED_BY(mutex_) = false;
+  bool finishing_ DWELL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace dwell::runtime
