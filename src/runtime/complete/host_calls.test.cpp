@@ -80,17 +80,17 @@ TEST_F(HostCallsTest, ALaunchThatIsNotPlacedKeepsNothing) {
 }
 
 TEST_F(HostCallsTest, WhileOneWaitsOthersRunOnAnotherThread) {
+  std::promise<void> begun;
   std::promise<std::thread::id> inner;
-  std::thread::id outer;
   auto first = launched([&] {
-    outer = std::this_thread::get_id();
+    begun.set_value();
     HostCalls::waits();
     HostCalls::waits();  // once is enough
-    EXPECT_NE(inner.get_future().get(), outer);
+    EXPECT_NE(inner.get_future().get(), std::this_thread::get_id());
   });
   auto second = launched([&] { inner.set_value(std::this_thread::get_id()); });
   first->called = 1;
-  while (outer == std::thread::id()) std::this_thread::yield();
+  begun.get_future().wait();
   second->called = 1;
   EXPECT_TRUE(second->eventually(1));
   EXPECT_TRUE(first->eventually(1));
