@@ -50,7 +50,8 @@ struct alignas(128) Seat {
   u32 reads;          // 1: the member left while it alone read the ring; its successor reads on before it looks at anything else
   u32 drains;         // as that member had seen them
   u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
-  u32 reserved[24];
+  u32 records;        // free records of tasks that operators make, a bundle, or 0 (spawn.hpp)
+  u32 reserved[23];
 };
 static_assert(sizeof(Seat) == 128);
 
@@ -86,6 +87,7 @@ struct Control {
   Counter window_turns;  // windows acquired behind the first of each crew member
   Counter completed;     // slots of completed tasks, counted from the first position on
   Counter spare_shares;  // places of the ready queue that wide tasks may still take
+  Counter idle;          // workers that wait at the ready queue, less operators' tasks that are in it: what else they would take
   Counter fetch_lock;    // the CPU's crew of one: who fetches
   Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
   CrewLine crew;
@@ -122,20 +124,20 @@ struct alignas(32) GangState {
 static_assert(sizeof(GangState) == 32);
 
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
-#define DWELL_ARENA_PARTS(part, h)                                                                                    \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                    \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */   \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                       \
-      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                   \
-          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                          \
-              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */         \
-      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>((h).most_spawned)) \
+#define DWELL_ARENA_PARTS(part, h)                                                                                       \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                       \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                   \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */      \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                   \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                          \
+      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                      \
+          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                             \
+              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */            \
+      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>((h).spawned_records)) \
           part(level_slots, Slot, level_slots_of((h).level_shift)) part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 7;
+inline constexpr u32 kArenaVersion = 8;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
@@ -146,8 +148,8 @@ struct ArenaHeader {
   u32 ring_shift;
   u32 queue_shift;
   u32 max_workers;
-  u32 most_spawned;  // number of the last record of a task that an operator has made, plus 1
-  u32 level_shift;   // slots of a level; 0: there are none
+  u32 spawned_records;  // of tasks that operators make, number 0 included
+  u32 level_shift;      // slots of a level; 0: there are none
   u32 reserved;
   u64 bytes;
 #define DWELL_PART(name, type, count) u64 name;
@@ -190,7 +192,7 @@ DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 
   header.ring_shift = ring_shift;
   header.queue_shift = queue_shift_for(ring_shift, max_workers);
   header.max_workers = max_workers;
-  header.most_spawned = most_spawned(max_workers, spawned_tasks);
+  header.spawned_records = spawned_records(max_workers, spawned_tasks);
   header.level_shift = !levels ? 0 : ring_shift < kMaxLevelShift ? ring_shift : kMaxLevelShift;
   header.bytes = align_up(sizeof(ArenaHeader), 256);
 #define DWELL_PART(name, type, count) \
@@ -258,8 +260,8 @@ struct Lease {
   const u32* uses;
   u32 ring_shift;
   u32 queue_shift;
-  u32 max_workers;   // of any lease
-  u32 most_spawned;  // number of the last record, plus 1
+  u32 max_workers;      // of any lease
+  u32 spawned_records;  // number of the last one, plus 1
   u32 level_shift;
   u32 levels;  // 0: there are none; else kLevels | a bit for each priority of which the last task comes first
   u32 workers;
@@ -284,7 +286,7 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
   lease->ring_shift = header.ring_shift;
   lease->queue_shift = header.queue_shift;
   lease->max_workers = header.max_workers;
-  lease->most_spawned = header.most_spawned;
+  lease->spawned_records = header.spawned_records;
   lease->level_shift = header.level_shift;
   lease->levels = header.level_shift != 0 ? kLevels : 0;
 }

@@ -151,7 +151,7 @@ class CpuWorker {
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     set_level(lease_, worker_, frame->word[0]);
     record_in_flight(lease_, me_, frame->word[0], frame->word[1], frame->position());
-    spawn::take_up(worker_, *frame);
+    if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
     run(lease_, worker_, kFrame0, me_, 0);

@@ -18,6 +18,7 @@ inline constexpr u32 kQuietRounds = 64;  // reads of host memory between looks a
 inline constexpr u32 kBriefRounds = 8;   // the same while others are busy
 inline constexpr u32 kDepth = 4;         // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;        // tasks in one read from which on a member counts as busy
+inline constexpr u32 kPatience = 4;      // looks at a place after which a worker that waits there counts as idle
 inline constexpr u32 kGrace = 4;         // ticks a taken task waits for the executing warps before another worker gets it
 
 // The state from which the control warp hands tasks over. A value, so that the cold functions below keep the loops' state in registers.
@@ -28,6 +29,13 @@ struct Hands {
 
   DWELL_DEVICE Frame* frame() const { return frame_at(worker, (turn & 1U) == 0 ? kFrame0 : kFrame1); }
   DWELL_DEVICE bool idle() const { return *const_cast<const volatile u32*>(&worker->idle) != 0; }
+
+  // Counts the worker as idle, or no longer (Control::idle). Called by one thread.
+  DWELL_DEVICE void count_as_idle(const Lease& lease, u32 counted) {
+    if (worker->counted == counted) return;
+    worker->counted = counted;
+    add<Order::relaxed>(&lease.control->idle.value, counted != 0 ? 1U : ~0U);
+  }
 
   // Lets the executing warps go on with the frame.
   DWELL_DEVICE void arrive() {
@@ -92,7 +100,10 @@ struct Hands {
     const u32 position = broadcast(task->quad[0].word[2]);
     const Header header = Header::from(word0, word1);
     if (header.slots > 1) load_rest(lease, task, header, position);
-    if (header.is_spawned() && lane() == 0) worker->spawn.current = position;
+    if (lane() == 0) {
+      if (header.is_spawned()) spawn::take_up(lease, worker, position);
+      count_as_idle(lease, 0);
+    }
     hand<true>(lease, task->quad[0], word0, word1, position);
   }
 };
@@ -123,12 +134,21 @@ DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
   return broadcast(leaves) != 0;
 }
 
+// Counts a worker that waits for a task as idle, when it is. Called by all lanes.
+DWELL_DEVICE_COLD void note_wait(const Lease& lease, Hands hands) {
+  if (lane() == 0 && hands.idle()) hands.count_as_idle(lease, 1);
+}
+
 // Gives up the seat of a worker outside the crew when it may leave. Called by all lanes. False when the worker stays.
 DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
   if (!may_leave(lease, hands)) return false;
   sync_lanes();
   u32 gone = 0;
-  if (lane() == 0) gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
+  if (lane() == 0) {
+    hands.count_as_idle(lease, 0);
+    spawn::give_up(lease, hands.worker);
+    gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
+  }
   return broadcast(gone) != 0;
 }
 
@@ -142,6 +162,7 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
     seat.quiet_since = hands.worker->quiet_since;
     seat.reads = reads ? 1 : 0;
     seat.drains = hands.worker->drains;
+    spawn::give_up(lease, hands.worker);
     gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
   }
   return broadcast(gone) != 0;
@@ -311,7 +332,6 @@ class ControlWarp {
     }
     if (lane() == 0) {
       hands_.frame()->word[0] = kQuit;
-      spawn::give_up(lease_, hands_.worker);
       seat::count_out(lease_);
     }
     hands_.arrive();
@@ -340,6 +360,7 @@ class ControlWarp {
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
         if (here) break;
+        if (round % kPatience == kPatience - 1) control::note_wait(lease_, hands_);
         if (!seat::is_over(lease_, broadcast(over, 4))) continue;
         if (control::leave(lease_, hands_)) return;  // the successor watches the place
       }

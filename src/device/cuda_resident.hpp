@@ -18,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
   if (threadIdx.x == 0) {
     worker.idle = 1;
     worker.backlog = 0;
+    worker.counted = 0;
     worker.level = 0;
     worker.me = blockIdx.x;
     worker.context.yield = 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "device/completion.hpp"
+#include "device/records.hpp"
 
 namespace dwell::device::reseat {
 
@@ -86,9 +87,19 @@ DWELL_DEVICE_COLD void deal_windows(const Lease& lease) {
 }
 #endif
 
+// Gives what lies at seats that are gone to the list of all workers.
+DWELL_DEVICE_COLD void collect_records(const Lease& lease) {
+  for (u32 seat = lease.workers + lane(); seat < lease.former_workers; seat += kLanes) {
+    const u32 records = lease.seats[seat].records;
+    lease.seats[seat].records = 0;
+    if (records != 0) spawn::put(lease, &lease.control->lists.free, records, records);
+  }
+}
+
 // Called by all lanes of the worker in seat 0, before it takes that seat. The others wait for it (await).
 DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
   clear_claims(lease);
+  collect_records(lease);
 #if DWELL_ON_CUDA
   list_windows(lease);
   sync_lanes();

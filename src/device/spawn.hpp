@@ -1,10 +1,13 @@
 // Tasks that operators make: from the call in an operator to the end of the last descendant.
 //
 // A worker keeps the tasks that its operators make, and takes up the newest one when a task has ended: depth first, which bounds how many
-// there are. The oldest ones, from which most descends, go to the ready queue when workers wait there. A worker that has too many puts the
-// oldest half aside, and all that lies there, once the operator has returned, into the overflow, a stack of all workers. So no child leaves
-// the worker, or runs, before its maker has returned. Whoever puts tasks into the overflow takes from it before it goes to other work, or
-// sends one through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
+// there are. The oldest ones, from which most descends, go to the ready queue when workers wait there (Control::idle). A worker that has
+// too many puts the oldest half aside, and all that lies there, once the operator has returned, into the overflow, a stack of all workers.
+// So no child leaves the worker, or runs, before its maker has returned. Whoever puts tasks into the overflow takes from it before it goes
+// to other work, or sends some through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
+//
+// Tasks change hands in bundles: one task, which leads to others that the taker then keeps. What a worker keeps at the end of its lease is
+// one entry of the ready queue, and the next worker goes on where it was (records.hpp says why not one by one).
 //
 // A task is complete when its operator has returned and its children are complete: Spawned::pending is 0. The worker that makes it so
 // runs the continuation, or completes it: its parent in turn, a node of a graph, or the task of the ring. A record whose descendants have
@@ -19,120 +22,20 @@
 //
 // Invariants: a worker that completes a root keeps no task, since what it keeps descends from that root. No worker is in a graph while it
 // runs spawned tasks. So many places of the ready queue as credit does not bound: a worker adds tasks there only while it holds less than
-// waiting workers want, and one when it leaves, for the one that brought it there.
+// waiting workers want, and one when it leaves, for the one that brought it there. Control::idle is only advice: what runs, and how often,
+// does not rest on it.
 //
 // Effects. They are released where a task is shared out or `pending` is taken down, and acquired by the taker and by the last one there.
 #pragma once
 
 #include "device/graph.hpp"
+#include "device/records.hpp"
 
 namespace dwell::device::spawn {
 
 inline constexpr u32 kRoot = ~0U;                    // of end(): a root is complete
 inline constexpr u64 kRound = 1ULL << 32U;           // of Spawned::arrivals
-inline constexpr u32 kBatch = SpawnWork::kMost / 2;  // records that go to the lists, or come from them, at once
-
-DWELL_DEVICE Spawned* at(const Lease& lease, u32 number) { return lease.spawned + number; }
-DWELL_DEVICE u32 get(const u32* from) { return load<Order::relaxed, Scope::device>(from); }
-DWELL_DEVICE void set(u32* to, u32 value) { store<Order::relaxed, Scope::device>(to, value); }
-
-// ---- Lists of records, of all workers. Called by one thread ----------------------------------------------------------------------
-
-// Puts records on top of a list, `topmost` and those that it leads to up to `last`.
-DWELL_DEVICE_COLD void put(const Lease& lease, u64* list, u32 topmost, u32 last) {
-  u64 now = load<Order::relaxed, Scope::device>(list);
-  for (;;) {
-    set(&at(lease, last)->next, static_cast<u32>(now >> 32U));
-    // Release: the links, the tasks and all that their makers have done. Pairs with take.
-    const u64 seen = compare_exchange<Order::acq_rel>(list, now, static_cast<u64>(topmost) << 32U | (static_cast<u32>(now) + 1U));
-    if (seen == now) return;
-    now = seen;
-  }
-}
-
-// Takes the topmost record; 0 for none. The count of changes tells two visits of one record apart.
-DWELL_DEVICE_COLD u32 take(const Lease& lease, u64* list) {
-  u64 now = load<Order::acquire, Scope::device>(list);
-  while ((now >> 32U) != 0) {
-    const u32 number = static_cast<u32>(now >> 32U);
-    const u32 next = get(&at(lease, number)->next);
-    const u64 seen = compare_exchange<Order::acq_rel>(list, now, static_cast<u64>(next) << 32U | (static_cast<u32>(now) + 1U));
-    if (seen == now) return number;
-    now = seen;
-  }
-  return 0;
-}
-
-// ---- Records. Called by one thread -----------------------------------------------------------------------------------------------
-
-// Gets free records: such as were used before, so that no more are ever touched than were in use at once.
-DWELL_DEVICE_COLD void refill(const Lease& lease, SpawnWork& work) {
-  SpawnedLists& lists = lease.control->lists;
-  while (work.free_count < kBatch) {
-    const u32 number = take(lease, &lists.free);
-    if (number == 0) break;
-    work.free[work.free_count++] = number;
-  }
-  if (work.free_count == 0 && get(&lists.fresh) < lease.most_spawned) {
-    const u32 first = fetch_add<Order::relaxed>(&lists.fresh, kBatch);
-    for (u32 number = first; number < first + kBatch && number < lease.most_spawned; ++number) work.free[work.free_count++] = number;
-  }
-}
-
-// Puts the newest `count` free records of a worker on top of the list.
-DWELL_DEVICE_COLD void put_back(const Lease& lease, SpawnWork& work, u32 count) {
-  const u32 topmost = work.free[work.free_count - count];
-  u32 last = topmost;
-  for (u32 i = work.free_count - count + 1; i < work.free_count; ++i) {
-    set(&at(lease, last)->next, work.free[i]);
-    last = work.free[i];
-  }
-  work.free_count -= count;
-  put(lease, &lease.control->lists.free, topmost, last);
-}
-
-// What stands first in a record: on CUDA one access, as each is a way to L2.
-struct Head {
-  u32 parent;
-  u32 pending;
-  u32 status;
-  u32 shared;
-};
-DWELL_DEVICE Head load_head(const Spawned* record) {
-#if DWELL_ON_CUDA
-  const Quad quad = load_quad<Scope::device>(reinterpret_cast<const Quad*>(&record->parent));
-  return Head{quad.lap, quad.word[0], quad.word[1], quad.word[2]};
-#else
-  return Head{get(&record->parent), get(&record->pending), get(&record->status), get(&record->shared)};
-#endif
-}
-DWELL_DEVICE void store_head(Spawned* record, Head head) {
-#if DWELL_ON_CUDA
-  store_quad<Scope::device>(reinterpret_cast<Quad*>(&record->parent), Quad{head.parent, {head.pending, head.status, head.shared}});
-#else
-  set(&record->parent, head.parent);
-  set(&record->pending, head.pending);
-  set(&record->status, head.status);
-  set(&record->shared, head.shared);
-#endif
-}
-
-// A record of a task with this parent; 0 when there is none.
-DWELL_DEVICE u32 allocate(const Lease& lease, SpawnWork& work, u32 parent) {
-  if (work.free_count == 0) refill(lease, work);
-  if (work.free_count == 0) return 0;
-  const u32 number = work.free[--work.free_count];
-  Spawned* const record = at(lease, number);
-  store_head(record, Head{parent, 0, static_cast<u32>(status::ok), 0});
-  set(&record->behind, 0);
-  return number;
-}
-
-DWELL_DEVICE void release(const Lease& lease, SpawnWork& work, u32 number) {
-  set(&at(lease, number)->parent, Spawned::kNobody);
-  if (work.free_count == SpawnWork::kMost) put_back(lease, work, kBatch);
-  work.free[work.free_count++] = number;
-}
+inline constexpr u32 kAside = SpawnWork::kMost / 2;  // tasks that are put aside at once
 
 // ---- Tasks that may run ----------------------------------------------------------------------------------------------------------
 
@@ -143,17 +46,36 @@ DWELL_DEVICE void share(const Lease& lease, u32 number) {
     set(&at(lease, above)->shared, 1);
 }
 
-// Puts the `count` oldest tasks aside. Called by one thread.
-DWELL_DEVICE_COLD void put_aside(const Lease& lease, SpawnWork& work, u32 count) {
-  for (u32 i = 0; i < count; ++i) {
+// Makes a bundle of the `count` oldest tasks, and returns it: the newest of them, which leads to the others from the oldest on. Called by
+// one thread.
+DWELL_DEVICE_COLD u32 bundle(const Lease& lease, SpawnWork& work, u32 count) {
+  const u32 first = work.ready[(work.oldest + count - 1) % SpawnWork::kMost];
+  u32 last = first;
+  share(lease, first);
+  for (u32 i = 0; i + 1 < count; ++i) {
     const u32 number = work.ready[(work.oldest + i) % SpawnWork::kMost];
     share(lease, number);
-    if (work.aside == 0) work.aside_last = number;
-    set(&at(lease, number)->next, work.aside);
-    work.aside = number;
+    set(&at(lease, last)->next, number);
+    last = number;
   }
+  set(&at(lease, last)->next, 0);
   work.oldest += count;
   work.count -= count;
+  return first;
+}
+
+// Keeps what a bundle leads to, for a worker that keeps no task and runs its first. Called by one thread.
+DWELL_DEVICE_COLD void unpack(const Lease& lease, SpawnWork& work, u32 first) {
+  for (u32 number = get(&at(lease, first)->next); number != 0; number = get(&at(lease, number)->next))
+    work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
+}
+
+// Puts the oldest half aside. Called by one thread.
+DWELL_DEVICE_COLD void put_aside(const Lease& lease, SpawnWork& work) {
+  const u32 first = bundle(lease, work, kAside);
+  if (work.aside == 0) work.aside_last = first;
+  set(&at(lease, first)->joins, work.aside);
+  work.aside = first;
 }
 
 // Puts what lies aside into the overflow. Called by one thread, while no operator runs.
@@ -165,11 +87,11 @@ DWELL_DEVICE void spill(const Lease& lease, SpawnWork& work) {
 
 // Keeps a task. Called by one thread.
 DWELL_DEVICE void keep(const Lease& lease, SpawnWork& work, u32 number) {
-  if (work.count == SpawnWork::kMost) put_aside(lease, work, kBatch);
+  if (work.count == SpawnWork::kMost) put_aside(lease, work);
   work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
 }
 
-// Adds the `count` oldest tasks to the ready queue. Called by all lanes.
+// Adds the `count` oldest tasks to the ready queue, with what they lead to. Called by all lanes.
 DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count) {
   if (lane() == 0) {
     for (u32 i = 0; i < count; ++i) share(lease, work.ready[(work.oldest + i) % SpawnWork::kMost]);
@@ -195,50 +117,69 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count)
   sync_lanes();
 }
 
+// The ready queue's advice (Control::idle). Called by one thread.
+DWELL_DEVICE void note_queued(const Lease& lease, u32 count) { add<Order::relaxed>(&lease.control->idle.value, 0U - count); }
+DWELL_DEVICE void note_taken(const Lease& lease) { add<Order::relaxed>(&lease.control->idle.value, 1U); }
+
+// How many of `count` tasks to add to the ready queue: no more than workers wait for there. They count as queued. Called by one thread.
+DWELL_DEVICE u32 wanted(const Lease& lease, u32 count) {
+#if DWELL_ON_CUDA
+  const u32 spare = lease.crew;  // members look for tasks at times, and are never counted as idle
+#else
+  const u32 spare = lease.workers - 1;  // nor is any worker here
+#endif
+  u32* const at = &lease.control->idle.value;
+  const auto within = [count](i32 idle) { return idle <= 0 ? 0U : static_cast<u32>(idle) < count ? static_cast<u32>(idle) : count; };
+  const u32 seen = within(static_cast<i32>(load<Order::relaxed, Scope::device>(at) + spare));
+  if (seen == 0) return 0;
+  // Others see the same idle workers.
+  const u32 before = fetch_add<Order::relaxed>(at, 0U - seen);
+  const u32 given = within(static_cast<i32>(before + spare));
+  if (given >= seen) return seen;
+  add<Order::relaxed>(at, seen - given);
+  return given;
+}
+
 // Adds as many tasks to the ready queue as workers wait for there. Called by all lanes.
 DWELL_DEVICE void offer(const Lease& lease, SpawnWork& work) {
-  const u32 count = work.count;
-  if (count == 0) return;
-  u32 wanted = 0;
+  if (work.count == 0) return;
+  u32 count = 0;
   if (lane() == 0) {
-#if DWELL_ON_CUDA
-    const u32 spare = lease.crew;  // they take only what nobody has claimed
-#else
-    const u32 spare = lease.workers - 1;  // nobody claims what is not there
-#endif
-    const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
-    const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
-    const u32 idle = head + spare - tail;
-    if (static_cast<i32>(idle) > 0) wanted = idle < count ? idle : count;
+    count = wanted(lease, work.count);
+    for (u32 i = 0; i < count; ++i) set(&at(lease, work.ready[(work.oldest + i) % SpawnWork::kMost])->next, 0);
   }
-  wanted = broadcast(wanted);
-  if (wanted != 0) add_ready(lease, work, wanted);
+  count = broadcast(count);
+  if (count != 0) add_ready(lease, work, count);
+}
+
+// Lets others go on with a bundle, of which `first` is not 0 in lane 0 if there is one. Called by all lanes of a worker that keeps no task.
+DWELL_DEVICE_COLD void hand_on(const Lease& lease, SpawnWork& work, u32 first) {
+  if (lane() == 0 && first != 0) {
+    note_queued(lease, 1);
+    keep(lease, work, first);
+  }
+  first = broadcast(first);
+  sync_lanes();
+  if (first != 0) add_ready(lease, work, 1);
 }
 
 // Lets others go on with the overflow. Called by all lanes of a worker that keeps no task.
 DWELL_DEVICE void pass_on(const Lease& lease, SpawnWork& work) {
-  u32 more = 0;
-  if (lane() == 0 && load<Order::relaxed, Scope::device>(&lease.control->lists.overflow) >> 32U != 0) {
-    const u32 number = take(lease, &lease.control->lists.overflow);
-    if (number != 0) keep(lease, work, number);
-    more = number != 0 ? 1 : 0;
-  }
-  more = broadcast(more);
-  sync_lanes();
-  if (more != 0) add_ready(lease, work, 1);
+  u32 first = 0;
+  if (lane() == 0 && load<Order::relaxed, Scope::device>(&lease.control->lists.overflow) >> 32U != 0)
+    first = take(lease, &lease.control->lists.overflow);
+  hand_on(lease, work, first);
 }
 
 // Lets others go on with all tasks. Called by all lanes.
 DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
+  u32 first = 0;
   if (lane() == 0) {
-    if (work.count > 1) put_aside(lease, work, work.count - 1);
     spill(lease, work);
+    first = work.count != 0 ? bundle(lease, work, work.count) : take(lease, &lease.control->lists.overflow);
   }
   sync_lanes();
-  if (work.count != 0)
-    add_ready(lease, work, 1);
-  else
-    pass_on(lease, work);
+  hand_on(lease, work, first);
 }
 
 // ---- A task's life ---------------------------------------------------------------------------------------------------------------
@@ -275,7 +216,7 @@ DWELL_DEVICE u32 expect(Spawned* record, u32 count) {
 // What Group::arrive calls, with the join's number and round in the context. False: refused.
 DWELL_DEVICE_COLD bool arrive(const Lease& lease, Context* context, SpawnWork& work) {
   const u32 number = context->task[0];
-  if (number == 0 || number >= lease.most_spawned) return false;
+  if (number == 0 || number >= lease.spawned_records) return false;
   // Of a join that is over, whose record may be anything now, this finds nothing, or the round tells.
   const u32 maker = get(&at(lease, number)->parent);
   u32 above = work.current;
@@ -300,7 +241,7 @@ DWELL_DEVICE_COLD bool arrive(const Lease& lease, Context* context, SpawnWork& w
 DWELL_DEVICE_COLD bool may_follow(const Lease& lease, const Context* context, u32 maker) {
   for (u32 i = 0; i < context->count; ++i) {
     const u32 before = context->before[i];
-    if (before == 0 || before >= lease.most_spawned || get(&at(lease, before)->parent) != maker) return false;
+    if (before == 0 || before >= lease.spawned_records || get(&at(lease, before)->parent) != maker) return false;
     u32 followers = get(&at(lease, before)->behind) / Spawned::kFollower;
     for (u32 j = 0; j < i; ++j) followers += context->before[j] == before ? 1 : 0;
     if (followers >= Spawned::kMostFollowers) return false;
@@ -332,7 +273,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
     if (!arrive(lease, context, work)) refuse(context, status::join_refused);
     return;
   }
-  if (work.current == 0) work.current = allocate(lease, work, 0);
+  if (work.current == 0) work.current = allocate(lease, worker, 0);
   if (work.current == 0) return refuse(context, status::out_of_tasks);
   context->spawned = 1;
   const u32 maker = work.current;
@@ -343,7 +284,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
     set(behind, get(behind) | Spawned::kContinues);
   } else {
     if (how == Make::follower && !may_follow(lease, context, maker)) return refuse(context, status::spawn_refused);
-    number = allocate(lease, work, maker);
+    number = allocate(lease, worker, maker);
     if (number == 0) return refuse(context, status::out_of_tasks);
   }
   Spawned* const record = at(lease, number);
@@ -389,15 +330,11 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.free_count = 0;
   worker->spawn.aside = 0;
 }
-// Gives back what a worker has at hand at the end of a lease. Called by one thread.
-DWELL_DEVICE_COLD void give_up(const Lease& lease, Worker* worker) {
-  SpawnWork& work = worker->spawn;
-  if (work.free_count != 0) put_back(lease, work, work.free_count);
-}
-
-// Takes up a task that came through the ready queue. Called by one thread.
-DWELL_DEVICE void take_up(Worker* worker, const Frame& frame) {
-  if (frame.header().is_spawned()) worker->spawn.current = frame.position();
+// Takes up a task that came through the ready queue. Called by one thread, which has acquired, of a worker that keeps none.
+DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {
+  note_taken(lease);
+  worker->spawn.current = number;
+  unpack(lease, worker->spawn, number);
 }
 
 // Notes a failure of a task, if it is the first. Called by one thread.
@@ -529,8 +466,14 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     return kNothing;
   }
   if (next == 0) {
-    if (lane() == 0)
-      next = work.count != 0 ? work.ready[(work.oldest + --work.count) % SpawnWork::kMost] : take(lease, &lease.control->lists.overflow);
+    if (lane() == 0) {
+      if (work.count != 0) {
+        next = work.ready[(work.oldest + --work.count) % SpawnWork::kMost];
+      } else {
+        next = take(lease, &lease.control->lists.overflow);
+        if (next != 0) unpack(lease, work, next);
+      }
+    }
     next = broadcast(next);
     if (next == 0) return kNothing;
   }

@@ -14,9 +14,9 @@ struct alignas(128) Spawned {
   u32 pending;   // children that have not ended, less joins that wait; while the operator runs, less those that it has made
   u32 status;    // first failure, of the task or of those that descend from it
   u32 shared;    // 1: workers other than one may change the counts and the status of it, of its children, and of all its ancestors
-  u32 next;      // number of the record below, in a list of free ones or of the overflow
+  u32 next;      // of a bundle of tasks, or of free records: number of the next one, or 0
   u32 behind;    // what there is to do when all children have ended: the following
-  u32 joins;     // kHasJoins: number of its newest join
+  u32 joins;     // kHasJoins: number of its newest join. Of the first of a bundle in a list: of the first of the bundle below
   u32 beside;    // kIsJoin: number of the join before, of the same parent, or 0
   u64 arrivals;  // rounds of waiting that are over (32) | arrivals to come before the task may start (32)
   u32 words[6];  // of a root: the first three of its task; of a child: numbers of its followers, which wait for it
@@ -32,9 +32,9 @@ struct alignas(128) Spawned {
 };
 static_assert(sizeof(Spawned) == 128);
 
-// All records that no worker has at hand. Lists are named by their first record: number (32) | count of changes (32).
+// Records that no worker has at hand. Lists of bundles are named by the first record of the topmost: number (32) | count of changes (32).
 struct alignas(128) SpawnedLists {
-  u64 free;
+  u64 free;   // others lie at seats (Seat::records)
   u32 fresh;  // records from this number on were never used
   u32 reserved0[29];
   u64 overflow;  // tasks that may run, which a worker had no room for
@@ -42,11 +42,15 @@ struct alignas(128) SpawnedLists {
 };
 static_assert(sizeof(SpawnedLists) == 256);
 
-// Records, number 0 included, for so many workers and tasks. For 0 tasks: for recursions in which each worker makes a thousand at a level,
-// and some thousands for those that spread out.
+inline constexpr u32 kFreeRecords = 64;  // that a worker has at hand at most, and about as many may lie at its seat
+
+// Tasks that there may be at once, for so many asked for. For 0: recursions in which each worker makes a thousand at a level, and some
+// thousands for those that spread out.
 DWELL_HOST_DEVICE u32 most_spawned(u32 workers, u32 tasks) {
   if (tasks == 0) return 4096 + 2048 * workers;
-  return (tasks > 64 * workers ? tasks : 64 * workers) + 1;
+  return tasks > 64 * workers ? tasks : 64 * workers;
 }
+// Records for these, number 0 included, and beyond those that others have at hand.
+DWELL_HOST_DEVICE u32 spawned_records(u32 workers, u32 tasks) { return most_spawned(workers, tasks) + 2 * kFreeRecords * workers + 1; }
 
 }  // namespace dwell::device

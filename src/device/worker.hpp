@@ -54,7 +54,7 @@ DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Fra
     else
       fence<Scope::device>();
     record_in_flight(lease, me, word0, word1, word2);
-    if (header.is_spawned()) worker->spawn.current = word2;
+    if (header.is_spawned()) spawn::take_up(lease, worker, word2);
     set_level(lease, worker, word0);
     reset(&worker->context);
     worker->context.yield = 0;

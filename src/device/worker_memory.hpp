@@ -34,7 +34,7 @@ struct SpawnWork {
   u32 count;         // tasks in `ready`, from `oldest` on and around
   u32 free_count;    // records in `free`
   u32 ready[kMost];  // tasks that may run
-  u32 free[kMost];
+  u32 free[kFreeRecords];
 };
 
 // The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots of a chain that are read ahead (chain.hpp),
@@ -74,6 +74,7 @@ struct Worker {
   u32 drains;       // completed, as last seen
   u32 backlog;      // with levels: 1 if tasks waited for workers then, so that the next of the ring may not be the one to run
   u32 asked;        // when Context::yield was set, in ticks
+  u32 counted;      // 1: counted in Control::idle
 };
 
 DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }

@@ -56,7 +56,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                     " workers are possible (Options::workers)",
                 {"option", "Options::limits.min_workers", options_.limits.min_workers, workers});
   const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, options_.priorities.has_value());
-  most_spawned_ = layout.most_spawned;
+  most_spawned_ = device::most_spawned(workers, options_.spawned_tasks);
   arena_ = backend_->allocate(layout.bytes);
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
@@ -455,7 +455,7 @@ std::string Core::how_it_failed(int status, const std::string& why) const {
     case status::out_of_tasks:
       return " failed: there was no room for a task that an operator was to make; let operators make their tasks as a tree, in which each "
              "makes some dozens at most, or raise Options::spawned_tasks (" +
-             std::to_string(most_spawned_ - 1) + ")";
+             std::to_string(most_spawned_) + ")";
     case status::spawn_refused:
       return " failed: one of several groups of a task was to make another task, Group::then was called a second time, or "
              "Group::spawn_after named what is no child of the running operator or has six that follow it";

@@ -155,7 +155,7 @@ class Core {
   detail::Shell* shell_;
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
-  std::uint32_t most_spawned_ = 0;  // see device::ArenaHeader
+  std::uint32_t most_spawned_ = 0;  // tasks of operators that there may be at once
   Notifier notifier_;
 
   std::unique_ptr<backend::Allocation> arena_;

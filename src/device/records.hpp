@@ -1,0 +1,134 @@
+// Records of tasks that operators make: who has those that are free, and lists of records that all workers share.
+//
+// A worker has free records at hand, and leaves them at its seat. One that has many gives a batch to the list of all, and one that has none
+// takes a batch there, or records that were never used. A list changes hands bundle by bundle: one record that leads to others. A list
+// that all workers took from one by one would be as slow as one worker, since each change of it takes as long as a way to L2 and back.
+#pragma once
+
+#include "device/worker_memory.hpp"
+
+namespace dwell::device::spawn {
+
+inline constexpr u32 kBatch = kFreeRecords / 2;  // free records that go to the list, or are first used, at once
+
+DWELL_DEVICE Spawned* at(const Lease& lease, u32 number) { return lease.spawned + number; }
+DWELL_DEVICE u32 get(const u32* from) { return load<Order::relaxed, Scope::device>(from); }
+DWELL_DEVICE void set(u32* to, u32 value) { store<Order::relaxed, Scope::device>(to, value); }
+
+// ---- Lists of bundles, of all workers. Called by one thread ----------------------------------------------------------------------
+
+// Puts bundles on top of a list, `topmost` and those that lie below it up to `last`.
+DWELL_DEVICE_COLD void put(const Lease& lease, u64* list, u32 topmost, u32 last) {
+  u64 now = load<Order::relaxed, Scope::device>(list);
+  for (;;) {
+    set(&at(lease, last)->joins, static_cast<u32>(now >> 32U));
+    // Release: the links, the tasks and all that their makers have done. Pairs with take.
+    const u64 seen = compare_exchange<Order::acq_rel>(list, now, static_cast<u64>(topmost) << 32U | (static_cast<u32>(now) + 1U));
+    if (seen == now) return;
+    now = seen;
+  }
+}
+
+// Takes the topmost bundle; 0 for none. The count of changes tells two visits of one record apart.
+DWELL_DEVICE_COLD u32 take(const Lease& lease, u64* list) {
+  u64 now = load<Order::acquire, Scope::device>(list);
+  while ((now >> 32U) != 0) {
+    const u32 number = static_cast<u32>(now >> 32U);
+    const u32 below = get(&at(lease, number)->joins);
+    const u64 seen = compare_exchange<Order::acq_rel>(list, now, static_cast<u64>(below) << 32U | (static_cast<u32>(now) + 1U));
+    if (seen == now) return number;
+    now = seen;
+  }
+  return 0;
+}
+
+// ---- Records. Called by one thread -----------------------------------------------------------------------------------------------
+
+// Gets free records: such as were used before, so that few more are ever touched than were in use at once.
+DWELL_DEVICE_COLD void refill(const Lease& lease, Worker* worker) {
+  SpawnWork& work = worker->spawn;
+  SpawnedLists& lists = lease.control->lists;
+  u32* const left = &lease.seats[worker->me].records;
+  u32 number = get(left);
+  if (number != 0)
+    set(left, 0);
+  else
+    number = take(lease, &lists.free);
+  for (; number != 0; number = get(&at(lease, number)->next)) work.free[work.free_count++] = number;
+  if (work.free_count == 0 && get(&lists.fresh) < lease.spawned_records) {
+    const u32 first = fetch_add<Order::relaxed>(&lists.fresh, kBatch);
+    for (u32 fresh = first; fresh < first + kBatch && fresh < lease.spawned_records; ++fresh) work.free[work.free_count++] = fresh;
+  }
+}
+
+// Makes a bundle of the newest `count` free records of a worker, and returns it.
+DWELL_DEVICE_COLD u32 bundle_free(const Lease& lease, SpawnWork& work, u32 count) {
+  u32 first = 0;
+  for (; count != 0; --count) {
+    const u32 number = work.free[--work.free_count];
+    set(&at(lease, number)->next, first);
+    first = number;
+  }
+  return first;
+}
+
+// What stands first in a record: on CUDA one access, as each is a way to L2.
+struct Head {
+  u32 parent;
+  u32 pending;
+  u32 status;
+  u32 shared;
+};
+DWELL_DEVICE Head load_head(const Spawned* record) {
+#if DWELL_ON_CUDA
+  const Quad quad = load_quad<Scope::device>(reinterpret_cast<const Quad*>(&record->parent));
+  return Head{quad.lap, quad.word[0], quad.word[1], quad.word[2]};
+#else
+  return Head{get(&record->parent), get(&record->pending), get(&record->status), get(&record->shared)};
+#endif
+}
+DWELL_DEVICE void store_head(Spawned* record, Head head) {
+#if DWELL_ON_CUDA
+  store_quad<Scope::device>(reinterpret_cast<Quad*>(&record->parent), Quad{head.parent, {head.pending, head.status, head.shared}});
+#else
+  set(&record->parent, head.parent);
+  set(&record->pending, head.pending);
+  set(&record->status, head.status);
+  set(&record->shared, head.shared);
+#endif
+}
+
+// A record of a task with this parent; 0 when there is none.
+DWELL_DEVICE u32 allocate(const Lease& lease, Worker* worker, u32 parent) {
+  SpawnWork& work = worker->spawn;
+  if (work.free_count == 0) refill(lease, worker);
+  if (work.free_count == 0) return 0;
+  const u32 number = work.free[--work.free_count];
+  Spawned* const record = at(lease, number);
+  store_head(record, Head{parent, 0, static_cast<u32>(status::ok), 0});
+  set(&record->behind, 0);
+  return number;
+}
+
+DWELL_DEVICE void release(const Lease& lease, SpawnWork& work, u32 number) {
+  set(&at(lease, number)->parent, Spawned::kNobody);
+  if (work.free_count == kFreeRecords) {
+    const u32 batch = bundle_free(lease, work, kBatch);
+    put(lease, &lease.control->lists.free, batch, batch);
+  }
+  work.free[work.free_count++] = number;
+}
+
+// Leaves free records at the seat, for whoever takes it next, or for this worker if it stays. Called by one thread of a worker that runs no
+// task and has its seat.
+DWELL_DEVICE_COLD void give_up(const Lease& lease, Worker* worker) {
+  if (worker->spawn.free_count == 0) return;
+  u32* const left = &lease.seats[worker->me].records;
+  const u32 batch = bundle_free(lease, worker->spawn, worker->spawn.free_count);
+  if (get(left) == 0)
+    set(left, batch);
+  else
+    put(lease, &lease.control->lists.free, batch, batch);
+}
+
+}  // namespace dwell::device::spawn
