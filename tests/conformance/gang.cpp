@@ -290,6 +290,16 @@ TEST_P(GangTest, AnUrgentTaskGetsAWorkerOfAGangThatYields) {
   EXPECT_GT(read(calls)[0], 1U);
 }
 
+TEST_P(GangTest, ABarrierThatThereIsNotIsRefused) {
+  open();
+  const auto meets = runtime->define<void(u32, u32)>("meets", R"(
+    DWELL_OPERATOR(meets)(dwell::Group g, dwell::u32 name, dwell::u32 count) { g.gang().sync(name, count); })");
+  EXPECT_EQ(runtime->submit(meets, 7U, 2U, gang(2)).status(), status::ok);
+  DWELL_EXPECT_ERROR(runtime->submit(meets, 8U, 2U, gang(2)).wait(), errc::task_failed, HasSubstr("name beyond 7"));
+  EXPECT_EQ(runtime->submit(meets, ~0U, 2U, gang(2)).status(), status::no_barrier);
+  EXPECT_EQ(runtime->submit(meets, 0U, 3U, gang(2)).status(), status::no_barrier);
+}
+
 TEST_P(GangTest, AYieldIsForGangsAlone) {
   open();
   const auto yields = runtime->define<void()>("yields", R"(

@@ -48,8 +48,12 @@ class Gang {
 
   // No group goes on before all of the gang have come; each sees what the others have written before.
   DWELL_DEVICE void sync() const { arrive(0, size_); }
-  // The same for `count` groups of the gang, at a barrier with a name: 0 to 7. The same groups come to it each time, in one task.
-  DWELL_DEVICE void sync(u32 name, u32 count) const { arrive(1 + name % device::kGangBarriers, count); }
+  // The same for `count` groups of the gang, at a barrier with a name: 0 to 7. The same groups come to it each time, in one task. With
+  // another name, or for more groups than there are, nobody waits, and the task fails with status::no_barrier.
+  DWELL_DEVICE void sync(u32 name, u32 count) const {
+    if (name >= device::kGangBarriers || count > size_) return group_.fail(status::no_barrier);
+    arrive(1 + name, count);
+  }
 
   // No group goes on before those with these ranks have called this as often as it has; it sees what they have written before their calls.
   // Groups that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: nothing passes through one

@@ -20,6 +20,7 @@ DWELL_CONSTANT i32 too_large = -9;       // a gang has more groups than the leas
 DWELL_CONSTANT i32 threw = -10;          // the callback of a host node has thrown
 DWELL_CONSTANT i32 join_refused = -11;   // Group::arrive at a join that expects none, or by a task that does not descend from its maker
 DWELL_CONSTANT i32 join_starved = -12;   // a join was left when all that could have arrived had ended
+DWELL_CONSTANT i32 no_barrier = -13;     // Gang::sync was given a name beyond 7, or more groups than the gang has
 }  // namespace status
 
 }  // namespace dwell
