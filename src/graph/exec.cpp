@@ -154,6 +154,8 @@ std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits 
 }
 
 std::uint64_t ExecState::place(runtime::Core& core, std::uint32_t flags, Waits& waits) {
+  runtime::Graphs::Flight flight;
+  flight.emplace_back(0, shared_from_this());
   for (;;) {
     const std::uint64_t switches = core.queue().switches();
     bind();
@@ -182,7 +184,7 @@ std::uint64_t ExecState::place(runtime::Core& core, std::uint32_t flags, Waits& 
     }
     if (!position) continue;  // a version has changed meanwhile
     clear_changes();
-    core.graphs().launched(*position, shared_from_this());
+    core.graphs().launched(*position, std::move(flight));
     core.graphs().collect(core.queue().reaped());
     last_ = *position;
     launched_ = true;

@@ -7,7 +7,7 @@
 
 namespace dwell::runtime {
 
-// A ready-made errc::out_of_memory. The first call makes it, and may throw std::bad_alloc.
+// A ready-made errc::out_of_memory. The first call makes it, and may throw std::bad_alloc: Core does so before all else.
 const Error& no_memory();
 
 // The exception that is being handled, as an Error: std::bad_alloc as no_memory(), exceptions other than Error as kind `otherwise` with

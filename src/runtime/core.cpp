@@ -44,6 +44,7 @@ void validate(const Options& options, std::uint64_t first_position) {
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     : options_(std::move(options)), first_position_(first_position), shell_(shell), notifier_(options_.warn) {
   validate(options_, first_position_);
+  static_cast<void>(no_memory());  // made while there is memory
   Device device = shell_->lineage->open(options_);
   backend_ = std::move(device.backend);
   device_ = backend_->info();
@@ -467,6 +468,8 @@ std::string Core::how_it_failed(int status, const std::string& why) const {
     case status::no_gang:
       return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
              "groups(n)";
+    case status::no_barrier:
+      return " failed: Gang::sync was given a barrier's name beyond 7, or more groups than the gang has, which would never all come";
     case status::too_large:
       return " failed: it is a gang of more groups than there are workers (" + std::to_string(keeper_->workers()) +
              "), so that they cannot all run at once; see RuntimeInfo::workers";

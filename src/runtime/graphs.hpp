@@ -1,13 +1,12 @@
 // What the runtime knows of graphs: how their nodes are called, and which memory they name.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/mutex.hpp"
 #include "device/graph_layout.hpp"
@@ -40,20 +39,23 @@ class Graphs {
     execs_.erase(address);
   }
 
-  // The launch at `position` is in flight.
-  void launched(std::uint64_t position, std::shared_ptr<const Exec> exec) {
+  // The exec of a launch with its position: made before the launch is placed, so that nothing fails behind that.
+  using Flight = std::list<std::pair<std::uint64_t, std::shared_ptr<const Exec>>>;
+
+  // The launch of `flight`, which is one, is at `position`.
+  void launched(std::uint64_t position, Flight&& flight) noexcept {
+    flight.front().first = position;
     const Lock lock(mutex_);
-    in_flight_.emplace_back(position, std::move(exec));
+    in_flight_.splice(in_flight_.end(), flight);
   }
   // Lets go of those whose launches lie before `reaped`.
-  void collect(std::uint64_t reaped) {
-    std::vector<std::shared_ptr<const Exec>> ended;  // destroyed without the lock: their destructors come back here
+  void collect(std::uint64_t reaped) noexcept {
+    Flight ended;  // destroyed without the lock: their destructors come back here
     const Lock lock(mutex_);
-    std::erase_if(in_flight_, [&](auto& launch) {
-      if (launch.first >= reaped) return false;
-      ended.push_back(std::move(launch.second));
-      return true;
-    });
+    for (auto at = in_flight_.begin(); at != in_flight_.end();) {
+      const auto launch = at++;
+      if (launch->first < reaped) ended.splice(ended.end(), in_flight_, launch);
+    }
   }
 
   // The exec that holds `address`, and the cell there. Null when it is gone.
@@ -73,7 +75,7 @@ class Graphs {
   };
   mutable Mutex mutex_;
   std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<const Exec>>> in_flight_ DWELL_GUARDED_BY(mutex_);
+  Flight in_flight_ DWELL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dwell::runtime
