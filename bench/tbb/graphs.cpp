@@ -1,7 +1,6 @@
 #include "bench/tbb/graphs.hpp"
 
 #include <oneapi/tbb/flow_graph.h>
-#include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
 
 #include <atomic>
@@ -10,17 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "bench/tbb/arena.hpp"
+
 namespace dwell::bench {
 
 namespace {
-
-void* open(int threads) {
-  auto* const arena = new tbb::task_arena(threads);
-  arena->initialize();
-  return arena;
-}
-
-void close(void* arena) { delete static_cast<tbb::task_arena*>(arena); }
 
 class FlowGraph {
  public:
@@ -99,8 +92,8 @@ class CountedGraph {
 template <class Graph>
 constexpr GraphModule module_of(const char* name) {
   return {name,
-          open,
-          close,
+          open_arena,
+          close_arena,
           [](void* arena, const DagView* dag, GraphModule::Task task, void* context) -> void* {
             return new Graph(*static_cast<tbb::task_arena*>(arena), *dag, task, context);
           },

@@ -1,19 +1,12 @@
 #include "bench/tbb/tree.hpp"
 
-#include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
+
+#include "bench/tbb/arena.hpp"
 
 namespace dwell::bench {
 
 namespace {
-
-void* open(int threads) {
-  auto* const arena = new tbb::task_arena(threads);
-  arena->initialize();
-  return arena;
-}
-
-void close(void* arena) { delete static_cast<tbb::task_arena*>(arena); }
 
 void grow(unsigned char* cells, std::uint32_t first, std::uint32_t count, unsigned char mark) {
   cells[first] = mark;
@@ -30,6 +23,6 @@ void run(void* arena, unsigned char* cells, std::uint32_t count, unsigned char m
 
 }  // namespace
 
-const TreeModule kTbbTree{"oneTBB task_group", open, close, run};
+const TreeModule kTbbTree{"oneTBB task_group", open_arena, close_arena, run};
 
 }  // namespace dwell::bench

@@ -13,16 +13,6 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 
 })";
 using Count = void(Span<u32>, u32);
 
-// The same with so many words more that it takes several slots.
-struct Words {
-  u32 word[40];
-};
-constexpr const char* kLongCount = R"(
-struct Words { dwell::u32 word[40]; };
-DWELL_OPERATOR(long_count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Words words) {
-  if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], words.word[39]);
-})";
-
 // A gang that adds 1 to a cell in each group.
 constexpr const char* kTogether = R"(
 DWELL_OPERATOR(together)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {
@@ -82,16 +72,15 @@ TEST_P(CancelCallTest, ATaskThatWaitsNeverRuns) {
   for (const bool fetched : {false, true}) {
     SCOPED_TRACE(fetched ? "it waits on the device" : "it may be in the ring yet");
     Setup all(options());
-    auto long_count = all.runtime.define("long_count", kLongCount);
+    auto add_padded = all.runtime.define("add_padded", kAddPadded);
     auto together = all.runtime.define("together", kTogether);
-    const Words words{};
     const Ticket held = all.occupy(false);
     const Ticket plain = all.runtime.submit(all.count, all.cells, 0U, after(held));
     const Ticket linked = all.runtime.submit(all.count, all.cells, 1U, link);
     const Ticket behind = all.runtime.submit(all.count, all.cells, 2U, after(linked));
     const Ticket regardless = all.runtime.submit(all.count, all.cells, 3U, after_any_result(plain));
     const Ticket wide = all.runtime.submit(all.count, all.cells, 4U, after(held), groups(7));
-    const Ticket extensive = all.runtime.submit(long_count, all.cells, 5U, words, after(held));
+    const Ticket extensive = all.runtime.submit(add_padded, all.cells, 5U, Padded(1), after(held));
     const Ticket several = all.runtime.submit(all.count, all.cells, 6U, after_any_result(held, plain));
     const Ticket gang_of_one = all.runtime.submit(together, all.cells, 7U, after(held), gang(1));
     const Ticket hard = all.runtime.submit(all.count, all.cells, 8U, hard_link);

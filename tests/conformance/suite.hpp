@@ -144,6 +144,17 @@ DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at
 })";
 using Add = void(Span<u32>, u32, u32);
 
+// The same, the value being the last of so many words that the task takes several slots.
+struct Padded {
+  explicit Padded(u32 value) : word{} { word[39] = value; }
+  u32 word[40];
+};
+inline constexpr const char* kAddPadded = R"(
+struct Padded { dwell::u32 word[40]; };
+DWELL_OPERATOR(add_padded)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Padded value) {
+  if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], value.word[39]);
+})";
+
 // Runs for some nanoseconds.
 inline constexpr const char* kSpin = R"(
 DWELL_OPERATOR(spin)(dwell::Group g, dwell::u64 ns) {
