@@ -90,6 +90,8 @@ class Backend {
 
   // Device memory, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
+  // The same with whatever is in it, for somebody who writes all of it at once: clearing it may have to wait for room beside the loop.
+  virtual std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) { return allocate(bytes); }
   // Host memory that the device reaches too, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate_host(std::size_t bytes) = 0;
   // Memory of others, for as long as the allocation lives, which keeps `keep_alive` meanwhile; for good when the device has been abandoned.

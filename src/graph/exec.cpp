@@ -20,7 +20,7 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : sh
   for (const auto& node : graph.nodes) system_ |= node.flags & kSystem;
   core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
   const std::size_t bytes = layout.bytes();
-  memory = core.buffers().allocate(bytes, 1, Memory::device);
+  memory = core.buffers().allocate_raw(bytes);
   address = memory->allocation->device();
   if (!graph.callbacks.empty()) {
     core.host_calls().prepare();

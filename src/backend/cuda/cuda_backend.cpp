@@ -55,6 +55,10 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return allocate_cuda(place_, bytes);
   }
+  std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) override {
+    const Entered entered(place_);
+    return allocate_cuda_raw(place_, bytes);
+  }
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override {
     const Entered entered(place_);
     return allocate_cuda_host(place_, bytes);

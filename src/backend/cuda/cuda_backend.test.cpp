@@ -256,6 +256,9 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
     std::uint64_t received = 1;
     backend->copy_to_host(&received, memory->device(), sizeof(received));
     EXPECT_EQ(received, 0U) << "memory is cleared";
+    const auto raw = backend->allocate_raw(sizeof(received));
+    backend->copy_to_host(&received, raw->device(), sizeof(received));
+    EXPECT_EQ(received, 0xCCCCCCCCCCCCCCCCU) << "nobody has waited for that";
     backend->copy_to_device(memory->device(), &sent, sizeof(sent));
     backend->copy_to_host(&received, memory->device(), sizeof(received));
     EXPECT_EQ(received, sent);

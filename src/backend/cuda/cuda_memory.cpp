@@ -12,13 +12,13 @@ namespace {
 
 class CudaMemory final : public Allocation {
  public:
-  enum class Kind { device, host };
+  enum class Kind { device, raw, host };
 
   CudaMemory(const CudaPlace& place, Kind kind, std::size_t bytes) : place_(place) {
-    if (kind == Kind::device)
-      allocate_device(bytes);
-    else
+    if (kind == Kind::host)
       allocate_host(bytes);
+    else
+      allocate_device(bytes, kind == Kind::device);
     bytes_ = bytes;
   }
   ~CudaMemory() override {
@@ -28,7 +28,7 @@ class CudaMemory final : public Allocation {
   CudaMemory& operator=(const CudaMemory&) = delete;
 
  private:
-  void allocate_device(std::size_t bytes) {
+  void allocate_device(std::size_t bytes, bool cleared) {
     const Driver& driver = place_.driver;
     const std::size_t taken = std::max<std::size_t>(bytes, 1);
     CUdeviceptr address = 0;
@@ -38,7 +38,7 @@ class CudaMemory final : public Allocation {
       result = driver.cuMemAllocFromPoolAsync(&address, taken, place_.pool, place_.copies);
     driver.check(result, ("allocating " + std::to_string(bytes) + " bytes on the device").c_str());
     device_ = address;
-    if (bytes == 0) return;
+    if (bytes == 0 || !cleared) return;
     try {
       driver.check(driver.cuMemsetD8Async(device_, 0, bytes, place_.copies), "clearing memory");
       driver.check(driver.cuStreamSynchronize(place_.copies), "clearing memory");
@@ -129,6 +129,10 @@ class CudaForeignMemory final : public Allocation {
 
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes) {
   return std::make_unique<CudaMemory>(place, CudaMemory::Kind::device, bytes);
+}
+
+std::unique_ptr<Allocation> allocate_cuda_raw(const CudaPlace& place, std::size_t bytes) {
+  return std::make_unique<CudaMemory>(place, CudaMemory::Kind::raw, bytes);
 }
 
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes) {

@@ -12,6 +12,7 @@ namespace dwell::backend {
 // Cleared memory. The context is current. Throws errc::out_of_memory, errc::device_lost. Memory on the device comes from the place's pool,
 // and waits for no lease to be freed; that on the host does wait.
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes);
+std::unique_ptr<Allocation> allocate_cuda_raw(const CudaPlace& place, std::size_t bytes);
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes);
 
 // Memory of others: of the device, managed, or pinned on the host. The context is current. Throws errc::invalid_argument with the reason

@@ -31,6 +31,15 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   return enter(std::move(state));
 }
 
+std::shared_ptr<detail::BufferState> Buffers::allocate_raw(std::size_t bytes) {
+  collect();
+  auto state = std::make_shared<detail::BufferState>();
+  state->bytes = bytes;
+  state->memory = Memory::device;
+  state->allocation = backend_.allocate_raw(bytes);
+  return enter(std::move(state));
+}
+
 std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                    std::shared_ptr<void> keep_alive) {
   check_size(count, element);

@@ -64,6 +64,8 @@ class Buffers {
         host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  // Memory of the device with whatever is in it, for somebody who writes all of it at once.
+  std::shared_ptr<detail::BufferState> allocate_raw(std::size_t bytes);
   // Memory of others, see Runtime::wrap. `alignment`: of an element.
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
