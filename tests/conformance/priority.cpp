@@ -126,6 +126,54 @@ TEST_P(PriorityTest, AnUrgentTaskGetsAWorkerAtTheNextNodeOfALessUrgentGraph) {
   }
 }
 
+// Each group waits for the other, for half a second at most.
+constexpr const char* kMeet = R"(
+DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
+  using namespace dwell::device;
+  if (g.rank() == 0) {
+    fetch_add<Order::relaxed>(&came[0], 1u);
+    const dwell::u64 start = now_ns();
+    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&came[0]) != 2; ++round) {
+      if (now_ns() - start > 500000000ull) {
+        g.fail(1);
+        break;
+      }
+      relax(round);
+    }
+  }
+  g.sync();
+})";
+
+TEST_P(PriorityTest, AnUrgentTaskThatComesFromAnotherWorkerGetsAWorkerToo) {
+  constexpr u32 kNodes = 1'200;
+  constexpr u64 kLong = 1'000'000;  // ns a node
+  Options two = one_worker();
+  two.workers = 2;
+  Runtime runtime(two);
+  auto spin = runtime.define<Spin>("spin", kSpin);
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto meet = runtime.define<void(Span<u32>)>("meet", kMeet);
+  const auto came = filled<u32>(runtime, 1, 0);
+  Graph graph;
+  Node before;
+  for (u32 i = 0; i < kNodes; ++i) {
+    Node node = graph.add(spin, kLong);
+    if (i != 0) node.after(before);
+    before = node;
+  }
+  const GraphExec exec = runtime.instantiate(graph);
+  Latch latch(runtime);
+  const Ticket held = runtime.submit(hold, latch.words());
+  latch.await();
+  const Ticket launch = runtime.launch(exec, priority(2));
+  std::this_thread::sleep_for(5ms);
+  const Ticket urgent = runtime.submit(meet, came, after(held), groups(2));
+  std::this_thread::sleep_for(5ms);
+  latch.release();
+  EXPECT_EQ(urgent.status(), status::ok) << "the graph keeps the second worker";
+  EXPECT_EQ(launch.status(), status::ok);
+}
+
 TEST_P(PriorityTest, AnUrgentGraphBeginsBeforeOthers) {
   Runtime runtime(one_worker());
   auto stamp = runtime.define<Stamp>("stamp", kStamp);
