@@ -250,7 +250,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
   if (data.operators.empty() && core->info().workers == 0)
     throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->graphs().collect(core->queue().reaped());
-  auto state = std::make_shared<detail::ExecState>(*core, shell_, data);
+  auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
   core->graphs().add(state->address, state->layout.bytes(), state);
   return GraphExec(std::move(state));
 }

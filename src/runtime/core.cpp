@@ -479,7 +479,7 @@ std::string Core::how_it_failed(int status, const std::string& why) const {
 
 std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size_t element, Memory memory) {
   check_open();
-  return buffers_->allocate(count, element, memory);
+  return with_memory([&] { return buffers_->allocate(count, element, memory); });
 }
 
 std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,

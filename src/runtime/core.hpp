@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <dwell/buffer.hpp>
+#include <dwell/error.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>
 
@@ -80,6 +81,19 @@ class Core {
   void wait_all();
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
+  // What `take` returns, which allocates. When it finds no memory, it is called once more, behind the release of all that has been dropped
+  // and is not in use any more.
+  template <class Take>
+  auto with_memory(Take take) {
+    try {
+      return take();
+    } catch (const Error& error) {
+      if (error.kind() != errc::out_of_memory) throw;
+    }
+    queue_->reap();
+    graphs_.collect(queue_->reaped());
+    return take();
+  }
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
 
