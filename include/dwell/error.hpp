@@ -50,7 +50,7 @@ enum class errc {
   // A file could not be read or written; the message names it.
   io_failed,
   // With this operator the image would take more of the device than Options::limits allows, or leave room for too few workers; the message
-  // holds the figures and what to change. The running image stays.
+  // holds the figures and what to change. The running image stays. Or a job needs more than JobLimits allow, or too many wait.
   resource_limit,
   // The handle (an operator, a buffer, a ticket of a task that was lost) belongs to a runtime that is closed, or to a generation before
   // the last Runtime::rebuild; the message names both. Define, allocate or submit again.

@@ -50,6 +50,8 @@ LAYERS = (
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
+    # A user of the library among its folders: it sees no more than a program does.
+    Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
@@ -57,10 +59,14 @@ LAYERS = (
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(
         ("tests/gpu/",),
-        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"),
+        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
         "any",
     ),
-    Layer(("tests/",), ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "dwell/"), "any"),
+    Layer(
+        ("tests/",),
+        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
+        "any",
+    ),
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
@@ -74,7 +80,8 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-OURS = ("dwell/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "tools/", "examples/", "bench/", "tests/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/")
+OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:

@@ -29,6 +29,10 @@ class Layering(unittest.TestCase):
         self.assertEqual(self.faults(include__dwell__runtime_dot_hpp="<vector> <dwell/device/span.hpp>"), [])
         self.assertEqual(len(self.faults(include__dwell__runtime_dot_hpp='"runtime/keeper.hpp"')), 1)
 
+    def test_the_orchestrator_sees_what_a_program_sees(self):
+        self.assertEqual(self.faults(src__orchestrator__a_dot_cpp='"base/mutex.hpp" "orchestrator/policy.hpp" <dwell/graph.hpp>'), [])
+        self.assertEqual(len(self.faults(src__orchestrator__a_dot_cpp='"runtime/core.hpp" "graph/exec.hpp" "device/ring.hpp"')), 3)
+
     def test_compilers_and_backends_do_not_meet(self):
         self.assertEqual(len(self.faults(src__jit__cache__a_dot_cpp='"backend/backend.hpp"')), 1)
         self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"jit/compiler.hpp"')), 1)

@@ -18,11 +18,12 @@ namespace dwell::test {
 
 // State that tests set before, and look at after, from any thread. A test breaks it only while no lease runs.
 struct BreakableDevice {
-  std::atomic<int> opened{0};        // backends so far
-  std::atomic<int> broken{0};        // those up to this one are lost
-  std::atomic<int> alive{0};         // backends that are not destroyed
-  std::atomic<int> held{0};          // memory and programs that live in them
-  std::atomic<bool> missing{false};  // it cannot be opened
+  std::atomic<int> opened{0};           // backends so far
+  std::atomic<int> broken{0};           // those up to this one are lost
+  std::atomic<int> alive{0};            // backends that are not destroyed
+  std::atomic<int> held{0};             // memory and programs that live in them
+  std::atomic<int> most_held{1 << 30};  // memory for more there is none
+  std::atomic<bool> missing{false};     // it cannot be opened
   std::atomic<bool> stuck{false};
   std::atomic<bool> kernels_hang{false};  // launches do not end
 
@@ -45,6 +46,7 @@ class BreakableBackend final : public backend::Backend {
   }
   std::unique_ptr<backend::Allocation> allocate(std::size_t bytes) override {
     check();
+    if (device_->held >= device_->most_held) throw Error(errc::out_of_memory, "the breakable device is full", {"memory", "", bytes, 0});
     return std::make_unique<Memory>(device_, inner_->allocate(bytes));
   }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }

@@ -26,7 +26,7 @@ class Category final : public std::error_category {
       case errc::no_previous_version: return "no previous version";
       case errc::unsupported: return "unsupported";
       case errc::io_failed: return "input or output failed";
-      case errc::resource_limit: return "the operator takes too much of the device";
+      case errc::resource_limit: return "more than a limit allows";
       case errc::stale_handle: return "the handle is stale";
     }
     return "unknown error";
