@@ -242,6 +242,7 @@ detail::ExecState& require_exec(const std::shared_ptr<detail::ExecState>& state)
 
 GraphExec Runtime::instantiate(const Graph& graph) {
   const auto core = detail::Shell::require(shell_);
+  core->check_open();
   const detail::GraphData& data = *graph.data_;
   if (data.shell != nullptr && data.shell != shell_) {
     if (data.shell->core() == nullptr) throw data.shell->gone("graph", "define its operators again and build it anew");

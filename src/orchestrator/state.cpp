@@ -360,8 +360,8 @@ void OrchestratorState::leave_unheard(const std::shared_ptr<JobRecord>& job, std
 std::vector<JobRecord::Callback> OrchestratorState::finish(const std::shared_ptr<JobRecord>& job, std::optional<Error> why) {
   JobState how = JobState::done;
   if (why) how = why->kind() == errc::cancelled ? JobState::cancelled : JobState::failed;
-  const JobValues values = std::move(job->values);  // dropped without the lock
-  std::vector<KeptExec> dropped;  // likewise
+  job->values = {};               // before anybody hears of the end
+  std::vector<KeptExec> dropped;  // without the lock
   const Inside inside(*this);
   {
     const Lock lock(mutex_);
@@ -384,7 +384,7 @@ std::vector<JobRecord::Callback> OrchestratorState::finish(const std::shared_ptr
 }
 
 void OrchestratorState::finish_waiting(const std::shared_ptr<JobRecord>& job) {
-  const JobValues values = std::move(job->values);
+  job->values = {};
   {
     const Lock lock(mutex_);
     ++kinds_[job->type->number].counts.cancelled;

@@ -123,11 +123,13 @@ class Core {
   backend::Backend& backend() { return *backend_; }
   RuntimeInfo info() const;
 
- private:
+  // Throws the failure of the device, and errc::closed.
   void check_open() const {
     if (keeper_->failed() || shell_->stage() != detail::Stage::open) [[unlikely]]
       refuse();
   }
+
+ private:
   [[noreturn, gnu::noinline]] void refuse() const;
   // The calling thread waits: nobody waits for places that it has and does not use.
   void rest() {

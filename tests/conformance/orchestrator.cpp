@@ -542,7 +542,8 @@ TEST_P(OrchestratorTest, JobsEndWhenTheRuntimeIsClosed) {
       if (i < 4) {
         EXPECT_EQ(why(all[i]), how == Close::now ? errc::cancelled : errc::ok) << i;
       } else {
-        EXPECT_EQ(why(all[i]), errc::closed) << i;
+        // The second when its buffers went between two steps.
+        EXPECT_THAT(why(all[i]), testing::AnyOf(errc::closed, errc::stale_handle)) << i;
       }
     }
     const JobStatistics found = jobs.statistics().types[0];
