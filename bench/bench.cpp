@@ -25,11 +25,12 @@ struct Benchmark {
   void (*run)(const Context&, Report&);
 };
 
-constexpr std::array<Benchmark, 14> kBenchmarks{{
+constexpr std::array<Benchmark, 15> kBenchmarks{{
     {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
     {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
     {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
     {"graphs", "task graphs, replayed and used once: a node, unless it says otherwise", graphs},
+    {"jobs", "jobs of the orchestrator, a thousand graphs in flight at once", jobs},
     {"sweep", "steps over all multiprocessors with a barrier between them", sweep},
     {"spawn", "a fork-join tree of tasks that tasks make, a task", spawn},
     {"producers", "the same from four host threads at once", producers},

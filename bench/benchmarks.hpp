@@ -30,6 +30,7 @@ void latency(const Context& context, Report& report);
 void throughput(const Context& context, Report& report);
 void steps(const Context& context, Report& report);
 void graphs(const Context& context, Report& report);
+void jobs(const Context& context, Report& report);
 void sweep(const Context& context, Report& report);
 void spawn(const Context& context, Report& report);
 void producers(const Context& context, Report& report);
