@@ -7,6 +7,7 @@
 #include <queue>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace dwell::orchestrator {
@@ -133,17 +134,21 @@ TEST(Policy, AHigherPriorityGoesFirst) {
 }
 
 TEST(Policy, TheDominantShareIsEqual) {
-  // The example of the paper: 9 processors and 18 GB; jobs of 1 and 4, and of 3 and 1.
-  Policy policy({.workers = 9, .memory = 18});
-  const auto by_memory = policy.add({});
-  const auto by_workers = policy.add({});
-  for (int i = 0; i < 10; ++i) {
-    policy.enqueue(by_memory, {1, 4});
-    policy.enqueue(by_workers, {3, 1});
-  }
-  admit_all(policy);
-  EXPECT_EQ(policy.in_use(by_memory).jobs, 3U);
-  EXPECT_EQ(policy.in_use(by_workers).jobs, 2U);
+  // Those of the first type were submitted before all of the second.
+  const auto jobs_of = [](Policy::Limits limits, Policy::Need first, Policy::Need second) {
+    Policy policy(limits);
+    const auto a = policy.add({});
+    const auto b = policy.add({});
+    for (const auto& [type, need] : {std::pair(a, first), std::pair(b, second)})
+      for (int i = 0; i < 20; ++i) policy.enqueue(type, need);
+    admit_all(policy);
+    return std::pair(policy.in_use(a).jobs, policy.in_use(b).jobs);
+  };
+  // The example of the paper: 9 processors and 18 GB.
+  EXPECT_EQ(jobs_of({.workers = 9, .memory = 18}, {1, 4}, {3, 1}), std::pair(3UL, 2UL));
+  // One resource counts for both.
+  EXPECT_EQ(jobs_of({.workers = 100, .memory = 24}, {1, 4}, {1, 1}), std::pair(3UL, 12UL));
+  EXPECT_EQ(jobs_of({.workers = 24, .memory = 100}, {4, 1}, {1, 1}), std::pair(3UL, 12UL));
 }
 
 TEST(Policy, WeightsDivideWorkers) {
