@@ -282,19 +282,27 @@ bool OrchestratorState::admit_one() {
 }
 
 std::optional<KeptExec> OrchestratorState::make_exec(const JobTypeRecord& type, std::optional<Error>& why) {
-  for (bool again = true;; again = false) {
+  // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later.
+  constexpr int kAttempts = 7;
+  bool has_dropped = false;
+  for (int attempt = 1;; ++attempt) {
     try {
       return KeptExec{runtime_.instantiate(type.graph), {}, 0};
     } catch (...) {
       why = failure_now();
     }
-    if (why->kind() != errc::out_of_memory || !again) return std::nullopt;
-    std::vector<KeptExec> dropped;
+    if (why->kind() != errc::out_of_memory) return std::nullopt;
+    bool is_alone = false;
     {
+      std::vector<KeptExec> dropped;  // without the lock
       const Lock lock(mutex_);
       dropped = take_idle();
+      has_dropped = has_dropped || !dropped.empty();
+      is_alone = policy_.in_use().jobs == 1;
     }
-    if (dropped.empty()) return std::nullopt;
+    // The end of another job is worth more than waiting.
+    if (!has_dropped || attempt == (is_alone ? kAttempts : 2)) return std::nullopt;
+    if (attempt > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1 << (attempt - 2)));
   }
 }
 
