@@ -6,6 +6,7 @@
 #include <dwell/buffer_view.hpp>
 #include <dwell/compile_options.hpp>
 #include <dwell/devices.hpp>
+#include <dwell/diagnosis.hpp>
 #include <dwell/element_type.hpp>
 #include <dwell/error.hpp>
 #include <dwell/graph.hpp>

@@ -55,6 +55,10 @@ enum class errc {
   // The handle (an operator, a buffer, a ticket of a task that was lost) belongs to a runtime that is closed, or to a generation before
   // the last Runtime::rebuild; the message names both. Define, allocate or submit again.
   stale_handle,
+  // Tasks are not complete, and for Options::stall_timeout nothing has moved: no worker has run anything, and neither a kernel nor a
+  // callback that runs is waited for. The message names the first tasks and who waits for whom. The runtime stays open: cancel tasks, or
+  // let go what keeps them, and wait again.
+  stalled,
 };
 
 const std::error_category& error_category() noexcept;

@@ -58,6 +58,13 @@ struct Options {
   // an ordinary kernel ends for as long. 0: never.
   std::chrono::nanoseconds task_timeout = std::chrono::seconds(10);
 
+  // A watchdog: when tasks are not complete and nothing moves for so long, every wait for them ends with errc::stalled, which names them
+  // and who waits for whom. Neither an operator or a graph that runs counts as that, however long, nor what waits for the launch of a
+  // kernel, for the callback of a host node that does something else than wait for this runtime, or for Runtime::resume. Choose more than
+  // threads may be kept from a processor: a second is much. Twice in that time the loop leaves the device for a moment, while something is
+  // suspected. 0: no watchdog.
+  std::chrono::nanoseconds stall_timeout{0};
+
   // Slots of the submission ring: tasks in flight at most (a task with long arguments takes up to eight). A power of two from 128 on.
   unsigned ring_slots = 65536;
 

@@ -18,6 +18,7 @@
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
 #include <dwell/detail/task.hpp>
+#include <dwell/diagnosis.hpp>
 #include <dwell/graph.hpp>
 #include <dwell/image.hpp>
 #include <dwell/module.hpp>
@@ -125,7 +126,8 @@ class Runtime {
 
   // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, hard_link, drain,
   // after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about
-  // that size are in flight. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed.
+  // that size are in flight. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and
+  // errc::stalled while it waits.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
@@ -233,7 +235,8 @@ class Runtime {
   // generation, errc::closed, errc::device_lost, errc::task_timeout, and std::bad_alloc.
   bool cancel(const Ticket& ticket);
 
-  // Waits until every task submitted so far is complete. Throws errc::device_lost and errc::task_timeout, but not for failed tasks.
+  // Waits until every task submitted so far is complete. Throws errc::device_lost, errc::task_timeout and errc::stalled, but not for failed
+  // tasks.
   void wait_all();
 
   // An eventfd for epoll, poll and io_uring: Ticket::notify adds 1 to it when its task is complete, as io_uring does with a registered
@@ -250,8 +253,9 @@ class Runtime {
 
   // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled; both
   // wait for launches of ordinary kernels, and definitions in the background that are not done end with errc::cancelled. Afterwards its
-  // members throw errc::closed, its buffers and operators errc::stale_handle. Throws errc::device_lost, and errc::task_timeout when a task
-  // or kernel hangs; the runtime is closed then too. Nothing to do the second time.
+  // members throw errc::closed, its buffers and operators errc::stale_handle. Throws errc::device_lost, errc::task_timeout when a task or
+  // kernel hangs, and errc::stalled when tasks never start (Options::stall_timeout), which are cancelled then; the runtime is closed then
+  // too. Nothing to do the second time.
   void close(Close how = Close::when_done);
 
   // Opens the device anew, with the same Options, after errc::device_lost or errc::task_timeout: the next generation of this runtime, with
@@ -266,6 +270,11 @@ class Runtime {
   void rebuild();
 
   RuntimeInfo info() const;
+
+  // What is not complete, and who waits for whom: each task, what it runs on or waits for, and circles of tasks that wait for each other.
+  // Waits for nothing and does not touch the device, so it may be called at any time, from callbacks too, and while other threads wait. It
+  // looks at every task in flight, some 100 ns each. to_string makes a text of it. Throws errc::closed, and std::bad_alloc.
+  Diagnosis diagnose() const;
 
  private:
   friend struct detail::Shell;

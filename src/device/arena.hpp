@@ -238,10 +238,16 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
-  u64 word;  // position | opcode << 32 | kValid; of a node its record's address / 64 in bits 0-31 and 48-59, and kNode
+  // position | opcode << 32 | kValid; of a node its record's address / 64 in bits 0-31 and 48-59, and kNode; of a task that an operator
+  // has made 0
+  u64 word;
 
   static constexpr u64 kValid = 1ULL << 63U;
   static constexpr u64 kNode = 1ULL << 62U;
+  static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: nobody runs what the word says
+
+  // The address of the node's record.
+  static DWELL_HOST_DEVICE u64 node(u64 word) { return ((word & 0xFFFFFFFFULL) | (word >> 48U & 0xFFFU) << 32U) * sizeof(Slot); }
 };
 
 inline constexpr u32 kLevels = 1U << 31U;  // of Lease::levels

@@ -25,9 +25,13 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : sh
   if (!graph.callbacks.empty()) {
     core.host_calls().prepare();
     std::vector<std::uint32_t> cells;
-    for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
-      if (graph.nodes[node].op == kHostNode) cells.push_back(layout.cell(node));
-    host_nodes = std::make_unique<graph::HostNodes>(core.buffers(), graph.callbacks, std::move(cells));
+    std::vector<std::string> names;
+    for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
+      if (graph.nodes[node].op != kHostNode) continue;
+      cells.push_back(layout.cell(node));
+      names.push_back(graph.text_of(node));
+    }
+    host_nodes = std::make_unique<graph::HostNodes>(core.buffers(), graph.callbacks, std::move(cells), std::move(names));
   }
   {
     const Lock lock(mutex_);

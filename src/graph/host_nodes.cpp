@@ -12,9 +12,10 @@ namespace dwell::graph {
 using device::Quad;
 using device::Scope;
 
-HostNodes::HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells)
+HostNodes::HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells, std::vector<std::string> names)
     : callbacks_(std::move(callbacks)),
       cells_(std::move(cells)),
+      names_(std::move(names)),
       shift_(static_cast<std::uint32_t>(std::bit_width(callbacks_.size() - 1))),
       rings_(buffers.allocate(device::host_nodes::rings_bytes(shift_), 1, Memory::host)),
       calls_(static_cast<Quad*>(rings_->allocation->host())) {}
@@ -26,13 +27,27 @@ void HostNodes::write(device::GraphHead& head) const {
   head.called = head.answered = called_.load(std::memory_order_relaxed);
 }
 
-std::optional<runtime::HostCall> HostNodes::next() {
-  const std::uint32_t at = called_.load(std::memory_order_relaxed);
+std::optional<runtime::HostCall> HostNodes::call_at(std::uint32_t at) const {
   const Quad call = device::load_quad<Scope::system>(calls_ + device::index_of(at, shift_));
   const std::uint32_t lap = device::lap_of(at, shift_);
   if (call.lap != lap || call.word[1] != lap) return std::nullopt;
-  called_.store(at + 1, std::memory_order_relaxed);
   return runtime::HostCall{call.word[0], call.word[2]};
+}
+
+std::optional<runtime::HostCall> HostNodes::next() {
+  const std::uint32_t at = called_.load(std::memory_order_relaxed);
+  const std::optional<runtime::HostCall> call = call_at(at);
+  if (call) called_.store(at + 1, std::memory_order_relaxed);
+  return call;
+}
+
+std::vector<runtime::HostCall> HostNodes::waiting() {
+  std::vector<runtime::HostCall> all;
+  for (std::uint32_t at = called_.load(std::memory_order_relaxed);; ++at) {
+    const std::optional<runtime::HostCall> call = call_at(at);
+    if (!call) return all;
+    all.push_back(*call);
+  }
 }
 
 void HostNodes::answer(const runtime::HostCall& call) noexcept {

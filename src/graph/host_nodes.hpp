@@ -21,13 +21,15 @@ class HostNodes final : public runtime::HostCaller {
  public:
   using Callbacks = std::vector<std::shared_ptr<const std::function<void()>>>;  // by number of the host node
 
-  // `cells`: of the host nodes, by number. Throws errc::out_of_memory.
-  HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells);
+  // `cells`, `names`: of the host nodes, by number. Throws errc::out_of_memory.
+  HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells, std::vector<std::string> names);
 
   // Writes where the rings lie, and how far they are, into the exec's head. No launch is in flight.
   void write(device::GraphHead& head) const;
 
   std::optional<runtime::HostCall> next() override;
+  std::vector<runtime::HostCall> waiting() override;
+  std::string name(std::uint32_t number) const override { return names_[number]; }
   void answer(const runtime::HostCall& call) noexcept override;
 
   // What the callback of the host node at `cell` has thrown in the launch at `position`; empty when it has not, or that is forgotten.
@@ -42,8 +44,11 @@ class HostNodes final : public runtime::HostCaller {
     std::string text;
   };
 
+  std::optional<runtime::HostCall> call_at(std::uint32_t at) const;
+
   const Callbacks callbacks_;
   const std::vector<std::uint32_t> cells_;
+  const std::vector<std::string> names_;
   const std::uint32_t shift_;
   const std::shared_ptr<detail::BufferState> rings_;
   device::Quad* const calls_;

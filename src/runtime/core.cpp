@@ -25,8 +25,10 @@ void validate(const Options& options, std::uint64_t first_position) {
   if (first_position % device::kWindow != 0 || first_position >= detail::kLaunch)
     throw Error(errc::invalid_argument,
                 "the first position is " + std::to_string(first_position) + ": it must be a multiple of 64 below 2^63");
-  const std::pair<const char*, std::chrono::nanoseconds> times[] = {
-      {"Options::lease", options.lease}, {"Options::idle", options.idle}, {"Options::task_timeout", options.task_timeout}};
+  const std::pair<const char*, std::chrono::nanoseconds> times[] = {{"Options::lease", options.lease},
+                                                                    {"Options::idle", options.idle},
+                                                                    {"Options::task_timeout", options.task_timeout},
+                                                                    {"Options::stall_timeout", options.stall_timeout}};
   for (const auto& [name, time] : times)
     if (time.count() < 0) throw Error(errc::invalid_argument, std::string(name) + " is negative: give a time, or 0", {"option", name});
   if (options.spawned_tasks > (1U << 26U))
@@ -102,7 +104,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   }
   lease.scratch_bytes = options_.scratch_bytes;
   settings.report = static_cast<device::LeaseReport*>(report_->host());
-  settings.in_flight = static_cast<const device::InFlight*>(in_flight_->host());
+  settings.in_flight = static_cast<device::InFlight*>(in_flight_->host());
   settings.lease_time = options_.lease.count() != 0 ? options_.lease : std::chrono::nanoseconds(device_.default_lease_ns);
   settings.idle_time = options_.idle.count() != 0 ? options_.idle : std::chrono::nanoseconds(device_.default_idle_ns);
   // Longer than the clocks of all backends count means for ever.
@@ -132,10 +134,16 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
         // A callback of a graph would wait for the graph, or for what comes behind it.
         if (!host_calls_->runs_here()) wait(position, std::nullopt);
       });
+  const RingView ring(static_cast<const device::Slot*>(ring_->host()), shift, *queue_);
+  watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
+                                                              graphs_, settings.lease_time, options_.warn},
+                                          options_.stall_timeout);
 }
 
 Core::~Core() {
-  // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame.
+  // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame. The
+  // watchdog's uses all.
+  if (watch_ != nullptr) watch_->stop();
   registry_->close();
   notifier_.finish();
   if (host_calls_ != nullptr) host_calls_->finish();
@@ -170,12 +178,13 @@ void Core::retry(TrySubmit try_submit) {
     const bool done = try_submit();
     keeper_->submitted();
     if (done) return;
-    HostCalls::waits();
+    const HostCalls::Waits waits(*host_calls_, queue_->reaped());  // room comes when the oldest task has ended
     // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
     for (std::uint32_t checks = 0; checks < 8 && !queue_->roomy();) {
       if (!backoff.wait()) continue;
       ++checks;
       check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
+      watch_->check(queue_->reaped());
       // Room comes when the oldest task has ended.
       if (host_calls_->runs_here(queue_->reaped()) && queue_->tail() - queue_->reaped() > queue_->capacity() / 2)
         throw Error(
@@ -346,6 +355,7 @@ bool Core::cancel(std::uint64_t position) {
   // The task may stand behind places that a thread has and does not use, and the loop be gone.
   queue_->pass_over_idle();
   keeper_->submitted();
+  watch_->moved();
   return asked;
 }
 
@@ -375,6 +385,8 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   if ((position & detail::kLaunch) != 0) return launches_->wait(position & ~detail::kLaunch, deadline);
   if (queue_->done(position)) return true;
   if (host_calls_->runs_here(position)) check_own_launch(position + 1);
+  // A wait that has an end of its own stalls nobody for ever.
+  const HostCalls::Waits waits(*host_calls_, deadline ? std::nullopt : std::optional(position));
   rest();
   Backoff backoff(device_.on_host);
   while (!queue_->done(position)) {
@@ -386,6 +398,7 @@ bool Core::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
       throw keeper_->failure();
     }
     if (deadline && Clock::now() >= *deadline) return queue_->done(position);
+    watch_->check(position);
   }
   return true;
 }
@@ -400,6 +413,7 @@ void Core::check_own_launch(std::uint64_t position) const {
 
 void Core::wait_before(std::uint64_t position) {
   check_own_launch(position);
+  const HostCalls::Waits waits(*host_calls_, queue_->reaped());
   rest();
   Backoff backoff(device_.on_host);
   for (;;) {
@@ -408,6 +422,7 @@ void Core::wait_before(std::uint64_t position) {
     if (!backoff.wait()) continue;
     if (queue_->pass_over_idle()) keeper_->submitted();
     if (keeper_->failed()) throw keeper_->failure();
+    watch_->check(queue_->reaped());
   }
 }
 
@@ -488,9 +503,10 @@ std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count
   return buffers_->wrap(pointer, count, element, alignment, std::move(keep_alive));
 }
 
-bool Core::when_done(std::uint64_t position, Notifier::Callback callback) {
+bool Core::when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback) {
   check_position(position);
-  return notifier_.when([this, position] { return done(position); }, std::move(callback));
+  const auto due = [this, position, or_stalled] { return done(position) || (or_stalled && watch_->holds(position)); };
+  return notifier_.when(due, std::move(callback));
 }
 
 void Core::park() {
@@ -520,18 +536,24 @@ void Core::close(Close how) {
     if (!failure) queue_->complete_all(status::cancelled);
   };
   // Callbacks of the user's may wait for tasks: so those run, or are cancelled, before the callbacks are waited for.
-  if (how == Close::now)
+  if (how == Close::now) {
+    watch_->stop();
     end_loop();
-  else
+  } else {
     keeper_->resume_all();
+  }
   registry_->close();
+  std::optional<Error> stalled;  // then what has not started is cancelled
   if (how == Close::when_done) attempt([this] { wait_before(queue_->tail()); });
+  if (failure && failure->kind() == errc::stalled) failure.swap(stalled);
+  watch_->stop();
   attempt([this] { close_launches(); });
   if (how == Close::when_done) end_loop();
   host_calls_->finish();  // before the memory goes in which callbacks are answered
   leave(failure, detail::Stage::closed);
   notifier_.finish();  // behind leave: tickets tell what became of every task
   if (failure) throw Error(*failure);
+  if (stalled) throw Error(*stalled);
 }
 
 void Core::give_up() {
@@ -548,6 +570,7 @@ void Core::give_up() {
     shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
+  watch_->stop();
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
   host_calls_->finish();

@@ -27,6 +27,7 @@
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
 #include "runtime/submit/submission_queue.hpp"
+#include "runtime/watch/runtime_watch.hpp"
 
 namespace dwell::runtime {
 
@@ -99,9 +100,12 @@ class Core {
 
   // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
   // the runtime is closed: then it does not.
-  bool when_done(std::uint64_t position, Notifier::Callback callback);
+  // `or_stalled`: or once the watchdog says that it will not be.
+  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback);
   Notifier& notifier() { return notifier_; }
   HostCalls& host_calls() { return *host_calls_; }
+
+  Diagnosis diagnose() const { return watch_->diagnose(); }
 
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
@@ -131,9 +135,8 @@ class Core {
 
  private:
   [[noreturn, gnu::noinline]] void refuse() const;
-  // The calling thread waits: nobody waits for places that it has and does not use.
+  // The calling thread is about to wait: nobody waits for places that it has and does not use.
   void rest() {
-    HostCalls::waits();
     if (queue_->rest()) keeper_->submitted();
   }
   // Throws errc::invalid_argument when the calling thread runs a callback of a launch before `position`, and would wait for it.
@@ -191,6 +194,7 @@ class Core {
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;
+  std::unique_ptr<RuntimeWatch> watch_;
 };
 
 }  // namespace dwell::runtime

@@ -58,13 +58,14 @@ class Graphs {
     }
   }
 
-  // The exec that holds `address`, and the cell there. Null when it is gone.
-  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address) const {
+  // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
+  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
     const Lock lock(mutex_);
     auto at = execs_.upper_bound(address);
     if (at == execs_.begin()) return {};
     --at;
     if (address - at->first >= at->second.bytes) return {};
+    if (base != nullptr) *base = at->first;
     return {at->second.exec.lock(), static_cast<std::uint32_t>((address - at->first) / device::kCell)};
   }
 

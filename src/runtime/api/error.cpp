@@ -28,6 +28,7 @@ class Category final : public std::error_category {
       case errc::io_failed: return "input or output failed";
       case errc::resource_limit: return "more than a limit allows";
       case errc::stale_handle: return "the handle is stale";
+      case errc::stalled: return "the runtime has stalled";
     }
     return "unknown error";
   }

@@ -269,6 +269,7 @@ int Ticket::status() const {
     try {
       core->wait(position_, std::nullopt);
     } catch (const Error& error) {
+      if (error.kind() == errc::stalled) throw;  // the task may still end
       return error.kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
     }
     return core->status_of(position_);
@@ -282,7 +283,7 @@ void Ticket::then(std::function<void(const Ticket&)> f) const {
   if (core != nullptr) {
     // Shared, as it is needed again where the runtime is closed meanwhile.
     const auto call = std::make_shared<std::function<void(const Ticket&)>>(std::move(f));
-    if (core->when_done(position_, [call, ticket = *this] { (*call)(ticket); })) return;
+    if (core->when_done(position_, true, [call, ticket = *this] { (*call)(ticket); })) return;
     f = std::move(*call);
   }
   f(*this);
@@ -293,7 +294,7 @@ void Ticket::notify() const {
   if (core == nullptr) return;
   runtime::Notifier& notifier = core->notifier();
   static_cast<void>(notifier.event_fd());
-  core->when_done(position_, [&notifier] { notifier.count(); });
+  core->when_done(position_, false, [&notifier] { notifier.count(); });
 }
 
 }  // namespace dwell

@@ -137,6 +137,8 @@ void Runtime::rebuild() {
   shell_ = shell_->next();
 }
 
+Diagnosis Runtime::diagnose() const { return detail::Shell::require(shell_)->diagnose(); }
+
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
 
 }  // namespace dwell

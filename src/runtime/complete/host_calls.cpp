@@ -65,9 +65,10 @@ void HostCalls::work() noexcept {
   std::shared_ptr<HostCaller> caller;
   std::list<Flight> ended;
   Clock::time_point since{};  // when there was something to do
-  Running mine{this, 0, false};
+  Running mine{this};
   running = &mine;
   Lock lock(mutex_);
+  mine.next = std::exchange(working_, &mine);
   while (!finishing_) {
     if (flights_.empty() && mine.leads) led_ = mine.leads = false;
     if (!mine.leads) {
@@ -83,11 +84,20 @@ void HostCalls::work() noexcept {
     const std::optional<HostCall> call = find(caller, ended);
     if (call || !ended.empty()) {
       mine.launch = call ? call->launch : 0;
-      // What callbacks hold is let go without the lock: it may come back here.
-      const Unlocked unlocked(mutex_);
-      ended.clear();
-      if (call) caller->answer(*call);
-      caller.reset();
+      mine.caller = caller.get();
+      mine.number = call ? call->number : 0;
+      mine.since = Clock::now();
+      {
+        // What callbacks hold is let go without the lock: it may come back here.
+        const Unlocked unlocked(mutex_);
+        ended.clear();
+        if (call) caller->answer(*call);
+      }
+      mine.caller = nullptr;
+      {
+        const Unlocked unlocked(mutex_);
+        caller.reset();
+      }
       since = Clock::now();
       continue;
     }
@@ -100,16 +110,37 @@ void HostCalls::work() noexcept {
     }
   }
   if (mine.leads) led_ = false;
+  Running** at = &working_;
+  while (*at != &mine) at = &(*at)->next;
+  *at = mine.next;
 }
 
-void HostCalls::let_go() {
+void HostCalls::let_go(const HostCalls* at, std::optional<std::uint64_t> task) {
   Running& mine = *running;
   const Lock lock(mutex_);
-  if (!mine.leads) return;
-  if (idle_ == 0 && !finishing_) start();
-  mine.leads = false;
-  led_ = false;
-  changed_.notify_all();
+  if (mine.leads) {
+    if (idle_ == 0 && !finishing_) start();
+    mine.leads = false;
+    led_ = false;
+    changed_.notify_all();
+  }
+  if (at == this) mine.waits_for = task;
+}
+
+void HostCalls::go_on() noexcept {
+  const Lock lock(mutex_);
+  running->waits_for.reset();
+}
+
+std::vector<HostCalls::Open> HostCalls::open() {
+  std::vector<Open> all;
+  const Lock lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  for (const Running* one = working_; one != nullptr; one = one->next)
+    if (one->caller != nullptr) all.push_back({one->launch, one->caller->name(one->number), true, one->waits_for, now - one->since});
+  for (const Flight& flight : flights_)
+    for (const HostCall& call : flight.caller->waiting()) all.push_back({call.launch, flight.caller->name(call.number), false, {}, {}});
+  return all;
 }
 
 void HostCalls::finish() noexcept {

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,12 +27,16 @@ class HostCaller {
   virtual ~HostCaller() = default;
   // The next call of the device, if there is one. Called by one thread at a time.
   virtual std::optional<HostCall> next() = 0;
+  // The calls that next() would return. Called as next().
+  virtual std::vector<HostCall> waiting() = 0;
+  // What the host node is called. Called by any thread.
+  virtual std::string name(std::uint32_t number) const = 0;
   // Runs the callback and answers the device. Called by any thread.
   virtual void answer(const HostCall& call) noexcept = 0;
 };
 
 // Runs the calls of execs of which launches are in flight. Starts its thread with the first prepare(). One thread at a time *leads*: it
-// looks for calls and runs callbacks. When a callback is about to wait for the runtime it calls waits(), and another thread leads from then
+// looks for calls and runs callbacks. When a callback is about to wait for the runtime it makes a Waits, and another thread leads from then
 // on, so that callbacks may wait for what needs other callbacks. There are at most as many threads as callbacks that wait, and one. The
 // thread sleeps while no such launch is in flight; otherwise it looks again and again, at first without a pause, then after an eighth of
 // the time that it has waited, 5 us to 1 ms. Members may be called from any thread but finish, which no callback may call.
@@ -55,12 +60,30 @@ class HostCalls {
   // Takes no call any more, and returns when all callbacks that run have returned. Nothing to do the second time.
   void finish() noexcept;
 
-  // The calling thread is about to wait for a runtime: if it runs a callback and leads, another leads from now on. Throws
-  // errc::out_of_memory when no thread can be had for it.
-  static void waits() {
-    if (running != nullptr) [[unlikely]]
-      running->of->let_go();
-  }
+  // The calling thread waits for a runtime, of which `at` is a part, while this lives: if it runs a callback and leads, another leads from
+  // now on. `task`: for which it waits, however long that takes. Throws errc::out_of_memory when no thread can be had for it.
+  class Waits {
+   public:
+    explicit Waits(HostCalls& at, std::optional<std::uint64_t> task = {}) {
+      if (running != nullptr) [[unlikely]]
+        running->of->let_go(&at, task);
+    }
+    ~Waits() {
+      if (running != nullptr) [[unlikely]]
+        running->of->go_on();
+    }
+    Waits(const Waits&) = delete;
+    Waits& operator=(const Waits&) = delete;
+  };
+  // The calls that are not answered.
+  struct Open {
+    std::uint32_t launch;
+    std::string name;                        // of the host node
+    bool begun;                              // its callback runs
+    std::optional<std::uint64_t> waits_for;  // a task of this runtime, however long that takes
+    std::chrono::nanoseconds since;          // for how long it runs
+  };
+  std::vector<Open> open();
   // Whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
   bool runs_here() const { return running != nullptr && running->of == this; }
   bool runs_here(std::uint64_t position) const { return runs_here() && running->launch == static_cast<std::uint32_t>(position); }
@@ -76,10 +99,16 @@ class HostCalls {
     std::optional<std::uint64_t> last;  // position of its last launch
     std::uint32_t coming;               // launches that are about to be placed
   };
+  // Of a thread of this; `of` and `launch` are its alone, the rest is guarded by mutex_.
   struct Running {
     HostCalls* of;
-    std::uint32_t launch;
-    bool leads;
+    std::uint32_t launch = 0;
+    bool leads = false;
+    const HostCaller* caller = nullptr;  // whose callback runs
+    std::uint32_t number = 0;            // of the host node
+    Clock::time_point since = {};        // when it began
+    std::optional<std::uint64_t> waits_for = {};
+    Running* next = nullptr;
   };
   static thread_local Running* running;
 
@@ -87,15 +116,17 @@ class HostCalls {
   void work() noexcept;
   // The next call, and who makes it. Lets go of the callers whose launches are complete.
   std::optional<HostCall> find(std::shared_ptr<HostCaller>& caller, std::list<Flight>& ended) DWELL_REQUIRES(mutex_);
-  // What waits() does.
-  void let_go();
+  // What Waits does: `at` is of the runtime for which the thread waits.
+  void let_go(const HostCalls* at, std::optional<std::uint64_t> task);
+  void go_on() noexcept;
 
   const Done done_;
   Mutex mutex_;
   Condition changed_;
   std::list<Flight> flights_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ DWELL_GUARDED_BY(mutex_);
-  std::uint32_t idle_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that wait for their turn to lead
+  Running* working_ DWELL_GUARDED_BY(mutex_) = nullptr;  // of all threads
+  std::uint32_t idle_ DWELL_GUARDED_BY(mutex_) = 0;      // threads that wait for their turn to lead
   bool led_ DWELL_GUARDED_BY(mutex_) = false;
   bool finishing_ DWELL_GUARDED_BY(mutex_) = false;
 };

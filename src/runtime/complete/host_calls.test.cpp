@@ -23,6 +23,12 @@ class Caller final : public HostCaller {
     if (read_ == called) return std::nullopt;
     return HostCall{read_++, 77};
   }
+  std::vector<HostCall> waiting() override {
+    std::vector<HostCall> all;
+    for (std::uint32_t at = read_; at != called; ++at) all.push_back({at, 77});
+    return all;
+  }
+  std::string name(std::uint32_t number) const override { return "'" + std::to_string(number) + "'"; }
   void answer(const HostCall&) noexcept override {
     callback_();
     ++answered;
@@ -84,8 +90,8 @@ TEST_F(HostCallsTest, WhileOneWaitsOthersRunOnAnotherThread) {
   std::promise<std::thread::id> inner;
   auto first = launched([&] {
     begun.set_value();
-    HostCalls::waits();
-    HostCalls::waits();  // once is enough
+    const HostCalls::Waits waits(calls_);
+    const HostCalls::Waits again(calls_);  // once is enough
     EXPECT_NE(inner.get_future().get(), std::this_thread::get_id());
   });
   auto second = launched([&] { inner.set_value(std::this_thread::get_id()); });
@@ -109,6 +115,60 @@ TEST_F(HostCallsTest, KnowsWhoseCallbackRuns) {
   });
   caller->called = 1;
   EXPECT_TRUE(caller->eventually(1));
+}
+
+TEST_F(HostCallsTest, TellsWhichCallsAreOpenAndForWhatTheirCallbacksWait) {
+  HostCalls other([](std::uint64_t) { return false; });
+  EXPECT_TRUE(calls_.open().empty());
+  std::promise<void> waits_here;
+  std::promise<void> waits_there;
+  std::promise<void> step[3];
+  auto caller = launched([&] {
+    {
+      const HostCalls::Waits waits(calls_, 5);
+      waits_here.set_value();
+      step[0].get_future().wait();
+    }
+    const HostCalls::Waits elsewhere(other, 6);  // of another runtime: not this one's
+    waits_there.set_value();
+    step[1].get_future().wait();
+  });
+  caller->called = 1;
+  waits_here.get_future().wait();
+  std::vector<HostCalls::Open> open = calls_.open();
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_EQ(open[0].launch, 77U);
+  EXPECT_EQ(open[0].name, "'0'");
+  EXPECT_TRUE(open[0].begun);
+  EXPECT_EQ(open[0].waits_for, 5U);
+  step[0].set_value();
+  waits_there.get_future().wait();
+  open = calls_.open();
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_EQ(open[0].waits_for, std::nullopt);
+  EXPECT_GE(open[0].since, 0ns);
+  step[1].set_value();
+  EXPECT_TRUE(caller->eventually(1));
+  for (int i = 0; i < 10'000 && !calls_.open().empty(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(calls_.open().empty());
+
+  // One thread leads: while its callback runs, others' calls wait.
+  std::promise<void> runs;
+  auto busy = launched([&] {
+    runs.set_value();
+    step[2].get_future().wait();
+  });
+  auto late = launched([] {});
+  busy->called = 1;
+  runs.get_future().wait();
+  late->called = 2;
+  open = calls_.open();
+  ASSERT_EQ(open.size(), 3U);
+  EXPECT_TRUE(open[0].begun);
+  EXPECT_FALSE(open[1].begun);
+  EXPECT_FALSE(open[2].begun);
+  step[2].set_value();
+  EXPECT_TRUE(late->eventually(2));
 }
 
 TEST_F(HostCallsTest, FinishWaitsForCallbacksAndTakesNoMore) {

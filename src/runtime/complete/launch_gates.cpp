@@ -47,6 +47,14 @@ bool LaunchGates::try_replace(detail::Waits& waits, const std::atomic<std::uint3
   return true;
 }
 
+std::map<std::uint64_t, std::uint64_t> LaunchGates::closed() const {
+  std::map<std::uint64_t, std::uint64_t> all;
+  const Lock lock(mutex_);
+  for (const auto& [launch, position] : gates_)
+    if (position != kNotPlaced) all.emplace(position, launch);
+  return all;
+}
+
 void LaunchGates::open(std::uint64_t launch) {
   const Lock lock(mutex_);
   const auto at = gates_.find(launch);

@@ -29,6 +29,9 @@ class LaunchGates {
   // there is no thread, and std::bad_alloc.
   bool try_replace(detail::Waits& waits, const std::atomic<std::uint32_t>& alias);
 
+  // The gates that are not open: position, and number of the launch.
+  std::map<std::uint64_t, std::uint64_t> closed() const;
+
  private:
   static constexpr std::uint64_t kNotPlaced = ~std::uint64_t{0};
   // The launch has ended.
@@ -37,7 +40,7 @@ class LaunchGates {
   SubmissionQueue& queue_;
   Launches& launches_;
   Notifier& notifier_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> gates_ DWELL_GUARDED_BY(mutex_);  // by launch: the gate's position, until the launch has ended
 };
 

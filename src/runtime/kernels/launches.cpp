@@ -152,6 +152,12 @@ void Launches::collect() {
   given_up.swap(ended_);
 }
 
+std::string Launches::kernel_of(std::uint64_t number) const {
+  const Lock lock(mutex_);
+  const auto at = in_flight_.find(number);
+  return at == in_flight_.end() ? std::string() : at->second.needs.kernel;
+}
+
 std::string Launches::in_flight() const {
   constexpr std::size_t kMost = 8;
   const Lock lock(mutex_);

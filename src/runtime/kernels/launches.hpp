@@ -62,6 +62,8 @@ class Launches {
   // Drops what ended launches have kept. Takes as long as the destructors of those things.
   void collect();
 
+  // The kernel of a launch in flight, as far as anybody has asked; empty of one that has ended.
+  std::string kernel_of(std::uint64_t number) const;
   // The kernels in flight, for the message after a fault; empty if there are none.
   std::string in_flight() const;
 

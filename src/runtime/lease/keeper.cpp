@@ -37,9 +37,9 @@ Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings setti
       queue_(queue),
       settings_(settings),
       describe_(std::move(describe)),
+      in_flight_(settings.in_flight, settings.workers, queue),
       janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
   on_device_.reserve(device::kMostLeases);
-  sightings_.resize(settings_.workers);
   thread_ = with_thread("the keeper of leases", nullptr, [this] { return std::thread([this] { watch(); }); });
 }
 
@@ -74,7 +74,7 @@ void Keeper::collect() {
     lease = on_device_.erase(lease);
     any = true;
   }
-  const std::uint32_t begun = device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun);
+  const std::uint32_t begun = this->begun();
   if (begun != begun_) {
     begun_ = begun;
     begun_at_ = Clock::now();
@@ -232,6 +232,39 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
     throw;
   }
   return guard;
+}
+
+bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile) {
+  // All that ran have ended: the request below finds what has begun since.
+  if (!outlast_tasks(patience)) return false;
+  Lock lock(mutex_);
+  ++holds_;
+  std::optional<ParkGuard> guard(ParkGuard(*this));
+  collect();
+  const std::uint32_t newest = newest_.load(std::memory_order_relaxed).number;
+  bool empty = on_device_.empty();
+  try {
+    if (!empty) {
+      const Unlocked unlocked(mutex_);
+      ask_to_end(newest, true);
+    }
+    for (Wait wait{Clock::now() + patience}; !empty && wait_on(wait, lock);) empty = on_device_.empty();
+    if (empty) {
+      asleep_.store(true, std::memory_order_relaxed);
+      meanwhile();
+    }
+  } catch (...) {
+    lock.unlock();  // which the guard takes
+    throw;
+  }
+  lock.unlock();
+  guard.reset();
+  if (empty) return true;
+  // A lease that is to end at once works no more but for the task that keeps it: others need one that does.
+  lock.lock();
+  collect();
+  if (any_up_to(newest) && newest_.load(std::memory_order_relaxed).number == newest && may_start()) start();
+  return false;
 }
 
 void Keeper::release_park() {
@@ -398,7 +431,7 @@ void Keeper::watch() {
     const bool check = now >= next_check_;
     if (check) next_check_ = now + std::chrono::milliseconds(5);
     // Without memory to say what has failed it is asked again.
-    const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(now); }) && failed();
+    const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(); }) && failed();
     lock.lock();
     if (over) changed_.notify_all();  // once more, under the lock: a thread that was about to wait has missed the one before
   }
@@ -432,20 +465,12 @@ Error Keeper::explain(const Error& error) {
   return lost() ? failure() : error;
 }
 
-void Keeper::overstayed(Clock::time_point now) {
+void Keeper::overstayed() {
   if (lost()) return;
+  in_flight_.look();
   if (settings_.task_timeout.count() == 0) return;
-  const Clock::duration time = running_.read(now);
-  const std::vector<Holder> now_held = holders(false);
-  std::vector<Holder> late;
-  for (const Holder& holder : now_held) {
-    if (holder.worker >= sightings_.size()) continue;
-    Sighting& sighting = sightings_[holder.worker];
-    if (!sighting.since || sighting.word != holder.position)
-      sighting = Sighting{holder.position, time};
-    else if (time - *sighting.since > settings_.task_timeout)
-      late.push_back(holder);
-  }
+  std::vector<Holder> late = in_flight_.holders(workers(), false);
+  std::erase_if(late, [this](const Holder& holder) { return holder.since <= settings_.task_timeout; });
   if (late.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
   give_up(Error(errc::task_timeout,
@@ -463,27 +488,12 @@ void Keeper::give_up(const Error& why) {
 }
 
 std::string Keeper::suspects() const {
-  const std::vector<Holder> running = holders(false);
+  const std::vector<Holder> running = in_flight_.holders(workers(), false);
   if (!running.empty()) return describe_(running, true);
   // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
-  std::vector<Holder> last = holders(true);
+  std::vector<Holder> last = in_flight_.holders(workers(), true);
   std::ranges::sort(last, std::greater(), &Holder::position);
   return describe_(last, false);
-}
-
-std::vector<Keeper::Holder> Keeper::holders(bool ended) const {
-  std::vector<Holder> all;
-  const std::uint64_t tail = queue_.tail();
-  for (std::uint32_t worker = 0; worker < workers(); ++worker) {
-    const std::uint64_t word = device::load<device::Order::relaxed, device::Scope::system>(&settings_.in_flight[worker].word);
-    // Of a node the record holds the place of its record, and no position.
-    if (word == 0 || (word & device::InFlight::kNode) != 0) continue;
-    // The record holds 32 bits of the position: it is the last one at or before the tail that ends in them.
-    const std::uint64_t position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
-    if (position >= tail || queue_.done(position) != ended) continue;
-    all.push_back(Holder{worker, position, static_cast<std::uint32_t>(word >> 32U) & 0xFFFFU});
-  }
-  return all;
 }
 
 void Keeper::fail(const Error& why) noexcept {

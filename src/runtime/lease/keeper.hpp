@@ -17,8 +17,8 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/lease/in_flight.hpp"
 #include "runtime/lease/janitor.hpp"
-#include "runtime/lease/running_clock.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
@@ -59,7 +59,7 @@ class Keeper {
   struct Settings {
     device::Lease lease;                    // all but workers, crew, number, slot and times
     device::LeaseReport* report = nullptr;  // lease.report and lease.in_flight as the host sees them
-    const device::InFlight* in_flight = nullptr;
+    device::InFlight* in_flight = nullptr;
     std::chrono::nanoseconds lease_time;  // others wait no longer
     std::chrono::nanoseconds give_way;    // see above; 0 where the calls of others wait for no lease
     std::chrono::nanoseconds idle_time;
@@ -69,12 +69,7 @@ class Keeper {
     std::uint32_t workers = 0;  // wanted
   };
 
-  // A worker that holds a task, as its in-flight record says.
-  struct Holder {
-    std::uint32_t worker;
-    std::uint64_t position;
-    std::uint32_t opcode;
-  };
+  using Holder = InFlightTasks::Holder;
   // Turns workers' tasks into a clause that names operators. `running`: these tasks have not ended.
   using Describe = std::function<std::string(const std::vector<Holder>&, bool running)>;
 
@@ -106,6 +101,12 @@ class Keeper {
   void resume();
   // As many resumes as there were parks of the user.
   void resume_all();
+
+  // Takes the loop off the device for a moment, calls `meanwhile`, and lets it come back. False when that did not succeed within
+  // `patience`, since a task runs long: then nobody has waited for that task but the caller. Throws the keeper's failure.
+  bool pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile);
+  // Whether the user has parked the loop.
+  bool parked() const { return parks_.load(std::memory_order_relaxed) != 0; }
 
   // Makes `image` the one that leases run from now on, and returns when no lease of another is on the device. Leases roll meanwhile; the
   // loop parks only where the image has another number of workers. It has room for a worker at least. Throws the keeper's failure; then the
@@ -149,6 +150,9 @@ class Keeper {
   std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
   std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
+  // The number of the last lease that works, as the device has said.
+  std::uint32_t begun() const { return device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun); }
+  InFlightTasks& in_flight() { return in_flight_; }
 
  private:
   friend class ParkGuard;
@@ -181,9 +185,7 @@ class Keeper {
   void wake();
   void watch();
   // Looks whether the device has failed or a task runs for too long.
-  void overstayed(Clock::time_point now);
-  // The tasks that workers run now, or those that ended last on each.
-  std::vector<Holder> holders(bool ended) const;
+  void overstayed();
   // A clause that names the tasks that may have brought the device down.
   std::string suspects() const;
   void fail(const Error& why) noexcept;
@@ -226,8 +228,8 @@ class Keeper {
   Condition changed_;
   std::vector<OnDevice> on_device_ DWELL_GUARDED_BY(mutex_);  // by number
   bool stop_ DWELL_GUARDED_BY(mutex_) = false;
-  std::atomic<unsigned> holds_{0};               // park guards, and one since retire; changed under the mutex
-  unsigned parks_ DWELL_GUARDED_BY(mutex_) = 0;  // of the user, each with one of the holds
+  std::atomic<unsigned> holds_{0};  // park guards, and one since retire; changed under the mutex
+  std::atomic<unsigned> parks_{0};  // of the user, each with one of the holds; changed under the mutex
   std::shared_ptr<backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t seats_workers_ DWELL_GUARDED_BY(mutex_) = 0;  // as the seats are laid out
   std::uint32_t seats_crew_ DWELL_GUARDED_BY(mutex_) = 0;
@@ -247,14 +249,8 @@ class Keeper {
   mutable Mutex failure_mutex_;
   std::optional<Error> failure_ DWELL_GUARDED_BY(failure_mutex_);
 
-  struct Sighting {
-    std::uint64_t word = 0;
-    std::optional<Clock::duration> since;  // by running_
-  };
-  // Of the keeper's thread.
-  std::vector<Sighting> sightings_;
-  RunningClock running_{std::chrono::milliseconds(50)};
-  Clock::time_point next_check_{};
+  InFlightTasks in_flight_;
+  Clock::time_point next_check_{};  // of the keeper's thread
 
   std::thread thread_;
   Janitor janitor_;  // last: its thread uses the others

@@ -347,6 +347,54 @@ TEST_F(KeeperTest, ALeaseWaitsForTheSeatsToBeLaidOut) {
   device_->end_lease(1);
 }
 
+TEST_F(KeeperTest, APauseFindsTheDeviceEmptyAndLetsTheLoopComeBack) {
+  device_->begins = true;
+  open();
+  submit();
+  ASSERT_TRUE(started(1));
+  bool empty = false;
+  int before = 0;
+  EXPECT_TRUE(keeper_->pause(10s, [&] {
+    empty = device_->leases().empty();
+    before = starts();
+    std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(starts(), before) << "none starts meanwhile";
+  }));
+  EXPECT_TRUE(empty);
+  EXPECT_TRUE(started(before + 1)) << "for the task that waits";
+  finish_all();
+}
+
+TEST_F(KeeperTest, APauseOfAnIdleLoopStartsNothing) {
+  open();
+  bool called = false;
+  EXPECT_TRUE(keeper_->pause(10s, [&] { called = true; }));
+  EXPECT_TRUE(called);
+  EXPECT_EQ(starts(), 0);
+}
+
+TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
+  device_->obeys = false;
+  open();
+  submit();
+  device_->begin_lease(1);
+  EXPECT_FALSE(keeper_->pause(20ms, [] { ADD_FAILURE() << "a lease is on the device"; }));
+  EXPECT_TRUE(started(2)) << "where other tasks can run";
+  EXPECT_NE(told(bench_.report.end), 2U) << "that one is not asked to end";
+  // The first has ended; now a task keeps the second, which has been asked to end at once.
+  std::jthread ends([&] {
+    std::this_thread::sleep_for(20ms);
+    device_->end_lease(1);
+    device_->begin_lease(2);
+  });
+  EXPECT_FALSE(keeper_->pause(500ms, [] { ADD_FAILURE() << "a lease is on the device"; }));
+  const std::uint32_t asked = told(bench_.report.end);
+  EXPECT_TRUE(eventually([&] { return device_->last_lease().number > asked; })) << "others need one that works";
+  device_->end_leases();
+  finish_all();
+  device_->obeys = true;
+}
+
 TEST_F(KeeperTest, AfterADelayedStartALeaseLeavesBeforeTheNextStarts) {
   device_->obeys = false;
   settings_.lease_time = 200ms;

@@ -1,0 +1,47 @@
+// Who waits for whom: from the ring, and from what the host knows besides, to a Diagnosis.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dwell/diagnosis.hpp>
+
+#include "runtime/lease/in_flight.hpp"
+#include "runtime/submit/ring_view.hpp"
+
+namespace dwell::runtime {
+
+// What the host knows of the tasks in flight beside the ring. A snapshot.
+struct Circumstances {
+  // The callback of a host node, which the device has called and the host has not answered.
+  struct Callback {
+    std::uint32_t launch = 0;                // position of the launch, modulo 2^32
+    std::string name;                        // of the node
+    bool begun = false;                      // it runs
+    std::optional<std::uint64_t> waits_for;  // a task of this runtime for which it waits, however long that takes
+    std::chrono::nanoseconds since{0};
+  };
+  std::vector<InFlightTasks::Record> records;
+  std::vector<Callback> callbacks;
+  std::map<std::uint64_t, std::string> gates;  // by position: the launch that opens it
+  std::uint32_t workers = 0;
+  bool parked = false;
+  bool proven = false;  // no worker runs a task whose record is marked as over, or has none
+  std::function<std::string(std::uint32_t opcode)> name_of;
+  // The node whose record has this address, and the address of its exec; nothing when the exec is gone.
+  std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t address)> node_at;
+};
+
+// Looks at what is in flight, however much that is. Reads host memory alone and waits for nothing. Throws std::bad_alloc.
+Diagnosis diagnose(const RingView& ring, const Circumstances& known);
+
+// One line: the circles, else the first tasks and what they wait for.
+std::string in_short(const Diagnosis& diagnosis);
+
+}  // namespace dwell::runtime
