@@ -23,6 +23,7 @@ TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   refused([](Options& o) { o.lease = -1ns; }, "lease");
   refused([](Options& o) { o.idle = -1ms; }, "idle");
   refused([](Options& o) { o.task_timeout = -1s; }, "task_timeout");
+  refused([](Options& o) { o.stall_timeout = -1s; }, "stall_timeout");
   refused([](Options& o) { o.spawned_tasks = (1U << 26U) + 1; }, "spawned_tasks", (1U << 26U) + 1, 1U << 26U);
   refused([](Options& o) { o.scratch_bytes = (1U << 24U) + 1; }, "scratch_bytes", (1U << 24U) + 1, 1U << 24U);
   refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes", ~0U, 1U << 24U);

@@ -56,7 +56,7 @@ class Pending {
         if (const std::size_t before = find(position); before != kNone) named.push_back(before);
       entry.waits.insert(entry.waits.end(), named.begin(), named.end());
       std::ranges::sort(entry.waits);
-      entry.waits.erase(std::ranges::unique(entry.waits).begin(), entry.waits.end());
+      entry.waits.erase(std::unique(entry.waits.begin(), entry.waits.end()), entry.waits.end());
     }
   }
 
@@ -93,7 +93,7 @@ class Pending {
         if (std::ranges::find(open, further) == open.end()) open.push_back(further);
     }
     std::ranges::sort(positions);
-    positions.erase(std::ranges::unique(positions).begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
     return positions;
   }
 
