@@ -15,6 +15,7 @@
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
+#include <dwell/preemption.hpp>
 #include <dwell/runtime.hpp>
 #include <dwell/signature.hpp>
 #include <dwell/task.hpp>

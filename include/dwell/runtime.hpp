@@ -24,6 +24,7 @@
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
+#include <dwell/preemption.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
 
@@ -275,6 +276,16 @@ class Runtime {
   // Waits for nothing and does not touch the device, so it may be called at any time, from callbacks too, and while other threads wait. It
   // looks at every task in flight, some 100 ns each. to_string makes a text of it. Throws errc::closed, and std::bad_alloc.
   Diagnosis diagnose() const;
+
+  // Asks for a worker in the name of a priority, as a task of it would: those that work for less urgent ones give way behind the operator
+  // that runs (Group::should_yield lets a long one do so earlier). Returns as soon as a worker was free, or after `timeout`, and says how
+  // long it took and who has had workers all the time: who did not yield. Runs nothing itself. A task of the priority that is submitted
+  // next finds things as this has found them; one worker is asked for, as more would stand idle until the last one comes. Behind a drain
+  // that is not complete, and in a parked runtime, nobody is asked, which the result says. A request that was too late stays and is used by
+  // the next call. May be called by callbacks, since it never waits longer than `timeout`. Throws errc::unsupported without
+  // Options::priorities and in a capture, errc::invalid_argument for a priority above 7 or a negative time, errc::closed,
+  // errc::device_lost, errc::task_timeout, errc::stalled.
+  Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
  private:
   friend struct detail::Shell;

@@ -138,6 +138,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
+  if (options_.priorities)
+    preemptor_ = std::make_unique<Preemptor>(
+        ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
+        [this] { return watch_->circumstances(); });
 }
 
 Core::~Core() {
@@ -357,6 +361,14 @@ bool Core::cancel(std::uint64_t position) {
   keeper_->submitted();
   watch_->moved();
   return asked;
+}
+
+Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
+  check_open();
+  if (preemptor_ == nullptr)
+    throw Error(errc::unsupported, "preempt: the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
+  if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "Runtime::capture: preempt asks for a worker now: call it outside");
+  return preemptor_->preempt(priority, timeout);
 }
 
 std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const std::optional<CompileOptions>& options,

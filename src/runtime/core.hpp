@@ -27,6 +27,7 @@
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
 #include "runtime/submit/submission_queue.hpp"
+#include "runtime/watch/preemptor.hpp"
 #include "runtime/watch/runtime_watch.hpp"
 
 namespace dwell::runtime {
@@ -106,6 +107,8 @@ class Core {
   HostCalls& host_calls() { return *host_calls_; }
 
   Diagnosis diagnose() const { return watch_->diagnose(); }
+  // As Runtime::preempt.
+  Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
@@ -195,6 +198,7 @@ class Core {
   std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<RuntimeWatch> watch_;
+  std::unique_ptr<Preemptor> preemptor_;  // null without priorities
 };
 
 }  // namespace dwell::runtime

@@ -139,6 +139,10 @@ void Runtime::rebuild() {
 
 Diagnosis Runtime::diagnose() const { return detail::Shell::require(shell_)->diagnose(); }
 
+Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
+  return detail::Shell::require(shell_)->preempt(priority, timeout);
+}
+
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
 
 }  // namespace dwell

@@ -592,6 +592,18 @@ void SubmissionQueue::open_gate(std::uint64_t position) {
   device::store_quad<Scope::system>(&ring_[index(position)].quad[device::gates::kQuad], Quad{lap(position), {device::gates::kOpen, 0, 0}});
 }
 
+bool SubmissionQueue::try_submit_request(std::uint32_t level, std::uint64_t* position) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> place = tail.reserve(1);
+  if (!place) return false;
+  count_other(1);
+  const std::uint32_t flags = flag::wide | (level != 0 ? flag::ranked : 0);
+  WaitingFor nothing;
+  write(*place, head(*place, Header{0, 0, 1, flags, 0, level}, 0, nothing), detail::Task{}, nothing);
+  *position = *place;
+  return true;
+}
+
 bool SubmissionQueue::cancel(std::uint64_t position) {
   Reaper::Cancel how = Reaper::Cancel::done;
   cancels_.add(position, [&] {

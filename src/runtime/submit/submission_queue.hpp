@@ -82,6 +82,9 @@ class SubmissionQueue {
   bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);
   void open_gate(std::uint64_t position);
 
+  // Places a task of no group, which runs nothing, with this level (device/levels.hpp). False when there is no room.
+  bool try_submit_request(std::uint32_t level, std::uint64_t* position);
+
   // Cancels the task in flight at this position unless it has begun, and those that wait for it. False when it is complete. Throws
   // std::bad_alloc; then nothing has changed.
   bool cancel(std::uint64_t position);

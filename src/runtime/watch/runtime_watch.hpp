@@ -49,6 +49,10 @@ class RuntimeWatch final : private Watched {
   // As Runtime::diagnose.
   Diagnosis diagnose() const { return diagnose(holds(0)); }
 
+  // What is known now.
+  Circumstances circumstances() const { return circumstances(false); }
+  const RingView& ring() const { return parts_.ring; }
+
   // Ends the watchdog; nothing has stalled from now on.
   void stop() noexcept {
     if (watchdog_) watchdog_->stop();

@@ -1,0 +1,57 @@
+// Asks for a worker in the name of a priority, and finds out who does not give way.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <dwell/preemption.hpp>
+
+#include "base/mutex.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/submit/ring_view.hpp"
+#include "runtime/watch/diagnose.hpp"
+
+namespace dwell::runtime {
+
+// The tasks whose workers have the same in both snapshots. `all`: no worker was free meanwhile, so those that have noted nothing run tasks
+// that operators have made.
+std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circumstances& before, const Circumstances& after, bool all);
+
+// Submits *requests*: tasks of no group, which go the way of every task of their priority, and tell when the worker came that would have
+// run one. Members may be called from any thread.
+class Preemptor {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // As Core::wait.
+  using Wait = std::function<bool(std::uint64_t position, std::optional<Clock::time_point> deadline)>;
+  using Know = std::function<Circumstances()>;
+
+  Preemptor(const RingView& ring, SubmissionQueue& queue, Keeper& keeper, Wait wait, Know know)
+      : ring_(ring), queue_(queue), keeper_(keeper), wait_(std::move(wait)), know_(std::move(know)) {}
+  Preemptor(const Preemptor&) = delete;
+  Preemptor& operator=(const Preemptor&) = delete;
+
+  // As Runtime::preempt, of a runtime with priorities. Throws errc::invalid_argument, and what `wait` throws.
+  Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
+
+ private:
+  static constexpr unsigned kPriorities = 8;
+  // Places a request, unless the last one of the priority is not complete: then that tells. Nothing when the ring has no room.
+  std::optional<std::uint64_t> request(unsigned priority);
+  // The drain behind which the task at `position` stands in the ring, and which is not complete.
+  std::optional<std::uint64_t> drain_before(std::uint64_t position) const;
+
+  const RingView ring_;
+  SubmissionQueue& queue_;
+  Keeper& keeper_;
+  const Wait wait_;
+  const Know know_;
+  Mutex mutex_;
+  std::array<std::optional<std::uint64_t>, kPriorities> last_ DWELL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dwell::runtime
