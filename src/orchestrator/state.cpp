@@ -41,6 +41,8 @@ bool covers(const std::vector<JobValues::Place>& now, const std::vector<JobValue
   });
 }
 
+Error no_memory() { return {errc::out_of_memory, "the host has no memory for a job"}; }
+
 // All are called; the first exception is the result.
 std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callback>& callbacks) noexcept {
   std::exception_ptr first;
@@ -57,7 +59,7 @@ std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callbac
 }  // namespace
 
 OrchestratorState::OrchestratorState(Runtime& on, const OrchestratorOptions& how)
-    : runtime_(on), options_(how), no_memory_(errc::out_of_memory, "the host has no memory for a job"), policy_({}) {
+    : runtime_(on), options_(how), no_memory_(no_memory()), policy_({}) {
   const Lock lock(mutex_);
   update_limits();
 }
@@ -139,18 +141,26 @@ void OrchestratorState::trim() {
   dropped = take_idle();
 }
 
+KeptExec OrchestratorState::take_idle(Kind& kind) {
+  KeptExec exec = std::move(kind.idle.back());
+  kind.idle.pop_back();
+  idle_bytes_ -= kind.record->bytes;
+  return exec;
+}
+
 void OrchestratorState::make_room(Kind& kind, std::vector<KeptExec>& dropped) {
-  const auto drop = [&](Kind& from) {
-    dropped.push_back(std::move(from.idle.back()));
-    from.idle.pop_back();
-    --from.execs;
-    idle_bytes_ -= from.record->bytes;
-  };
+  const auto bytes_of = [](const Kind& each) { return each.idle.size() * each.record->bytes; };
   const std::uint64_t own = kind.record->options.limits.memory;
   const std::uint64_t used = policy_.in_use(kind.record->number).need.memory;
-  while (own != 0 && !kind.idle.empty() && used + kind.idle.size() * kind.record->bytes > own) drop(kind);
-  while (options_.memory != 0 && idle_bytes_ != 0 && policy_.in_use().need.memory + idle_bytes_ > options_.memory)
-    drop(*std::ranges::max_element(kinds_, {}, [](const Kind& each) { return each.idle.size() * each.record->bytes; }));
+  while (own != 0 && !kind.idle.empty() && used + bytes_of(kind) > own) {
+    dropped.push_back(take_idle(kind));
+    --kind.execs;
+  }
+  while (options_.memory != 0 && idle_bytes_ != 0 && policy_.in_use().need.memory + idle_bytes_ > options_.memory) {
+    Kind& most = *std::ranges::max_element(kinds_, {}, bytes_of);
+    dropped.push_back(take_idle(most));
+    --most.execs;
+  }
 }
 
 // ---- Admission -----------------------------------------------------------------------------------------------------------------
@@ -158,7 +168,7 @@ void OrchestratorState::make_room(Kind& kind, std::vector<KeptExec>& dropped) {
 std::shared_ptr<JobRecord> OrchestratorState::submit(const std::shared_ptr<JobTypeRecord>& type, JobValues values, bool or_throw) {
   if (type == nullptr) throw Error(errc::invalid_argument, "the job type is empty: make one with Orchestrator::define");
   if (type->owner != this) throw Error(errc::invalid_argument, "job type '" + type->name + "' belongs to another orchestrator");
-  const auto job = std::make_shared<JobRecord>();
+  auto job = std::make_shared<JobRecord>();
   const JobNeed need = values.need.value_or(type->options.need);
   job->owner = weak_from_this();
   job->type = type;
@@ -210,9 +220,7 @@ bool OrchestratorState::admit_one() {
     job = jobs_.at(next->job);
     Kind& kind = kinds_[next->type];
     if (!kind.idle.empty()) {
-      exec = std::move(kind.idle.back());
-      kind.idle.pop_back();
-      idle_bytes_ -= kind.record->bytes;
+      exec = take_idle(kind);
     } else {
       ++kind.execs;
     }

@@ -92,6 +92,7 @@ struct OrchestratorState final : std::enable_shared_from_this<OrchestratorState>
   // Takes idle execs out of the pools until the limits of memory hold.
   void make_room(Kind& kind, std::vector<KeptExec>& dropped) DWELL_REQUIRES(mutex_);
   std::vector<KeptExec> take_idle() DWELL_REQUIRES(mutex_);
+  KeptExec take_idle(Kind& kind) DWELL_REQUIRES(mutex_);  // one, of which `execs` still knows
   void update_limits() DWELL_REQUIRES(mutex_);
   Error failure_now() const noexcept;
 
