@@ -171,8 +171,27 @@ TEST_F(StallTest, ANewTaskIsNotUnderAnOldVerdict) {
   const Ticket late = runtime_->submit(nothing_);
   EXPECT_FALSE(late.wait_for(20ms));
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  EXPECT_EQ(error_of([&] { late.wait(); }).kind(), errc::stalled) << "but under one of its own";
   see();
+  EXPECT_TRUE(eventually([&] { return late.done(); }));
   late.wait();
+}
+
+TEST_F(StallTest, WhoWaitsForALateTaskIsToldOfTheClose) {
+  open();
+  blind();
+  const Ticket lost = runtime_->submit(nothing_);
+  EXPECT_EQ(error_of([&] { lost.wait(); }).kind(), errc::stalled);
+  const Ticket late = runtime_->submit(nothing_);
+  std::promise<void> waits;
+  std::jthread waiting([&] {
+    waits.set_value();
+    EXPECT_NE(error_of([&] { late.wait(); }).kind(), errc::ok);
+  });
+  waits.get_future().wait();
+  EXPECT_EQ(error_of([&] { runtime_->close(); }).kind(), errc::stalled);
+  waiting.join();
+  EXPECT_EQ(late.status(), status::cancelled);
 }
 
 TEST_F(StallTest, AKernelThatOthersWaitForIsNoStall) {

@@ -58,7 +58,12 @@ void Watchdog::step() {
     acquit();
     return;
   }
-  if (phase_ == Phase::stalled) return;
+  if (phase_ == Phase::stalled) {
+    if (look.tail == tail_) return;
+    // Tasks that have come behind the verdict need one of their own; the others' stands.
+    phase_ = Phase::watching;
+    since_ = now;
+  }
   if (phase_ == Phase::proving && !watched_.has_resumed()) since_ = now;  // others may keep the loop from the device
   if (now - since_ < half_) return;
   if (phase_ == Phase::watching) {
@@ -80,6 +85,7 @@ void Watchdog::step() {
   }
   Verdict verdict{watched_.verdict(), progress_, last.tail};
   phase_ = Phase::stalled;
+  tail_ = last.tail;
   const Lock lock(mutex_);
   verdict_ = std::move(verdict);
   stalled_.store(true, std::memory_order_release);

@@ -44,7 +44,8 @@ class Watched {
 //                   records are marked
 //   proving     the loop is back. Whatever a worker takes up now overwrites a mark, or completes: not stalled. Nothing for another half:
 //               └─► all workers pass into another lease, and the marks are looked at once more
-//   stalled     every wait for a task that was submitted before ends with the error, until something moves after all
+//   stalled     every wait for a task that was submitted before ends with the error, until something moves after all; for tasks that come
+//               later the proof is made once more
 //
 // Costs nothing but a thread that looks eight times in a timeout, and that moment. Members may be called from any thread.
 class Watchdog {
@@ -83,6 +84,7 @@ class Watchdog {
   RunningClock running_;
   Clock::duration since_{};  // when something last moved
   std::uint64_t progress_ = 0;
+  std::uint64_t tail_ = 0;  // of the verdict
 
   std::atomic<bool> stalled_{false};
   Mutex mutex_;

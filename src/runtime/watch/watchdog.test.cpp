@@ -20,7 +20,7 @@ class Scene final : public Watched {
   std::optional<std::uint64_t> settle() override {
     ++settles;
     if (!settle_works) return std::nullopt;
-    const std::uint64_t settled = ++progress;  // marks change what is seen; that is no progress
+    const std::uint64_t settled = settled_before ? progress.load() : ++progress;  // marks change what is seen; that is no progress
     if (moves_at_once) ++progress;
     return settled;
   }
@@ -39,7 +39,8 @@ class Scene final : public Watched {
   std::atomic<std::uint64_t> progress{1};
   std::atomic<std::uint64_t> tail{10};
   std::atomic<bool> settle_works{true};
-  std::atomic<bool> moves_at_once{false};  // behind settle
+  std::atomic<bool> settled_before{false};  // all is marked already
+  std::atomic<bool> moves_at_once{false};   // behind settle
   std::atomic<bool> resumed{true};
   std::atomic<bool> passes_through{true};
   std::atomic<int> settles{0};
@@ -83,6 +84,22 @@ TEST_F(WatchdogTest, SaysWhatHasStalledAfterTheTimeoutAndNotBefore) {
   EXPECT_TRUE(watchdog_->stalled());
   std::this_thread::sleep_for(3 * kTimeout);
   EXPECT_EQ(scene_.verdicts, 1) << "once is enough";
+}
+
+TEST_F(WatchdogTest, TasksThatComeLaterGetAVerdictOfTheirOwn) {
+  open();
+  ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
+  const auto then = Watchdog::Clock::now();
+  scene_.tail = 12;
+  scene_.settled_before = true;
+  while (!watchdog_->verdict_on(11)) {
+    ASSERT_TRUE(watchdog_->verdict_on(9).has_value()) << "the first one stands meanwhile";
+    ASSERT_LT(Watchdog::Clock::now() - then, 20s);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GE(Watchdog::Clock::now() - then, kTimeout / 2);
+  EXPECT_EQ(scene_.settles, 2);
+  EXPECT_EQ(watchdog_->verdict_on(9)->message(), "verdict 2");
 }
 
 TEST_F(WatchdogTest, AVerdictIsLiftedWhenSomethingMoves) {
