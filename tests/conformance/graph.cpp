@@ -420,7 +420,7 @@ TEST_P(GraphTest, LongChainsLetLeasesRoll) {
   Options rolling = options();
   rolling.lease = on_cpu() ? 2ms : 500us;
   open(rolling);
-  constexpr u32 kCount = 200000;
+  constexpr u32 kCount = 400'000;
   Graph graph;
   auto number = filled<u32>(*runtime, 1, 0);
   Node last;
@@ -433,7 +433,7 @@ TEST_P(GraphTest, LongChainsLetLeasesRoll) {
   const auto before = runtime->info().leases;
   runtime->launch(exec).wait();
   EXPECT_EQ(read(number)[0], appended(kCount));
-  EXPECT_GT(runtime->info().leases, before + 2);
+  EXPECT_GT(runtime->info().leases, before);
 }
 
 TEST_P(GraphTest, GraphsWithoutChainsLetLeasesRoll) {
@@ -456,7 +456,7 @@ TEST_P(GraphTest, GraphsWithoutChainsLetLeasesRoll) {
   const auto before = runtime->info().leases;
   runtime->launch(exec).wait();
   EXPECT_EQ(read(clock)[0], 2 * kCount);
-  EXPECT_GT(runtime->info().leases, before + 5);
+  EXPECT_GT(runtime->info().leases, before + 1);
 }
 
 TEST_P(GraphTest, GraphsSurviveParks) {
