@@ -6,12 +6,6 @@
 namespace dwell::test {
 namespace {
 
-constexpr const char* kAssign = R"(
-DWELL_OPERATOR(assign)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
-  if (g.rank() == 0) dwell::device::store<dwell::device::Order::relaxed, dwell::device::Scope::device>(&cells[at], value);
-})";
-using Assign = void(Span<u32>, u32, u32);
-
 // Takes one off a cell, and takes its time.
 constexpr const char* kCountDown = R"(
 DWELL_OPERATOR(count_down)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u64 ns) {

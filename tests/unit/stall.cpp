@@ -120,7 +120,7 @@ TEST_F(StallTest, EveryWaitEnds) {
   });
   std::vector<std::jthread> waiting;
   std::atomic<int> ended{0};
-  const auto in_thread = [&](std::function<void()> wait) {
+  const auto in_thread = [&](const std::function<void()>& wait) {
     waiting.emplace_back([&ended, wait] {
       EXPECT_EQ(error_of(wait).kind(), errc::stalled);
       ++ended;

@@ -18,7 +18,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-namespace flag = device::flag;
 using Record = InFlightTasks::Record;
 
 class DiagnoseTest : public testing::Test {

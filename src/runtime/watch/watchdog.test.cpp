@@ -1,6 +1,5 @@
 #include "runtime/watch/watchdog.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,7 +10,6 @@ namespace dwell::runtime {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
 
 // A runtime whose state a test sets.
 class Scene final : public Watched {
