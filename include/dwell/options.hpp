@@ -75,8 +75,8 @@ struct Options {
   // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
   unsigned scratch_bytes = 8192;
 
-  // Lets tasks have priorities (dwell::priority). A task that finds no idle worker then goes through a queue of its priority: 40 ns more of a
-  // worker of the CPU, some ways to L2 more on CUDA. Nothing: tasks begin in the order in which they may.
+  // Lets tasks have priorities (dwell::priority). A task that finds no idle worker then goes through a queue of its priority: 40 ns more of
+  // a worker of the CPU, some ways to L2 more on CUDA. Nothing: tasks begin in the order in which they may.
   std::optional<Priorities> priorities = {};
 
   // How operators are compiled when Definition::options says nothing else, and programs of kernels when Runtime::compile is given none.

@@ -16,6 +16,17 @@ inline void expect_fields(const Error& error, const ErrorFields& wanted) {
   EXPECT_EQ(error.fields().limit, wanted.limit) << error.what();
 }
 
+// The Error that `call` throws; errc::ok for none.
+template <class Call>
+Error error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(errc::ok, "nothing");
+}
+
 }  // namespace dwell
 
 // Expects `statement` to throw a dwell::Error of kind `code` whose message `matches`.

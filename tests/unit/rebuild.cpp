@@ -13,6 +13,7 @@
 
 #include "runtime/api/shell.hpp"
 #include "tests/unit/breakable_backend.hpp"
+#include "tests/unit/expect_error.hpp"
 
 namespace dwell::test {
 namespace {
@@ -33,15 +34,6 @@ DWELL_OPERATOR(fail)(dwell::Group g, dwell::i32 code) {
 })";
 using Fail = void(i32);
 
-// The Error that `call` throws.
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(errc::ok, "nothing");
-}
 #define DWELL_EXPECT_STALE(statement, matches)                                        \
   do {                                                                                \
     const Error thrown = error_of([&] { static_cast<void>(statement); });             \

@@ -17,6 +17,7 @@
 
 #include "runtime/api/shell.hpp"
 #include "tests/unit/breakable_backend.hpp"
+#include "tests/unit/expect_error.hpp"
 
 namespace dwell::test {
 namespace {
@@ -28,14 +29,6 @@ using testing::Not;
 
 constexpr const char* kNothing = "DWELL_OPERATOR(nothing)(dwell::Group) {}\n";
 
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(errc::ok, "nothing");
-}
 bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
   return condition();
