@@ -35,6 +35,7 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : sh
   }
   {
     const Lock lock(mutex_);
+    uses_ = graph::Uses(std::exchange(graph.uses, {}));
     opcodes_.reserve(graph.operators.size());
     for (const auto& op : graph.operators) opcodes_.push_back(op->alias.load(std::memory_order_relaxed));
     write(core);
@@ -59,7 +60,7 @@ void ExecState::clear_changes() {
 
 bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
   const Lock lock(mutex_);
-  return std::ranges::any_of(graph.uses, [&](const GraphData::Use& use) { return use.address >= begin && use.address < end; });
+  return uses_.names(begin, end);
 }
 
 std::string ExecState::why(std::uint64_t position, std::uint32_t cell) const {
@@ -94,19 +95,25 @@ void ExecState::bind() {
   }
 }
 
-void ExecState::set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) {
+std::uint64_t ExecState::reaped() const {
+  const auto core = shell->core();
+  return core ? core->queue().reaped() : ~0ULL;
+}
+
+void ExecState::set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count,
+                    std::optional<std::uint64_t> memory_at) {
   const Lock lock(mutex_);
+  if (memory_at) uses_.set(node, first, *memory_at, reaped());
+  set_words(node, first, words, count);
+}
+
+void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint32_t& now = graph.words[graph.nodes[node].first_word + first + i];
     if (now == words[i]) continue;
     now = words[i];
     change(layout.word_at(graph, node, first + i), words[i]);
   }
-}
-
-void ExecState::use(std::uint32_t node, std::uint64_t memory_at) {
-  const Lock lock(mutex_);
-  graph.uses.push_back({nullptr, memory_at, node});
 }
 
 void ExecState::update(const GraphData& other) {
@@ -125,10 +132,10 @@ void ExecState::update(const GraphData& other) {
     if (its.groups != mine.groups) differs("node " + graph.text_of(node) + " has another number of groups");
     if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
   }
-  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
-    set(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
   const Lock lock(mutex_);
-  graph.uses = other.uses;
+  uses_.set_all(other.uses, reaped());
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
+    set_words(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
 }
 
 std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits waits) {
@@ -190,6 +197,7 @@ std::uint64_t ExecState::place(runtime::Core& core, std::uint32_t flags, Waits& 
     clear_changes();
     core.graphs().launched(*position, std::move(flight));
     core.graphs().collect(core.queue().reaped());
+    uses_.launched(*position);
     last_ = *position;
     launched_ = true;
     return *position;
@@ -202,7 +210,9 @@ void ExecState::measure(runtime::Core& core) {
   std::uint64_t position = 0;
   {
     const Lock lock(mutex_);
-    const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(graph, taken->allocation->device()));
+    GraphData now = graph;
+    now.uses = uses_.next();
+    const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(now, taken->allocation->device()));
     core.graphs().add(clocked->address, clocked->layout.bytes(), clocked);
     Waits waits;
     if (launched_ && !core.done(last_)) {
@@ -301,11 +311,12 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)
     refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
   if (op == nullptr && (words.word[2] | words.word[1] >> 20U) == 0) refuse(errc::invalid_argument, "has no element");
+  std::optional<std::uint64_t> memory_at;
   if (given.kind == Kind::span || given.kind == Kind::const_span)
-    state.use(node.index_, words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U);
+    memory_at = words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U;
   std::uint32_t first = 0;
   for (std::uint32_t i = 0; i < index; ++i) first += device::words_of(parameters[i]);
-  state.set(node.index_, first, words.word, words.words);
+  state.set(node.index_, first, words.word, words.words, memory_at);
 }
 
 void GraphExec::measure() {

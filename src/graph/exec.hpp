@@ -17,6 +17,7 @@
 #include "graph/host_nodes.hpp"
 #include "graph/layout.hpp"
 #include "graph/times.hpp"
+#include "graph/uses.hpp"
 #include "runtime/graphs.hpp"
 
 namespace dwell::runtime {
@@ -34,22 +35,20 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
 
   // Launches it with these modifiers (flags of task.hpp); returns the launch's position.
   std::uint64_t launch(runtime::Core& core, std::uint32_t flags, Waits waits);
-  // A node's argument words from the next launch on.
-  void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count);
+  // A node's argument words from the next launch on, which name memory there if they are a span.
+  void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count,
+           std::optional<std::uint64_t> memory_at);
   void update(const GraphData& other);
   // As GraphExec::measure.
   void measure(runtime::Core& core);
   NodeTime time(std::uint32_t node) const;
   std::string dot() const;
-  // A node names this memory from the next launch on.
-  void use(std::uint32_t node, std::uint64_t memory_at);
-
   std::string node_at(std::uint32_t cell) const override;
   std::string why(std::uint64_t position, std::uint32_t cell) const override;
   bool names(std::uint64_t begin, std::uint64_t end) const override;
 
   Shell* const shell;
-  GraphData graph;  // as it was instantiated, with the arguments of the next launch
+  GraphData graph;  // as it was instantiated, with the arguments of the next launch, but for `uses`: see uses_
   const graph::Layout layout;
   std::shared_ptr<BufferState> memory;
   std::uint64_t address = 0;
@@ -60,12 +59,16 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);
+  void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) DWELL_REQUIRES(mutex_);
   // Notes that a word of the exec changes.
   void change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
+  // Launches before this position have ended.
+  std::uint64_t reaped() const;
   // Gives nodes the opcodes that their operators have now.
   void bind() DWELL_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
+  graph::Uses uses_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> opcodes_ DWELL_GUARDED_BY(mutex_);  // of graph.operators, as the device has them or will
   // Words that differ from what the device has: place in words and value, alternately.
   std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);

@@ -12,7 +12,6 @@ namespace {
 
 using test::GraphPlan;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Pair;
 using namespace std::chrono_literals;
 

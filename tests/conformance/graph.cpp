@@ -730,6 +730,41 @@ TEST_P(GraphTest, AWideNodeWithManySuccessors) {
   }
 }
 
+TEST_P(GraphTest, ABufferThatWasReplacedIsWaitedForWhileALaunchNamesIt) {
+  open();
+  const auto hold = runtime->define<Hold>("hold", kHold);
+  const auto first = filled<u32>(*runtime, 1, 0);
+  const auto second = filled<u32>(*runtime, 1, 0);
+  for (const bool whole : {false, true}) {
+    const auto graph_of = [&](const Buffer<u32>& cells, Node* node) {
+      Graph graph;
+      *node = graph.add(add, cells, 0U, 1U);
+      return graph;
+    };
+    Node node;
+    Node other;
+    const Graph graph = graph_of(first, &node);
+    GraphExec exec = runtime->instantiate(graph);
+    exec.set(node, 0, first);
+    Latch latch(*runtime);
+    const Ticket held = runtime->submit(hold, latch.words());
+    latch.await();
+    const Ticket launch = runtime->launch(exec, after(held));
+    if (whole)
+      exec.update(graph_of(second, &other));
+    else
+      exec.set(node, 0, second);
+    std::thread releases([&] {
+      std::this_thread::sleep_for(20ms);
+      latch.release();
+    });
+    EXPECT_EQ(read(first)[0], whole ? 2U : 1U) << "it reads behind the launch";
+    releases.join();
+    EXPECT_EQ(launch.status(), status::ok);
+    EXPECT_EQ(read(second)[0], 0U);
+  }
+}
+
 TEST_P(GraphTest, UpdateTakesOverArguments) {
   open();
   const auto cells = filled<u32>(*runtime, 4, 0), others = filled<u32>(*runtime, 4, 0);

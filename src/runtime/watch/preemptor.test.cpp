@@ -12,9 +12,7 @@ namespace dwell::runtime {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 namespace flag = device::flag;
 using Record = InFlightTasks::Record;
 
