@@ -149,11 +149,15 @@ TEST_P(PriorityTest, AnUrgentTaskThatComesFromAnotherWorkerGetsAWorkerToo) {
   constexpr u64 kLong = 1'000'000;  // ns a node
   Options two = one_worker();
   two.workers = 2;
+  two.lease = 10s;  // at the end of one a graph gives way to everything
   Runtime runtime(two);
   auto spin = runtime.define<Spin>("spin", kSpin);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto meet = runtime.define<void(Span<u32>)>("meet", kMeet);
   const auto came = filled<u32>(runtime, 1, 0);
+  // Links are in use from now on, so that `after` is no drain.
+  runtime.submit(spin, u64{0});
+  runtime.submit(spin, u64{0}, link).wait();
   Graph graph;
   Node before;
   for (u32 i = 0; i < kNodes; ++i) {
