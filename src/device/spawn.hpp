@@ -48,7 +48,7 @@ DWELL_DEVICE void share(const Lease& lease, u32 number) {
 
 // Makes a bundle of the `count` oldest tasks, and returns it: the newest of them, which leads to the others from the oldest on. Called by
 // one thread.
-DWELL_DEVICE_COLD u32 bundle(const Lease& lease, SpawnWork& work, u32 count) {
+DWELL_DEVICE u32 bundle(const Lease& lease, SpawnWork& work, u32 count) {
   const u32 first = work.ready[(work.oldest + count - 1) % SpawnWork::kMost];
   u32 last = first;
   share(lease, first);
@@ -153,7 +153,7 @@ DWELL_DEVICE void offer(const Lease& lease, SpawnWork& work) {
 }
 
 // Lets others go on with a bundle, of which `first` is not 0 in lane 0 if there is one. Called by all lanes of a worker that keeps no task.
-DWELL_DEVICE_COLD void hand_on(const Lease& lease, SpawnWork& work, u32 first) {
+DWELL_DEVICE void hand_on(const Lease& lease, SpawnWork& work, u32 first) {
   if (lane() == 0 && first != 0) {
     note_queued(lease, 1);
     keep(lease, work, first);
