@@ -48,14 +48,13 @@ class Graphs {
     const Lock lock(mutex_);
     in_flight_.splice(in_flight_.end(), flight);
   }
-  // Lets go of those whose launches lie before `reaped`.
+  // Lets go of those whose launches lie before `reaped`, but for one that was noted behind a later one: it goes with that.
   void collect(std::uint64_t reaped) noexcept {
     Flight ended;  // destroyed without the lock: their destructors come back here
     const Lock lock(mutex_);
-    for (auto at = in_flight_.begin(); at != in_flight_.end();) {
-      const auto launch = at++;
-      if (launch->first < reaped) ended.splice(ended.end(), in_flight_, launch);
-    }
+    auto last = in_flight_.begin();
+    while (last != in_flight_.end() && last->first < reaped) ++last;
+    ended.splice(ended.end(), in_flight_, in_flight_.begin(), last);
   }
 
   // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
