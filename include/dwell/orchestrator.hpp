@@ -116,7 +116,8 @@ class JobArguments {
     return *this;
   }
   JobArguments&& need(const JobNeed& need) && { return std::move(this->need(need)); }
-  // Kept until the job has ended, and dropped by the thread that finds out: the job's buffers, say.
+  // Kept until the job has ended, and dropped by the thread that finds out: the job's buffers, say. What its deleter does must not use the
+  // orchestrator.
   JobArguments& keep(std::shared_ptr<void> what) & {
     values_.kept.push_back(std::move(what));
     return *this;

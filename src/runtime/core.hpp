@@ -166,9 +166,9 @@ class Core {
   void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
   // The words of an error for a task with this status, behind the task's name.
   std::string how_it_failed(int status, const std::string& why) const;
-  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
   // Throws errc::unsupported for a task with a priority where there are none.
   void check_level(std::uint32_t flags) const;
+  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
   void check_gang(std::uint32_t groups) const;
   std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 

@@ -60,6 +60,12 @@ using Halves = void(Span<u32>, Span<u32>, u32);
 
 class GangTest : public DeviceTest {
  protected:
+  // Leases so short that a gang of milliseconds outlives several.
+  Options short_leases() const {
+    Options tiny = options();
+    tiny.lease = 1ms;
+    return tiny;
+  }
   // With workers for gangs also where there are few cores.
   Options gang_options() {
     Options given = options();
@@ -236,9 +242,7 @@ using LongGang = void(Span<u32>, Span<u32>, u32, u32);
 
 TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
   constexpr u32 kSteps = 300;
-  Options tiny = options();
-  tiny.lease = 1ms;
-  Runtime rolling(tiny);
+  Runtime rolling(short_leases());
   const auto gang_of = rolling.define<LongGang>("long_gang", kLongGang);
   for (const u32 size : {1U, 2U, rolling.info().workers}) {
     const auto cells = filled<u32>(rolling, size, 0);
@@ -253,9 +257,7 @@ TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
 
 TEST_P(GangTest, GangsThatYieldTakeTurns) {
   constexpr u32 kSteps = 100;
-  Options tiny = options();
-  tiny.lease = 1ms;
-  Runtime rolling(tiny);
+  Runtime rolling(short_leases());
   const auto gang_of = rolling.define<LongGang>("long_gang", kLongGang);
   const u32 workers = rolling.info().workers;
   std::vector<Buffer<u32>> cells;

@@ -34,16 +34,6 @@ jit::ModuleObject some_object() {
   return object;
 }
 
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(errc::ok, "nothing thrown");
-}
-
 TEST(KernelNames, ExpressionsNamesSymbolsAndParameters) {
   const jit::ModuleObject object = some_object();
   EXPECT_EQ(find_kernel(object, "axpy<T, 256>"), 0U);
