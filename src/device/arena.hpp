@@ -274,7 +274,7 @@ struct Lease {
   u32 crew;
   u32 number;
   u32 slot;            // of LeaseReport::left: no other lease that is on the device has it
-  u32 laid_out_by;     // number of the lease that lays out the seats anew, this one or one before; 0: they are laid out. See reseat.hpp
+  u32 lays_out;        // 1: its first worker lays out the seats anew, with no other lease on the device (reseat.hpp)
   u32 former_workers;  // for a lease that lays them out: of the leases before, which have all left
   u32 former_crew;
   u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin

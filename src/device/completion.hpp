@@ -67,7 +67,8 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   bool follows = false;
   const u32 lap = lap_of(position, lease.ring_shift);
   if ((header.flags & flag::tracked) != 0 || status != status::ok) {
-    const u64 before = exchange<Order::acq_rel>(link::word(lease, position), link::done(lap, status != status::ok));
+    // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
+    const u64 before = exchange<Order::acquire>(link::word(lease, position), link::done(lap, status != status::ok));
     *waiter = link::waiter(before);
     follows = link::has_waiter(before, lap);
   }

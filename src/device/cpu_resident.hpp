@@ -32,7 +32,7 @@ class CpuWorker {
   void serve() {
     if (reseat::is_for(lease_, me_))
       reseat::lay_out(lease_);
-    else if (lease_.laid_out_by != 0)
+    else if (lease_.lays_out != 0)
       reseat::await(lease_);
     if (seat::take(lease_, me_)) {
       seat::begin(lease_);

@@ -316,7 +316,7 @@ class ControlWarp {
   DWELL_DEVICE void serve() {
     if (reseat::is_for(lease_, hands_.me))
       reseat::lay_out(lease_);
-    else if (lease_.laid_out_by != 0 && lane() == 0)
+    else if (lease_.lays_out != 0 && lane() == 0)
       reseat::await(lease_);
     sync_lanes();
     u32 seated = 0;

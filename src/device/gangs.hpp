@@ -192,19 +192,23 @@ DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
 
 // Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
 DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me) {
-  const bool fits = groups <= lease.workers;
-  u32 now = load<Order::relaxed, Scope::device>(&wide->joined);
-  for (;;) {
-    if ((now & kRefused) != 0) return kNoGang;
-    // acq_rel: pairs with itself: each member has seen what those before had seen.
-    const u32 seen = compare_exchange<Order::acq_rel>(&wide->joined, now, fits ? now + 1 : now | kRefused);
-    if (seen == now) break;
-    now = seen;
+  u32 now = 0;
+  if (groups > lease.workers) {
+    for (now = load<Order::relaxed, Scope::device>(&wide->joined); (now & kRefused) == 0;) {
+      const u32 seen = compare_exchange<Order::acq_rel>(&wide->joined, now, now | kRefused);
+      if (seen != now) {
+        now = seen;
+        continue;
+      }
+      compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status::too_large));
+      return kRefuses;
+    }
+    return kNoGang;
   }
-  if (!fits) {
-    compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status::too_large));
-    return kRefuses;
-  }
+  // acq_rel: pairs with itself: each member has seen what those before had seen. One that comes to a gang that does not run is counted in
+  // vain.
+  now = fetch_add<Order::acq_rel>(&wide->joined, 1U);
+  if ((now & kRefused) != 0) return kNoGang;
   if (now + 1 == groups) return kLast;
   for (u32 round = 0;; ++round) {
     now = load<Order::acquire, Scope::device>(&wide->joined);

@@ -26,7 +26,7 @@ DWELL_DEVICE_COLD u32 find_low_water(const Lease& lease) {
   const u32 head = broadcast(load<Order::acquire, Scope::device>(&lease.control->head.value));
   u32 below = 0;  // how far the lowest claim lies below `head`
   // While seats are laid out anew, those of the leases before count too.
-  const u32 seats = lease.laid_out_by == lease.number && lease.former_workers > lease.workers ? lease.former_workers : lease.workers;
+  const u32 seats = lease.lays_out != 0 && lease.former_workers > lease.workers ? lease.former_workers : lease.workers;
   for (u32 seat = lane(); seat < seats; seat += kLanes) {
     const u64 claim = load<Order::relaxed, Scope::device>(lease.claims + seat);
     const u32 place = static_cast<u32>(claim);

@@ -114,12 +114,12 @@ DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
 }
 
 // Whether the worker `me` lays out the seats.
-DWELL_DEVICE bool is_for(const Lease& lease, u32 me) { return me == 0 && lease.laid_out_by == lease.number; }
+DWELL_DEVICE bool is_for(const Lease& lease, u32 me) { return me == 0 && lease.lays_out != 0; }
 
-// Waits until the seats are laid out, by this lease or one before that has not come to it yet: a worker that took a seat earlier would go
-// on with the former layout. Called by one thread of every other worker when Lease::laid_out_by is not 0.
+// Waits until the seats are laid out: a worker that took a seat earlier would go on with the former layout. No lease is started beside this
+// one before, so that the first worker has room. Called by one thread of every other worker of a lease that lays them out.
 DWELL_DEVICE_COLD void await(const Lease& lease) {
-  for (u32 round = 0; load<Order::acquire, Scope::device>(&lease.control->seated.value) != lease.laid_out_by; ++round) relax(round);
+  for (u32 round = 0; load<Order::acquire, Scope::device>(&lease.control->seated.value) != lease.number; ++round) relax(round);
 }
 
 }  // namespace dwell::device::reseat

@@ -94,30 +94,26 @@ TEST(Reseat, ManyLeasesLoseNothing) {
 TEST(Reseat, TheFirstWorkerOfTheLeaseThatLaysOutDoesIt) {
   Bench bench;
   bench.lease.number = 7;
-  bench.lease.laid_out_by = 7;
+  bench.lease.lays_out = 1;
   EXPECT_TRUE(reseat::is_for(bench.lease, 0));
   EXPECT_FALSE(reseat::is_for(bench.lease, 1));
-  bench.lease.number = 8;
-  EXPECT_FALSE(reseat::is_for(bench.lease, 0));
-  bench.lease.laid_out_by = 0;
+  bench.lease.lays_out = 0;
   EXPECT_FALSE(reseat::is_for(bench.lease, 0));
 }
 
-TEST(Reseat, ALeaseThatOvertakesTheOneThatLaysOutWaitsForIt) {
+TEST(Reseat, TheOtherWorkersWaitForTheFirst) {
   Bench bench;
   bench.lease.number = 7;
-  bench.lease.laid_out_by = 7;
-  device::Lease next = bench.lease;
-  next.number = 8;
+  bench.lease.lays_out = 1;
   std::atomic<bool> through{false};
-  std::jthread overtaking([&] {
-    reseat::await(next);
+  std::jthread other([&] {
+    reseat::await(bench.lease);
     through = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(through);
   reseat::lay_out(bench.lease);
-  overtaking.join();
+  other.join();
   EXPECT_TRUE(through);
 }
 

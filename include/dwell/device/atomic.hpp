@@ -102,6 +102,7 @@ DWELL_DEVICE T exchange(T* at, T value) {
   DWELL_ATOMIC_RMW(relaxed, "exch", u32, "b32", "r")
   DWELL_ATOMIC_RMW(acq_rel, "exch", u32, "b32", "r")
   DWELL_ATOMIC_RMW(relaxed, "exch", u64, "b64", "l")
+  DWELL_ATOMIC_RMW(acquire, "exch", u64, "b64", "l")
   DWELL_ATOMIC_RMW(acq_rel, "exch", u64, "b64", "l")
 }
 #define DWELL_ATOMIC_CAS(order, type, suffix, constraint)                                                 \

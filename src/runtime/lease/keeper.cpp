@@ -69,6 +69,7 @@ void Keeper::collect() {
       ++lease;
       continue;
     }
+    if (lease->number == layout_) layout_ = 0;
     if (lease->image != image_) janitor_.take(std::move(lease->image));
     if (lease->gives_way) give_way_until_ = Clock::now() + settings_.give_way;
     lease = on_device_.erase(lease);
@@ -79,7 +80,7 @@ void Keeper::collect() {
     begun_ = begun;
     begun_at_ = Clock::now();
     // Its workers have their seats, which are laid out before.
-    if (!device::is_after(laid_out_by_, begun)) laid_out_by_ = 0;
+    if (!device::is_after(layout_, begun)) layout_ = 0;
   }
   if (any) changed_.notify_all();
 }
@@ -91,6 +92,8 @@ bool Keeper::loop_is_gone() const {
 bool Keeper::may_start() const {
   if (holds_ != 0 || stop_ || failed() || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
   if (Clock::now() < give_way_until_) return false;
+  // It could take the room that the first worker of that one needs, and wait for it.
+  if (layout_ != 0) return false;
   return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
 }
 
@@ -106,8 +109,8 @@ void Keeper::start() {
   if (lease.number == 0) lease.number = 1;  // 0 is no lease
   while (std::ranges::find(on_device_, lease.slot, &OnDevice::slot) != on_device_.end()) ++lease.slot;
   lease.wakes = loop_is_gone() ? 1 : 0;
-  if (seats_workers_ != lease.workers || seats_crew_ != lease.crew) laid_out_by_ = lease.number;
-  lease.laid_out_by = laid_out_by_;
+  lease.lays_out = seats_workers_ != lease.workers || seats_crew_ != lease.crew ? 1 : 0;
+  if (lease.lays_out != 0) layout_ = lease.number;
   lease.former_workers = seats_workers_;
   lease.former_crew = seats_crew_;
   lease.lease_ticks = ticks(length_of(settings_.lease_time));
