@@ -47,6 +47,7 @@ TEST_F(PromoterTest, APromotionEndsNoLeaseAtOnce) {
   const std::uint64_t task = submit(*a);
   keeper_->submitted();
   ASSERT_EQ(device_->starts, 1);
+  device_->begin_lease(1);
   EXPECT_TRUE(becomes(Tier::lto));
   EXPECT_EQ((device::load<device::Order::relaxed, device::Scope::system>(&bench_.report.end)), 0U);
   EXPECT_EQ(device_->programs, 2) << "the lease of the old image goes on: the next one runs the new image";
