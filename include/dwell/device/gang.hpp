@@ -67,7 +67,9 @@ class Gang {
       // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
       if (size_ > 1) store<Order::release, Scope::device>(gang_member(context_->gang, rank()), step);
     }
-    for (u32 i = group_.rank(); i < count && size_ > 1; i += group_.size()) await(gang_member(context_->gang, ranks[i]), step);
+    // Others than the first warp, which its store holds up.
+    const u32 first = (group_.rank() + group_.size() - kLanes) % group_.size();
+    for (u32 i = first; i < count && size_ > 1; i += group_.size()) await(gang_member(context_->gang, ranks[i]), step);
     group_.sync();
   }
   // The same for up to four ranks.
@@ -136,12 +138,13 @@ class Gang {
   DWELL_DEVICE void arrive(u32 barrier, u32 count) const {
     using namespace device;
     // Beside the barrier of the group, in which no thread changes them.
-    u32* const counter = context_->gang + barrier * kGangLine;
+    u32* const memory = context_->gang;
     const u32 passes = context_->gang_passes[barrier] + 1;
     group_.sync();
     if (group_.rank() == 0 && size_ > 1) {
       // What all threads of the group have written. Pairs with the loads of await, in all groups.
       fence<Scope::device>();
+      u32* const counter = memory + barrier * kGangLine;
       add<Order::release>(counter, 1U);
       context_->gang_passes[barrier] = passes;
       await(counter, passes * count);
