@@ -9,11 +9,11 @@
  * by a slot of the ring that names it; when all have left the loop is held until `resume`, which makes all store buffers drain (membarrier)
  * and looks at the outstanding work; a submitter that sees the hold does not take the mutex. With TRIES nobody is asked: the loop is awaited
  * for a while, and let go when that is over. With LAYOUTS=n an image with other seats is installed n times at any moment: no lease starts
- * before all others have left, and the first one lays out the seats; those behind it name it (laid_out_by) until the keeper has seen one of
- * them begin.
+ * before all others have left, and the first one lays out the seats; no other starts before the keeper has seen that one begin, or leave.
  *
- * Modelled, device (seat.hpp, reseat.hpp): a lease of W workers in each of two slots. Worker 0 of the lease that lays out does so, all
- * others wait until it is done. A worker takes its seat when that is free, or gives up when its lease is over. A holder takes tasks, unless
+ * Modelled, device (seat.hpp, reseat.hpp): a lease of W workers in each of two slots, with places for PLACES workers of both, which the
+ * device gives to whom it likes. Worker 0 of the lease that lays out does so, the others of that lease wait until it is done. A worker takes
+ * its seat when that is free, or gives up when its lease is over. A holder takes tasks, unless
  * the lease ends at once. It calls the lease over when its time is up, and ends it when the ring looks empty and nothing runs, or the host
  * asks: that holds for all older leases too. It leaves a lease that is over when nothing runs on it and a successor waits, the lease ends at
  * once, or nothing runs on another (it has waited for long enough). The last worker out of a lease stores `left`.
@@ -34,7 +34,8 @@
  *   leaves       every lease leaves; slot 0 stands for both (LTL, weak fairness)
  * Mutations: BROKEN_NO_MEMBARRIER, BROKEN_NO_RECHECK, BROKEN_MUTEX; with W=2 BROKEN_LEFT; with ONLY_ASLEEP BROKEN_ASLEEP_LATE;
  *   with HOLDS BROKEN_RESUME, BROKEN_HOLD, with ENDLESS too BROKEN_ASK, BROKEN_WORD; with TRIES
- *   BROKEN_GIVE_UP; with LAYOUTS BROKEN_OVERLAP, BROKEN_NO_AWAIT, BROKEN_FORGET
+ *   BROKEN_GIVE_UP; with LAYOUTS BROKEN_OVERLAP, BROKEN_OVERTAKE; with LAYOUTS and W=2 BROKEN_NO_AWAIT; with LAYOUTS and PLACES=W
+ *   BROKEN_OVERTAKE with those behind waiting for the seats too (AWAITS)
  * Variants that hold: ONLY_LEFT (submitters never read `asleep`), ONLY_ASLEEP (they read nothing else)
  */
 #ifndef W
@@ -55,6 +56,9 @@
 #ifndef LAYOUTS
 #define LAYOUTS  0
 #endif
+#ifndef PLACES
+#define PLACES   (2 * W)
+#endif
 #define NOBODY   2
 
 mtype:request = { absent, live, void, complete };
@@ -69,19 +73,20 @@ mtype:request request = absent;   /* the same as a slot of the ring */
 byte rolls = ROLLS;
 byte buffered[TASKS];             /* stores still in the buffer: 2 = counter and slot, 1 = slot */
 bit counted[TASKS], slot[TASKS];  /* as memory has them */
-byte layout = 1, seats_layout = 1, laid_out_by;
+byte layout = 1, seats_layout = 1;
 byte installed;
 /* device */
 bit left[2] = 1;                  /* no lease in the slot, or all its workers have left */
 bit top;                          /* the slot of the lease launched last */
-bit launched[2 * W];              /* a worker that has no seat yet */
+bit launched[2 * W];              /* a worker that has no place yet */
+bit waits[2 * W];                 /* one that has a place and no seat yet */
+byte places = PLACES;
 bit over[2], ends[2], worked[2];
 byte seat[W] = NOBODY;            /* the slot of the lease that has it */
 byte exits[2];
 byte executing[W];                /* task + 1 */
 bit fetched[TASKS], done[TASKS];
 bit begun[2], lays_out[2];
-byte awaits[2];                   /* the layout that a lease waits for, 0: none */
 byte seated = 1;                  /* the layout that is done */
 byte lease_layout[2] = 1;         /* ghost */
 bit parked;                       /* ghost: park_loop has returned */
@@ -127,7 +132,13 @@ bit parked;                       /* ghost: park_loop has returned */
 #else
 #define FITS           (NOTHING_KNOWN || layout == seats_layout)
 #endif
-#define MAY_START      (!IS_HELD && !(known[0] && known[1]) && FITS)
+#define LAYS_OUT(i)    (known[i] && lays_out[i] && !begun[i])
+#ifdef BROKEN_OVERTAKE
+#define ALONE          true
+#else
+#define ALONE          (!LAYS_OUT(0) && !LAYS_OUT(1))
+#endif
+#define MAY_START      (!IS_HELD && !(known[0] && known[1]) && FITS && ALONE)
 #define MAY_ROLL       (!GONE && MAY_START && (rolls > 0 || (over[newest] && BUSY)))
 #define SLEEPS         (NOTHING_KNOWN && asleep)
 
@@ -155,13 +166,7 @@ inline drain_all() {
 /* the following under the mutex */
 inline collect() {
   known[0] = known[0] && !left[0];
-  known[1] = known[1] && !left[1];
-#if LAYOUTS > 0
-  if
-  :: begun[0] || begun[1] -> laid_out_by = 0
-  :: else
-  fi
-#endif
+  known[1] = known[1] && !left[1]
 }
 
 inline launch() {
@@ -170,17 +175,8 @@ inline launch() {
   assert(left[top] && exits[top] == 0);
   known[top] = 1; left[top] = 0;
 #if LAYOUTS > 0
-  begun[top] = 0; lays_out[top] = 0;
-  if
-  :: layout != seats_layout ->
-     laid_out_by = layout; lays_out[top] = 1;
-     begun[0] = 0; begun[1] = 0                  /* what has begun before does not count */
-  :: else
-  fi;
-  awaits[top] = laid_out_by; seats_layout = layout; lease_layout[top] = layout;
-#ifdef BROKEN_FORGET
-  laid_out_by = 0;
-#endif
+  begun[top] = 0; lays_out[top] = (layout != seats_layout);
+  seats_layout = layout; lease_layout[top] = layout;
 #endif
   launched[top] = 1;
 #if W == 2
@@ -372,7 +368,7 @@ end: do
 }
 
 #define MINE        (2 * w + i)
-#define SUCCESSOR   launched[2 * w + 1 - i]
+#define SUCCESSOR   waits[2 * w + 1 - i]
 #define TAKEABLE(t) (!executing[w] && !ends[i] && UNFETCHED(t))
 inline take(t) {
   fetched[t] = 1; executing[w] = t + 1; worked[i] = 1
@@ -389,7 +385,7 @@ inline call_over(all, at_once) {
 
 proctype Worker(bit i; byte w) {
 end:
-  launched[MINE];
+  atomic { launched[MINE] && places > 0 -> launched[MINE] = 0; waits[MINE] = 1; places-- }
 #if LAYOUTS > 0
   if
   :: lays_out[i] && w == 0 ->
@@ -398,7 +394,11 @@ end:
 #ifdef BROKEN_NO_AWAIT
   :: else
 #else
-  :: !(lays_out[i] && w == 0) && (awaits[i] == 0 || seated == awaits[i])
+#ifdef AWAITS
+  :: !(lays_out[i] && w == 0) && seated == lease_layout[i]
+#else
+  :: !(lays_out[i] && w == 0) && (!lays_out[i] || seated == lease_layout[i])
+#endif
 #endif
   fi;
 #endif
@@ -406,8 +406,8 @@ end:
 end_wait:
 #endif
   if
-  :: atomic { seat[w] == NOBODY -> assert(!parked && seated == lease_layout[i]); seat[w] = i; launched[MINE] = 0; begun[i] = (LAYOUTS > 0) }
-  :: atomic { over[i] -> launched[MINE] = 0; goto gone }
+  :: atomic { seat[w] == NOBODY -> assert(!parked && seated == lease_layout[i]); seat[w] = i; waits[MINE] = 0; begun[i] = (LAYOUTS > 0) }
+  :: atomic { over[i] -> waits[MINE] = 0; goto gone }
   fi;
 #ifdef ENDLESS
 end_serve:
@@ -438,7 +438,7 @@ end_serve:
   od;
 gone:
   atomic {
-    exits[i]++;
+    exits[i]++; places++;
 #ifdef BROKEN_LEFT
     left[i] = 1;
 #endif
