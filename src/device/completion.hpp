@@ -53,9 +53,9 @@ DWELL_DEVICE void give_back(const Lease& lease, u32 position, i32 status) {
 #endif
 }
 
-// Completes a task: called by one thread, after a barrier behind the last of the task's effects. Returns whether tasks wait for it, and
-// who is first on their list: the caller lets them go on.
-DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* waiter) {
+// The first half of completing a task: called by one thread, after a barrier behind the last of the task's effects. Returns what its link
+// word was: the list of those that wait for it, whom the caller lets go on. Of a task that is not tracked, and has not failed, 0.
+DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position, i32 status) {
   // Effects before completion. At device scope when all results lie in device memory, since every engine reads that through L2;
   // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry. A task that no argument leads to memory has
   // no effects to order.
@@ -63,21 +63,27 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
     fence<Scope::system>();
   else if ((header.flags & flag::memory) != 0)
     fence<Scope::device>();
-  // The link word before the completion entry: with the entry the slot is given back, and the word may soon speak of its next lap.
-  bool follows = false;
-  const u32 lap = lap_of(position, lease.ring_shift);
-  if ((header.flags & flag::tracked) != 0 || status != status::ok) {
-    // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
-    const u64 before = exchange<Order::acquire>(link::word(lease, position), link::done(lap, status != status::ok));
-    *waiter = link::waiter(before);
-    follows = link::has_waiter(before, lap);
-  }
+  if ((header.flags & flag::tracked) == 0 && status == status::ok) return 0;
+  // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
+  return exchange<Order::acquire>(link::word(lease, position), link::done(lap_of(position, lease.ring_shift), status != status::ok));
+}
+
+// The second half: the slots are the host's again. Called by the same thread; behind the first half, for the link word may soon speak of
+// the slot's next lap.
+DWELL_DEVICE void settle(const Lease& lease, const Header& header, u32 position, i32 status) {
   give_back(lease, position, status);
-  // Pairs with the acquire in admission::drained. The fence above orders this task's effects before it.
+  // Pairs with the acquire in admission::drained. The fence in publish orders this task's effects before it.
   add<Order::release>(&lease.control->completed.value, header.slots);
   if ((header.flags & flag::drain) != 0)
     store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
-  return follows;
+}
+
+// Both. Returns whether tasks wait for this one, and who is first on their list.
+DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* waiter) {
+  const u64 before = publish(lease, header, position, status);
+  settle(lease, header, position, status);
+  *waiter = link::waiter(before);
+  return link::has_waiter(before, lap_of(position, lease.ring_shift));
 }
 
 // Lets another worker go on with a held task that waits for nothing any more. Called by all lanes, of which one has synchronised with all
@@ -103,7 +109,7 @@ struct Ready {
 
 // Arrives at all tasks on the list that begins with `waiter`, which wait for the one at `before`; that is complete. The first that waits
 // for nothing any more is the caller's, others go to the ready queue. Called by all lanes.
-DWELL_DEVICE_COLD Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
+DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
   Ready first{Outcome::none, 0};
   for (bool more = true; more;) {
     more = (waiter & waiters::kMore) != 0;

@@ -243,35 +243,54 @@ DWELL_DEVICE void look_ahead(const Lease& lease, TaskQuads* task, u32 position) 
     if (index < 4) task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(position, lease.ring_shift)].quad[index]);
   }
 }
-// Whether that has found the task.
-DWELL_DEVICE bool is_there(const Lease& lease, const TaskQuads& task, u32 position) {
-  bool missing = false;
-  for (u32 i = 0; i < TaskQuads::kEach; ++i)
-    missing = missing || (i * kLanes + lane() < 4 && task.quad[i].lap != lap_of(position, lease.ring_shift));
-  return ballot(missing) == 0;
-}
-
-// Makes the task at `position`, of which `task` holds the first slot, the next one in `frame`; false if it has been shared out instead.
-// `failed`: the task before has. Called by all lanes.
-DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, Frame* frame, u32 position, u32 me, bool failed) {
-  const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
-  if (head.slots > 1) load_held(lease, task, position, 1, head.slots);
-  const bool cancelled = head.is_cancelled(failed);
-  if (cancelled || (head.flags & flag::wide) != 0) {
-    share_out(lease, *task, head, position, cancelled);
-    return false;
-  }
+// Makes the task at `position`, of which `task` holds the first slot, the next one in `frame`. Called by all lanes.
+DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, Frame* frame, u32 position, u32 me) {
+  const u32 slots = broadcast(task->quad[0].word[1]) & 0xFU;
+  if (slots > 1) load_held(lease, task, position, 1, slots);
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
-    if (index >= head.slots * 4) break;
+    if (index >= slots * 4) break;
     for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task->quad[i].word[j];
   }
-  if (lane() == 0) record_in_flight(lease, me, position, head.opcode);
-  return true;
+  if (lane() == 0) {
+    set_level(lease, worker, task->quad[0].word[0]);
+    record_in_flight(lease, me, position, task->quad[0].word[0] & Header::kOpcodeMask);
+  }
+}
+
+// Whether look_ahead has found the task at `position`, and nothing is to be done for it but to run it. Called by all lanes.
+DWELL_DEVICE bool is_ready_made(const Lease& lease, const TaskQuads& task, u32 position) {
+  bool hindered = lane() == 0 && (task.quad[0].word[1] & (flag::wide | flag::cancelled) << 4U) != 0;
+  for (u32 i = 0; i < TaskQuads::kEach; ++i)
+    hindered = hindered || (i * kLanes + lane() < 4 && task.quad[i].lap != lap_of(position, lease.ring_shift));
+  return ballot(hindered) == 0;
 }
 
 // Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
 enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
+
+// Lets those go on that wait for the task at `position`, which has ended. `before`, in lane 0 as `status` is, was its link word. Returns the
+// one that the caller runs. Called by all lanes.
+DWELL_DEVICE_COLD Ready let_follow(const Lease& lease, u64 before, i32 status, u32 position) {
+  const bool waited_for = link::has_waiter(before, lap_of(position, lease.ring_shift));
+  const u32 successor = broadcast(!waited_for ? kNone : status == status::ok ? kBehindSuccess : kBehindFailure);
+  if (successor == kNone) return Ready{Outcome::none, 0};
+  const u32 first = broadcast(link::waiter(before));
+  const bool failed = successor == kBehindFailure;
+  if (!waiters::is_lone(first)) return let_go_on(lease, position, first, failed);
+  return Ready{failed ? Outcome::failed : Outcome::succeeded, waiters::position(lease, first, position)};
+}
+
+// Whether the held task at `next` runs here, whose first slot is loaded into `task`; else it has been shared out. Called by all lanes.
+DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& next) {
+  load_held(lease, task, next.position, 0, 1);
+  const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
+  const bool cancelled = head.is_cancelled(next.outcome == Outcome::failed);
+  if (!cancelled && (head.flags & flag::wide) == 0) return true;
+  if (head.slots > 1) load_held(lease, task, next.position, 1, head.slots);
+  share_out(lease, *task, head, next.position, cancelled);
+  return false;
+}
 
 // Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
 // group; `me` is the worker's number.
@@ -302,51 +321,48 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       if (rank < kLanes) graph::change(*frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
-    const bool chained = ended.completes && (ended.header.flags & flag::tracked) != 0;
+    if (!ended.completes || (ended.header.flags & flag::tracked) == 0) {
+      if (rank == 0) {
+        const i32 status = worker->context.status;
+        reset(&worker->context);
+#if DWELL_ON_CUDA
+        // Nothing can follow: the control warp may fill the other frame while this thread still completes.
+        *const_cast<volatile u32*>(&worker->idle) = 1;
+#endif
+        u32 waiter;
+        if (ended.completes) complete(lease, ended.header, ended.position, status, &waiter);
+      }
+      return;
+    }
     // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
     // completes, which takes as long.
     const u32 expected = ended.position + ended.header.slots;
     TaskQuads task;
-    if (chained && rank < kLanes) look_ahead(lease, &task, expected);
-    u32 successor = kNone;
-    u32 next = 0;
-    if (rank == 0) {
-      const i32 status = worker->context.status;
-      reset(&worker->context);
-#if DWELL_ON_CUDA
-      // Nothing can follow: the control warp may fill the other frame while this thread still completes.
-      if (!chained) *const_cast<volatile u32*>(&worker->idle) = 1;
-#endif
-      if (ended.completes && complete(lease, ended.header, ended.position, status, &next))
-        successor = status == status::ok ? kBehindSuccess : kBehindFailure;
-    }
-    if (!chained) return;
+    bool goes_on = false;
     if (rank < kLanes) {
-      next = broadcast(next);
-      successor = broadcast(successor);
-      u32 follows = kNothing;
 #if !DWELL_ON_CUDA
       // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
-      if (successor != kNone) cancels::look_if_asked(lease);
+      cancels::look_if_asked(lease);
 #endif
-      if (successor != kNone) {
-        if (waiters::is_lone(next)) {
-          next = waiters::position(lease, next, ended.position);
-        } else {
-          const Ready ready = let_go_on(lease, ended.position, next, successor == kBehindFailure);
-          next = ready.position;
-          successor = ready.outcome == Outcome::none ? kNone : ready.outcome == Outcome::failed ? kBehindFailure : kBehindSuccess;
-        }
+      look_ahead(lease, &task, expected);
+      u64 before = 0;  // what the link word was, and how the task has ended: in lane 0
+      i32 status = status::ok;
+      if (lane() == 0) {
+        status = worker->context.status;
+        reset(&worker->context);
+        before = publish(lease, ended.header, ended.position, status);
       }
-      if (successor != kNone) {
-        if (next != expected || !is_there(lease, task, next)) load_held(lease, &task, next, 0, 1);
-        if (take_over(lease, &task, frame_at(worker, place), next, me, successor == kBehindFailure)) follows = kFrame;
-        if (lane() == 0) set_level(lease, worker, frame_at(worker, place)->word[0]);
+      Ready next{Outcome::succeeded, expected};
+      const u64 lone = link::waiting(lap_of(ended.position, lease.ring_shift), index_of(expected, lease.ring_shift));
+      goes_on = is_ready_made(lease, task, expected) && broadcast(before == lone && status == status::ok ? 1 : 0) != 0;
+      if (lane() == 0) settle(lease, ended.header, ended.position, status);
+      if (!goes_on) {
+        next = let_follow(lease, before, status, ended.position);
+        goes_on = next.outcome != Outcome::none && take_over(lease, &task, next);
       }
-      if (lane() == 0) worker->follows = follows;
+      if (goes_on) put_into(lease, worker, &task, frame_at(worker, place), next.position, me);
     }
-    Group(&worker->context, 0, 1).sync();
-    if (worker->follows == kNothing) break;
+    if (!group_any(goes_on)) break;
   }
 #if DWELL_ON_CUDA
   if (rank == 0) *const_cast<volatile u32*>(&worker->idle) = 1;

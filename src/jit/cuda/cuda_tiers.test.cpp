@@ -135,7 +135,7 @@ TEST_F(CudaTiersFiguresTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Resources called = link({&small, &native}, Tier::relocatable).resources;
   EXPECT_GT(inlined_all.registers, 64U) << "it is meant to be hungry";
   EXPECT_LE(inlined_all.registers, called.registers);
-  EXPECT_LE(inlined_all.stack_bytes, called.stack_bytes + 96) << "nvJitLink gives the loop's cold functions more than NVRTC does";
+  EXPECT_LE(inlined_all.stack_bytes, called.stack_bytes + 112) << "nvJitLink gives the loop's cold functions more than NVRTC does";
   EXPECT_EQ(inlined_all.shared_bytes, called.shared_bytes);
 }
 
