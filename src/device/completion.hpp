@@ -65,7 +65,12 @@ DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position,
     fence<Scope::device>();
   if ((header.flags & flag::tracked) == 0 && status == status::ok) return 0;
   // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
-  return exchange<Order::acquire>(link::word(lease, position), link::done(lap_of(position, lease.ring_shift), status != status::ok));
+#if DWELL_ON_CUDA
+  constexpr Order kOrder = Order::acquire;
+#else
+  constexpr Order kOrder = Order::acq_rel;
+#endif
+  return exchange<kOrder>(link::word(lease, position), link::done(lap_of(position, lease.ring_shift), status != status::ok));
 }
 
 // The second half: the slots are the host's again. Called by the same thread; behind the first half, for the link word may soon speak of
