@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <dwell/buffer_view.hpp>
@@ -17,7 +19,7 @@ namespace detail {
 [[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t position);
 }  // namespace detail
 
-// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, and groups(n), link, hard_link,
+// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link, hard_link,
 // drain, after(...), after_any_result(...), priority(n). May be submitted any number of times, to the runtime that the buffers it names
 // belong to; they must live until then.
 //
@@ -29,7 +31,7 @@ class Arguments {
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>)
+    if constexpr (detail::kIsBuffer<T>)
       require_one_runtime(detail::SliceParts(value).use);
     if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
     if constexpr (std::is_same_v<T, After>) {
@@ -61,7 +63,10 @@ class Arguments {
   detail::Task task_for(const detail::Shell* shell) const {
     if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
     if (wait_list_.shell != nullptr && wait_list_.shell != shell) detail::throw_foreign_ticket(wait_list_.shell, wait_list_.position[0]);
-    return detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups, &wait_list_);
+    detail::Task task = detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups, &wait_list_);
+    task.execs = list_.execs.data();
+    task.exec_count = static_cast<std::uint32_t>(list_.execs.size());
+    return task;
   }
   // Notes the runtime of the first buffer. Throws errc::invalid_argument for a buffer without memory.
   void require_one_runtime(const detail::BufferUse* use) {
@@ -75,7 +80,9 @@ class Arguments {
     std::uint32_t words = 0;
     std::uint32_t flags = 0;
     std::uint32_t groups = 1;
+    std::vector<std::shared_ptr<detail::ExecState>> execs;
 
+    void add_exec(std::shared_ptr<detail::ExecState> state) { execs.push_back(std::move(state)); }
     void add(std::uint32_t value) {
       word.push_back(value);
       ++words;

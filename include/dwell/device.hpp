@@ -3,6 +3,7 @@
 
 #include <dwell/device/atomic.hpp>
 #include <dwell/device/copy.hpp>
+#include <dwell/device/exec.hpp>
 #include <dwell/device/gang.hpp>
 #include <dwell/device/group.hpp>
 #include <dwell/device/operator.hpp>

@@ -109,7 +109,8 @@ class Graph {
  public:
   Graph() : data_(std::make_unique<detail::GraphData>()) {}
 
-  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. Buffers must live until the graph is instantiated, and as long as
+  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. A GraphExec among the arguments is kept by the graph and its
+  // execs. Buffers must live until the graph is instantiated, and as long as
   // it is launched. Throws errc::signature_mismatch, errc::invalid_argument (an operator or a buffer of another runtime),
   // errc::stale_handle.
   template <class Function, class... Given>
@@ -129,6 +130,7 @@ class Graph {
     const auto index = static_cast<std::uint32_t>(data.nodes.size());
     const std::size_t first = data.words.size();
     const std::size_t uses = data.uses.size();
+    const std::size_t execs = data.execs.size();
     if (index >= detail::kMostNodes) [[unlikely]]
       detail::throw_too_many_nodes();
     detail::GraphData::Sink sink{data};
@@ -139,6 +141,7 @@ class Graph {
     } catch (...) {
       data.words.resize(first);
       data.uses.resize(uses);
+      data.execs.resize(execs);
       throw;
     }
     return Node(&data, index);
@@ -191,7 +194,7 @@ class Graph {
   template <class T>
   void put(detail::GraphData::Sink& sink, std::uint32_t node, const T& value) {
     detail::put(sink, data_->shell, value);
-    if constexpr (!detail::kIsModifier<T> && !std::is_same_v<T, typename detail::Argument<T>::type>) {
+    if constexpr (detail::kIsBuffer<T>) {
       const detail::SliceParts slice(value);
       data_->uses.push_back({slice.use, slice.words.address(), node});
     }
@@ -202,17 +205,14 @@ class Graph {
   std::unique_ptr<detail::GraphData> data_;
 };
 
-namespace detail {
-struct ExecState;
-}
-
 // How long a node has taken in the launch of GraphExec::measure.
 struct NodeTime {
   std::uint64_t runs = 0;             // 0 of one that was cancelled or not chosen, more than 1 in a loop
   std::chrono::nanoseconds total{0};  // of all runs, by the device's clock; the steps of the loop before and behind are included
 };
 
-// A graph on a device, ready to be launched. Copies name the same one. Dropping the last one is safe while launches are in flight: its
+// A graph on a device, ready to be launched: by the host, and by operators that have it as an argument of type Exec (Group::launch). Copies
+// name the same one. Dropping the last one is safe while launches are in flight: its
 // memory goes when they have ended. Takes 80 bytes of device memory a node with up to 36 bytes of arguments, and 4 an edge. All members
 // may be called from any thread.
 class GraphExec {
@@ -226,6 +226,7 @@ class GraphExec {
   template <class T>
   void set(const Node& node, std::uint32_t index, const T& value) {
     static_assert(!detail::kIsModifier<T>, "an argument of the operator");
+    static_assert(!detail::kIsExec<T>, "the graphs that nodes launch are those with which the graph was instantiated");
     static constexpr detail::Given<T> given;
     Words words;
     detail::put(words, shell(), value);
@@ -253,6 +254,7 @@ class GraphExec {
 
  private:
   friend class Runtime;
+  friend struct detail::ExecWords;
   explicit GraphExec(std::shared_ptr<detail::ExecState> state) : state_(std::move(state)) {}
 
   struct Words {

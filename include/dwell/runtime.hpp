@@ -30,6 +30,10 @@
 
 namespace dwell {
 
+namespace runtime {
+class Core;
+}
+
 // A runtime's device, its image's resources, and counts since the start of the generation. A snapshot.
 struct RuntimeInfo {
   std::uint64_t runtime = 0;     // which one of this process, from 1
@@ -125,14 +129,15 @@ class Runtime {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span), then any of groups(n), link, hard_link, drain,
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec), then any of groups(n), link, hard_link, drain,
   // after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about
-  // that size are in flight. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and
+  // that size are in flight. A GraphExec is kept until the task is complete; if operators of its graph, or its arguments, have changed since it
+  // was launched last, the task waits until no task submitted before may launch it. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and
   // errc::stalled while it waits.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    const detail::Task task = pack(rest.word, rest.wait_list(), op, arguments...);
+    const detail::Task task = pack(rest.word, rest.wait_list(), rest.exec_list(), op, arguments...);
     if constexpr (detail::kAlwaysPlain<Given...>)
       return Ticket(shell_, enqueue_plain(op.state(), task.first));
     else
@@ -142,7 +147,7 @@ class Runtime {
   template <class Function, class... Given>
   std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, rest.wait_list(), op, arguments...));
+    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, rest.wait_list(), rest.exec_list(), op, arguments...));
     if (!position) return std::nullopt;
     return Ticket(shell_, *position);
   }
@@ -164,6 +169,7 @@ class Runtime {
     std::uint32_t rest[detail::kMaxWords - detail::kFirstSlotWords];
     std::vector<std::uint32_t> long_rest;  // for what the ring does not hold
     detail::Waits waits;
+    detail::ExecList<kMaxParameters> execs;
     std::uint64_t last = 0;
     const auto flush = [&] {
       if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
@@ -178,7 +184,7 @@ class Runtime {
           constexpr std::uint32_t words = detail::Rest<std::remove_cvref_t<decltype(list)>...>::words;
           if constexpr (words > detail::kMaxWords) long_rest.resize(words);
           waits.count = 0;
-          const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, &waits, op, list...);
+          const detail::Task task = pack(words > detail::kMaxWords ? long_rest.data() : rest, &waits, execs.state, op, list...);
           if (detail::kAlwaysPlain<std::remove_cvref_t<decltype(list)>...> || task.plain()) {
             batch.add(task.first);
           } else {
@@ -292,8 +298,8 @@ class Runtime {
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
 
   template <class Function, class... Given>
-  [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, detail::Waits* waits, const Operator<Function>& op,
-                                           const Given&... arguments) {
+  [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, detail::Waits* waits, std::shared_ptr<detail::ExecState>* execs,
+                                           const Operator<Function>& op, const Given&... arguments) {
     if constexpr (std::is_same_v<Function, void>) {
       static constexpr detail::Given<Given...> given;
       check_arguments(op, given.list, given.count);
@@ -303,7 +309,7 @@ class Runtime {
     if constexpr (detail::Rest<Given...>::words > detail::kMostWords) {
       detail::throw_too_many_words();
     } else {
-      detail::Packing packing(rest, waits);
+      detail::Packing packing(rest, waits, execs);
       (detail::put(packing, shell_, arguments), ...);
       return packing.task();
     }
@@ -325,6 +331,8 @@ class Runtime {
   std::uint64_t enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count);
   std::uint64_t enqueue_any(detail::OperatorState* op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
+  // A task that may launch graphs. Waits for room, or returns nothing.
+  std::optional<std::uint64_t> enqueue_launching(runtime::Core& core, detail::OperatorState& op, const detail::Task& task, bool waits);
 
   detail::Shell* shell_ = nullptr;  // the newest generation
 };

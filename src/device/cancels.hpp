@@ -35,7 +35,9 @@ DWELL_DEVICE void mark(Quad* head, u32 position) {
     // A node or a task of an operator has other words there; a share of a gang that is to be joined has begun.
     constexpr u32 kComing = flag::aside | flag::comes;
     const bool gang = (flags & flag::gang) != 0;
-    if ((flags & flag::node) != 0 || (gang && (flags & kComing) == flag::aside)) return;
+    // So has a launch that has its exec.
+    constexpr u32 kBegun = flag::graph | flag::turn;
+    if ((flags & flag::node) != 0 || (gang && (flags & kComing) == flag::aside) || (flags & kBegun) == kBegun) return;
     const u32 word1 = (static_cast<u32>(now) & ~(gang ? kComing << 4U : 0U)) | kMark;
     const u64 seen = compare_exchange<Order::relaxed>(at, now, static_cast<u64>(position) << 32U | word1);
     if (seen == now) return;

@@ -8,7 +8,7 @@
 //
 // Who ends a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on
 // the overflow. Each worker counts those that have ended with it (GraphWork::ended), and takes them off when it leaves the graph; the one
-// that leaves none completes the launch in the ring.
+// that leaves none completes the launch, and lets the next go on that waits for the exec (launch_line.hpp).
 //
 // Who may touch the exec. When the launch has ended, its memory may go, or the next launch begin. So a worker touches the exec only while
 // it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. Behind the last arrival of its
@@ -24,12 +24,13 @@
 #include "device/completion.hpp"
 #include "device/graph_layout.hpp"
 #include "device/host_nodes.hpp"
+#include "device/launch_line.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device {
 
 // What a worker does behind a task: one thread tells the others in Worker::follows. kLaunch: the frame holds the header of a launch of a
-// graph that has ended, or of a task all of whose descendants have, which is to be completed in the ring.
+// graph that has ended, or of a task all of whose descendants have, which is to be completed: in the ring, or where its operator has made it.
 enum Follows : u32 { kNothing, kFrame, kLaunch };
 
 namespace graph {
@@ -145,7 +146,7 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 
 DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   if (lane() == 0 && work.ended == 0) {
     // Holds the launch open until this worker has found the overflow empty: see leave.
-    fetch_add<Order::relaxed>(&head(work.base)->pending, 1U);
+    fetch_add<Order::relaxed>(&head(work.base)->pending, static_cast<u64>(1));
     work.ended = 1;
   }
   const u32 states = head(work.base)->states;
@@ -256,7 +257,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
     store<Order::relaxed, Scope::device>(&wide->next, 0U);
     wide->shares = work.spread;
     wide->status = static_cast<i32>(work.spread_flags);
-    fetch_add<Order::relaxed>(&of->pending, 1 + others);
+    fetch_add<Order::relaxed>(&of->pending, static_cast<u64>(1) + others);
     // The takers of shares see the counter and this node's effects. Pairs with their acquire.
     fence<Scope::device>();
     work.spread = links.cell;
@@ -299,18 +300,47 @@ DWELL_DEVICE_COLD void change(const Frame& frame) {
     store<Order::relaxed, Scope::device>(pointer_to_global<u32>(base) + changes[2 * i], changes[2 * i + 1]);
 }
 
-// Begins the launch in `frame`. Called by all lanes. Returns the record before all.
-DWELL_DEVICE_COLD u32 begin(const Frame& frame, u32* states) {
-  const u32* const arguments = frame.arguments();
+// The exec of the launch in `frame`.
+DWELL_DEVICE u64 exec_of(const Frame& frame) {
+  return static_cast<u64>(frame.arguments()[0]) | static_cast<u64>(frame.arguments()[1]) << 32U;
+}
+
+// Finds the task of the ring from which the launch descends that has this record, made by an operator. Returns its position, and sets `own`
+// if it descends from a launch of the exec at `base`, whose end it would wait for. Called by one thread, while the launch is not complete:
+// what it descends from is open as long.
+DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* own) {
+  for (;;) {
+    for (u32 parent = number; parent != 0; parent = spawn::get(&spawn::at(lease, number)->parent)) number = parent;
+    const u32* const root = spawn::at(lease, number)->words;
+    const Header header = Header::from(spawn::get(root), spawn::get(root + 1));
+    const u32 word2 = spawn::get(root + 2);
+    if (!header.is_node()) return word2;
+    const u64 at = address_of(header, word2);
+    const u64 above = at - static_cast<u64>(load<Order::relaxed, Scope::device>(&pointer_to_global<const Slot>(at)->quad[0].lap)) * kCell;
+    *own = *own || above == base;
+    const GraphHead* const of = head(above);
+    if (!Header::from(0, of->word1).is_spawned()) return of->position;
+    number = of->position;
+  }
+}
+
+// Begins the launch in `frame`, which has its exec. Called by all lanes. Returns the record before all.
+DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states) {
   const Header header = frame.header();
-  GraphHead* const of = head(static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U);
+  GraphHead* const of = head(exec_of(frame));
   change(frame);
   if (lane() == 0) {
+    const bool spawned = header.is_spawned();
     of->position = frame.position();
     of->word0 = header.word0();
-    of->word1 = frame.word[1];
-    store<Order::relaxed, Scope::device>(&of->pending, of->sinks);
+    // It is completed as a task, of the operator that has made it, all of whose children have ended.
+    of->word1 = frame.word[1] & ~((flag::turn | (spawned ? flag::graph | flag::share : 0U)) << 4U);
+    if (of->calls != 0) {
+      bool own = false;
+      of->ticket = spawned ? ticket_of(lease, frame.position(), 0, &own) : frame.position();
+    }
     store<Order::relaxed, Scope::device>(&of->failure, static_cast<u64>(0));
+    fetch_add<Order::relaxed>(&of->pending, static_cast<u64>(of->sinks) - 1);  // the one is the launch's since it has the exec
   }
   *states = of->states;
   const u32 start = of->start;
@@ -321,7 +351,10 @@ DWELL_DEVICE_COLD u32 begin(const Frame& frame, u32* states) {
 
 // Notes that a node has failed, if it is the launch's first. Called by one thread.
 DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
-  compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), static_cast<u64>(cell) << 32U | static_cast<u32>(status));
+  const u64 failure = static_cast<u64>(cell) << 32U | static_cast<u32>(status);
+  // Whoever ends the launch sees the mark, since the node has not arrived yet, and reads the failure.
+  if (compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), failure) == 0)
+    fetch_add<Order::relaxed>(&head(base)->pending, line::upper(line::kFailed));
 }
 
 // The links by which the branch in `frame` goes on, which are those of a choice. Called by all lanes, behind the acquire of what its
@@ -378,28 +411,36 @@ DWELL_DEVICE_COLD bool ends_host_node(const Lease& lease, u64 base, u32 cell, co
 // `frame`.
 DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame) {
   GraphWork& work = worker->graph;
+  GraphHead* const of = head(work.base);
   u32 follows = kNothing;
+  u32 more = 0;  // launches wait for the exec
+  sync_lanes();
   if (lane() == 0) {
-    GraphHead* const of = head(work.base);
     const u32 ended = work.ended;
     work.ended = 0;
     worker->context.yield = 0;
     if (ended != 0) {
+      // Before it ends: behind that the exec may be another launch's.
+      const u32 word0 = load<Order::relaxed, Scope::device>(&of->word0);
+      const u32 word1 = load<Order::relaxed, Scope::device>(&of->word1);
+      const u32 position = load<Order::relaxed, Scope::device>(&of->position);
       fence<Scope::device>();
-      // acq_rel: the last one has seen the effects of all nodes, and completes for all.
-      if (fetch_add<Order::acq_rel>(&of->pending, 0U - ended) == ended) {
+      // acq_rel: the last one has seen the effects of all nodes, and completes for all. Pairs with line::take too.
+      const u64 left = fetch_add<Order::acq_rel>(&of->pending, 0 - static_cast<u64>(ended)) - ended;
+      if (static_cast<u32>(left) == 0) {
         fence<Scope::device>();
-        frame->word[0] = of->word0;
-        frame->word[1] = of->word1;
-        frame->word[2] = of->position;
-        const u64 failure = load<Order::relaxed, Scope::device>(&of->failure);
+        frame->word[0] = word0;
+        frame->word[1] = word1;
+        frame->word[2] = position;
+        const u64 failure = (left & line::upper(line::kFailed)) != 0 ? load<Order::relaxed, Scope::device>(&of->failure) : 0;
         worker->context.status = static_cast<i32>(static_cast<u32>(failure));
-        if (failure != 0) {
+        if (failure != 0 && !frame->header().is_spawned()) {
           // Before the completion entry, whose reader reads it.
-          store<Order::relaxed, Scope::system>(lease.failed_nodes + index_of(of->position, lease.ring_shift), failure);
+          store<Order::relaxed, Scope::system>(lease.failed_nodes + index_of(position, lease.ring_shift), failure);
           fence<Scope::system>();
         }
         follows = kLaunch;
+        more = left != 0 ? 1 : 0;
       }
     }
     // The launch goes on without this worker, whose time is not the launch's any more.
@@ -409,6 +450,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
     work.base = 0;
   }
   follows = broadcast(follows);
+  if (broadcast(more) != 0) line::pass_on(lease, worker, of);
   sync_lanes();
   return static_cast<Follows>(follows);
 }
@@ -471,6 +513,14 @@ DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
 }
 #endif
 
+// Takes the exec for a launch of the ring; false if it stands in line for it. Called by all lanes.
+DWELL_DEVICE bool takes(const Lease& lease, Worker* worker, const Frame& frame) {
+  GraphHead* const of = head(exec_of(frame));
+  u32 taken = 0;
+  if (lane() == 0) taken = line::take(of) ? 1 : 0;
+  return broadcast(taken) != 0 || !line::stand_ring(lease, worker, of, frame);
+}
+
 // Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (flag::aside, flag::graph), or of which
 // others still run groups: then it touches nothing of the node, with which the launch may have ended meanwhile. Called by the lanes of warp
 // 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
@@ -485,8 +535,9 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   sync_lanes();
   if (lane() == 0) reset(&worker->context);
   if ((header.flags & flag::graph) != 0) {
-    const u64 base = static_cast<u64>(from.arguments()[0]) | static_cast<u64>(from.arguments()[1]) << 32U;
-    const u32 start = begin(from, &states);
+    const u64 base = exec_of(from);
+    if ((header.flags & flag::turn) == 0 && !takes(lease, worker, from)) return kNothing;
+    const u32 start = begin(lease, from, &states);
     if (lane() == 0) {
       work.base = base;
       work.launched = 1;

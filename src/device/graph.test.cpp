@@ -577,7 +577,7 @@ TEST_F(GraphOnWorkersTest, WhoHasPutNodesOnTheOverflowHoldsTheLaunchOpen) {
   fill_queue();
   u32 at_most = 0;
   during = [&](u32 which) {
-    if (which != root) at_most = std::max(at_most, exec_->head().pending);
+    if (which != root) at_most = std::max(at_most, static_cast<u32>(exec_->head().pending));
   };
   launch();
   EXPECT_EQ(at_most, 3U + 1);
@@ -621,7 +621,7 @@ TEST_F(GraphOnWorkersTest, WhoDrawsHoldsTheLaunchOpen) {
   make();
   u32 pending = 0;
   during = [&](u32 which) {
-    if (which != root && pending == 0) pending = exec_->head().pending;
+    if (which != root && pending == 0) pending = static_cast<u32>(exec_->head().pending);
   };
   launch();
   EXPECT_EQ(pending, 100U + 1 + 1) << "the sinks, the share in the ready queue, and its own";

@@ -40,9 +40,9 @@ inline constexpr u32 kPadding = 16;    // cells behind the last record that a wo
 // Successors that the completer of a node makes ready by itself; more are shared out among workers.
 inline constexpr u32 kFewSuccessors = 32;
 
-// A launch in the ring. Words of its arguments: 0 and 1 the address of the head, 2 the number of changes to records before it begins; then
+// A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the address of the head, 2 the number of changes to records before it begins; then
 // the changes, each the place of a word in the exec, counted in words, and its value. More than kMostChanges lie in host memory, at
-// the address in words 3 and 4.
+// the address in words 3 and 4. One that an operator has made has none.
 inline constexpr u32 kMostChanges = (kMaxArgumentWords - 3) / 2;
 
 // Of a branch, behind its value: the number of its last choice, which larger values take too, and the place of its choices in the edges.
@@ -88,13 +88,15 @@ struct alignas(128) GraphHead {
   u64 calls;        // address of its rings in host memory
   u32 calls_shift;  // each has 1 << calls_shift quads
   // Written by the worker that begins a launch.
-  u32 position;  // the launch's: its sink
+  u32 position;  // its sink: the launch's position; of one that an operator has made, the number of its record
   u32 word0;     // and its header
   u32 word1;
-  u32 reserved0[22];
+  u32 ticket;  // of an exec with host nodes: position of the task of the ring from which the launch descends, or its own
+  u32 reserved0[21];
   // Changed by all that work on a launch.
-  u32 pending;  // sinks that have not ended, shares of spread successors, workers that answer for the overflow
-  u32 reserved1;
+  // Who may use the exec (launch_line.hpp): kLineMore, kLineFailed and the launch that came last (32) | sinks that have not ended, shares
+  // of spread successors, workers that answer for the overflow (32).
+  u64 pending;
   u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
   u64 failure;   // node that failed first (32) | its status (32), or 0
   // Of an exec with host nodes.
@@ -102,7 +104,8 @@ struct alignas(128) GraphHead {
   u32 called;       // calls so far
   u32 answered;     // answers that were read
   u32 unanswered;   // calls whose answer was not read
-  u32 reserved2[21];
+  u32 first;        // with kLineMore: the launch in line that is next, which leads to others, or 0
+  u32 reserved1[20];
 };
 static_assert(sizeof(GraphHead) == 256);
 inline constexpr u32 kFirstRecord = sizeof(GraphHead) / kCell;

@@ -3,7 +3,8 @@
 // An exec with host nodes has two rings in host memory. A worker that comes to a host node stores a call in the first and goes on with
 // something else; the node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member
 // of the fetch crew finds the answer and puts the node into the ready queue again, with flag::answered; whoever takes it goes on behind it.
-//   call: lap | number of the host node | lap | position of the launch      answer: lap | cell | 1 if the callback has thrown | 0
+//   call: lap | number of the host node | lap | position of the launch, or of the task of the ring that it descends from
+//      answer: lap | cell | 1 if the callback has thrown | 0
 // Each place validates itself by its lap, as in the ring of tasks; a call by each half, since the host sees 8 bytes of the device at once,
 // as in completion entries. Each ring has a place for every host node. A node is called again only when its answer was read, so there are
 // never more calls unread, nor answers, than places: neither side asks the other for room.
@@ -44,14 +45,14 @@ DWELL_DEVICE void call(const Lease& lease, u64 base, u32 number) {
   GraphHead* const of = graph::head(base);
   Quad* const calls = pointer_to_global<Quad>(of->calls);
   const u32 shift = of->calls_shift;
-  const u32 position = of->position;
+  const u32 ticket = of->ticket;
   // acq_rel: pairs with look(): what the last holder of the exec has written.
   if (fetch_add<Order::acq_rel>(&of->unanswered, 1U) == 0) put(lease, base);
   const u32 at = fetch_add<Order::relaxed>(&of->called, 1U);
   // What the predecessors did, before the call. Pairs with the host's read of it.
   fence<Scope::system>();
   const u32 lap = lap_of(at, shift);
-  store_quad<Scope::system>(calls + index_of(at, shift), Quad{lap, {number, lap, position}});
+  store_quad<Scope::system>(calls + index_of(at, shift), Quad{lap, {number, lap, ticket}});
 }
 
 // Reads answer `at`. What the host did before is then seen too.

@@ -51,6 +51,7 @@ inline constexpr u32 cancelled = 1024;   // with share: the operator is not call
 inline constexpr u32 after = 1U << 14U;  // starts after all tasks of the list that word 2 describes (WaitList)
 inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has opened it (gates.hpp)
 inline constexpr u32 graph = 4096;       // with share: no operator but the launch of a graph, whose head the first two argument words name
+inline constexpr u32 turn = 1U << 15U;   // device only, with graph: the launch has its exec (launch_line.hpp)
 
 inline constexpr u32 gang = 8192;        // with wide, of a task of the ring: the groups run at once (gangs.hpp)
 inline constexpr u32 comes = 1U << 15U;  // with gang and aside: the gang is to be put in line; without: the share is to be joined

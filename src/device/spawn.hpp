@@ -20,6 +20,10 @@
 // come, and a join that still waits fails its maker (end_joins). Its record stays with the maker until then, so that no other one stands
 // in the list in its place.
 //
+// Launches of graphs (Group::launch) are tasks too. Whoever takes one up begins the launch, or leaves it in line for its exec
+// (launch_line.hpp). Before it begins, it parts with all other tasks (part), since nodes make tasks of their own; who ends the launch, which
+// may be anybody, completes the task.
+//
 // Invariants: a worker that completes a root keeps no task, since what it keeps descends from that root. No worker is in a graph while it
 // runs spawned tasks. So many places of the ready queue as credit does not bound: a worker adds tasks there only while it holds less than
 // waiting workers want, and one when it leaves, for the one that brought it there. Control::idle is only advice: what runs, and how often,
@@ -182,6 +186,21 @@ DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
   hand_on(lease, work, first);
 }
 
+// Lets others go on with all tasks, for a worker that begins a graph: it has as many places of the ready queue as nodes may have. With no
+// room for them all go to the overflow, and the worker owes a look at it. Called by all lanes.
+DWELL_DEVICE_COLD void part(const Lease& lease, SpawnWork& work) {
+  if (graph::has_room(lease)) return flush(lease, work);
+  if (lane() == 0) {
+    spill(lease, work);
+    if (work.count != 0) {
+      const u32 first = bundle(lease, work, work.count);
+      put(lease, &lease.control->lists.overflow, first, first);
+    }
+    work.owes = 1;
+  }
+  sync_lanes();
+}
+
 // ---- A task's life ---------------------------------------------------------------------------------------------------------------
 
 // Counts an arrival at a task that waits, a child of `maker`, and says whether it was the last. Refused unless the record is in this round
@@ -289,7 +308,8 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
   }
   Spawned* const record = at(lease, number);
   Quad* const quads = record->task.quad;
-  const Header header{opcode, 1, 1, flag::spawned, 0, worker->level};
+  const bool launches = opcode == kLaunchOpcode;
+  const Header header{launches ? 0 : opcode, 1, 1, flag::spawned | (launches ? flag::graph | flag::share : 0U), 0, worker->level};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {
     const u32* const words = context->task + (i - 1) * 3;
@@ -325,6 +345,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.current = 0;
   worker->spawn.made = 0;
   worker->spawn.refused = 0;
+  worker->spawn.owes = 0;
   worker->spawn.oldest = 0;
   worker->spawn.count = 0;
   worker->spawn.free_count = 0;
@@ -376,7 +397,7 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
   Context& context = worker->context;
   const i32 ended = context.status;
   const u32 made = work.made;
-  u32 number = work.current;
+  u32 number = from.header().is_spawned() ? from.position() : work.current;  // of the launch of a graph, nobody has noted it
   reset(&context);
   work.made = 0;
   work.current = 0;
@@ -434,6 +455,31 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
   }
 }
 
+// How a launch that an operator has made comes to its exec.
+enum Start : u32 { kBegins, kStands, kRefused };
+
+// Decides it for the launch in `from`. Called by all lanes.
+DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& from) {
+  u32 how = kBegins;
+  if (lane() == 0) {
+    const u32 number = from.position();
+    const u64 base = graph::exec_of(from);
+    worker->spawn.current = 0;
+    share(lease, number);  // anybody may end it
+    if (base == 0) {
+      how = kRefused;
+    } else if ((from.header().flags & flag::turn) == 0 && !line::take(graph::head(base))) {
+      // Taken by a launch that this one descends from, it would stay so: that is open until this one has ended.
+      bool own = false;
+      graph::ticket_of(lease, number, base, &own);
+      fence<Scope::device>();
+      how = own ? kRefused : line::stand(lease, graph::head(base), number) ? kStands : kBegins;
+    }
+    if (how == kRefused) worker->context.status = status::launch_refused;
+  }
+  return static_cast<Start>(broadcast(how));
+}
+
 // Goes on behind the operator in `from`, which has made tasks or was made by one. Called by the lanes of warp 0, behind a barrier of the
 // group. Puts the next task into `frame`, which is the same or another.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame) {
@@ -443,9 +489,16 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   const bool stays = in_graph && !graph::hand_back(lease, worker);
   if (in_graph && !stays) graph::leave(lease, worker, frame);
   sync_lanes();
+  const Start how = from.header().launches() ? start(lease, worker, from) : kRefused;
+  if (how == kBegins) {
+    part(lease, work);
+    if (lane() == 0) frame->word[1] |= flag::turn << 4U;
+    sync_lanes();
+    return graph::proceed(lease, worker, *frame, frame, true);
+  }
   u32 next = 0;
   if (lane() == 0) {
-    next = end(lease, worker, from, frame);
+    if (how != kStands) next = end(lease, worker, from, frame);
     spill(lease, work);
   }
   next = broadcast(next);
@@ -489,6 +542,24 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   if (lane() == 0) work.current = next;
   sync_lanes();
   return kFrame;
+}
+
+// Called by the lanes of warp 0 when something other than the next task is to follow: completes a launch that an operator has made, in
+// `frame`, and goes on behind it; and pays what is owed to the overflow.
+DWELL_DEVICE_COLD Follows settle(const Lease& lease, Worker* worker, Follows follows, Frame* frame) {
+  while (follows == kLaunch && frame->header().is_spawned()) {
+    // What ran last here may be a node of an exec that is free now.
+    if (lane() == 0) store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+    follows = proceed(lease, worker, *frame, frame);
+  }
+  if (follows == kFrame) return follows;
+  const u32 owes = worker->spawn.owes;
+  sync_lanes();
+  if (owes != 0) {
+    if (lane() == 0) worker->spawn.owes = 0;
+    pass_on(lease, worker->spawn);
+  }
+  return follows;
 }
 
 }  // namespace dwell::device::spawn

@@ -304,10 +304,11 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
       if (rank < kLanes) {
         const Frame& from = *frame_at(worker, place);
-        const Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
+        Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
                                 : token                  ? take_for_token(lease, worker, frame_at(worker, to), me)
                                 : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
                                                          : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
+        if (follows != kFrame) follows = spawn::settle(lease, worker, follows, frame_at(worker, to));
         if (lane() == 0) worker->follows = follows;
       }
       Group(&worker->context, 0, 1).sync();

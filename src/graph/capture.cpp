@@ -40,6 +40,7 @@ class Capture final : public runtime::Recorder {
     const std::size_t first = graph_.words.size();
     for (std::uint32_t i = 0; i < task.words; ++i) graph_.words.push_back(word(task, i));
     see_memory(op, task, node);
+    graph_.execs.insert(graph_.execs.end(), task.execs, task.execs + task.exec_count);
     constexpr std::uint32_t kKept = detail::kWide | detail::kSystem | detail::kMemory;
     graph_.nodes.push_back({static_cast<std::uint32_t>(first), task.words, place_of(op), detail::kNoName,
                             static_cast<std::uint16_t>(task.groups), static_cast<std::uint16_t>(task.flags & kKept)});

@@ -47,6 +47,7 @@ class Addition {
         operators_(to.operators.size()),
         branches_(to.branches.size()),
         callbacks_(to.callbacks.size()),
+        execs_(to.execs.size()),
         shell_(to.shell) {}
   ~Addition() {
     if (kept_) return;
@@ -59,6 +60,7 @@ class Addition {
     to_.last_operator = 0;
     to_.branches.resize(branches_);
     to_.callbacks.resize(callbacks_);
+    to_.execs.resize(execs_);
     to_.shell = shell_;
   }
   Addition(const Addition&) = delete;
@@ -100,6 +102,7 @@ class Addition {
       to_.branches.push_back(std::move(branch));
     }
     to_.callbacks.insert(to_.callbacks.end(), from.callbacks.begin(), from.callbacks.end());
+    to_.execs.insert(to_.execs.end(), from.execs.begin(), from.execs.end());
     return first;
   }
 
@@ -179,7 +182,7 @@ class Addition {
   }
 
   GraphData& to_;
-  const std::size_t nodes_, words_, edges_, uses_, names_, operators_, branches_, callbacks_;
+  const std::size_t nodes_, words_, edges_, uses_, names_, operators_, branches_, callbacks_, execs_;
   Shell* const shell_;
   bool kept_ = false;
 };

@@ -16,7 +16,24 @@ namespace dwell {
 
 namespace detail {
 
-ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from) : shell(of), graph(from), layout(graph) {
+namespace {
+
+// Those that are named, and those that their nodes may launch.
+std::vector<std::shared_ptr<ExecState>> all_of(std::span<const std::shared_ptr<ExecState>> execs) {
+  std::vector<std::shared_ptr<ExecState>> all;
+  for (const auto& exec : execs) {
+    all.push_back(exec);
+    all.insert(all.end(), exec->execs.begin(), exec->execs.end());
+  }
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());  // clang 14 cannot read std::ranges::unique
+  return all;
+}
+
+}  // namespace
+
+ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from)
+    : shell(of), graph(from), layout(graph), execs(all_of(graph.execs)) {
   for (const auto& node : graph.nodes) system_ |= node.flags & kSystem;
   core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
   const std::size_t bytes = layout.bytes();
@@ -123,6 +140,7 @@ void ExecState::update(const GraphData& other) {
   if (other.nodes.size() != graph.nodes.size())
     differs("the graph has " + std::to_string(other.nodes.size()) + " nodes, the exec " + std::to_string(graph.nodes.size()));
   if (other.edges != graph.edges) differs("the edges differ");
+  if (other.execs != graph.execs) differs("its nodes launch other graphs");
   if (other.branches != graph.branches) differs("the conditional nodes differ");
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
     const auto& mine = graph.nodes[node];
@@ -138,69 +156,172 @@ void ExecState::update(const GraphData& other) {
     set_words(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
 }
 
-std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, Waits waits) {
-  const Lock lock(mutex_);
-  if (launched_ && !core.done(last_)) {
-    // Its launches follow each other, whatever becomes of them.
-    if (waits.count == kMostTickets) {
-      core.wait(last_, std::nullopt);
-    } else {
-      flags |= kAfter;
-      waits.any_result |= 1U << waits.count;
-      waits.position[waits.count++] = last_;
-    }
+void ExecState::add_last(runtime::Core& core, Waits& waits) {
+  if (!launched_ || core.done(last_)) return;
+  // Its launches follow each other, whatever becomes of them.
+  if (waits.count == kMostTickets) {
+    core.wait(last_, std::nullopt);
+  } else {
+    waits.any_result |= 1U << waits.count;
+    waits.position[waits.count++] = last_;
   }
-  if (!host_nodes) return place(core, flags, waits);
+}
+
+void ExecState::add_tasks(runtime::Core& core, Waits& waits) {
+  std::erase_if(tasks_, [&](std::uint64_t position) { return core.done(position); });
+  std::vector<std::uint64_t> open = tasks_;
+  while (open.size() + waits.count > kMostTickets) {
+    if (waits.count == kMostTickets) {
+      for (const std::uint64_t position : open) core.wait(position, std::nullopt);
+      return;
+    }
+    // One in between stands for some of them.
+    Waits some;
+    some.count = static_cast<std::uint32_t>(std::min<std::size_t>(open.size(), kMostTickets));
+    some.any_result = (1U << some.count) - 1;
+    std::copy_n(open.begin(), some.count, some.position);
+    open.erase(open.begin(), open.begin() + some.count);
+    const std::uint32_t words[3] = {};
+    open.push_back(*core.launch_graph(task_of(words, 3, kGraph | kWide | kAfter, 0, &some), runtime::SubmissionQueue::kAnySwitches));
+  }
+  for (const std::uint64_t position : open) {
+    waits.any_result |= 1U << waits.count;
+    waits.position[waits.count++] = position;
+  }
+}
+
+std::uint64_t ExecState::launch(runtime::Core& core, std::uint32_t flags, const Waits& waits, Launching* all) {
+  if (execs.empty()) {
+    const Lock lock(mutex_);
+    for (;;)
+      if (const auto position = launch_at(core, flags, waits, core.queue().switches())) return *position;
+  }
+  std::optional<Launching> mine;
+  if (all == nullptr) all = &mine.emplace(core, execs);
+  return *all->place(waits, [&](std::uint64_t switches, const Waits& more) {
+    const Lock lock(mutex_);
+    return std::optional(launch_at(core, flags, more, switches).value_or(runtime::SubmissionQueue::kSwitched));
+  });
+}
+
+std::optional<std::uint64_t> ExecState::launch_at(runtime::Core& core, std::uint32_t flags, Waits waits, std::uint64_t switches) {
+  add_last(core, waits);
+  if (!host_nodes) return place(core, flags, 1, waits, switches);
   host_nodes->forget(core.queue().reaped());
   core.host_calls().launches({shared_from_this(), host_nodes.get()});
   std::optional<std::uint64_t> position;
   try {
-    position = place(core, flags, waits);
+    position = place(core, flags, 1, waits, switches);
   } catch (...) {
     core.host_calls().placed(*host_nodes, std::nullopt);
     throw;
   }
   core.host_calls().placed(*host_nodes, position);
-  return *position;
+  return position;
 }
 
-std::uint64_t ExecState::place(runtime::Core& core, std::uint32_t flags, Waits& waits) {
+std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t flags, std::uint32_t groups, Waits& waits,
+                                              std::uint64_t switches) {
   runtime::Graphs::Flight flight;
   flight.emplace_back(0, shared_from_this());
-  for (;;) {
-    const std::uint64_t switches = core.queue().switches();
-    bind();
-    if (changes_.size() > kMostWords) {
-      // More than travels with a launch. Nobody reads the exec between its launches.
-      if (launched_) core.wait(last_, std::nullopt);
-      write(core);
-      clear_changes();
-    }
-    const std::size_t count = changes_.size() / 2;
-    std::array<std::uint32_t, kMaxWords> words{};
-    words[0] = static_cast<std::uint32_t>(address);
-    words[1] = static_cast<std::uint32_t>(address >> 32U);
-    words[2] = static_cast<std::uint32_t>(count);
-    std::uint32_t used = 3;
-    const std::uint32_t task_flags = flags | kGraph | kShare | kMemory | system_;
-    std::optional<std::uint64_t> position;
-    if (count <= device::kMostChanges) {
-      std::ranges::copy(changes_, words.begin() + used);
-      used += static_cast<std::uint32_t>(changes_.size());
-      Task task = task_of(words.data(), used, task_flags, 1);
-      if ((flags & kAfter) != 0) task.waits = &waits;
-      position = core.launch_graph(task, switches);
-    } else {
-      position = core.launch_graph(words.data(), changes_, task_flags, (flags & kAfter) != 0 ? &waits : nullptr, switches);
-    }
-    if (!position) continue;  // a version has changed meanwhile
+  bind();
+  if (changes_.size() > kMostWords) {
+    // More than travels with a launch. Nobody reads the exec between its launches.
+    if (launched_) core.wait(last_, std::nullopt);
+    for (const std::uint64_t position : tasks_) core.wait(position, std::nullopt);
+    write(core);
     clear_changes();
-    core.graphs().launched(*position, std::move(flight));
-    core.graphs().collect(core.queue().reaped());
-    uses_.launched(*position);
-    last_ = *position;
-    launched_ = true;
-    return *position;
+  }
+  // Others launch it as it is until then.
+  if (!changes_.empty()) add_tasks(core, waits);
+  const std::size_t count = changes_.size() / 2;
+  std::array<std::uint32_t, kMaxWords> words{};
+  words[0] = static_cast<std::uint32_t>(address);
+  words[1] = static_cast<std::uint32_t>(address >> 32U);
+  words[2] = static_cast<std::uint32_t>(count);
+  std::uint32_t used = 3;
+  const std::uint32_t task_flags = flags | kGraph | (groups != 0 ? kShare : kWide) | kMemory | system_ | (waits.count != 0 ? kAfter : 0);
+  std::optional<std::uint64_t> position;
+  if (count <= device::kMostChanges) {
+    std::ranges::copy(changes_, words.begin() + used);
+    used += static_cast<std::uint32_t>(changes_.size());
+    position = core.launch_graph(task_of(words.data(), used, task_flags, groups, &waits), switches);
+  } else {
+    position = core.launch_graph(words.data(), changes_, task_flags, groups, waits.count != 0 ? &waits : nullptr, switches);
+  }
+  if (!position) return std::nullopt;  // a version has changed meanwhile
+  clear_changes();
+  core.graphs().launched(*position, std::move(flight));
+  core.graphs().collect(core.queue().reaped());
+  uses_.launched(*position);
+  last_ = *position;
+  launched_ = true;
+  if (count != 0) changing_ = *position;
+  return position;
+}
+
+bool ExecState::prepare(runtime::Core& core, std::uint64_t switches, Waits& waits) {
+  if (tasks_.size() == tasks_.capacity()) {
+    std::erase_if(tasks_, [&](std::uint64_t position) { return core.done(position); });
+    tasks_.reserve(std::max<std::size_t>(16, 2 * tasks_.size()));
+  }
+  bind();
+  if (!changes_.empty()) {
+    Waits before;
+    add_last(core, before);
+    if (!place(core, 0, 0, before, switches)) return false;
+  }
+  if (!changing_ || core.done(*changing_)) return true;
+  if (waits.count == kMostTickets) {
+    core.wait(*changing_, std::nullopt);
+  } else {
+    waits.any_result |= 1U << waits.count;
+    waits.position[waits.count++] = *changing_;
+  }
+  return true;
+}
+
+void ExecState::note_task(std::uint64_t position) noexcept {
+  tasks_.push_back(position);  // has room: see prepare
+  uses_.launched(position);
+}
+
+// The analysis follows no locks of a list.
+DWELL_THREAD_SAFETY(no_thread_safety_analysis)
+Launching::Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs)
+    : core_(core), execs_(all_of(execs)), order_(core.graphs().order()) {
+  for (const auto& exec : execs_) {
+    locks_.emplace_back(exec->mutex_);
+    flight_.emplace_back(0, exec);
+  }
+}
+
+Launching::~Launching() {
+  for (const auto& exec : execs_)
+    if (exec->host_nodes && asked_-- > 0) core_.host_calls().placed(*exec->host_nodes, position_, true);
+}
+
+DWELL_THREAD_SAFETY(no_thread_safety_analysis)
+std::optional<std::uint64_t> Launching::place(const Waits& waits, const Attempt& attempt) {
+  for (const auto& exec : execs_) {
+    if (!exec->host_nodes) continue;
+    exec->host_nodes->forget(core_.queue().reaped());
+    core_.host_calls().launches({exec, exec->host_nodes.get()});
+    ++asked_;
+  }
+  for (;;) {
+    const std::uint64_t switches = core_.queue().switches();
+    Waits all = waits;
+    const bool current = std::ranges::all_of(execs_, [&](const auto& exec) { return exec->prepare(core_, switches, all); });
+    if (!current) continue;
+    const std::optional<std::uint64_t> position = attempt(switches, all);
+    if (!position) return position;
+    if (*position == runtime::SubmissionQueue::kSwitched) continue;
+    position_ = position;
+    core_.graphs().launched(*position, std::move(flight_));
+    core_.graphs().collect(core_.queue().reaped());
+    for (const auto& exec : execs_) exec->note_task(*position);
+    return position;
   }
 }
 
@@ -209,17 +330,18 @@ void ExecState::measure(runtime::Core& core) {
   const auto taken = core.buffers().allocate(count, sizeof(device::NodeTime), Memory::device);
   std::uint64_t position = 0;
   {
+    std::optional<Launching> all;
+    if (!execs.empty()) all.emplace(core, execs);
     const Lock lock(mutex_);
     GraphData now = graph;
     now.uses = uses_.next();
     const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(now, taken->allocation->device()));
     core.graphs().add(clocked->address, clocked->layout.bytes(), clocked);
     Waits waits;
-    if (launched_ && !core.done(last_)) {
-      waits.any_result = 1;
-      waits.position[waits.count++] = last_;
-    }
-    position = last_ = clocked->launch(core, waits.count != 0 ? kAfter : 0, waits);
+    add_last(core, waits);
+    add_tasks(core, waits);
+    position = last_ = clocked->launch(core, 0, waits, all ? &*all : nullptr);
+    changing_ = position;
     launched_ = true;
   }
   core.wait(position, std::nullopt);
@@ -252,6 +374,11 @@ detail::ExecState& require_exec(const std::shared_ptr<detail::ExecState>& state)
   return *state;
 }
 
+[[noreturn]] void throw_foreign_exec(const detail::ExecState& exec) {
+  if (exec.shell->core() == nullptr) throw exec.shell->gone("graph", "instantiate it again");
+  throw Error(errc::invalid_argument, "the GraphExec belongs to another runtime");
+}
+
 }  // namespace
 
 GraphExec Runtime::instantiate(const Graph& graph) {
@@ -270,13 +397,40 @@ GraphExec Runtime::instantiate(const Graph& graph) {
   return GraphExec(std::move(state));
 }
 
+namespace detail {
+
+ExecWords::ExecWords(const GraphExec& exec, const Shell* shell) : state(exec.state_) {
+  const ExecState& of = require_exec(state);
+  if (shell != nullptr && of.shell != shell) throw_foreign_exec(of);
+  address = of.address;
+  flags = of.flags();
+}
+
+}  // namespace detail
+
+std::optional<std::uint64_t> Runtime::enqueue_launching(runtime::Core& core, detail::OperatorState& op, const detail::Task& task,
+                                                        bool waits) {
+  const auto enqueue = [&](const detail::Task& its, std::uint64_t switches) {
+    return waits ? std::optional(core.enqueue(op, its, switches)) : core.try_enqueue(op, its, switches);
+  };
+  const std::span execs(task.execs, task.exec_count);
+  for (const auto& exec : execs)
+    if (exec->shell != shell_) throw_foreign_exec(*exec);
+  if (runtime::Recorder::of(&core) != nullptr) return enqueue(task, runtime::SubmissionQueue::kAnySwitches);
+  core.check_open();
+  detail::Launching all(core, execs);
+  return all.place(task.waits != nullptr ? *task.waits : detail::Waits{}, [&](std::uint64_t switches, const detail::Waits& more) {
+    detail::Task its = task;
+    its.waits = more.count != 0 ? &more : nullptr;
+    its.flags = (its.flags & ~detail::kAfter) | (more.count != 0 ? detail::kAfter : 0);
+    return enqueue(its, switches);
+  });
+}
+
 std::uint64_t Runtime::launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits) {
   detail::ExecState& state = require_exec(exec.state_);
   const auto core = detail::Shell::require(shell_);
-  if (state.shell != shell_) {
-    if (state.shell->core() == nullptr) throw state.shell->gone("graph", "instantiate it again");
-    throw Error(errc::invalid_argument, "the GraphExec belongs to another runtime");
-  }
+  if (state.shell != shell_) throw_foreign_exec(state);
   return state.launch(*core, flags, waits);
 }
 

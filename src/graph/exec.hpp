@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,8 @@ class Core;
 
 namespace dwell::detail {
 
+class Launching;
+
 // Shared by the handles of one GraphExec.
 struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> {
   ExecState(runtime::Core& core, Shell* of, const GraphData& from);
@@ -33,8 +38,9 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   ExecState(const ExecState&) = delete;
   ExecState& operator=(const ExecState&) = delete;
 
-  // Launches it with these modifiers (flags of task.hpp); returns the launch's position.
-  std::uint64_t launch(runtime::Core& core, std::uint32_t flags, Waits waits);
+  // Launches it with these modifiers (flags of task.hpp); returns the launch's position. `all` has what its nodes may launch; null: nobody
+  // has yet.
+  std::uint64_t launch(runtime::Core& core, std::uint32_t flags, const Waits& waits, Launching* all = nullptr);
   // A node's argument words from the next launch on, which name memory there if they are a span.
   void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count,
            std::optional<std::uint64_t> memory_at);
@@ -47,15 +53,31 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::string why(std::uint64_t position, std::uint32_t cell) const override;
   bool names(std::uint64_t begin, std::uint64_t end) const override;
 
+  // The flags of a task that may launch it.
+  std::uint32_t flags() const { return kMemory | system_; }
+
   Shell* const shell;
   GraphData graph;  // as it was instantiated, with the arguments of the next launch, but for `uses`: see uses_
   const graph::Layout layout;
+  const std::vector<std::shared_ptr<ExecState>> execs;  // that its nodes may launch, and the nodes of these
   std::shared_ptr<BufferState> memory;
   std::uint64_t address = 0;
   std::unique_ptr<graph::HostNodes> host_nodes;  // null without
 
  private:
-  std::uint64_t place(runtime::Core& core, std::uint32_t flags, Waits& waits) DWELL_REQUIRES(mutex_);
+  friend class Launching;
+  // The following return nothing when a version has changed since there were so many changes. As launch; `groups` is 0 for one that only
+  // changes the exec.
+  std::optional<std::uint64_t> launch_at(runtime::Core& core, std::uint32_t flags, Waits waits, std::uint64_t switches)
+      DWELL_REQUIRES(mutex_);
+  std::optional<std::uint64_t> place(runtime::Core& core, std::uint32_t flags, std::uint32_t groups, Waits& waits, std::uint64_t switches)
+      DWELL_REQUIRES(mutex_);
+  // Orders what follows behind its last launch, and behind tasks that may launch it.
+  void add_last(runtime::Core& core, Waits& waits) DWELL_REQUIRES(mutex_);
+  void add_tasks(runtime::Core& core, Waits& waits) DWELL_REQUIRES(mutex_);
+  // A task that may launch it is about to be placed: gives it the opcodes and arguments of now, which `waits` is for. False as above.
+  bool prepare(runtime::Core& core, std::uint64_t switches, Waits& waits) DWELL_REQUIRES(mutex_);
+  void note_task(std::uint64_t position) noexcept DWELL_REQUIRES(mutex_);
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);
@@ -77,6 +99,32 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::optional<graph::Times> times_ DWELL_GUARDED_BY(mutex_);
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;  // position of the last launch
+  std::optional<std::uint64_t> changing_ DWELL_GUARDED_BY(mutex_);  // of the last one behind which it is another: tasks come after that
+  std::vector<std::uint64_t> tasks_ DWELL_GUARDED_BY(mutex_);       // positions of tasks that may launch it, of those in flight at least
+};
+
+// What a task may launch, while it is placed: held, so that nothing changes between the launches that give them the versions of the task and
+// the task itself. One at a time in a runtime.
+class Launching {
+ public:
+  Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs);
+  ~Launching();
+  Launching(const Launching&) = delete;
+  Launching& operator=(const Launching&) = delete;
+
+  // Places the task, which waits for `waits`, by `attempt`: that is given the number of switches and all that it waits for, and returns its
+  // position, SubmissionQueue::kSwitched, or nothing when there is no room.
+  using Attempt = std::function<std::optional<std::uint64_t>(std::uint64_t switches, const Waits& waits)>;
+  std::optional<std::uint64_t> place(const Waits& waits, const Attempt& attempt);
+
+ private:
+  runtime::Core& core_;
+  std::vector<std::shared_ptr<ExecState>> execs_;
+  Lock order_;
+  std::deque<Lock> locks_;  // theirs
+  runtime::Graphs::Flight flight_;
+  std::size_t asked_ = 0;  // of how many HostCalls knows that a task comes
+  std::optional<std::uint64_t> position_;
 };
 
 }  // namespace dwell::detail

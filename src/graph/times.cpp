@@ -16,6 +16,7 @@ GraphData with_clocks(const GraphData& from, std::uint64_t times) {
   to.operators = from.operators;
   to.names = from.names;
   to.callbacks = from.callbacks;
+  to.execs = from.execs;
   std::vector<std::uint32_t> first;  // by node: what it has become, with its clocks
   std::vector<std::uint32_t> last;
   const auto clock = [&](std::uint32_t node, std::uint32_t ends) {

@@ -130,10 +130,11 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
   buffers_ =
-      std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, shell_, [this](std::uint64_t position) {
-        // A callback of a graph would wait for the graph, or for what comes behind it.
-        if (!host_calls_->runs_here()) wait(position, std::nullopt);
-      });
+      std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, graphs_, shell_,
+                                [this](std::uint64_t position) {
+                                  // A callback of a graph would wait for the graph, or for what comes behind it.
+                                  if (!host_calls_->runs_here()) wait(position, std::nullopt);
+                                });
   const RingView ring(static_cast<const device::Slot*>(ring_->host()), shift, *queue_);
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
@@ -234,7 +235,7 @@ std::uint64_t Core::enqueue_plain(detail::OperatorState& op, const detail::First
   return last;
 }
 
-std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task) {
+std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
   check_open();
   if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
   if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
@@ -245,20 +246,20 @@ std::uint64_t Core::enqueue(detail::OperatorState& op, const detail::Task& task)
     detail::Task gated = task;
     gated.waits = &waits;
     retry([&] { return gates_->try_replace(waits, op.alias); });
-    return enqueue(op, gated);
+    return enqueue(op, gated, switches);
   }
-  if (task.words > detail::kMaxWords) return enqueue_block(op, task);
+  if (task.words > detail::kMaxWords) return enqueue_block(op, task, switches);
   std::uint64_t position = 0;
-  retry([&] { return queue_->try_submit(op.alias, task, &position); });
+  retry([&] { return queue_->try_submit(op.alias, task, &position, switches) || position == SubmissionQueue::kSwitched; });
   return position;
 }
 
-std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task& task) {
+std::uint64_t Core::enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
   std::optional<Blocks::Loan> block;
   retry([&] { return static_cast<bool>(block.emplace(blocks_->take(task))); });
   std::uint64_t position = 0;
-  retry([&] { return queue_->try_submit(op.alias, block->task(), &position); });
-  block->submitted(position);
+  retry([&] { return queue_->try_submit(op.alias, block->task(), &position, switches) || position == SubmissionQueue::kSwitched; });
+  if (position != SubmissionQueue::kSwitched) block->submitted(position);
   return position;
 }
 
@@ -296,7 +297,7 @@ std::optional<std::uint64_t> Core::launch_graph(const detail::Task& task, std::u
 }
 
 std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                                const detail::Waits* waits, std::uint64_t switches) {
+                                                std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches) {
   check_open();
   const detail::Task all = detail::task_of(changes.data(), static_cast<std::uint32_t>(changes.size()), flags, 1);
   std::optional<Blocks::Loan> block;
@@ -304,7 +305,7 @@ std::optional<std::uint64_t> Core::launch_graph(std::uint32_t* words, const std:
   const detail::Task held = block->task();
   words[3] = held.word(0);
   words[4] = held.word(1);
-  detail::Task task = detail::task_of(words, 5, flags, 1);
+  detail::Task task = detail::task_of(words, 5, flags, groups);
   task.waits = waits;
   const std::optional<std::uint64_t> position = launch_graph(task, switches);
   if (position) block->submitted(*position);
@@ -325,7 +326,7 @@ void Core::check_gang(std::uint32_t groups) const {
               {"gang", "", groups, workers});
 }
 
-std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task) {
+std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
   check_open();
   if (Recorder* const recorder = Recorder::of(this)) return recorder->record(op, task);
   check_level(task.flags);
@@ -336,18 +337,18 @@ std::optional<std::uint64_t> Core::try_enqueue(detail::OperatorState& op, const 
     gated.waits = &waits;
     const bool replaced = gates_->try_replace(waits, op.alias);
     keeper_->submitted();
-    return replaced ? try_enqueue(op, gated) : std::nullopt;
+    return replaced ? try_enqueue(op, gated, switches) : std::nullopt;
   }
   if (task.words > detail::kMaxWords) {
     Blocks::Loan block = blocks_->take(task);
-    const std::optional<std::uint64_t> position = block ? try_enqueue(op, block.task()) : std::nullopt;
-    if (position) block.submitted(*position);
+    const std::optional<std::uint64_t> position = block ? try_enqueue(op, block.task(), switches) : std::nullopt;
+    if (position && *position != SubmissionQueue::kSwitched) block.submitted(*position);
     return position;
   }
   std::uint64_t position = 0;
-  const bool placed = queue_->try_submit(op.alias, task, &position);
+  const bool placed = queue_->try_submit(op.alias, task, &position, switches);
   keeper_->submitted();
-  if (!placed) return std::nullopt;
+  if (!placed && position != SubmissionQueue::kSwitched) return std::nullopt;
   return position;
 }
 
@@ -492,6 +493,9 @@ std::string Core::how_it_failed(int status, const std::string& why) const {
              "join's maker";
     case status::join_starved:
       return " failed: a join that it made got fewer arrivals than it waited for, and all that could have arrived has ended";
+    case status::launch_refused:
+      return " failed: Group::launch was given an Exec without a graph, or was called by a task that descends from a launch of the same exec, "
+             "for whose end it would have waited; let that launch end first, or instantiate the graph a second time";
     case status::no_gang:
       return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
              "groups(n)";

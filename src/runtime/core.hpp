@@ -49,15 +49,17 @@ class Core {
     return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
   }
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
-  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task);
-  std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task);
+  // With `switches`, only while no version has changed since there were so many changes; else they return SubmissionQueue::kSwitched.
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches = SubmissionQueue::kAnySwitches);
+  std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task,
+                                           std::uint64_t switches = SubmissionQueue::kAnySwitches);
 
   // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
   // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
-  // as that holds; `words` are the first three of the launch and have room for two more.
+  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec.
   std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches);
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                            const detail::Waits* waits, std::uint64_t switches);
+                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches);
 
   // As Runtime::cancel, of a position or the number of a launch.
   bool cancel(std::uint64_t position);
@@ -154,7 +156,7 @@ class Core {
   // Throw errc::invalid_argument for tickets of captured tasks.
   static void check_waits(const detail::Waits& waits);
   static void check_position(std::uint64_t position);
-  std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task);
+  std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "device/graph_layout.hpp"
@@ -39,12 +40,12 @@ class Graphs {
     execs_.erase(address);
   }
 
-  // The exec of a launch with its position: made before the launch is placed, so that nothing fails behind that.
+  // The execs of a launch, or of a task that may launch them, with its position: made before it is placed, so that nothing fails behind that.
   using Flight = std::list<std::pair<std::uint64_t, std::shared_ptr<const Exec>>>;
 
-  // The launch of `flight`, which is one, is at `position`.
+  // The launch, or the task, of `flight` is at `position`.
   void launched(std::uint64_t position, Flight&& flight) noexcept {
-    flight.front().first = position;
+    for (auto& [its, exec] : flight) its = position;
     const Lock lock(mutex_);
     in_flight_.splice(in_flight_.end(), flight);
   }
@@ -56,6 +57,22 @@ class Graphs {
     while (last != in_flight_.end() && last->first < reaped) ++last;
     ended.splice(ended.end(), in_flight_, in_flight_.begin(), last);
   }
+
+  // The positions of those whose execs name memory in [begin, end). May name one twice, and one that is complete.
+  std::vector<std::uint64_t> naming(std::uint64_t begin, std::uint64_t end) const {
+    Flight all;
+    {
+      const Lock lock(mutex_);
+      all = in_flight_;
+    }
+    std::vector<std::uint64_t> positions;
+    for (const auto& [position, exec] : all)
+      if (exec->names(begin, end)) positions.push_back(position);
+    return positions;
+  }
+
+  // Held while a task is placed that may launch execs, before theirs.
+  Mutex& order() { return order_; }
 
   // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
   std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
@@ -73,6 +90,7 @@ class Graphs {
     std::uint64_t bytes;
     std::weak_ptr<const Exec> exec;
   };
+  Mutex order_;
   mutable Mutex mutex_;
   std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);
   Flight in_flight_ DWELL_GUARDED_BY(mutex_);

@@ -80,6 +80,7 @@ struct GraphData {
   std::vector<std::string> names;
   std::vector<Branch> branches;                                         // each before those in its bodies
   std::vector<std::shared_ptr<const std::function<void()>>> callbacks;  // of the host nodes, in the order of these
+  std::vector<std::shared_ptr<ExecState>> execs;                        // that nodes may launch
 
   // Takes the arguments of the node that is being added; what detail::put fills.
   struct Sink {
@@ -87,6 +88,7 @@ struct GraphData {
     std::uint32_t flags = 0;
     std::uint32_t groups = 1;
 
+    void add_exec(std::shared_ptr<ExecState> state) { data.execs.push_back(std::move(state)); }
     void add(std::uint32_t value) { data.words.push_back(value); }
     void add(SpanWords span) {
       add(static_cast<std::uint32_t>(span.low >> 32U));

@@ -4,16 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include <dwell/after.hpp>
 #include <dwell/buffer.hpp>
+#include <dwell/device/exec.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/task.hpp>
 
 namespace dwell {
 class BufferView;
-}
+class GraphExec;
+}  // namespace dwell
 
 namespace dwell::detail {
 
@@ -37,6 +41,8 @@ inline constexpr std::uint32_t kLevelAt = 16;  // bits from here on: the task's 
 inline constexpr std::uint32_t kLevel = 7U << kLevelAt;
 inline constexpr std::uint32_t kNormalPriority = 3;
 
+inline constexpr std::uint32_t kExecs = 1U << 20U;  // not in the slot: Task::execs says which graphs the task may launch
+
 // Sixteen bytes in a vector register: the halves of a quad.
 using Quad [[gnu::vector_size(16)]] = std::uint64_t;
 
@@ -59,6 +65,8 @@ struct Waits {
   void add(const After& after, const Shell* of);
 };
 
+struct ExecState;
+
 // Any task.
 struct Task {
   FirstSlot first;
@@ -67,6 +75,8 @@ struct Task {
   std::uint32_t groups = 1;
   const std::uint32_t* rest = nullptr;  // the argument words behind the first slot; the caller's
   const Waits* waits = nullptr;         // with kAfter; the caller's
+  const std::shared_ptr<ExecState>* execs = nullptr;  // with kExecs: `exec_count` of them; the caller's
+  std::uint32_t exec_count = 0;
 
   // One of the argument words in the first slot.
   std::uint32_t word(std::uint32_t i) const {
@@ -75,7 +85,7 @@ struct Task {
   }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang | kLevel)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang | kLevel | kExecs)) == 0; }
 };
 
 // First slots that get their places together.
@@ -107,7 +117,8 @@ template <class T>
 struct Argument {
   static_assert(!std::is_same_v<T, BufferView>, "the type of a BufferView is known at run time only: pass it through Arguments::add");
   static_assert(std::is_trivially_copyable_v<T>,
-                "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, or a plain value");
+                "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, a GraphExec, or a plain value");
+  static_assert(!std::is_same_v<T, Exec>, "an Exec is the device's: pass the GraphExec");
   using type = T;
 };
 template <class T>
@@ -119,14 +130,30 @@ struct Argument<Slice<T>> {
   using type = Span<T>;
 };
 
+template <>
+struct Argument<GraphExec> {
+  using type = Exec;
+};
+template <class T>
+inline constexpr bool kIsExec = std::is_same_v<T, GraphExec>;
+// Whether its argument stands for memory of a buffer.
+template <class T>
+inline constexpr bool kIsBuffer = !kIsModifier<T> && !kIsExec<T> && !std::is_same_v<T, typename Argument<T>::type>;
+
 // Argument words that a T takes.
 template <class T>
 constexpr std::uint32_t words_of() {
   if constexpr (kIsModifier<T>)
     return 0;
   else
-    return (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(T) + 3) / 4;
+    return (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(typename Argument<T>::type) + 3) / 4;
 }
+
+// The graphs that a task may launch.
+template <std::uint32_t most>
+struct ExecList {
+  std::shared_ptr<ExecState> state[most];
+};
 
 // Room for what the first slot of a task with arguments of these types does not hold.
 template <class... Given>
@@ -135,6 +162,14 @@ struct Rest {
   static constexpr bool waits = (false || ... || std::is_same_v<Given, After>);
   std::uint32_t word[words > kFirstSlotWords&& words <= kMostWords ? words - kFirstSlotWords : 1];
   std::conditional_t<waits, Waits, std::nullptr_t> wait{};
+  static constexpr std::uint32_t execs = (0U + ... + (kIsExec<Given> ? 1U : 0U));
+  std::conditional_t<execs != 0, ExecList<execs>, std::nullptr_t> exec{};
+  std::shared_ptr<ExecState>* exec_list() {
+    if constexpr (execs != 0)
+      return exec.state;
+    else
+      return nullptr;
+  }
   Waits* wait_list() {
     if constexpr (waits)
       return &wait;
@@ -146,7 +181,7 @@ struct Rest {
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
 inline constexpr bool kAlwaysPlain =
-    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given>));
+    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given> || kIsExec<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -165,7 +200,8 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 // A task that is being filled. A local of the caller, so that the first slot never leaves the registers: a load of a whole right
 // after it was stored in pieces stalls.
 struct Packing {
-  Packing(std::uint32_t* rest_words, Waits* wait_list) : rest(rest_words), waits(wait_list) {}
+  Packing(std::uint32_t* rest_words, Waits* wait_list, std::shared_ptr<ExecState>* exec_list = nullptr)
+      : rest(rest_words), waits(wait_list), execs(exec_list) {}
 
   std::uint64_t half[6] = {};  // of the first slot's quads 1 to 3
   std::uint32_t words = 0;
@@ -173,6 +209,8 @@ struct Packing {
   std::uint32_t groups = 1;
   std::uint32_t* rest;  // words behind the first slot go here
   Waits* waits;         // and tickets of `after` here
+  std::shared_ptr<ExecState>* execs;  // and graphs here
+  std::uint32_t exec_count = 0;
 
   [[gnu::always_inline]] void add(std::uint32_t value) {
     if (words < kFirstSlotWords) {
@@ -196,6 +234,8 @@ struct Packing {
     }
   }
 
+  void add_exec(std::shared_ptr<ExecState> state) { execs[exec_count++] = std::move(state); }
+
   [[gnu::always_inline]] Task task() const {
     const std::uint64_t head = groups << 16U | static_cast<std::uint64_t>(1 | (flags & 0xFFU) << 4U) << 32U;
     return Task{{head, {Quad{half[0], half[1]}, Quad{half[2], half[3]}, Quad{half[4], half[5]}}},
@@ -203,7 +243,9 @@ struct Packing {
                 flags,
                 groups,
                 rest,
-                (flags & kAfter) != 0 ? waits : nullptr};
+                (flags & kAfter) != 0 ? waits : nullptr,
+                execs,
+                exec_count};
   }
 };
 
@@ -231,6 +273,16 @@ template <class Sink>
   to.flags |= slice.use->flags;
 }
 
+// A graph as an argument: its address, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for an
+// empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier generation.
+struct ExecWords {
+  std::uint64_t address;
+  std::uint32_t flags;
+  std::shared_ptr<ExecState> state;
+
+  ExecWords(const GraphExec& exec, const Shell* shell);
+};
+
 // Adds one argument, for which there is room. `shell` is the runtime that buffers must belong to.
 template <class Sink, class T>
 [[gnu::always_inline]] inline void put(Sink& to, const Shell* shell, const T& value) {
@@ -250,6 +302,12 @@ template <class Sink, class T>
   } else if constexpr (std::is_same_v<T, After>) {
     to.waits->add(value, shell);
     to.flags |= kAfter;
+  } else if constexpr (kIsExec<T>) {
+    ExecWords exec(value, shell);
+    to.add(static_cast<std::uint32_t>(exec.address));
+    to.add(static_cast<std::uint32_t>(exec.address >> 32U));
+    to.flags |= exec.flags | kExecs;
+    to.add_exec(std::move(exec.state));
   } else {
     constexpr std::uint32_t words = words_of<T>();
     if constexpr (std::is_same_v<T, typename Argument<T>::type>) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dwell/device/atomic.hpp>
+#include <dwell/device/exec.hpp>
 #include <dwell/device/range.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
@@ -21,6 +22,7 @@ enum class Make : u32 { child, continuation, follower, join, arrival };
 using SpawnFunction = void (*)(Context* context, u32 opcode, Make how);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;  // words of arguments that fit into one slot
 DWELL_CONSTANT u32 kMaxBefore = 8;      // children that one follows
+DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
 
 DWELL_CONSTANT u32 kGangBarriers = 8;    // barriers of a gang that have names
 DWELL_CONSTANT u32 kGangStateWords = 6;  // that a gang saves when it yields
@@ -224,6 +226,19 @@ class Group {
   template <u32 place, class... Parameters>
   DWELL_DEVICE void then(Use<place, void(Parameters...)> use, typename device::Undeduced<Parameters>::type... arguments) const;
 
+  // Together: launches a graph, all of whose nodes run once, as a child of this task: for completion, failures and the refusal of wide
+  // tasks it is as a task that spawn makes; spawn_after and launch_after may name it. It fails as its first node that fails. It runs with
+  // the versions of operators that were current when the task of the host was submitted from which this one descends. Launches of one exec
+  // follow each other, in the order in which they find it taken, the host's among them; those of different ones overlap. A launch by what
+  // descends from a launch of the same exec would wait for itself: it does not run, and fails with status::launch_refused, as that of an
+  // Exec without a graph does.
+  DWELL_DEVICE Child launch(Exec exec) const;
+  // Together: the same, but the launch begins only when others are complete, as spawn_after.
+  template <class One>
+  DWELL_DEVICE Child launch_after(const One& before, Exec exec) const;
+  template <u32 number>
+  DWELL_DEVICE Child launch_after(const Child (&before)[number], Exec exec) const;
+
   // The gang that runs the task, of which this group is one; of a task of one group, a gang of one. In a task that several groups share
   // without being a gang (dwell::gang) it fails with status::no_gang.
   DWELL_DEVICE Gang gang() const;
@@ -257,6 +272,7 @@ class Group {
 
   template <class... Parameters>
   DWELL_DEVICE void make(u32 opcode, device::Make how, const Parameters&... arguments) const;
+  DWELL_DEVICE void name_before(const Child* before, u32 number) const;
   DWELL_DEVICE Child made() const;
 
   device::Context* context_;

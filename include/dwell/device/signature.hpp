@@ -11,7 +11,7 @@ namespace dwell {
 
 // The kind of a parameter. Floating point is IEEE 754's; `bfloat` is a kind of its own because a half has as many bytes. Spans
 // are two kinds, because one may be written and the other may not; so are pointers. Those, and `opaque` (some value of a known size), occur
-// only with ordinary kernels, never in a SignatureRecord.
+// only with ordinary kernels, never in a SignatureRecord. `exec` is a graph that the operator may launch (Exec).
 enum class Kind : u8 {
   structure,
   boolean,
@@ -24,7 +24,8 @@ enum class Kind : u8 {
   const_span,
   pointer,
   const_pointer,
-  opaque
+  opaque,
+  exec
 };
 
 // One parameter. For a span or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known, and

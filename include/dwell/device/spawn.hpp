@@ -60,6 +60,12 @@ DWELL_DEVICE void Group::then(Use<place, void(Parameters...)> use, typename devi
   make<Parameters...>(opcode(use), device::Make::continuation, arguments...);
 }
 
+DWELL_DEVICE void Group::name_before(const Child* before, u32 number) const {
+  if (rank() != 0) return;
+  context_->count = number;
+  for (u32 i = 0; i < number; ++i) context_->before[i] = before[i].number_;
+}
+
 template <class One, u32 place, class... Parameters>
 DWELL_DEVICE Child Group::spawn_after(const One& before, Use<place, void(Parameters...)> use,
                                       typename device::Undeduced<Parameters>::type... arguments) const {
@@ -72,11 +78,29 @@ template <u32 number, u32 place, class... Parameters>
 DWELL_DEVICE Child Group::spawn_after(const Child (&before)[number], Use<place, void(Parameters...)> use,
                                       typename device::Undeduced<Parameters>::type... arguments) const {
   static_assert(number <= device::kMaxBefore, "a task follows 8 others at most; let a join count their arrivals");
-  if (rank() == 0) {
-    context_->count = number;
-    for (u32 i = 0; i < number; ++i) context_->before[i] = before[i].number_;
-  }
+  name_before(before, number);
   make<Parameters...>(opcode(use), device::Make::follower, arguments...);
+  return made();
+}
+
+// Behind the exec, the number of changes to its records.
+DWELL_DEVICE Child Group::launch(Exec exec) const {
+  make(device::kLaunchOpcode, device::Make::child, exec, u32{0});
+  return made();
+}
+
+template <class One>
+DWELL_DEVICE Child Group::launch_after(const One& before, Exec exec) const {
+  static_assert(device::kSame<One, Child>, "Group::launch_after takes what Group::spawn has returned: a child, or {a, b} for several");
+  const Child list[] = {before};
+  return launch_after(list, exec);
+}
+
+template <u32 number>
+DWELL_DEVICE Child Group::launch_after(const Child (&before)[number], Exec exec) const {
+  static_assert(number <= device::kMaxBefore, "a launch follows 8 others at most; let a join count their arrivals");
+  name_before(before, number);
+  make(device::kLaunchOpcode, device::Make::follower, exec, u32{0});
   return made();
 }
 

@@ -21,6 +21,7 @@ DWELL_CONSTANT i32 threw = -10;          // the callback of a host node has thro
 DWELL_CONSTANT i32 join_refused = -11;   // Group::arrive at a join that expects none, or by a task that does not descend from its maker
 DWELL_CONSTANT i32 join_starved = -12;   // a join was left when all that could have arrived had ended
 DWELL_CONSTANT i32 no_barrier = -13;     // Gang::sync was given a name beyond 7, or more groups than the gang has
+DWELL_CONSTANT i32 launch_refused = -14; // Group::launch of no exec, or by a task that descends from a launch of the same exec
 }  // namespace status
 
 }  // namespace dwell

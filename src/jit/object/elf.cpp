@@ -121,7 +121,9 @@ std::optional<Signature> signature_in(std::span<const std::byte> bytes) {
   const auto record = value_at<SignatureRecord>(bytes, 0);
   if (!record || record->magic != kSignatureMagic || record->count > kMaxParameters) return std::nullopt;
   for (const Parameter& parameter : std::span(record->parameters).first(record->count)) {
-    if (parameter.kind > Kind::const_span || parameter.element >= Kind::span) return std::nullopt;
+    // The kinds in between are of ordinary kernels.
+    if (parameter.kind > Kind::const_span && parameter.kind != Kind::exec) return std::nullopt;
+    if (parameter.element >= Kind::span && parameter.element != Kind::exec) return std::nullopt;
   }
   return Signature(*record);
 }

@@ -103,10 +103,14 @@ std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, const detail::Fi
   return core_of(shell_, op).enqueue_plain(*op, slots, count);
 }
 
-std::uint64_t Runtime::enqueue_any(detail::OperatorState* op, const detail::Task& task) { return core_of(shell_, op).enqueue(*op, task); }
+std::uint64_t Runtime::enqueue_any(detail::OperatorState* op, const detail::Task& task) {
+  runtime::Core& core = core_of(shell_, op);
+  return task.exec_count == 0 ? core.enqueue(*op, task) : *enqueue_launching(core, *op, task, true);
+}
 
 std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, const detail::Task& task) {
-  return core_of(shell_, op).try_enqueue(*op, task);
+  runtime::Core& core = core_of(shell_, op);
+  return task.exec_count == 0 ? core.try_enqueue(*op, task) : enqueue_launching(core, *op, task, false);
 }
 
 bool Runtime::cancel(const Ticket& ticket) {

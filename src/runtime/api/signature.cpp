@@ -12,6 +12,7 @@ std::string scalar_text(Kind kind, unsigned bytes) {
     case Kind::unsigned_integer: return "u" + bits;
     case Kind::floating: return bytes == 2 ? "half" : bytes == 4 ? "float" : bytes == 8 ? "double" : "f" + bits;
     case Kind::bfloat: return "bfloat16";
+    case Kind::exec: return "Exec";
     case Kind::complex: return bytes == 8 ? "complex<float>" : "complex<double>";
     case Kind::opaque: return std::to_string(bytes) + " bytes of any kind";
     default: return "struct of " + std::to_string(bytes) + " bytes";

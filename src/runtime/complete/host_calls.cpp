@@ -26,27 +26,28 @@ void HostCalls::start() {
 
 void HostCalls::launches(std::shared_ptr<HostCaller> caller) {
   const Lock lock(mutex_);
-  const auto at = std::ranges::find(flights_, caller, &Flight::caller);
-  if (at != flights_.end())
-    ++at->coming;
-  else
-    flights_.push_back({std::move(caller), std::nullopt, 1});
+  auto at = std::ranges::find(flights_, caller, &Flight::caller);
+  if (at == flights_.end()) at = flights_.insert(flights_.end(), {std::move(caller), std::nullopt, 0, {}});
+  if (const std::size_t most = at->tasks.size() + at->coming + 1; most > at->tasks.capacity()) at->tasks.reserve(2 * most);
+  ++at->coming;
   changed_.notify_all();
 }
 
-void HostCalls::placed(const HostCaller& caller, std::optional<std::uint64_t> position) noexcept {
+void HostCalls::placed(const HostCaller& caller, std::optional<std::uint64_t> position, bool of_task) noexcept {
   const Lock lock(mutex_);
   const auto at = std::ranges::find(flights_, &caller, [](const Flight& flight) { return flight.caller.get(); });
   if (at == flights_.end()) return;
   --at->coming;
-  if (position) at->last = position;
+  if (position && of_task) at->tasks.push_back(*position);
+  if (position && !of_task) at->last = position;
 }
 
 std::optional<HostCall> HostCalls::find(std::shared_ptr<HostCaller>& caller, std::list<Flight>& ended) {
   for (auto at = flights_.begin(); at != flights_.end();) {
     const auto flight = at++;
     // In this order: a launch that is complete has no calls left.
-    const bool over = flight->coming == 0 && (!flight->last || done_(*flight->last));
+    std::erase_if(flight->tasks, done_);
+    const bool over = flight->coming == 0 && flight->tasks.empty() && (!flight->last || done_(*flight->last));
     if (const std::optional<HostCall> call = flight->caller->next()) {
       caller = flight->caller;
       flights_.splice(flights_.end(), flights_, flight);  // the others' turn first

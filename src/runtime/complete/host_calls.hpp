@@ -55,8 +55,9 @@ class HostCalls {
   // A launch of `caller` is about to be placed; placed() follows. From now on it is looked at, and kept alive until its last launch is
   // complete. Throws std::bad_alloc.
   void launches(std::shared_ptr<HostCaller> caller);
-  // The launch has been placed at `position`, or not at all.
-  void placed(const HostCaller& caller, std::optional<std::uint64_t> position) noexcept;
+  // The launch has been placed at `position`, or not at all. Launches end in the order of their calls; `of_task`: it is a task that may
+  // launch the exec, and ends at any time.
+  void placed(const HostCaller& caller, std::optional<std::uint64_t> position, bool of_task = false) noexcept;
   // Takes no call any more, and returns when all callbacks that run have returned. Nothing to do the second time.
   void finish() noexcept;
 
@@ -98,6 +99,7 @@ class HostCalls {
     std::shared_ptr<HostCaller> caller;
     std::optional<std::uint64_t> last;  // position of its last launch
     std::uint32_t coming;               // launches that are about to be placed
+    std::vector<std::uint64_t> tasks;   // positions of tasks that may launch it; has room for those that come
   };
   // Of a thread of this; `of` and `launch` are its alone, the rest is guarded by mutex_.
   struct Running {

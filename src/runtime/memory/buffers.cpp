@@ -92,6 +92,9 @@ std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::Buffer
     if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
   }
   for (const std::uint64_t position : blocks_.naming(begin, begin + buffer.bytes)) wait_(position);
+  // Of tasks that launch graphs: launches of the host were among the tasks above.
+  for (const std::uint64_t position : graphs_.naming(begin, begin + buffer.bytes))
+    if (position < tail && !queue_.done(position)) wait_(position);
   for (const std::uint64_t number : launches_.naming(begin, begin + buffer.bytes)) launches_.wait(number, std::nullopt);
   return memory;
 }

@@ -19,6 +19,7 @@
 #include "runtime/complete/notifier.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
@@ -52,13 +53,14 @@ class Buffers {
   using Wait = std::function<void(std::uint64_t position)>;
 
   Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, Blocks& blocks,
-          detail::Shell* shell, Wait wait)
+          const Graphs& graphs, detail::Shell* shell, Wait wait)
       : backend_(backend),
         queue_(queue),
         keeper_(keeper),
         launches_(launches),
         notifier_(notifier),
         blocks_(blocks),
+        graphs_(graphs),
         shell_(shell),
         wait_(std::move(wait)),
         host_memory_waits_(backend.info().host_memory_waits) {}
@@ -110,6 +112,7 @@ class Buffers {
   Launches& launches_;
   Notifier& notifier_;
   Blocks& blocks_;
+  const Graphs& graphs_;
   detail::Shell* const shell_;
   const Wait wait_;
   const bool host_memory_waits_;

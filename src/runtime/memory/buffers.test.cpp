@@ -22,7 +22,8 @@ TEST(BuffersTest, ATracedDeviceStartsALeaseBeforeMemoryIsHandedOut) {
   Launches launches(backend);
   Notifier notifier({});
   Blocks blocks(backend, bench.queue, *keeper);
-  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, blocks, nullptr, [](std::uint64_t) {});
+  const Graphs graphs;
+  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, blocks, graphs, nullptr, [](std::uint64_t) {});
 
   const std::atomic<std::uint32_t> alias{1};
   std::uint64_t position = 0;

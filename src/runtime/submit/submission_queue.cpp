@@ -461,9 +461,11 @@ void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* 
   }
 }
 
-bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position) {
-  if (task.plain()) return try_submit_plain(alias, &task.first, 1, position) != 0;
-  return place(task, &alias, 0, position);
+bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
+                                 std::uint64_t switches) {
+  if (task.plain() && switches == kAnySwitches) return try_submit_plain(alias, &task.first, 1, position) != 0;
+  *position = kNoRoom;
+  return place(task, &alias, switches, position);
 }
 
 bool SubmissionQueue::try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position) {
@@ -481,7 +483,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
                        (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang | detail::kLevel)) == 0;
-    if (plain && alias != nullptr) return try_submit_plain(*alias, &task.first, 1, position) != 0;
+    if (plain && alias != nullptr && switches == kAnySwitches) return try_submit_plain(*alias, &task.first, 1, position) != 0;
   }
   Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
@@ -491,7 +493,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   WaitingFor before_gate;
   {
     Tail tail(*this, me);
-    if (alias == nullptr && switches != switches_.load(std::memory_order_relaxed)) {
+    if (switches != kAnySwitches && switches != switches_.load(std::memory_order_relaxed)) {
       *position = kSwitched;
       return false;
     }
@@ -529,9 +531,12 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     }
     const std::uint32_t level = (task.flags & detail::kLevel) >> detail::kLevelAt;
     const std::uint32_t flags =
-        (task.flags & ~(kOrder | detail::kLevel)) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
+        (task.flags & ~(kOrder | detail::kLevel | detail::kExecs)) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
     first = head(*place, Header{opcode, task.groups, slots, flags, 0, level}, task.words, tasks);
-    if (me != nullptr) me->note(*place, track_);
+    if (task.groups == 0)
+      count_other(1);  // the runtime's own
+    else if (me != nullptr)
+      me->note(*place, track_);
   }
   if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
   write(*place, first, task, tasks);

@@ -42,11 +42,14 @@ class SubmissionQueue {
   SubmissionQueue& operator=(const SubmissionQueue&) = delete;
 
   // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
-  bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position);
-
-  // The same for the launch of a graph, whose nodes have opcodes as they were after so many switches. False when there is no room, or
-  // a version has changed since: then `position` is kNoRoom, or kSwitched.
+  // With `switches`, only while no alias has changed since there were so many changes: else it returns false too, and `position` is kSwitched.
+  static constexpr std::uint64_t kAnySwitches = ~std::uint64_t{0};
   static constexpr std::uint64_t kSwitched = ~std::uint64_t{0} - 1;
+  bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
+                  std::uint64_t switches = kAnySwitches);
+
+  // The same for the launch of a graph, whose nodes have opcodes as they were after so many switches. One of no group runs no node, and
+  // changes the exec. False when there is no room, or a version has changed since: then `position` is kNoRoom, or kSwitched.
   bool try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position);
   // Changes of aliases so far.
   std::uint64_t switches() const { return switches_.load(std::memory_order_acquire); }
@@ -231,7 +234,7 @@ class SubmissionQueue {
   Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
 
-  // Places a task that is not plain: with the opcode in `alias`, or the launch of a graph with nodes as they were after so many switches.
+  // Places a task that is not plain: with the opcode in `alias`, or the launch of a graph (null); as after so many switches, or any.
   bool place(const detail::Task& task, const std::atomic<std::uint32_t>* alias, std::uint64_t switches, std::uint64_t* position);
   bool rest_slowly();
   bool pass_over_idle_slowly();

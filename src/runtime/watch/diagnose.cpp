@@ -37,7 +37,7 @@ class Pending {
       const std::size_t place = entries_.size();
       Entry entry{std::move(*task), {}, false};
       const device::Header& header = entry.task.header;
-      entry.inner = header.groups == 0 && (header.flags & flag::graph) == 0;
+      entry.inner = header.groups == 0;
       if ((header.flags & flag::drain) != 0) {
         for (std::size_t before = behind_drain; before < place; ++before) entry.waits.push_back(before);
       }
