@@ -434,7 +434,10 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
         frame->word[2] = position;
         const u64 failure = (left & line::upper(line::kFailed)) != 0 ? load<Order::relaxed, Scope::device>(&of->failure) : 0;
         worker->context.status = static_cast<i32>(static_cast<u32>(failure));
-        if (failure != 0 && !frame->header().is_spawned()) {
+        if (frame->header().is_spawned()) {
+          // What has run here last may be a node of an exec that goes.
+          store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+        } else if (failure != 0) {
           // Before the completion entry, whose reader reads it.
           store<Order::relaxed, Scope::system>(lease.failed_nodes + index_of(position, lease.ring_shift), failure);
           fence<Scope::system>();

@@ -113,7 +113,7 @@ DWELL_DEVICE_COLD bool stand_ring(const Lease& lease, Worker* worker, GraphHead*
 
 // Lets a launch go on that stood in line and has its exec now. False if the host has cancelled it: then it goes the way of the cancelled,
 // without the exec. Called by all lanes.
-DWELL_DEVICE_COLD bool go_on(const Lease& lease, Worker* worker, u32 launch) {
+DWELL_DEVICE bool go_on(const Lease& lease, Worker* worker, u32 launch) {
   constexpr u32 kTurn = (flag::turn | flag::memory) << 4U;  // whoever takes it acquires
   if ((launch & kOfRing) != 0) {
     TaskQuads task;

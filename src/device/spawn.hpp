@@ -544,22 +544,12 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   return kFrame;
 }
 
-// Called by the lanes of warp 0 when something other than the next task is to follow: completes a launch that an operator has made, in
-// `frame`, and goes on behind it; and pays what is owed to the overflow.
-DWELL_DEVICE_COLD Follows settle(const Lease& lease, Worker* worker, Follows follows, Frame* frame) {
-  while (follows == kLaunch && frame->header().is_spawned()) {
-    // What ran last here may be a node of an exec that is free now.
-    if (lane() == 0) store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
-    follows = proceed(lease, worker, *frame, frame);
-  }
-  if (follows == kFrame) return follows;
-  const u32 owes = worker->spawn.owes;
+// Lets others go on with the overflow, where this worker has left tasks for a graph. Called by all lanes of a worker that keeps no task and
+// goes to other work.
+DWELL_DEVICE_COLD void pay(const Lease& lease, Worker* worker) {
   sync_lanes();
-  if (owes != 0) {
-    if (lane() == 0) worker->spawn.owes = 0;
-    pass_on(lease, worker->spawn);
-  }
-  return follows;
+  if (lane() == 0) worker->spawn.owes = 0;
+  pass_on(lease, worker->spawn);
 }
 
 }  // namespace dwell::device::spawn

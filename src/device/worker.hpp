@@ -303,12 +303,19 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
       if (rank < kLanes) {
-        const Frame& from = *frame_at(worker, place);
-        Follows follows = spawns                   ? spawn::proceed(lease, worker, from, frame_at(worker, to))
-                                : token                  ? take_for_token(lease, worker, frame_at(worker, to), me)
-                                : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
-                                                         : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
-        if (follows != kFrame) follows = spawn::settle(lease, worker, follows, frame_at(worker, to));
+        Follows follows = kNothing;
+        for (bool spawned = spawns;;) {
+          const Frame& from = *frame_at(worker, place);
+          follows = spawned                  ? spawn::proceed(lease, worker, from, frame_at(worker, to))
+                    : token                  ? take_for_token(lease, worker, frame_at(worker, to), me)
+                    : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
+                                             : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
+          // A launch that an operator has made ends as its task.
+          if (follows != kLaunch || !frame_at(worker, to)->header().is_spawned()) break;
+          place = to;
+          spawned = true;
+        }
+        if (follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
         if (lane() == 0) worker->follows = follows;
       }
       Group(&worker->context, 0, 1).sync();
