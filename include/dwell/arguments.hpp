@@ -19,9 +19,9 @@ namespace detail {
 [[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t position);
 }  // namespace detail
 
-// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link, hard_link,
-// drain, after(...), after_any_result(...), priority(n). May be submitted any number of times, to the runtime that the buffers it names
-// belong to; they must live until then.
+// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link,
+// hard_link, drain, after(...), after_any_result(...), priority(n). May be submitted any number of times, to the runtime that the buffers
+// it names belong to; they must live until then.
 //
 //   Arguments arguments;
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));
@@ -31,8 +31,7 @@ class Arguments {
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    if constexpr (detail::kIsBuffer<T>)
-      require_one_runtime(detail::SliceParts(value).use);
+    if constexpr (detail::kIsBuffer<T>) require_one_runtime(detail::SliceParts(value).use);
     if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
     if constexpr (std::is_same_v<T, After>) {
       wait_list_.add(value, wait_list_.shell);

@@ -129,11 +129,11 @@ class Runtime {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec), then any of groups(n), link, hard_link, drain,
-  // after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB of about
-  // that size are in flight. A GraphExec is kept until the task is complete; if operators of its graph, or its arguments, have changed since it
-  // was launched last, the task waits until no task submitted before may launch it. Throws errc::signature_mismatch, errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and
-  // errc::stalled while it waits.
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec), then any of groups(n), link, hard_link,
+  // drain, after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB
+  // of about that size are in flight. A GraphExec is kept until the task is complete; if operators of its graph, or its arguments, have
+  // changed since it was launched last, the task waits until no task submitted before may launch it. Throws errc::signature_mismatch,
+  // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and errc::stalled while it waits.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
@@ -147,7 +147,8 @@ class Runtime {
   template <class Function, class... Given>
   std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
-    const std::optional<std::uint64_t> position = try_enqueue(op.state(), pack(rest.word, rest.wait_list(), rest.exec_list(), op, arguments...));
+    const std::optional<std::uint64_t> position =
+        try_enqueue(op.state(), pack(rest.word, rest.wait_list(), rest.exec_list(), op, arguments...));
     if (!position) return std::nullopt;
     return Ticket(shell_, *position);
   }

@@ -30,7 +30,8 @@
 namespace dwell::device {
 
 // What a worker does behind a task: one thread tells the others in Worker::follows. kLaunch: the frame holds the header of a launch of a
-// graph that has ended, or of a task all of whose descendants have, which is to be completed: in the ring, or where its operator has made it.
+// graph that has ended, or of a task all of whose descendants have, which is to be completed: in the ring, or where its operator has made
+// it.
 enum Follows : u32 { kNothing, kFrame, kLaunch };
 
 namespace graph {

@@ -171,7 +171,8 @@ TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
   for (u32 i = 0; i < 5; ++i) {
     EXPECT_EQ(queued(), 1U) << "one at a time has its turn";
     EXPECT_EQ(run_ready(i % 2, 1), 1U);
-    order.push_back((bench_.complete(kTask + 1) ? 1U : 0U) + (bench_.complete(kTask + 2) ? 2U : 0U) + (bench_.complete(kTask + 3) ? 4U : 0U));
+    order.push_back((bench_.complete(kTask + 1) ? 1U : 0U) + (bench_.complete(kTask + 2) ? 2U : 0U) +
+                    (bench_.complete(kTask + 3) ? 4U : 0U));
   }
   // Those of the operator stood as its worker took them up: the newest first, all before the launch behind them.
   EXPECT_THAT(order, ElementsAre(1U, 1U, 1U, 3U, 7U));

@@ -1,8 +1,8 @@
 // Launches of one exec follow each other: who has the exec, and who stands in line for it.
 //
-// Launches of the host that follow each other do so by `after`; those that operators make (Group::launch) come at any time. All take the exec
-// where they begin. One that finds it taken stands in line and holds no worker; who ends the launch before lets the first in line go on,
-// through the ready queue, with flag::turn: it has the exec.
+// Launches of the host that follow each other do so by `after`; those that operators make (Group::launch) come at any time. All take the
+// exec where they begin. One that finds it taken stands in line and holds no worker; who ends the launch before lets the first in line go
+// on, through the ready queue, with flag::turn: it has the exec.
 //
 // All is said by one word, GraphHead::pending, which the end of a launch changes anyway:
 //   0                  the exec is free: its memory may go, or somebody takes it (0 to 1)
@@ -24,11 +24,11 @@
 
 namespace dwell::device::line {
 
-inline constexpr u32 kMore = 1U << 31U;                    // GraphHead::first leads to launches, or has led
-inline constexpr u32 kFailed = 1U << 30U;                  // GraphHead::failure is set
-inline constexpr u32 kOfRing = 1U << 29U;                  // of a launch in line: its index in the ring; else the number of its record
-inline constexpr u32 kNewest = kOfRing * 2 - 1;              // the bits of the launch that came last
-inline constexpr u64 kUpper = 32;                          // where the upper half begins
+inline constexpr u32 kMore = 1U << 31U;          // GraphHead::first leads to launches, or has led
+inline constexpr u32 kFailed = 1U << 30U;        // GraphHead::failure is set
+inline constexpr u32 kOfRing = 1U << 29U;        // of a launch in line: its index in the ring; else the number of its record
+inline constexpr u32 kNewest = kOfRing * 2 - 1;  // the bits of the launch that came last
+inline constexpr u64 kUpper = 32;                // where the upper half begins
 DWELL_HOST_DEVICE u64 upper(u32 bits) { return static_cast<u64>(bits) << kUpper; }
 
 // The launch behind one that stands in line, or before it while it is on the stack; 0 for none.

@@ -21,8 +21,8 @@
 // in the list in its place.
 //
 // Launches of graphs (Group::launch) are tasks too. Whoever takes one up begins the launch, or leaves it in line for its exec
-// (launch_line.hpp). Before it begins, it parts with all other tasks (part), since nodes make tasks of their own; who ends the launch, which
-// may be anybody, completes the task.
+// (launch_line.hpp). Before it begins, it parts with all other tasks (part), since nodes make tasks of their own; who ends the launch,
+// which may be anybody, completes the task.
 //
 // Invariants: a worker that completes a root keeps no task, since what it keeps descends from that root. No worker is in a graph while it
 // runs spawned tasks. So many places of the ready queue as credit does not bound: a worker adds tasks there only while it holds less than

@@ -269,8 +269,8 @@ DWELL_DEVICE bool is_ready_made(const Lease& lease, const TaskQuads& task, u32 p
 // Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
 enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 
-// Lets those go on that wait for the task at `position`, which has ended. `before`, in lane 0 as `status` is, was its link word. Returns the
-// one that the caller runs. Called by all lanes.
+// Lets those go on that wait for the task at `position`, which has ended. `before`, in lane 0 as `status` is, was its link word. Returns
+// the one that the caller runs. Called by all lanes.
 DWELL_DEVICE_COLD Ready let_follow(const Lease& lease, u64 before, i32 status, u32 position) {
   const bool waited_for = link::has_waiter(before, lap_of(position, lease.ring_shift));
   const u32 successor = broadcast(!waited_for ? kNone : status == status::ok ? kBehindSuccess : kBehindFailure);

@@ -98,13 +98,13 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory
   std::optional<graph::Times> times_ DWELL_GUARDED_BY(mutex_);
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;
-  std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;  // position of the last launch
+  std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;                 // position of the last launch
   std::optional<std::uint64_t> changing_ DWELL_GUARDED_BY(mutex_);  // of the last one behind which it is another: tasks come after that
   std::vector<std::uint64_t> tasks_ DWELL_GUARDED_BY(mutex_);       // positions of tasks that may launch it, of those in flight at least
 };
 
-// What a task may launch, while it is placed: held, so that nothing changes between the launches that give them the versions of the task and
-// the task itself. One at a time in a runtime.
+// What a task may launch, while it is placed: held, so that nothing changes between the launches that give them the versions of the task
+// and the task itself. One at a time in a runtime.
 class Launching {
  public:
   Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs);

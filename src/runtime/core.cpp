@@ -129,12 +129,11 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); });
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
-  buffers_ =
-      std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, graphs_, shell_,
-                                [this](std::uint64_t position) {
-                                  // A callback of a graph would wait for the graph, or for what comes behind it.
-                                  if (!host_calls_->runs_here()) wait(position, std::nullopt);
-                                });
+  buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, graphs_, shell_,
+                                       [this](std::uint64_t position) {
+                                         // A callback of a graph would wait for the graph, or for what comes behind it.
+                                         if (!host_calls_->runs_here()) wait(position, std::nullopt);
+                                       });
   const RingView ring(static_cast<const device::Slot*>(ring_->host()), shift, *queue_);
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
@@ -494,7 +493,8 @@ std::string Core::how_it_failed(int status, const std::string& why) const {
     case status::join_starved:
       return " failed: a join that it made got fewer arrivals than it waited for, and all that could have arrived has ended";
     case status::launch_refused:
-      return " failed: Group::launch was given an Exec without a graph, or was called by a task that descends from a launch of the same exec, "
+      return " failed: Group::launch was given an Exec without a graph, or was called by a task that descends from a launch of the same "
+             "exec, "
              "for whose end it would have waited; let that launch end first, or instantiate the graph a second time";
     case status::no_gang:
       return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "

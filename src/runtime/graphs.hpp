@@ -40,7 +40,8 @@ class Graphs {
     execs_.erase(address);
   }
 
-  // The execs of a launch, or of a task that may launch them, with its position: made before it is placed, so that nothing fails behind that.
+  // The execs of a launch, or of a task that may launch them, with its position: made before it is placed, so that nothing fails behind
+  // that.
   using Flight = std::list<std::pair<std::uint64_t, std::shared_ptr<const Exec>>>;
 
   // The launch, or the task, of `flight` is at `position`.

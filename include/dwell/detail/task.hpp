@@ -73,8 +73,8 @@ struct Task {
   std::uint32_t words = 0;  // of arguments
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
-  const std::uint32_t* rest = nullptr;  // the argument words behind the first slot; the caller's
-  const Waits* waits = nullptr;         // with kAfter; the caller's
+  const std::uint32_t* rest = nullptr;                // the argument words behind the first slot; the caller's
+  const Waits* waits = nullptr;                       // with kAfter; the caller's
   const std::shared_ptr<ExecState>* execs = nullptr;  // with kExecs: `exec_count` of them; the caller's
   std::uint32_t exec_count = 0;
 
@@ -180,8 +180,8 @@ struct Rest {
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
-inline constexpr bool kAlwaysPlain =
-    Rest<Given...>::words <= kFirstSlotWords && !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given> || kIsExec<Given>));
+inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords &&
+                                     !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given> || kIsExec<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -207,8 +207,8 @@ struct Packing {
   std::uint32_t words = 0;
   std::uint32_t flags = 0;
   std::uint32_t groups = 1;
-  std::uint32_t* rest;  // words behind the first slot go here
-  Waits* waits;         // and tickets of `after` here
+  std::uint32_t* rest;                // words behind the first slot go here
+  Waits* waits;                       // and tickets of `after` here
   std::shared_ptr<ExecState>* execs;  // and graphs here
   std::uint32_t exec_count = 0;
 
@@ -273,8 +273,8 @@ template <class Sink>
   to.flags |= slice.use->flags;
 }
 
-// A graph as an argument: its address, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for an
-// empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier generation.
+// A graph as an argument: its address, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for
+// an empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier generation.
 struct ExecWords {
   std::uint64_t address;
   std::uint32_t flags;

@@ -20,8 +20,8 @@ struct Worker;
 enum class Make : u32 { child, continuation, follower, join, arrival };
 // How it asks. Called by one thread.
 using SpawnFunction = void (*)(Context* context, u32 opcode, Make how);
-DWELL_CONSTANT u32 kMaxSpawnWords = 9;  // words of arguments that fit into one slot
-DWELL_CONSTANT u32 kMaxBefore = 8;      // children that one follows
+DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
+DWELL_CONSTANT u32 kMaxBefore = 8;             // children that one follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
 
 DWELL_CONSTANT u32 kGangBarriers = 8;    // barriers of a gang that have names

@@ -11,17 +11,17 @@ DWELL_CONSTANT i32 ok = 0;
 DWELL_CONSTANT i32 cancelled = -1;  // a task that it was to start after failed, or it was cancelled, or the runtime closed, before it ran
 DWELL_CONSTANT i32 lost = -2;       // the device failed
 DWELL_CONSTANT i32 timed_out = -3;  // a task overstayed Options::task_timeout
-DWELL_CONSTANT i32 out_of_scratch = -4;  // Group::shared asked for more than Options::scratch_bytes
-DWELL_CONSTANT i32 overlap = -5;         // a group was to write what it had yet to read (Group::transform)
-DWELL_CONSTANT i32 out_of_tasks = -6;    // an operator was to make a task for which there was no room
-DWELL_CONSTANT i32 spawn_refused = -7;   // made by one of several groups; a second Group::then; Group::spawn_after of a stranger
-DWELL_CONSTANT i32 no_gang = -8;         // Group::gang in a task of several groups that is none
-DWELL_CONSTANT i32 too_large = -9;       // a gang has more groups than the lease has workers
-DWELL_CONSTANT i32 threw = -10;          // the callback of a host node has thrown
-DWELL_CONSTANT i32 join_refused = -11;   // Group::arrive at a join that expects none, or by a task that does not descend from its maker
-DWELL_CONSTANT i32 join_starved = -12;   // a join was left when all that could have arrived had ended
-DWELL_CONSTANT i32 no_barrier = -13;     // Gang::sync was given a name beyond 7, or more groups than the gang has
-DWELL_CONSTANT i32 launch_refused = -14; // Group::launch of no exec, or by a task that descends from a launch of the same exec
+DWELL_CONSTANT i32 out_of_scratch = -4;   // Group::shared asked for more than Options::scratch_bytes
+DWELL_CONSTANT i32 overlap = -5;          // a group was to write what it had yet to read (Group::transform)
+DWELL_CONSTANT i32 out_of_tasks = -6;     // an operator was to make a task for which there was no room
+DWELL_CONSTANT i32 spawn_refused = -7;    // made by one of several groups; a second Group::then; Group::spawn_after of a stranger
+DWELL_CONSTANT i32 no_gang = -8;          // Group::gang in a task of several groups that is none
+DWELL_CONSTANT i32 too_large = -9;        // a gang has more groups than the lease has workers
+DWELL_CONSTANT i32 threw = -10;           // the callback of a host node has thrown
+DWELL_CONSTANT i32 join_refused = -11;    // Group::arrive at a join that expects none, or by a task that does not descend from its maker
+DWELL_CONSTANT i32 join_starved = -12;    // a join was left when all that could have arrived had ended
+DWELL_CONSTANT i32 no_barrier = -13;      // Gang::sync was given a name beyond 7, or more groups than the gang has
+DWELL_CONSTANT i32 launch_refused = -14;  // Group::launch of no exec, or by a task that descends from a launch of the same exec
 }  // namespace status
 
 }  // namespace dwell

@@ -53,8 +53,8 @@ Arguments& Arguments::add(const Parameter& type, std::span<const std::byte> valu
   const bool is_value = !is_span(type) && type.kind != Kind::pointer && type.kind != Kind::const_pointer && type.kind != Kind::opaque &&
                         type.kind != Kind::exec;
   if (!is_value) {
-    throw Error(errc::invalid_argument,
-                "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) + ", which has no bytes: pass " + (type.kind == Kind::exec ? "a GraphExec" : "a BufferView"));
+    throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
+                                            ", which has no bytes: pass " + (type.kind == Kind::exec ? "a GraphExec" : "a BufferView"));
   }
   if (value.size() != type.bytes) {
     throw Error(errc::invalid_argument,

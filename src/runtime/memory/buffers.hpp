@@ -17,9 +17,9 @@
 #include "base/mutex.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/complete/notifier.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
-#include "runtime/graphs.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/submit/submission_queue.hpp"
 

@@ -42,7 +42,8 @@ class SubmissionQueue {
   SubmissionQueue& operator=(const SubmissionQueue&) = delete;
 
   // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
-  // With `switches`, only while no alias has changed since there were so many changes: else it returns false too, and `position` is kSwitched.
+  // With `switches`, only while no alias has changed since there were so many changes: else it returns false too, and `position` is
+  // kSwitched.
   static constexpr std::uint64_t kAnySwitches = ~std::uint64_t{0};
   static constexpr std::uint64_t kSwitched = ~std::uint64_t{0} - 1;
   bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
