@@ -216,6 +216,7 @@ TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
   const PlainExec& first = chain({1});
   const PlainExec& second = chain({2});
   targets = {first.address(), second.address()};
+  bench_.control().idle.value = ~0U;  // nobody waits for tasks
   during = [&](u32 number) {
     if (number != 2) return;
     EXPECT_EQ(queued(), 1U) << "another worker may begin the other";
