@@ -64,12 +64,12 @@ DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position,
   else if ((header.flags & flag::memory) != 0)
     fence<Scope::device>();
   if ((header.flags & flag::tracked) == 0 && status == status::ok) return 0;
-  // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
 #if DWELL_ON_CUDA
   constexpr Order kOrder = Order::acquire;
 #else
   constexpr Order kOrder = Order::acq_rel;
 #endif
+  // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
   return exchange<kOrder>(link::word(lease, position), link::done(lap_of(position, lease.ring_shift), status != status::ok));
 }
 

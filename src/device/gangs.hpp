@@ -214,7 +214,8 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
     now = load<Order::acquire, Scope::device>(&wide->joined);
     if (now == groups) return kMember;
     if ((now & kRefused) != 0) return kNoGang;
-    if (round % 4 == 3 && is_to_leave(lease, me, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now) return kPutBack;
+    if (round % 4 == 3 && is_to_leave(lease, me, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now)
+      return kPutBack;
     relax(round);
   }
 }

@@ -312,7 +312,8 @@ std::optional<std::uint64_t> Launching::place(const Waits& waits, const Attempt&
   for (;;) {
     const std::uint64_t switches = core_.queue().switches();
     Waits all = waits;
-    const bool current = std::ranges::all_of(execs_, [&](const auto& exec) { return exec->prepare(core_, switches, all); });
+    bool current = true;
+    for (const auto& exec : execs_) current = current && exec->prepare(core_, switches, all);
     if (!current) continue;
     const std::optional<std::uint64_t> position = attempt(switches, all);
     if (!position) return position;

@@ -233,7 +233,7 @@ class Keeper {
   std::shared_ptr<backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t seats_workers_ DWELL_GUARDED_BY(mutex_) = 0;  // as the seats are laid out
   std::uint32_t seats_crew_ DWELL_GUARDED_BY(mutex_) = 0;
-  std::uint32_t layout_ DWELL_GUARDED_BY(mutex_) = 0;         // the lease that lays them out, until that is known to have happened
+  std::uint32_t layout_ DWELL_GUARDED_BY(mutex_) = 0;  // the lease that lays them out, until that is known to have happened
   std::uint64_t tail_seen_ DWELL_GUARDED_BY(mutex_) = 0;
   Clock::time_point active_at_ DWELL_GUARDED_BY(mutex_){};  // when the tail last moved, as far as the keeper knows
   std::uint32_t begun_ DWELL_GUARDED_BY(mutex_) = 0;        // the last lease that the keeper has seen work
