@@ -8,9 +8,16 @@ extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* cont
   dwell::device::spawn::make(context, opcode, how);
 }
 
+// DWELL_WORKERS: the workers for which a multiprocessor is to have registers at least. src/jit defines it where operators are inlined;
+// without it the compiler takes what it likes.
+#if defined(DWELL_WORKERS)
+#define DWELL_BOUNDS __launch_bounds__(dwell::device::kBlockThreads, DWELL_WORKERS)
+#else
+#define DWELL_BOUNDS __launch_bounds__(dwell::device::kBlockThreads)
+#endif
+
 // One lease. Launched with lease.workers blocks of kBlockThreads threads and lease.scratch_bytes of dynamic shared memory.
-extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
-    dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
+extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ dwell::device::Lease lease) {
   using namespace dwell;
   using namespace dwell::device;
   __shared__ Worker worker;
@@ -44,3 +51,4 @@ extern "C" __global__ void __launch_bounds__(dwell::device::kBlockThreads)
     run(lease, &worker, place, blockIdx.x, threadIdx.x);
   }
 }
+#undef DWELL_BOUNDS

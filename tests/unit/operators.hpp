@@ -57,6 +57,20 @@ inline Unit hungry_unit(const std::string& symbol) {
                  symbol);
 }
 
+// Makes tasks: two of itself, down to one cell each.
+inline Unit tree_unit() {
+  return unit_of("tree",
+                 "DWELL_USES(tree, dwell::Span<dwell::u8>, dwell::u32, dwell::u32)\n"
+                 "DWELL_OPERATOR(tree)(dwell::Group g, dwell::Span<dwell::u8> cells, dwell::u32 first, dwell::u32 count) {\n"
+                 "  if (g.rank() == 0) cells[first] = 1;\n"
+                 "  if (count == 1) return;\n"
+                 "  const dwell::u32 left = (count - 1) / 2;\n"
+                 "  if (left != 0) g.spawn(uses::tree, cells, first + 1, left);\n"
+                 "  g.spawn(uses::tree, cells, first + 1 + left, count - 1 - left);\n"
+                 "}\n",
+                 "tree");
+}
+
 // An operator that uses two others, and what its object must say of them.
 inline Unit using_unit(const std::string& symbol) {
   return unit_of("user",

@@ -50,11 +50,10 @@ constexpr int kRegisters = 64;
 // Lets the assembler report what each function spills.
 constexpr const char* kReport = "--ptxas-options=-v";
 
-// How the resident loop of a tier is compiled. The loop that inlines takes less by itself, and a limit would be one for its operators too.
-CompileOptions loop_options(Tier tier) {
-  if (tier == Tier::lto) return CompileOptions{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
-  return CompileOptions{.max_registers = kRegisters, .flags = {kReport}};
-}
+// The most registers a thread with which kInliningWorkers fit into a multiprocessor: its quarters have 16,384 each, given to warps.
+constexpr std::uint32_t kInliningRegisters = 72;
+// Bytes that an image may store in spills before its loop gets more registers: the loop by itself spills up to 376, on its rare paths.
+constexpr std::uint32_t kInliningSpills = 640;
 
 // Whether an operator is compiled for kRegisters first: without a limit the compiler spreads even few values over many registers, since a
 // function that is called may use only every other one above the 32nd without saving it, and then fewer workers fit.
@@ -149,7 +148,7 @@ struct CudaCompiler::State {
   Mutex tools_mutex;
   std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);          // they do not change once they are there
   Mutex mutex;                                                       // held while a loop is compiled: other threads that need it wait
-  std::array<std::optional<Loop>, 2> loops DWELL_GUARDED_BY(mutex);  // by tier
+  std::array<std::optional<Loop>, 3> loops DWELL_GUARDED_BY(mutex);  // by Dispatch
 };
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
@@ -215,7 +214,7 @@ Object CudaCompiler::compile(const Unit& unit) {
   }
   // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
-  const Bytes linked = form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}) : Bytes();
+  const Bytes linked = form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}).bytes : Bytes();
   const Bytes& readable = form == Form::lto ? linked : result.bytes;
   return {.entries = read_entries(unit, readable),
           .bytes = result.bytes,
@@ -261,13 +260,22 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   return object;
 }
 
-const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
+CompileOptions CudaCompiler::loop_options(Dispatch dispatch) {
+  if (dispatch == Dispatch::called) return {.max_registers = kRegisters, .flags = {kReport}};
+  CompileOptions options{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
+  if (dispatch == Dispatch::inlined) options.defines["DWELL_WORKERS"] = std::to_string(kInliningWorkers);
+  return options;
+}
+
+const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch) {
   const Lock lock(state_->mutex);
-  std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(tier));
+  std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(dispatch));
   if (loop) return *loop;
-  const bool inlines = tier == Tier::lto;
+  const std::string what = dispatch == Dispatch::called    ? "loop"
+                           : dispatch == Dispatch::inlined ? "inlining loop"
+                                                           : "inlining loop with all registers";
   const std::string key = CacheKey()
-                              .add("what", inlines ? "inlining loop" : "loop")
+                              .add("what", what)
                               .add("compiler", identity())
                               .add("headers", embedded_headers_digest())
                               .add("text", options_.loop)
@@ -286,17 +294,16 @@ const CudaCompiler::Loop& CudaCompiler::loop(Tier tier) {
     return std::move(writer).take();
   };
   const auto make = [&] {
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(tier)),
-                                              inlines ? Form::lto : Form::native);
+    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(dispatch)),
+                                              dispatch == Dispatch::called ? Form::native : Form::lto);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     return Loop{std::move(result.bytes), std::move(result.log)};
   };
-  const std::string description = (inlines ? "loop that inlines, for " : "loop for ") + tools().arch;
-  return loop.emplace(made_once(options_.cache, key, description, decode, encode, make));
+  return loop.emplace(made_once(options_.cache, key, what + " for " + tools().arch, decode, encode, make));
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report() {
-  const std::string& log = loop(Tier::relocatable).log;
+  const std::string& log = loop(Dispatch::called).log;
   return {spills_in(log, options_.kernel), log};
 }
 
@@ -307,6 +314,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
   std::vector<NvJitLink::Input> inputs;
   std::map<std::string_view, const Object*> linked;        // by symbol
   std::vector<Opcode> called(table.begin(), table.end());  // through dwell_operators
+  Dispatch way = tier == Tier::lto ? Dispatch::inlined : Dispatch::called;
   for (Opcode& opcode : called) {
     const Object* const object = opcode.object;
     if (object == nullptr) continue;
@@ -320,9 +328,13 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
       if (!added && at->second->bytes != object->bytes)
         throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
     }
-    if (is_ir && tier == Tier::lto) opcode = {};
+    if (tier != Tier::lto) continue;
+    // The linker refuses a call of a function that has more registers than its caller may.
+    const auto alone = is_ir ? std::nullopt : Cubin::open(object->bytes);
+    const auto entry = alone ? alone->entry(opcode.symbol()) : std::nullopt;
+    if (entry && entry->registers > kInliningRegisters) way = Dispatch::inlined_free;
+    if (is_ir) opcode = {};
   }
-  inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(tier).bytes, "the resident loop"});
   const std::string text = table_source(called, tier, arch, linker.version());
   const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
   // The assembler reads up to the null character.
@@ -333,7 +345,15 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     if (!dispatch.ok) throw Error(errc::link_failed, "the operators' dispatch does not compile:\n" + dispatch.log);
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
-  Image image{linker.link(arch, inputs), {}};
+  const auto link_with = [&](Dispatch with) {
+    inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with).bytes, "the resident loop"});
+    NvJitLink::Output output = linker.link(arch, inputs);
+    inputs.pop_back();
+    return output;
+  };
+  NvJitLink::Output output = link_with(way);
+  if (way == Dispatch::inlined && most_before(output.report, kSpillStores) > kInliningSpills) output = link_with(Dispatch::inlined_free);
+  Image image{std::move(output.bytes), {}};
   const auto cubin = Cubin::open(image.bytes);
   const auto resources = cubin ? cubin->kernel(options_.kernel) : std::nullopt;
   if (!resources) throw Error(errc::link_failed, "the linked image has no kernel " + options_.kernel);
@@ -357,8 +377,8 @@ std::string CudaCompiler::identity() const {
   const Tools& found = tools();
   std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
   // Images hold the loop.
-  for (const Tier tier : {Tier::relocatable, Tier::lto}) {
-    for (const std::string& flag : flags_for(loop_options(tier))) text += " " + flag;
+  for (const Dispatch dispatch : {Dispatch::called, Dispatch::inlined, Dispatch::inlined_free}) {
+    for (const std::string& flag : flags_for(loop_options(dispatch))) text += " " + flag;
   }
   return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
 }

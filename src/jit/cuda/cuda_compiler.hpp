@@ -13,9 +13,11 @@ namespace dwell::jit {
 // Compiles each operator to a relocatable cubin or to LTO-IR. An image is a cubin that holds the loop, the operators, and the table
 // `dwell_operators` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
 // loop calls them. For Tier::lto the loop is another one, compiled with DWELL_INLINE_OPERATORS: it calls the generated function
-// `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table.
+// `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table. That loop
+// is compiled so that its registers leave room for kInliningWorkers a multiprocessor, unless its operators need more.
 class CudaCompiler final : public Compiler {
  public:
+  static constexpr std::uint32_t kInliningWorkers = 5;
   struct Options {
     std::string arch;                       // the device's, "sm_90"; images are for sm_90a where NVRTC knows that
     std::string loop = default_loop();      // source of the kernel, which declares dwell_operators or dwell_dispatch extern
@@ -49,6 +51,8 @@ class CudaCompiler final : public Compiler {
 
  private:
   struct Tools;
+  // How the loop comes to its operators: called, inlined, or inlined with as many registers as they take.
+  enum class Dispatch : std::uint8_t { called, inlined, inlined_free };
   struct Loop;
   struct State;
   // The compilers; found by the first call that needs them.
@@ -59,7 +63,8 @@ class CudaCompiler final : public Compiler {
   // The flags of an operator's first compilation: perhaps for few registers.
   std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
-  const Loop& loop(Tier tier);
+  static CompileOptions loop_options(Dispatch dispatch);
+  const Loop& loop(Dispatch dispatch);
 
   Options options_;
   std::unique_ptr<State> state_;

@@ -38,7 +38,7 @@ TEST_F(HiddenVariables, OnlyUnreferencedVariablesAreHidden) {
       "x", {}, {"--gpu-architecture=sm_90", "-rdc=true"});
   ASSERT_TRUE(compiled.ok) << compiled.log;
   const NvJitLink::Input input{NvJitLink::Input::Kind::cubin, compiled.bytes, "x"};
-  Bytes image = NvJitLink::get().link("sm_90", {&input, 1});
+  Bytes image = NvJitLink::get().link("sm_90", {&input, 1}).bytes;
   const auto before = types_in(image);
   ASSERT_EQ(before.at("unused"), STT_OBJECT);
   const Bytes whole = image;

@@ -62,7 +62,10 @@ std::vector<std::string> functions_of(const Image& image) {
 }
 
 // How many workers of 160 threads the registers leave room for, on a multiprocessor that has 65536, given out by 256 a warp.
-std::uint32_t workers_for(std::uint32_t registers) { return 65536 / ((registers + 7) / 8 * 256 * 5); }
+std::uint32_t workers_for(std::uint32_t registers) {
+  const std::uint32_t warps = 4 * (16384 / ((registers + 7) / 8 * 256));  // each quarter of a multiprocessor has registers of its own
+  return warps / 5;
+}
 
 template <class Base>
 class Linking : public Base {
@@ -127,6 +130,7 @@ TEST_F(CudaTiersFiguresTest, InlinedOperatorsLeaveRoomForFiveWorkers) {
   }
 }
 
+// What inlined operators need beyond five workers a multiprocessor they get, rather than spill it.
 TEST_F(CudaTiersFiguresTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Object small = compiler().compile(inlined(axpy_unit("axpy_1")));
   const Object hungry = compiler().compile(inlined(hungry_unit("hungry_1")));
@@ -135,7 +139,7 @@ TEST_F(CudaTiersFiguresTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Resources called = link({&small, &native}, Tier::relocatable).resources;
   EXPECT_GT(inlined_all.registers, 64U) << "it is meant to be hungry";
   EXPECT_LE(inlined_all.registers, called.registers);
-  EXPECT_LE(inlined_all.stack_bytes, called.stack_bytes + 112) << "nvJitLink gives the loop's cold functions more than NVRTC does";
+  EXPECT_LE(inlined_all.stack_bytes, called.stack_bytes + 256) << "with the loop's limit it is 680 more";
   EXPECT_EQ(inlined_all.shared_bytes, called.shared_bytes);
 }
 
@@ -251,20 +255,18 @@ TEST_F(CudaTiersTest, BothLoopsAreCached) {
   EXPECT_EQ(CudaCompiler({.arch = "sm_90", .cache = cache}).link({}, Tier::lto).bytes, image);
 }
 
-TEST_F(CudaTiersFiguresTest, EveryArchitectureLinks) {
+// With an operator that makes tasks, which keeps the loop's code for them; others leave it out.
+TEST_F(CudaTiersFiguresTest, EveryArchitectureHasRoomForFiveInliningWorkers) {
   for (const char* const arch : {"sm_80", "sm_90a", "sm_100", "sm_120"}) {
     if (!compiles_for(arch)) continue;
     SCOPED_TRACE(arch);
     CudaCompiler other({.arch = arch, .cache = {}});
-    const Object ir = other.compile(inlined(axpy_unit("axpy_1")));
-    const Object native = other.compile(axpy_unit("axpy_1"));
-    const Opcode lto[] = {&ir};
-    const Opcode relocatable[] = {&native};
-    const Resources inlining = other.link(lto, Tier::lto).resources;
-    const Resources calling = other.link(relocatable, Tier::relocatable).resources;
-    // With the default of Options::scratch_bytes a multiprocessor has room for four.
-    EXPECT_GE(workers_for(inlining.registers), std::min(workers_for(calling.registers), 5U))
-        << inlining.registers << ", " << calling.registers;
+    const Object ir = other.compile(inlined(tree_unit()));
+    const Object native = other.compile(tree_unit());
+    const Opcode table[] = {&ir};
+    const Opcode called[] = {&native};
+    EXPECT_GE(workers_for(other.link(table, Tier::lto).resources.registers), 5U);
+    EXPECT_GE(workers_for(other.link(called, Tier::relocatable).resources.registers), 4U) << "as many as a multiprocessor has by default";
   }
 }
 

@@ -20,9 +20,9 @@ class Session {
  public:
   Session(const DynamicLibrary& library, const std::string& arch, bool optimise) : library_(library) {
     const std::string target = "-arch=" + arch;
-    const char* options[] = {target.c_str(), "-lto"};
+    const char* options[] = {target.c_str(), "-lto", "-verbose", "-Xptxas=-v"};
     const auto create = at<nvJitLinkResult(nvJitLinkHandle*, std::uint32_t, const char**)>("nvJitLinkCreate");
-    check(create(&handle_, optimise ? 2 : 1, options), "starting a link for " + arch);
+    check(create(&handle_, optimise ? 4 : 1, options), "starting a link for " + arch);
   }
   ~Session() {
     if (handle_ != nullptr) at<nvJitLinkResult(nvJitLinkHandle*)>("nvJitLinkDestroy")(&handle_);
@@ -36,14 +36,14 @@ class Session {
     check(function(handle_, type_of(input.kind), input.bytes.data(), input.bytes.size(), input.name.c_str()), "reading " + input.name);
   }
 
-  Bytes complete() {
+  NvJitLink::Output complete() {
     check(at<nvJitLinkResult(nvJitLinkHandle)>("nvJitLinkComplete")(handle_), "linking");
     if (const std::string log = errors(); log.find_first_not_of(" \n\t") != std::string::npos) fail("linking", log);
     std::size_t size = 0;
     check(at<nvJitLinkResult(nvJitLinkHandle, std::size_t*)>("nvJitLinkGetLinkedCubinSize")(handle_, &size), "reading the image");
     Bytes bytes(size);
     check(at<nvJitLinkResult(nvJitLinkHandle, void*)>("nvJitLinkGetLinkedCubin")(handle_, bytes.data()), "reading the image");
-    return bytes;
+    return {std::move(bytes), log_of("nvJitLinkGetInfoLogSize", "nvJitLinkGetInfoLog")};
   }
 
  private:
@@ -58,14 +58,15 @@ class Session {
   Function* at(const char* name) const {
     return library_.get<Function>(name, errc::compiler_unavailable);
   }
-  std::string errors() const {
+  std::string log_of(const char* sizes, const char* contents) const {
     if (handle_ == nullptr) return {};
     std::size_t size = 0;
-    at<nvJitLinkResult(nvJitLinkHandle, std::size_t*)>("nvJitLinkGetErrorLogSize")(handle_, &size);
+    at<nvJitLinkResult(nvJitLinkHandle, std::size_t*)>(sizes)(handle_, &size);
     std::string log(size, '\0');
-    if (size != 0) at<nvJitLinkResult(nvJitLinkHandle, char*)>("nvJitLinkGetErrorLog")(handle_, log.data());
+    if (size != 0) at<nvJitLinkResult(nvJitLinkHandle, char*)>(contents)(handle_, log.data());
     return log.substr(0, log.find('\0'));
   }
+  std::string errors() const { return log_of("nvJitLinkGetErrorLogSize", "nvJitLinkGetErrorLog"); }
   [[noreturn]] static void fail(const std::string& what, const std::string& log) {
     throw Error(errc::link_failed, "nvJitLink: " + what + " failed:\n" + log);
   }
@@ -90,7 +91,7 @@ NvJitLink::NvJitLink(const std::vector<std::string>& candidates)
     : library_(open_cuda_library("nvJitLink", "nvidia-nvjitlink", candidates, kOldestCuda, nvjitlink_version)),
       version_(nvjitlink_version(library_)) {}
 
-Bytes NvJitLink::link(const std::string& arch, std::span<const Input> inputs) {
+NvJitLink::Output NvJitLink::link(const std::string& arch, std::span<const Input> inputs) {
   const Lock lock(mutex_);
   const auto is_ir = [](const Input& input) { return input.kind == Input::Kind::lto_ir; };
   Session session(library_, arch, std::any_of(inputs.begin(), inputs.end(), is_ir));

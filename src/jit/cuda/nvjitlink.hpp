@@ -31,9 +31,13 @@ class NvJitLink {
   CudaVersion version() const { return version_; }
   std::filesystem::path file() const { return library_.file(); }
 
-  // Links `inputs` for `arch` ("sm_90") to a cubin, with link-time optimisation if any is LTO-IR: of that only what a kernel or another
+  struct Output {
+    Bytes bytes;         // a cubin
+    std::string report;  // the assembler's, on each function, if any input is LTO-IR
+  };
+  // Links `inputs` for `arch` ("sm_90"), with link-time optimisation if any is LTO-IR: of that only what a kernel or another
   // input needs remains, and all variables. Throws dwell::Error with errc::link_failed; the message holds the linker's text.
-  Bytes link(const std::string& arch, std::span<const Input> inputs);
+  Output link(const std::string& arch, std::span<const Input> inputs);
 
  private:
   DynamicLibrary library_;
