@@ -40,10 +40,10 @@ DWELL_DEVICE u32 slot_index(const Lease& lease, u32 priority, u32 place) {
   return (priority << lease.level_shift) + index_of(place, lease.level_shift);
 }
 
-// Waits until the slot is in state `from`, and puts it into `to`: it is the caller's then. Called by one thread.
-DWELL_DEVICE void win(u32* state, State from, State to) {
+// Puts the slot from state `from` into `to`: it is the caller's then. False when it is not in that state. Called by one thread.
+DWELL_DEVICE bool win(u32* state, State from, State to) {
   // Acquire: what the last user has stored or read. Pairs with its release of the state.
-  for (u32 round = 0; compare_exchange<Order::acq_rel>(state, static_cast<u32>(from), static_cast<u32>(to)) != from; ++round) relax(round);
+  return compare_exchange<Order::acq_rel>(state, static_cast<u32>(from), static_cast<u32>(to)) == from;
 }
 
 // The priorities of which the word is at least `least`, a bit each. Called by all lanes.
@@ -82,6 +82,31 @@ DWELL_DEVICE bool has_idle(const Lease& lease, u32 count) {
   return broadcast(idle) != 0;
 }
 
+// Stores quad `at` of `count` tasks, in the slot `index`, when that is empty. Called by all lanes, with the quads of whole slots. A slot is
+// filled as soon as it is empty: a stack can give two producers the same places, and with some slots in hand each would wait for the other.
+template <class QuadOf>
+DWELL_DEVICE void fill(const Lease& lease, u32 index, u32 at, u32 count, const QuadOf& quad_of) {
+  u32* const state = lease.level_states + index;
+#if DWELL_ON_CUDA
+  bool waits = at < count * 4;
+  for (u32 round = 0; ballot(waits) != 0; ++round) {
+    const u32 won = ballot(waits && at % 4 == 0 && win(state, kEmpty, kFilling));
+    const bool mine = (won >> (lane() & ~3U) & 1U) != 0;
+    if (mine) store_quad<Scope::device>(&lease.level_slots[index].quad[at % 4], quad_of(at / 4, at % 4));
+    sync_lanes();
+    // Release: the quads. Pairs with win, in take.
+    if (mine && at % 4 == 3) store<Order::release, Scope::device>(state, static_cast<u32>(kFull));
+    waits = waits && !mine;
+    if (won == 0) relax(round);
+  }
+#else
+  for (u32 round = 0; at % 4 == 0 && !win(state, kEmpty, kFilling); ++round) relax(round);
+  store_quad<Scope::device>(&lease.level_slots[index].quad[at % 4], quad_of(at / 4, at % 4));
+  if (at % 4 == 3) store<Order::release, Scope::device>(state, static_cast<u32>(kFull));
+  static_cast<void>(count);
+#endif
+}
+
 // Puts `count` tasks on a level: quad_of(i, q) is quad q of the first slot of task i. False when there is no room. Called by all lanes, of
 // a worker that holds no unread place of the ready queue.
 template <class QuadOf>
@@ -98,16 +123,7 @@ DWELL_DEVICE bool add(const Lease& lease, u32 priority, u32 count, const QuadOf&
   }
   if (broadcast(fits) == 0) return false;
   place = broadcast(place);
-  for (u32 at = lane(); at - lane() < count * 4; at += kLanes) {
-    const u32 index = slot_index(lease, priority, place + at / 4);
-    const bool mine = at < count * 4;
-    if (mine && at % 4 == 0) win(lease.level_states + index, kEmpty, kFilling);
-    sync_lanes();
-    if (mine) store_quad<Scope::device>(&lease.level_slots[index].quad[at % 4], quad_of(at / 4, at % 4));
-    sync_lanes();
-    // Release: the quads. Pairs with win, in take.
-    if (mine && at % 4 == 3) store<Order::release, Scope::device>(lease.level_states + index, static_cast<u32>(kFull));
-  }
+  for (u32 at = lane(); at - lane() < count * 4; at += kLanes) fill(lease, slot_index(lease, priority, place + at / 4), at, count, quad_of);
   // Before the tokens, so that their takers find the tasks; behind the states, so that they need not wait.
   sync_lanes();
   if (lane() == 0) fetch_add<Order::release>(&lease.control->levels.waiting[priority], count);
@@ -207,7 +223,7 @@ DWELL_DEVICE_COLD void take(const Lease& lease, TaskQuads* task) {
   if (lane() == 0) {
     const u32 place = stack ? fetch_add<Order::relaxed>(&level->tail, ~0U) - 1 : fetch_add<Order::relaxed>(&level->head, 1U);
     index = slot_index(lease, priority, place);
-    win(lease.level_states + index, kFull, kTaking);
+    for (u32 round = 0; !win(lease.level_states + index, kFull, kTaking); ++round) relax(round);
   }
   index = broadcast(index);
   sync_lanes();

@@ -2,7 +2,7 @@
  *
  * Modelled (levels.hpp): PRODUCERS put tasks on two levels. A task gets a place by atomic adds on `used` (taken back when the level is full:
  * then the task goes to the ready queue itself) and on `tail`; its producer waits until the slot there is empty, fills it, adds 1 to
- * `waiting`, and only then pushes a token. W workers take what is in the ready queue: a task, or a token. For a token a worker chooses a level on
+ * `waiting`, and only then pushes a token. A producer puts BATCH tasks at once: it fills each slot as soon as that is empty, in any order. W workers take what is in the ready queue: a task, or a token. For a token a worker chooses a level on
  * which it sees tasks, takes 1 off `waiting`, gives it back and looks again if there was none, takes a place at `head` (a queue) or behind
  * `tail` (STACK), waits until the slot is full, reads it, and makes it empty.
  *
@@ -14,7 +14,8 @@
  *   end states   all tasks are taken and all levels empty: nobody waits for ever
  * Mutations: BROKEN_NO_STATE (a producer does not wait for an empty slot),
  *   BROKEN_NO_UNDO (a worker that finds none does not give it back), BROKEN_EMPTY_EARLY (the slot is made empty before it is read),
- *   BROKEN_NO_TOKEN (a task whose level is not empty gets no token)
+ *   BROKEN_NO_TOKEN (a task whose level is not empty gets no token), BROKEN_TOGETHER (a producer has all slots of its batch before it fills
+ *   any: two that a stack gives the same places wait for each other)
  */
 #ifndef PRODUCERS
 #define PRODUCERS 2
@@ -22,13 +23,16 @@
 #ifndef EACH
 #define EACH 2
 #endif
+#ifndef BATCH
+#define BATCH 1
+#endif
 #ifndef W
 #define W 2
 #endif
 #ifndef SLOTS
 #define SLOTS 2
 #endif
-#define TASKS (PRODUCERS * EACH)
+#define TASKS (PRODUCERS * EACH * BATCH)
 #define LEVELS 2
 
 mtype = { EMPTY, FILLING, FULL, TAKING };
@@ -45,43 +49,78 @@ byte ended;                          /* tasks taken */
 byte users[LEVELS * SLOTS];          /* ghost */
 
 proctype producer(byte me) {
-  byte i, level, at;
+  byte i, k, level, place, left;
   bit fits;
+  bit done[BATCH];
   for (i : 0 .. EACH - 1) {
     if
     :: level = 0
+#ifndef ONE_LEVEL
     :: level = 1
+#endif
     fi
     atomic {
-      used[level]++;
+      used[level] = used[level] + BATCH;
       fits = used[level] <= SLOTS;
     }
     if
     :: fits ->
-      atomic { at = AT(level, tail[level]); tail[level]++ }
+      atomic { place = tail[level]; tail[level] = tail[level] + BATCH; left = BATCH; k = 0 }
+      do
+      :: left > 0 ->
+         atomic {
 #ifdef BROKEN_NO_STATE
-      state[at] = FILLING;
+           state[AT(level, place + k)] = FILLING
 #else
-      atomic { state[at] == EMPTY -> state[at] = FILLING; users[at]++; assert(users[at] == 1) }
+           if
+           :: !done[0] && state[AT(level, place)] == EMPTY -> k = 0
+#if BATCH > 1
+           :: !done[1] && state[AT(level, place + 1)] == EMPTY -> k = 1
 #endif
-      value[at] = me * EACH + i;
+           fi;
+           state[AT(level, place + k)] = FILLING;
+           users[AT(level, place + k)]++;
+           assert(users[AT(level, place + k)] == 1)
+#endif
+           done[k] = 1;
+           left--
+         }
+#ifndef BROKEN_TOGETHER
+         value[AT(level, place + k)] = (me * EACH + i) * BATCH + k;
 #ifdef BROKEN_NO_STATE
-      state[at] = FULL;
+         state[AT(level, place + k)] = FULL;
 #else
-      atomic { users[at]--; state[at] = FULL }
+         atomic { users[AT(level, place + k)]--; state[AT(level, place + k)] = FULL }
 #endif
-      waiting[level]++;
+#endif
+      :: else -> break
+      od;
+#ifdef BROKEN_TOGETHER
+      for (k : 0 .. BATCH - 1) {
+        value[AT(level, place + k)] = (me * EACH + i) * BATCH + k;
+        atomic { users[AT(level, place + k)]--; state[AT(level, place + k)] = FULL }
+      }
+#endif
+      atomic {
+        for (k : 0 .. BATCH - 1) { done[k] = 0 }
+        k = 0
+      }
+      waiting[level] = waiting[level] + BATCH;
 #ifdef BROKEN_NO_TOKEN
       if
-      :: waiting[level] > 1
-      :: else -> tokens++
+      :: waiting[level] > BATCH
+      :: else -> tokens = tokens + BATCH
       fi
 #else
-      tokens++
+      tokens = tokens + BATCH
 #endif
     :: else ->
-      used[level]--;
-      atomic { direct[me * EACH + i] = 1; directs++ }
+      used[level] = used[level] - BATCH;
+      atomic {
+        for (k : 0 .. BATCH - 1) { direct[(me * EACH + i) * BATCH + k] = 1 }
+        directs = directs + BATCH;
+        k = 0
+      }
     fi
   }
 }

@@ -22,7 +22,7 @@ struct Budget {
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
 };
 constexpr Budget kBudgets[] = {
-    {"sm_75", 96, 608, 3040, 3},  {"sm_80", 96, 608, 3040, 3},  {"sm_90", 64, 432, 3040, 3},
+    {"sm_75", 96, 624, 3040, 3},  {"sm_80", 96, 624, 3040, 3},  {"sm_90", 64, 432, 3040, 3},
     {"sm_100", 88, 480, 3040, 3}, {"sm_120", 88, 480, 3040, 3},
 };
 
