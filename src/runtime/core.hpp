@@ -26,7 +26,11 @@
 #include "runtime/lease/keeper.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
+#include "runtime/tasks/ends.hpp"
+#include "runtime/tasks/intake.hpp"
+#include "runtime/tasks/outcomes.hpp"
 #include "runtime/watch/preemptor.hpp"
 #include "runtime/watch/runtime_watch.hpp"
 
@@ -41,48 +45,44 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Submit tasks, waiting while the ring is full. Return the last one's position.
-  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
-    check_open();
-    const std::uint64_t position = queue_->try_submit_plain(op.alias, slot);
-    keeper_->submitted();
-    return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
+  // Tasks and launches of graphs, as of Intake.
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) { return intake_->enqueue_plain(op, slot); }
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
+    return intake_->enqueue_plain(op, slots, count);
   }
-  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
-  // With `switches`, only while no version has changed since there were so many changes; else they return SubmissionQueue::kSwitched.
-  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches = SubmissionQueue::kAnySwitches);
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches = SubmissionQueue::kAnySwitches) {
+    return intake_->enqueue(op, task, switches);
+  }
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task,
-                                           std::uint64_t switches = SubmissionQueue::kAnySwitches);
-
-  // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
-  // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
-  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec.
-  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches);
+                                           std::uint64_t switches = SubmissionQueue::kAnySwitches) {
+    return intake_->try_enqueue(op, task, switches);
+  }
+  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches) {
+    return intake_->launch_graph(task, switches);
+  }
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches);
+                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches) {
+    return intake_->launch_graph(words, changes, flags, groups, waits, switches);
+  }
+  bool cancel(std::uint64_t position) { return intake_->cancel(position); }
 
-  // As Runtime::cancel, of a position or the number of a launch.
-  bool cancel(std::uint64_t position);
+  // How they end, as of Ends and Outcomes.
+  bool done(std::uint64_t position) { return ends_->done(position); }
+  bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    return ends_->wait(position, deadline);
+  }
+  void wait_all() { ends_->wait_all(); }
+  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback) {
+    return ends_->when_done(position, or_stalled, std::move(callback));
+  }
+  std::optional<Error> error_of(std::uint64_t position) { return outcomes_->error_of(position); }
+  int status_of(std::uint64_t position) { return outcomes_->status_of(position); }
 
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
   // Launches a kernel; returns the launch's number.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const detail::LaunchArgument* arguments, std::size_t count);
-
-  // The following take positions of tasks, and numbers of launches with detail::kLaunch.
-  bool done(std::uint64_t position);
-  // Waits for the task at `position`, until `deadline` if there is one; false when that comes first. Throws the runtime's failure.
-  bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline);
-  // The error of a complete task, or nothing if it succeeded.
-  std::optional<Error> error_of(std::uint64_t position);
-  // Ticket::status of a complete task.
-  int status_of(std::uint64_t position);
-
-  // Waits until all tasks before `position` are complete.
-  void wait_before(std::uint64_t position);
-  // Waits for all tasks and launches so far.
-  void wait_all();
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   // What `take` returns, which allocates. When it finds no memory, it is called once more, behind the release of all that has been dropped
@@ -101,10 +101,6 @@ class Core {
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
 
-  // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
-  // the runtime is closed: then it does not.
-  // `or_stalled`: or once the watchdog says that it will not be.
-  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback);
   Notifier& notifier() { return notifier_; }
   HostCalls& host_calls() { return *host_calls_; }
 
@@ -133,53 +129,20 @@ class Core {
   RuntimeInfo info() const;
 
   // Throws the failure of the device, and errc::closed.
-  void check_open() const {
-    if (keeper_->failed() || shell_->stage() != detail::Stage::open) [[unlikely]]
-      refuse();
-  }
+  void check_open() const { OpenCheck(*keeper_, *shell_)(); }
 
  private:
-  [[noreturn, gnu::noinline]] void refuse() const;
-  // The calling thread is about to wait: nobody waits for places that it has and does not use.
-  void rest() {
-    if (queue_->rest()) keeper_->submitted();
-  }
-  // Throws errc::invalid_argument when the calling thread runs a callback of a launch before `position`, and would wait for it.
-  void check_own_launch(std::uint64_t position) const;
-  // Calls try_submit, which places tasks, until it returns true.
-  template <class TrySubmit>
-  void retry(TrySubmit try_submit);
-  // By value, so that a task on its short way stays in registers.
-  [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
-  // Gives a task of one slot to the thread's recorder.
-  static std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail::FirstSlot& slot);
-  // Throw errc::invalid_argument for tickets of captured tasks.
-  static void check_waits(const detail::Waits& waits);
-  static void check_position(std::uint64_t position);
-  std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
-  // Notes which tasks are about to be cancelled. No lease runs.
-  void note_cancelled();
-  // Adds what became of the tasks and launches that the shell must know.
-  void note_fates(detail::Shell::Fates& ended, detail::Shell::Ranges& lost);
-  // The words of an error for a task with this status, behind the task's name.
-  std::string how_it_failed(int status, const std::string& why) const;
-  // Throws errc::unsupported for a task with a priority where there are none.
-  void check_level(std::uint32_t flags) const;
-  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
-  void check_gang(std::uint32_t groups) const;
-  std::string describe(const std::vector<Keeper::Holder>& holders, bool running) const;
 
   Options options_;
   const std::uint64_t first_position_;
   detail::Shell* shell_;
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
-  std::uint32_t most_spawned_ = 0;  // tasks of operators that there may be at once
   Notifier notifier_;
 
   std::unique_ptr<backend::Allocation> arena_;
@@ -200,6 +163,10 @@ class Core {
   std::unique_ptr<Blocks> blocks_;
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<RuntimeWatch> watch_;
+  // In place, for the sake of submitters.
+  std::optional<Intake> intake_;
+  std::optional<Ends> ends_;
+  std::optional<Outcomes> outcomes_;
   std::unique_ptr<Preemptor> preemptor_;  // null without priorities
 };
 

@@ -49,7 +49,7 @@ namespace dwell::runtime {
 // The buffers of one runtime. Members may be called from any thread.
 class Buffers {
  public:
-  // Waits for a task, as Core::wait.
+  // Waits for a task, as Ends::wait.
   using Wait = std::function<void(std::uint64_t position)>;
 
   Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, Blocks& blocks,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <dwell/detail/task.hpp>
+#include <dwell/error.hpp>
 
 namespace dwell::detail {
 struct OperatorState;
@@ -22,6 +23,14 @@ class Recorder {
 
   // The calling thread's at a runtime, or null.
   static Recorder* of(const Core* core) { return mine.core == core ? mine.recorder : nullptr; }
+
+  // Throws errc::invalid_argument for a position that stands for a captured task.
+  static void refuse(std::uint64_t position) {
+    if ((position & detail::kCaptured) != detail::kCaptured) return;
+    throw Error(errc::invalid_argument,
+                "the ticket is of a task that was captured: it serves after() in the same capture only; use the ticket of the graph's "
+                "launch");
+  }
 
   struct Current {
     const Core* core = nullptr;

@@ -26,7 +26,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
 class Preemptor {
  public:
   using Clock = std::chrono::steady_clock;
-  // As Core::wait.
+  // As Ends::wait.
   using Wait = std::function<bool(std::uint64_t position, std::optional<Clock::time_point> deadline)>;
   using Know = std::function<Circumstances()>;
 

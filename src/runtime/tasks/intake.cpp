@@ -1,0 +1,198 @@
+#include "runtime/tasks/intake.hpp"
+
+#include <atomic>
+#include <string>
+
+#include <dwell/error.hpp>
+
+#include "runtime/code/definition.hpp"
+#include "runtime/submit/backoff.hpp"
+
+namespace dwell::runtime {
+
+namespace {
+
+// Gives a task of one slot to the thread's recorder.
+std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail::FirstSlot& slot) {
+  detail::Task task;
+  task.first = slot;
+  for (const Parameter& parameter : op.signature.parameters()) task.words += device::words_of(parameter);
+  task.flags = static_cast<std::uint32_t>(slot.head >> 36U) & 0xFFFFU;
+  task.groups = static_cast<std::uint32_t>(slot.head >> 16U) & 0xFFFFU;
+  return recorder.record(op, task);
+}
+
+bool needs_gates(const detail::Task& task) { return task.waits != nullptr && LaunchGates::are_needed(*task.waits); }
+
+// A task with a list of its own, in which gates replace launches.
+struct Gated {
+  explicit Gated(const detail::Task& of) : waits(*of.waits), task(of) { task.waits = &waits; }
+  Gated(const Gated&) = delete;
+  Gated& operator=(const Gated&) = delete;
+
+  detail::Waits waits;
+  detail::Task task;
+};
+
+}  // namespace
+
+void Intake::check(const detail::Task& task) const {
+  if ((task.flags & detail::kLevel) != 0 && !parts_.priorities)
+    throw Error(errc::unsupported, "priority(n): the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
+  if (task.waits == nullptr) return;
+  for (std::uint32_t i = 0; i < task.waits->count; ++i) Recorder::refuse(task.waits->position[i]);
+}
+
+void Intake::check_gang(std::uint32_t groups) const {
+  const std::uint32_t workers = parts_.keeper.workers();
+  if (groups <= workers) return;
+  throw Error(errc::invalid_argument,
+              "a gang of " + std::to_string(groups) + " groups cannot run: there are " + std::to_string(workers) +
+                  " workers (RuntimeInfo::workers), and each runs one of them",
+              {"gang", "", groups, workers});
+}
+
+template <class TrySubmit>
+void Intake::retry(TrySubmit try_submit) {
+  Backoff backoff(parts_.on_host);
+  for (;;) {
+    const bool done = try_submit();
+    parts_.keeper.submitted();
+    if (done) return;
+    const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room comes when the oldest task has ended
+    // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
+    for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
+      if (!backoff.wait()) continue;
+      ++checks;
+      parts_.check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
+      parts_.watch.check(parts_.queue.reaped());
+      // Room comes when the oldest task has ended.
+      if (parts_.host_calls.runs_here(parts_.queue.reaped()) && parts_.queue.tail() - parts_.queue.reaped() > parts_.queue.capacity() / 2)
+        throw Error(
+            errc::invalid_argument,
+            "the callback of a host node has filled the ring of " + std::to_string(parts_.queue.capacity()) +
+                " places (Options::ring_slots) behind its own launch, which keeps its place until the callback returns: submit fewer "
+                "tasks there, or make the ring larger",
+            {"option", "Options::ring_slots", parts_.queue.capacity(), 0});
+      if (parts_.queue.pass_over_idle()) parts_.keeper.submitted();
+    }
+  }
+}
+
+std::uint64_t Intake::wait_for_room(detail::OperatorState& op, detail::FirstSlot slot) {
+  if (Recorder* const recorder = Recorder::of(parts_.runtime)) return record(*recorder, op, slot);
+  std::uint64_t position = 0;
+  retry([&] { return parts_.queue.try_submit_plain(op.alias, &slot, 1, &position) != 0; });
+  return position;
+}
+
+std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
+  parts_.check_open();
+  if (Recorder* const recorder = Recorder::of(parts_.runtime)) {
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < count; ++i) last = record(*recorder, op, slots[i]);
+    return last;
+  }
+  std::uint64_t last = 0;
+  std::size_t placed = 0;
+  retry([&] {
+    placed += parts_.queue.try_submit_plain(op.alias, slots + placed, count - placed, &last);
+    return placed == count;
+  });
+  return last;
+}
+
+std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
+  parts_.check_open();
+  if (Recorder* const recorder = Recorder::of(parts_.runtime)) return recorder->record(op, task);
+  if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
+  check(task);
+  if (needs_gates(task)) {
+    Gated gated(task);
+    retry([&] { return parts_.gates.try_replace(gated.waits, op.alias); });
+    return enqueue(op, gated.task, switches);
+  }
+  if (task.words > detail::kMaxWords) return enqueue_block(op, task, switches);
+  std::uint64_t position = 0;
+  retry([&] { return parts_.queue.try_submit(op.alias, task, &position, switches) || position == SubmissionQueue::kSwitched; });
+  return position;
+}
+
+std::uint64_t Intake::enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
+  std::optional<Blocks::Loan> block;
+  retry([&] { return static_cast<bool>(block.emplace(parts_.blocks.take(task))); });
+  std::uint64_t position = 0;
+  retry([&] { return parts_.queue.try_submit(op.alias, block->task(), &position, switches) || position == SubmissionQueue::kSwitched; });
+  if (position != SubmissionQueue::kSwitched) block->submitted(position);
+  return position;
+}
+
+std::optional<std::uint64_t> Intake::try_enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
+  parts_.check_open();
+  if (Recorder* const recorder = Recorder::of(parts_.runtime)) return recorder->record(op, task);
+  check(task);
+  if (needs_gates(task)) {
+    Gated gated(task);
+    const bool replaced = parts_.gates.try_replace(gated.waits, op.alias);
+    parts_.keeper.submitted();
+    return replaced ? try_enqueue(op, gated.task, switches) : std::nullopt;
+  }
+  if (task.words > detail::kMaxWords) {
+    Blocks::Loan block = parts_.blocks.take(task);
+    const std::optional<std::uint64_t> position = block ? try_enqueue(op, block.task(), switches) : std::nullopt;
+    if (position && *position != SubmissionQueue::kSwitched) block.submitted(*position);
+    return position;
+  }
+  std::uint64_t position = 0;
+  const bool placed = parts_.queue.try_submit(op.alias, task, &position, switches);
+  parts_.keeper.submitted();
+  if (!placed && position != SubmissionQueue::kSwitched) return std::nullopt;
+  return position;
+}
+
+std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std::uint64_t switches) {
+  parts_.check_open();
+  if (Recorder::of(parts_.runtime) != nullptr)
+    throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
+  check(task);
+  if (needs_gates(task)) {
+    static const std::atomic<std::uint32_t> kNoAlias{0};
+    Gated gated(task);
+    retry([&] { return parts_.gates.try_replace(gated.waits, kNoAlias); });
+    return launch_graph(gated.task, switches);
+  }
+  std::uint64_t position = 0;
+  retry([&] { return parts_.queue.try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
+  if (position == SubmissionQueue::kSwitched) return std::nullopt;
+  return position;
+}
+
+std::optional<std::uint64_t> Intake::launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
+                                                  std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches) {
+  parts_.check_open();
+  const detail::Task all = detail::task_of(changes.data(), static_cast<std::uint32_t>(changes.size()), flags, 1);
+  std::optional<Blocks::Loan> block;
+  retry([&] { return static_cast<bool>(block.emplace(parts_.blocks.take(all))); });
+  const detail::Task held = block->task();
+  words[3] = held.word(0);
+  words[4] = held.word(1);
+  detail::Task task = detail::task_of(words, 5, flags, groups);
+  task.waits = waits;
+  const std::optional<std::uint64_t> position = launch_graph(task, switches);
+  if (position) block->submitted(*position);
+  return position;
+}
+
+bool Intake::cancel(std::uint64_t position) {
+  parts_.check_open();
+  Recorder::refuse(position);
+  if ((position & detail::kLaunch) != 0) return false;
+  const bool asked = parts_.queue.cancel(position);
+  // The task may stand behind places that a thread has and does not use, and the loop be gone.
+  parts_.queue.pass_over_idle();
+  parts_.keeper.submitted();
+  parts_.watch.moved();
+  return asked;
+}
+
+}  // namespace dwell::runtime

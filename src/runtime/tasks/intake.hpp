@@ -1,0 +1,81 @@
+// Tasks and launches of graphs on their way into the ring.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <dwell/detail/task.hpp>
+
+#include "runtime/complete/host_calls.hpp"
+#include "runtime/complete/launch_gates.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/memory/blocks.hpp"
+#include "runtime/open_check.hpp"
+#include "runtime/submit/recorder.hpp"
+#include "runtime/submit/submission_queue.hpp"
+#include "runtime/watch/runtime_watch.hpp"
+
+namespace dwell::runtime {
+
+// Takes tasks in: refuses those that cannot run, gives them to the calling thread's recorder when it has one, replaces launches that they
+// wait for by gates and long arguments by blocks, waits for room in the ring, and sees to it that the loop comes. Owns none of the parts,
+// which outlive it. Members may be called from any thread. They throw the failure of the device, errc::closed, and what their checks say.
+class Intake {
+ public:
+  struct Parts {
+    const Core* runtime;  // whose recorder is asked for; never followed
+    OpenCheck check_open;
+    SubmissionQueue& queue;
+    Keeper& keeper;
+    LaunchGates& gates;
+    Blocks& blocks;
+    HostCalls& host_calls;
+    RuntimeWatch& watch;
+    bool on_host;     // the loop may need the submitter's processor
+    bool priorities;  // there are
+  };
+  explicit Intake(const Parts& parts) : parts_(parts) {}
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
+
+  // Submit tasks, waiting while the ring is full. Return the last one's position.
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
+    parts_.check_open();
+    const std::uint64_t position = parts_.queue.try_submit_plain(op.alias, slot);
+    parts_.keeper.submitted();
+    return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
+  }
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
+  // With `switches`, only while no version has changed since there were so many changes; else they return SubmissionQueue::kSwitched.
+  std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
+  // The same without waiting. Nothing when there is no room.
+  std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
+
+  // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
+  // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
+  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec.
+  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches);
+  std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
+                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches);
+
+  // As Runtime::cancel, of a position or the number of a launch.
+  bool cancel(std::uint64_t position);
+
+ private:
+  // Calls try_submit, which places tasks, until it returns true.
+  template <class TrySubmit>
+  void retry(TrySubmit try_submit);
+  // By value, so that a task on its short way stays in registers.
+  [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
+  std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
+  // Throws errc::unsupported for a priority where there are none, errc::invalid_argument for a captured ticket in `after`.
+  void check(const detail::Task& task) const;
+  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
+  void check_gang(std::uint32_t groups) const;
+
+  const Parts parts_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,91 @@
+#include "runtime/tasks/outcomes.hpp"
+
+#include <dwell/detail/task.hpp>
+#include <dwell/device/status.hpp>
+
+namespace dwell::runtime {
+
+int Outcomes::status_of(std::uint64_t position) {
+  if ((position & detail::kLaunch) == 0) return parts_.queue.result(position).status;
+  return error_of(position) ? status::lost : status::ok;
+}
+
+std::optional<Error> Outcomes::error_of(std::uint64_t position) {
+  if ((position & detail::kLaunch) != 0) return parts_.launches.error_of(position & ~detail::kLaunch);
+  if (parts_.queue.succeeded(position)) return std::nullopt;
+  const Failure failure = parts_.queue.result(position);
+  if (failure.status == status::ok) return std::nullopt;
+  const std::string task = "ticket " + std::to_string(position) + (failure.launch ? " of a graph" : " of operator " + failure.ran);
+  if (failure.status != status::cancelled) {
+    const std::string node = failure.launch ? ": node " + failure.ran : "";
+    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why),
+                 {failure.launch ? "node" : "task", failure.ran, position});
+  }
+  if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
+  if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
+  const Failure::Cause& cause = *failure.cause;
+  std::string text = task + " was cancelled: it was to start after ticket " + std::to_string(cause.position);
+  if (!cause.ran.empty()) text += " of operator " + cause.ran;
+  text += ", which";
+  text += cause.status == status::ok ? " failed" : how_it_failed(cause.status, "");
+  return Error(errc::cancelled, text + "; hard_link and after_any_result go on regardless", {"task", cause.ran, cause.position});
+}
+
+std::string Outcomes::how_it_failed(int status, const std::string& why) const {
+  switch (status) {
+    case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
+    case status::cancelled: return " was cancelled by Runtime::cancel";
+    case status::out_of_scratch:
+      return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(parts_.scratch_bytes) + " bytes)";
+    case status::overlap:
+      return " failed: the result overlaps an input in part, and would have overwritten what was still to be read; write to memory of its "
+             "own, or copy the input first";
+    case status::out_of_tasks:
+      return " failed: there was no room for a task that an operator was to make; let operators make their tasks as a tree, in which each "
+             "makes some dozens at most, or raise Options::spawned_tasks (" +
+             std::to_string(parts_.most_spawned) + ")";
+    case status::spawn_refused:
+      return " failed: one of several groups of a task was to make another task, Group::then was called a second time, or "
+             "Group::spawn_after named what is no child of the running operator or has six that follow it";
+    case status::join_refused:
+      return " failed: Group::arrive named a join that has had all its arrivals, or was called by a task that does not descend from the "
+             "join's maker";
+    case status::join_starved:
+      return " failed: a join that it made got fewer arrivals than it waited for, and all that could have arrived has ended";
+    case status::launch_refused:
+      return " failed: Group::launch was given an Exec without a graph, or was called by a task that descends from a launch of the same "
+             "exec, for whose end it would have waited; let that launch end first, or instantiate the graph a second time";
+    case status::no_gang:
+      return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
+             "groups(n)";
+    case status::no_barrier:
+      return " failed: Gang::sync was given a barrier's name beyond 7, or more groups than the gang has, which would never all come";
+    case status::too_large:
+      return " failed: it is a gang of more groups than there are workers (" + std::to_string(parts_.keeper.workers()) +
+             "), so that they cannot all run at once; see RuntimeInfo::workers";
+    default: return " failed with code " + std::to_string(status);
+  }
+}
+
+void Outcomes::add_open(detail::Shell::Ranges& open) const {
+  for (std::uint64_t position = parts_.queue.reaped(); position < parts_.queue.tail(); ++position)
+    if (!parts_.queue.done(position)) detail::Shell::add(position, open);
+}
+
+void Outcomes::add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open) {
+  const auto note = [&](std::uint64_t position) {
+    if (const std::optional<Error> error = error_of(position))
+      ended.emplace(position, detail::Shell::Fate{parts_.queue.result(position).status, *error});
+  };
+  for (const std::uint64_t position : parts_.queue.failed_positions()) note(position);
+  for (std::uint64_t position = parts_.queue.reaped(); position < parts_.queue.tail(); ++position) {
+    if (parts_.queue.done(position))
+      note(position);
+    else
+      detail::Shell::add(position, open);
+  }
+  for (const auto& [number, error] : parts_.launches.errors())
+    ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
+}
+
+}  // namespace dwell::runtime

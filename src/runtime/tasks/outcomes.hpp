@@ -1,0 +1,49 @@
+// How tasks and launches have ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <dwell/error.hpp>
+
+#include "runtime/api/shell.hpp"
+#include "runtime/kernels/launches.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/submit/submission_queue.hpp"
+
+namespace dwell::runtime {
+
+// Words what the queue and the launches have noted of failures. Takes positions of complete tasks, and numbers of launches with
+// detail::kLaunch. Owns none of the parts, which outlive it. Members may be called from any thread.
+class Outcomes {
+ public:
+  struct Parts {
+    SubmissionQueue& queue;
+    const Keeper& keeper;
+    const Launches& launches;
+    std::uint32_t scratch_bytes;  // Options::scratch_bytes
+    std::uint32_t most_spawned;   // tasks of operators that there may be at once
+  };
+  explicit Outcomes(const Parts& parts) : parts_(parts) {}
+  Outcomes(const Outcomes&) = delete;
+  Outcomes& operator=(const Outcomes&) = delete;
+
+  // Ticket::status.
+  int status_of(std::uint64_t position);
+  // The error of one that has not succeeded.
+  std::optional<Error> error_of(std::uint64_t position);
+
+  // What a shell must know behind the end of its core. The tasks that are not complete:
+  void add_open(detail::Shell::Ranges& open) const;
+  // Those that did not succeed, and those that are not complete.
+  void add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open);
+
+ private:
+  // The words of an error for a task with this status, behind the task's name.
+  std::string how_it_failed(int status, const std::string& why) const;
+
+  const Parts parts_;
+};
+
+}  // namespace dwell::runtime
