@@ -1,45 +1,10 @@
-// Task graphs: order, replay, failures, versions, arguments, limits.
-#include <set>
-
-#include "tests/conformance/graph_suite.hpp"
+// Task graphs: order, groups, arguments, failures.
+#include "tests/conformance/dag_suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-class GraphTest : public GraphSuite {
- protected:
-  // A graph of `count` nodes with random edges from earlier to later ones, at most `most` into each; each node stamps its begin and end.
-  struct Dag {
-    Graph graph;
-    std::vector<std::pair<u32, u32>> edges;
-    Buffer<u32> clock, began, ended;
-  };
-  Dag random_dag(u32 count, u32 most, u32 seed, u32 reach = 64) {
-    Dag dag;
-    dag.clock = filled<u32>(*runtime, 1, 0);
-    dag.began = filled<u32>(*runtime, count, ~0U);
-    dag.ended = filled<u32>(*runtime, count, ~0U);
-    Random random(seed);
-    std::vector<Node> nodes;
-    for (u32 i = 0; i < count; ++i) {
-      nodes.push_back(dag.graph.add(stamp, dag.clock, dag.began, dag.ended, i, u64{0}));
-      const u32 wanted = i == 0 ? 0 : random() % (most + 1);
-      std::set<u32> before;
-      for (u32 j = 0; j < wanted; ++j) before.insert(i - 1 - random() % std::min(i, reach));
-      for (const u32 from : before) {
-        nodes.back().after(nodes[from]);
-        dag.edges.emplace_back(from, i);
-      }
-    }
-    return dag;
-  }
-  static void check_order(const Dag& dag, u32 launches = 1) {
-    const auto began = read(dag.began);
-    const auto ended = read(dag.ended);
-    ASSERT_EQ(read(dag.clock)[0], 2 * began.size() * launches) << "each node runs once a launch";
-    for (const auto& [before, behind] : dag.edges) ASSERT_LT(ended[before], began[behind]) << before << " -> " << behind;
-  }
-};
+class GraphTest : public DagSuite {};
 
 TEST_P(GraphTest, AChainRunsInItsOrderEachTimeItIsLaunched) {
   open();
@@ -148,6 +113,8 @@ TEST_P(GraphTest, ManyStarts) {
   EXPECT_THAT(read(cells), testing::Each(4U));
 }
 
+// ---- Nodes -----------------------------------------------------------------------------------------------------------------------
+
 TEST_P(GraphTest, WideNodesRunEachGroupOnce) {
   open();
   constexpr u32 kGroups = 500;
@@ -167,6 +134,27 @@ TEST_P(GraphTest, WideNodesRunEachGroupOnce) {
   for (u32 i = 1; i <= 5; ++i) {
     runtime->launch(exec).wait();
     ASSERT_THAT(read(cells), testing::Each(6 * i));
+  }
+}
+
+TEST_P(GraphTest, AWideNodeWithManySuccessors) {
+  open();
+  constexpr u32 kGroups = 64;
+  constexpr u32 kSuccessors = 500;
+  const auto cells = filled<u32>(*runtime, 2, 0);
+  const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
+    DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 groups) {
+      if (g.rank() == 0 && cells[0] % groups != 0) g.fail(77);
+      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[1], 1u);
+    })");
+  Graph graph;
+  const Node wide = graph.add(add, cells, 0U, 1U, groups(kGroups));
+  Node join = graph.add(add, cells, 0U, 1U, groups(kGroups));
+  for (u32 i = 0; i < kSuccessors; ++i) join.after(graph.add(check, cells, kGroups).after(wide));
+  const GraphExec exec = runtime->instantiate(graph);
+  for (u32 i = 1; i <= 10; ++i) {
+    runtime->launch(exec).wait();
+    ASSERT_THAT(read(cells), testing::ElementsAre(2 * kGroups * i, kSuccessors * i));
   }
 }
 
@@ -209,6 +197,34 @@ TEST_P(GraphTest, ArgumentsOfAnySize) {
   }
 }
 
+TEST_P(GraphTest, NodesOfAChainHaveScratchMemory) {
+  open();
+  const auto step = runtime->define<Append>("step", R"(
+    DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> number, dwell::u32 digit) {
+      auto all = g.shared<dwell::u32>(g.size());
+      if (g.rank() == 0) number[0] = number[0] * 31 + digit;
+      all[g.rank()] = 1;
+      g.sync();
+      dwell::u32 sum = 0;
+      for (dwell::u32 i = 0; i < g.size(); ++i) sum += all[i];
+      if (sum != g.size()) g.fail(9);
+      g.sync();
+    })");
+  constexpr u32 kCount = 500;
+  auto number = filled<u32>(*runtime, 1, 0);
+  Graph graph;
+  Node last = graph.add(step, number, 0U);
+  for (u32 i = 1; i < kCount; ++i) last = (i % 3 == 0 ? graph.add(append, number, i) : graph.add(step, number, i)).after(last);
+  const GraphExec exec = runtime->instantiate(graph);
+  for (int round = 0; round < 3; ++round) {
+    number.write(std::vector<u32>{0});
+    runtime->launch(exec).wait();
+    ASSERT_EQ(read(number)[0], appended(kCount));
+  }
+}
+
+// ---- Failures --------------------------------------------------------------------------------------------------------------------
+
 TEST_P(GraphTest, AFailedNodeCancelsWhatDependsOnIt) {
   open();
   const auto cells = filled<u32>(*runtime, 4, 0);
@@ -243,132 +259,28 @@ TEST_P(GraphTest, ManyCancelledNodes) {
   EXPECT_EQ(read(cells)[0], 0U);
 }
 
-TEST_P(GraphTest, LaunchesOfOneExecFollowEachOther) {
+TEST_P(GraphTest, AFailureInAChainEndsIt) {
   open();
-  constexpr u32 kCount = 20;
-  Graph graph;
+  constexpr u32 kCount = 100;
   auto number = filled<u32>(*runtime, 1, 0);
-  Node last;
-  for (u32 i = 0; i < kCount; ++i) {
-    Node node = graph.add(append, number, i);
-    if (i != 0) node.after(last);
-    last = node;
-  }
-  const GraphExec exec = runtime->instantiate(graph);
-  u32 expected = 0;
-  for (u32 round = 0; round < 200; ++round) {
-    runtime->launch(exec);
-    for (u32 i = 0; i < kCount; ++i) expected = expected * 31 + i;
-  }
-  runtime->wait_all();
-  EXPECT_EQ(read(number)[0], expected);
-}
-
-TEST_P(GraphTest, DifferentExecsOverlap) {
-  open();
-  Latch latch(*runtime);
-  const auto hold = runtime->define<Hold>("hold", kHold);
-  Graph holds;
-  holds.add(hold, latch.words());
-  const auto cells = filled<u32>(*runtime, 1, 0);
-  Graph adds;
-  adds.add(add, cells, 0U, 1U);
-  const GraphExec first = runtime->instantiate(holds);
-  const GraphExec second = runtime->instantiate(adds);
-  const Ticket held = runtime->launch(first);
-  latch.await();
-  runtime->launch(second).wait();
-  EXPECT_EQ(read(cells)[0], 1U);
-  EXPECT_FALSE(held.done());
-  latch.release();
-  held.wait();
-}
-
-TEST_P(GraphTest, LaunchesTakePartInTheOrderOfTasks) {
-  open();
-  auto number = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  const Node first = graph.add(append, number, 1U);
-  graph.add(append, number, 2U).after(first);
-  const GraphExec exec = runtime->instantiate(graph);
-  u32 expected = 0;
-  for (int round = 0; round < 30; ++round) {
-    runtime->submit(append, number, 0U, drain);
-    runtime->launch(exec, link);
-    runtime->submit(append, number, 3U, link);
-    runtime->launch(exec, drain);
-    for (const u32 digit : {0, 1, 2, 3, 1, 2}) expected = expected * 31 + digit;
-  }
-  runtime->wait_all();
-  EXPECT_EQ(read(number)[0], expected);
-}
-
-TEST_P(GraphTest, ArgumentsChangeBetweenLaunches) {
-  open();
-  const auto cells = filled<u32>(*runtime, 8, 0);
-  const auto others = filled<u32>(*runtime, 8, 0);
-  Graph graph;
-  const Node node = graph.add(add, cells, 0U, 1U);
-  GraphExec exec = runtime->instantiate(graph);
-  for (u32 i = 0; i < 8; ++i) {
-    exec.set(node, 1, i);
-    exec.set(node, 2, 100U);
-    exec.set(node, 2, 10U + i);
-    runtime->launch(exec);
-  }
-  runtime->wait_all();
-  EXPECT_THAT(read(cells), testing::ElementsAre(10U, 11U, 12U, 13U, 14U, 15U, 16U, 17U));
-  exec.set(node, 0, others);
-  runtime->launch(exec).wait();
-  EXPECT_EQ(read(others)[7], 17U);
-  expect_error(errc::signature_mismatch, HasSubstr("argument 2"), [&] { exec.set(node, 2, 1.0F); });
-  expect_error(errc::invalid_argument, HasSubstr("does not exist"), [&] { exec.set(node, 3, 1U); });
-}
-
-TEST_P(GraphTest, ManyArgumentsChangeAtOnce) {
-  open();
-  // As many as travel with a launch, and more.
-  for (const u32 count : {4000U, 20000U}) {
-    const auto cells = filled<u32>(*runtime, count, 0);
-    std::vector<Node> nodes;
+  for (const u32 bad : {0U, 1U, 3U, 4U, 50U, 98U, 99U}) {
     Graph graph;
-    for (u32 i = 0; i < count; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
-    GraphExec exec = runtime->instantiate(graph);
-    std::vector<u32> expected(count, 0);
-    for (u32 round = 1; round <= 3; ++round) {
-      for (u32 i = 0; i < count; ++i) {
-        exec.set(nodes[i], 2, i * round);
-        expected[i] += i * round;
-      }
-      runtime->launch(exec);
+    Node last;
+    for (u32 i = 0; i < kCount; ++i) {
+      const Node before = last;
+      last = i == bad ? graph.add("bad", fail, 40) : graph.add(append, number, i);
+      if (i != 0) last.after(before);
     }
-    runtime->wait_all();
-    ASSERT_EQ(read(cells), expected);
+    const GraphExec exec = runtime->instantiate(graph);
+    for (int round = 0; round < 3; ++round) {
+      number.write(std::vector<u32>{0});
+      DWELL_EXPECT_ERROR(runtime->launch(exec).wait(), errc::task_failed, HasSubstr("'bad' (operator fail)"));
+      ASSERT_EQ(read(number)[0], appended(bad));
+    }
   }
 }
 
-TEST_P(GraphTest, ALaunchRunsTheVersionsOfItsOwnTime) {
-  open();
-  auto mark = runtime->define<Mark>("mark", mark_with(1));
-  const auto cells = filled<u32>(*runtime, 1, 0);
-  // The second has more nodes than changes travel with a launch.
-  std::vector<GraphExec> execs;
-  for (const u32 count : {50U, 9000U}) {
-    Graph graph;
-    for (u32 i = 0; i < count; ++i) graph.add(mark, cells, 0U);
-    execs.push_back(runtime->instantiate(graph));
-  }
-  u32 expected = 0;
-  for (u32 version = 1; version <= 6; ++version) {
-    for (const GraphExec& exec : execs) {
-      for (int i = 0; i < 5; ++i) runtime->launch(exec);
-      expected += 5 * static_cast<u32>(exec.size()) * version;
-    }
-    mark.redefine(mark_with(version + 1));
-  }
-  runtime->wait_all();
-  EXPECT_EQ(read(cells)[0], expected);
-}
+// ---- Building --------------------------------------------------------------------------------------------------------------------
 
 TEST_P(GraphTest, ACycleIsListed) {
   open();
@@ -401,413 +313,6 @@ TEST_P(GraphTest, ForeignThingsAreRefused) {
   }
   expect_error(errc::stale_handle, HasSubstr("'orphan'"), [&] { runtime->instantiate(graph); });
   expect_error(errc::invalid_argument, HasSubstr("empty"), [&] { runtime->launch(GraphExec()); });
-}
-
-TEST_P(GraphTest, AnExecMayBeDroppedWhileItIsInFlight) {
-  open();
-  const auto cells = filled<u32>(*runtime, 1, 0);
-  for (int round = 0; round < 50; ++round) {
-    Graph graph;
-    Node last = graph.add(add, cells, 0U, 1U);
-    for (int i = 1; i < 20; ++i) last = graph.add(add, cells, 0U, 1U).after(last);
-    runtime->launch(runtime->instantiate(graph));
-  }
-  runtime->wait_all();
-  EXPECT_EQ(read(cells)[0], 50U * 20U);
-}
-
-TEST_P(GraphTest, LongChainsLetLeasesRoll) {
-  Options rolling = options();
-  rolling.lease = on_cpu() ? 2ms : 500us;
-  open(rolling);
-  constexpr u32 kCount = 400'000;
-  Graph graph;
-  auto number = filled<u32>(*runtime, 1, 0);
-  Node last;
-  for (u32 i = 0; i < kCount; ++i) {
-    Node node = graph.add(append, number, i);
-    if (i != 0) node.after(last);
-    last = node;
-  }
-  const GraphExec exec = runtime->instantiate(graph);
-  const auto before = runtime->info().leases;
-  runtime->launch(exec).wait();
-  EXPECT_EQ(read(number)[0], appended(kCount));
-  EXPECT_GT(runtime->info().leases, before);
-}
-
-TEST_P(GraphTest, GraphsWithoutChainsLetLeasesRoll) {
-  Options rolling = options();
-  rolling.lease = on_cpu() ? 2ms : 500us;
-  open(rolling);
-  constexpr u32 kCount = 6000;
-  Graph graph;
-  const auto clock = filled<u32>(*runtime, 1, 0);
-  const auto began = filled<u32>(*runtime, kCount, 0);
-  const auto ended = filled<u32>(*runtime, kCount, 0);
-  Node last[2];
-  for (u32 i = 0; i < kCount; ++i) {
-    // Each waits for the two before it.
-    Node node = graph.add(stamp, clock, began, ended, i, u64{10'000});
-    if (i >= 2) node.after(last[0], last[1]);
-    last[i % 2] = node;
-  }
-  const GraphExec exec = runtime->instantiate(graph);
-  const auto before = runtime->info().leases;
-  runtime->launch(exec).wait();
-  EXPECT_EQ(read(clock)[0], 2 * kCount);
-  EXPECT_GT(runtime->info().leases, before + 1);
-}
-
-TEST_P(GraphTest, GraphsSurviveParks) {
-  open();
-  const Dag dag = random_dag(20000, 3, 7);
-  const GraphExec exec = runtime->instantiate(dag.graph);
-  for (u32 i = 1; i <= 5; ++i) {
-    const Ticket ticket = runtime->launch(exec);
-    for (int park = 0; park < 3; ++park) {
-      runtime->park();
-      runtime->resume();
-    }
-    ticket.wait();
-    check_order(dag, i);
-  }
-}
-
-// ---- Sizes -----------------------------------------------------------------------------------------------------------------------
-
-inline constexpr u32 kMillion = kSanitized ? 100'000 : 1'000'000;
-inline constexpr u32 kMany = kSanitized ? 10'000 : 100'000;
-
-TEST_P(GraphTest, AChainOfAMillion) {
-  open();
-  Graph graph;
-  const auto number = filled<u32>(*runtime, 1, 0);
-  Node last = graph.add(append, number, 0U);
-  for (u32 i = 1; i < kMillion; ++i) last = graph.add(append, number, i).after(last);
-  runtime->launch(runtime->instantiate(graph)).wait();
-  EXPECT_EQ(read(number)[0], appended(kMillion));
-}
-
-TEST_P(GraphTest, AMillionNodes) {
-  open();
-  const Dag dag = random_dag(kMillion, 4, 11, 5000);
-  const GraphExec exec = runtime->instantiate(dag.graph);
-  EXPECT_EQ(exec.size(), kMillion);
-  runtime->launch(exec).wait();
-  check_order(dag);
-}
-
-TEST_P(GraphTest, OneNodeBehindVeryManyBehindOne) {
-  open();
-  auto cells = filled<u32>(*runtime, 3, 0);
-  // Notes whether all before have run.
-  const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
-    DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 expected) {
-      if (g.rank() == 0 && cells[0] != expected) g.fail(77);
-    })");
-  Graph graph;
-  const Node first = graph.add("first", check, cells, 0U);
-  Node last = graph.add("last", check, cells, kMany);
-  for (u32 i = 0; i < kMany; ++i) last.after(graph.add(add, cells, 0U, 1U).after(first));
-  const GraphExec exec = runtime->instantiate(graph);
-  for (u32 round = 0; round < 3; ++round) {
-    cells.write(std::vector<u32>{0, 0, 0});
-    runtime->launch(exec).wait();
-  }
-}
-
-TEST_P(GraphTest, AThousandExecsInFlight) {
-  Options wide = options();
-  wide.ring_slots = 8192;
-  open(wide);
-  constexpr u32 kExecs = 1000;
-  constexpr u32 kRounds = 3;
-  Latch latch(*runtime);
-  const auto hold = runtime->define<Hold>("hold", kHold);
-  const auto cells = filled<u32>(*runtime, kExecs, 0);
-  std::vector<GraphExec> execs;
-  for (u32 i = 0; i < kExecs; ++i) {
-    Graph graph;
-    const Node first = graph.add(add, cells, i, 1U);
-    Node last = graph.add(add, cells, i, 1U);
-    for (u32 j = 0; j < 40; ++j) last.after(graph.add(add, cells, i, 1U).after(first));
-    execs.push_back(runtime->instantiate(graph));
-  }
-  const Ticket held = runtime->submit(hold, latch.words());
-  std::vector<Ticket> tickets;
-  for (u32 round = 0; round < kRounds; ++round)
-    for (const GraphExec& exec : execs) tickets.push_back(runtime->launch(exec, after(held)));
-  execs.clear();
-  for (const Ticket& ticket : tickets) ASSERT_FALSE(ticket.done());
-  latch.release();
-  for (const Ticket& ticket : tickets) ticket.wait();
-  EXPECT_THAT(read(cells), testing::Each(42U * kRounds));
-}
-
-// ---- Order among launches --------------------------------------------------------------------------------------------------------
-
-TEST_P(GraphTest, LaunchesWaitForTicketsAndAreWaitedFor) {
-  open();
-  const auto number = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  const Node first = graph.add(append, number, 1U);
-  graph.add(append, number, 2U).after(first);
-  const GraphExec exec = runtime->instantiate(graph), other = runtime->instantiate(graph);
-  u32 expected = 0;
-  Ticket last;
-  for (int round = 0; round < 200; ++round) {
-    last = runtime->launch(exec, after(last));
-    last = runtime->submit(append, number, 3U, after(last));
-    last = runtime->launch(other, after(last));
-    for (const u32 digit : {1, 2, 3, 1, 2}) expected = expected * 31 + digit;
-  }
-  last.wait();
-  EXPECT_EQ(read(number)[0], expected);
-}
-
-TEST_P(GraphTest, ALaunchBehindAFailureIsCancelled) {
-  open();
-  const auto cells = filled<u32>(*runtime, 2, 0);
-  Graph graph;
-  graph.add(add, cells, 0U, 1U);
-  graph.add(add, cells, 1U, 1U, groups(3));
-  const GraphExec exec = runtime->instantiate(graph);
-  for (int round = 0; round < 20; ++round) {
-    const Ticket failed = runtime->submit(fail, 7);
-    const Ticket linked = runtime->launch(exec, link);
-    const Ticket behind = runtime->launch(exec, after(failed));
-    const Ticket twice = runtime->launch(exec, after(behind, linked));
-    EXPECT_EQ(linked.status(), status::cancelled);
-    EXPECT_EQ(behind.status(), status::cancelled);
-    EXPECT_EQ(twice.status(), status::cancelled);
-    DWELL_EXPECT_ERROR(twice.wait(), errc::cancelled, HasSubstr("fail"));
-  }
-  EXPECT_THAT(read(cells), testing::Each(0U));
-  const Ticket failed = runtime->submit(fail, 7);
-  runtime->launch(exec, after_any_result(failed)).wait();
-  EXPECT_THAT(read(cells), testing::ElementsAre(1U, 3U));
-  EXPECT_EQ(runtime->submit(add, cells, 0U, 1U, after(runtime->launch(exec))).status(), 0);
-}
-
-TEST_P(GraphTest, ALaunchThatFailedCancelsWhatIsLinked) {
-  open();
-  const auto cells = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  graph.add("culprit", fail, 7);
-  const GraphExec exec = runtime->instantiate(graph);
-  const Ticket launch = runtime->launch(exec);
-  const Ticket linked = runtime->submit(add, cells, 0U, 1U, link);
-  EXPECT_EQ(launch.status(), 7);
-  EXPECT_EQ(linked.status(), status::cancelled);
-  EXPECT_EQ(runtime->launch(exec).status(), 7) << "launches of one exec follow each other, whatever becomes of them";
-  EXPECT_EQ(read(cells)[0], 0U);
-}
-
-TEST_P(GraphTest, ACancelledLaunchTakesOverWhatHasChanged) {
-  open();
-  auto mark = runtime->define<Mark>("mark", mark_with(1));
-  constexpr u32 kNodes = 300;
-  auto cells = filled<u32>(*runtime, kNodes, 0);
-  Graph graph;
-  std::vector<Node> nodes;
-  for (u32 i = 0; i < kNodes; ++i) nodes.push_back(graph.add(add, cells, i, 1U));
-  graph.add(mark, cells, 0U);
-  GraphExec exec = runtime->instantiate(graph);
-  for (const u32 count : {1U, 10U, kNodes}) {  // in one slot, in several, in a block
-    for (u32 i = 0; i < count; ++i) exec.set(nodes[i], 2, 100U + count);
-    mark.redefine(mark_with(count));
-    runtime->submit(fail, 7);
-    EXPECT_EQ(runtime->launch(exec, link).status(), status::cancelled);
-    cells.write(std::vector<u32>(kNodes, 0));
-    runtime->launch(exec).wait();
-    const auto values = read(cells);
-    EXPECT_EQ(values[0], 100U + count + count) << "the argument, and the version";
-    EXPECT_EQ(values[count - 1], count == 1 ? 102U : 100U + count);
-  }
-}
-
-TEST_P(GraphTest, SeveralThreadsLaunch) {
-  open();
-  constexpr u32 kThreads = 4;
-  const u32 rounds = kSanitized ? 100 : 1000;
-  const auto shared_cell = filled<u32>(*runtime, 1, 0);
-  const auto cells = filled<u32>(*runtime, kThreads, 0);
-  Graph common;  // its two nodes would lose counts beside another launch of it
-  const auto increment = runtime->define<void(Span<u32>)>("increment", R"(
-    DWELL_OPERATOR(increment)(dwell::Group g, dwell::Span<dwell::u32> cell) {
-      if (g.rank() == 0) cell[0] = cell[0] + 1;
-      g.sync();
-    })");
-  const Node first = common.add(increment, shared_cell);
-  common.add(increment, shared_cell).after(first);
-  const GraphExec exec = runtime->instantiate(common);
-  std::vector<std::jthread> threads;
-  for (u32 me = 0; me < kThreads; ++me)
-    threads.emplace_back([&, me] {
-      Graph mine;
-      const Node node = mine.add(add, cells, me, 0U);
-      GraphExec own = runtime->instantiate(mine);
-      for (u32 i = 0; i < rounds; ++i) {
-        runtime->launch(exec);
-        own.set(node, 2, i);
-        runtime->launch(own);
-      }
-    });
-  threads.clear();
-  runtime->wait_all();
-  EXPECT_EQ(read(shared_cell)[0], kThreads * rounds * 2);
-  EXPECT_THAT(read(cells), testing::Each(rounds * (rounds - 1) / 2));
-}
-
-// ---- Nodes -----------------------------------------------------------------------------------------------------------------------
-
-TEST_P(GraphTest, NodesOfAChainHaveScratchMemory) {
-  open();
-  const auto step = runtime->define<Append>("step", R"(
-    DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> number, dwell::u32 digit) {
-      auto all = g.shared<dwell::u32>(g.size());
-      if (g.rank() == 0) number[0] = number[0] * 31 + digit;
-      all[g.rank()] = 1;
-      g.sync();
-      dwell::u32 sum = 0;
-      for (dwell::u32 i = 0; i < g.size(); ++i) sum += all[i];
-      if (sum != g.size()) g.fail(9);
-      g.sync();
-    })");
-  constexpr u32 kCount = 500;
-  auto number = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  Node last = graph.add(step, number, 0U);
-  for (u32 i = 1; i < kCount; ++i) last = (i % 3 == 0 ? graph.add(append, number, i) : graph.add(step, number, i)).after(last);
-  const GraphExec exec = runtime->instantiate(graph);
-  for (int round = 0; round < 3; ++round) {
-    number.write(std::vector<u32>{0});
-    runtime->launch(exec).wait();
-    ASSERT_EQ(read(number)[0], appended(kCount));
-  }
-}
-
-TEST_P(GraphTest, AFailureInAChainEndsIt) {
-  open();
-  constexpr u32 kCount = 100;
-  auto number = filled<u32>(*runtime, 1, 0);
-  for (const u32 bad : {0U, 1U, 3U, 4U, 50U, 98U, 99U}) {
-    Graph graph;
-    Node last;
-    for (u32 i = 0; i < kCount; ++i) {
-      const Node before = last;
-      last = i == bad ? graph.add("bad", fail, 40) : graph.add(append, number, i);
-      if (i != 0) last.after(before);
-    }
-    const GraphExec exec = runtime->instantiate(graph);
-    for (int round = 0; round < 3; ++round) {
-      number.write(std::vector<u32>{0});
-      DWELL_EXPECT_ERROR(runtime->launch(exec).wait(), errc::task_failed, HasSubstr("'bad' (operator fail)"));
-      ASSERT_EQ(read(number)[0], appended(bad));
-    }
-  }
-}
-
-TEST_P(GraphTest, AWideNodeWithManySuccessors) {
-  open();
-  constexpr u32 kGroups = 64;
-  constexpr u32 kSuccessors = 500;
-  const auto cells = filled<u32>(*runtime, 2, 0);
-  const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
-    DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 groups) {
-      if (g.rank() == 0 && cells[0] % groups != 0) g.fail(77);
-      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[1], 1u);
-    })");
-  Graph graph;
-  const Node wide = graph.add(add, cells, 0U, 1U, groups(kGroups));
-  Node join = graph.add(add, cells, 0U, 1U, groups(kGroups));
-  for (u32 i = 0; i < kSuccessors; ++i) join.after(graph.add(check, cells, kGroups).after(wide));
-  const GraphExec exec = runtime->instantiate(graph);
-  for (u32 i = 1; i <= 10; ++i) {
-    runtime->launch(exec).wait();
-    ASSERT_THAT(read(cells), testing::ElementsAre(2 * kGroups * i, kSuccessors * i));
-  }
-}
-
-TEST_P(GraphTest, ABufferThatWasReplacedIsWaitedForWhileALaunchNamesIt) {
-  open();
-  const auto hold = runtime->define<Hold>("hold", kHold);
-  const auto first = filled<u32>(*runtime, 1, 0);
-  const auto second = filled<u32>(*runtime, 1, 0);
-  for (const bool whole : {false, true}) {
-    const auto graph_of = [&](const Buffer<u32>& cells, Node* node) {
-      Graph graph;
-      *node = graph.add(add, cells, 0U, 1U);
-      return graph;
-    };
-    Node node;
-    Node other;
-    const Graph graph = graph_of(first, &node);
-    GraphExec exec = runtime->instantiate(graph);
-    exec.set(node, 0, first);
-    Latch latch(*runtime);
-    const Ticket held = runtime->submit(hold, latch.words());
-    latch.await();
-    const Ticket launch = runtime->launch(exec, after(held));
-    if (whole)
-      exec.update(graph_of(second, &other));
-    else
-      exec.set(node, 0, second);
-    std::thread releases([&] {
-      std::this_thread::sleep_for(20ms);
-      latch.release();
-    });
-    EXPECT_EQ(read(first)[0], whole ? 2U : 1U) << "it reads behind the launch";
-    releases.join();
-    EXPECT_EQ(launch.status(), status::ok);
-    EXPECT_EQ(read(second)[0], 0U);
-  }
-}
-
-TEST_P(GraphTest, UpdateTakesOverArguments) {
-  open();
-  const auto cells = filled<u32>(*runtime, 4, 0), others = filled<u32>(*runtime, 4, 0);
-  const auto make = [&](const Buffer<u32>& to, u32 value) {
-    Graph graph;
-    const Node first = graph.add("first", add, to, 0U, value);
-    graph.add("second", add, to, 1U, value + 1, groups(2)).after(first);
-    return graph;
-  };
-  GraphExec exec = runtime->instantiate(make(cells, 10));
-  runtime->launch(exec);
-  exec.update(make(others, 20));
-  runtime->launch(exec);
-  exec.update(make(cells, 30));
-  runtime->wait_all();
-  EXPECT_THAT(read(cells), testing::ElementsAre(10U, 22U, 0U, 0U));
-  EXPECT_THAT(read(others), testing::ElementsAre(20U, 42U, 0U, 0U));
-
-  const auto refused = [&](const std::string& why, const std::function<void(Graph&)>& change) {
-    Graph graph = make(cells, 1);
-    change(graph);
-    DWELL_EXPECT_ERROR(exec.update(graph), errc::invalid_argument, AllOf(HasSubstr(why), HasSubstr("instantiate")));
-  };
-  refused("has 3 nodes, the exec 2", [&](Graph& graph) { graph.add(nothing); });
-  const auto rebuilt = [&](const std::string& why, const std::function<void(Graph&)>& build) {
-    Graph graph;
-    build(graph);
-    DWELL_EXPECT_ERROR(exec.update(graph), errc::invalid_argument, HasSubstr(why));
-  };
-  rebuilt("the edges differ", [&](Graph& graph) {
-    graph.add(add, cells, 0U, 1U);
-    graph.add(add, cells, 1U, 1U, groups(2));
-  });
-  rebuilt("node 'second' (operator add) has another number of groups", [&](Graph& graph) {
-    const Node first = graph.add(add, cells, 0U, 1U);
-    graph.add(add, cells, 1U, 1U).after(first);
-  });
-  rebuilt("node 'first' (operator add) has another operator", [&](Graph& graph) {
-    const Node first = graph.add(nothing);
-    graph.add(add, cells, 1U, 1U, groups(2)).after(first);
-  });
-  runtime->launch(exec).wait();
-  EXPECT_THAT(read(cells), testing::ElementsAre(40U, 84U, 0U, 0U)) << "what was refused has changed nothing";
 }
 
 TEST_P(GraphTest, DotShowsNodesAndEdges) {
