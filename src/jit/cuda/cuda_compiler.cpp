@@ -52,8 +52,9 @@ constexpr const char* kReport = "--ptxas-options=-v";
 
 // The most registers a thread with which kInliningWorkers fit into a multiprocessor: its quarters have 16,384 each, given to warps.
 constexpr std::uint32_t kInliningRegisters = 72;
-// Bytes that an image may store in spills before its loop gets more registers: the loop by itself spills up to 376, on its rare paths.
-constexpr std::uint32_t kInliningSpills = 640;
+// Bytes that the loop spills within that limit, on its rare paths: at most 376, by architecture. An image whose operators spill more than
+// kSavedBytes each beside them gets a loop without the limit, and perhaps one worker a multiprocessor.
+constexpr std::uint32_t kInliningSpills = 384;
 
 // Whether an operator is compiled for kRegisters first: without a limit the compiler spreads even few values over many registers, since a
 // function that is called may use only every other one above the 32nd without saving it, and then fewer workers fit.
@@ -329,7 +330,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
         throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
     }
     if (tier != Tier::lto) continue;
-    // The linker refuses a call of a function that has more registers than its caller may.
+    // A function that is called may need more: the linker refuses it then.
     const auto alone = is_ir ? std::nullopt : Cubin::open(object->bytes);
     const auto entry = alone ? alone->entry(opcode.symbol()) : std::nullopt;
     if (entry && entry->registers > kInliningRegisters) way = Dispatch::inlined_free;
@@ -352,7 +353,8 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     return output;
   };
   NvJitLink::Output output = link_with(way);
-  if (way == Dispatch::inlined && most_before(output.report, kSpillStores) > kInliningSpills) output = link_with(Dispatch::inlined_free);
+  const std::size_t spills = kInliningSpills + linked.size() * kSavedBytes;
+  if (way == Dispatch::inlined && most_before(output.report, kSpillStores) > spills) output = link_with(Dispatch::inlined_free);
   Image image{std::move(output.bytes), {}};
   const auto cubin = Cubin::open(image.bytes);
   const auto resources = cubin ? cubin->kernel(options_.kernel) : std::nullopt;
