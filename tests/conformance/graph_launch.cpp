@@ -259,6 +259,32 @@ TEST_P(GraphLaunchTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh) {
   DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, HasSubstr("'failing'"));
 }
 
+TEST_P(GraphLaunchTest, ATaskStandsBehindTheChangeOfItsExec) {
+  prepare();
+  runtime->define<Hold>("hold", kHold);
+  auto late = runtime->define<void(Exec, Span<u32>)>("late", R"(
+DWELL_USES(hold, dwell::Span<dwell::u32>)
+DWELL_OPERATOR(late)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> latch) {
+  g.launch_after(g.spawn(uses::hold, latch), exec);
+})");
+  auto number = filled<u32>(*runtime, 1, 0);
+  Latch latch(*runtime);
+  runtime->submit(nothing);
+  runtime->submit(nothing, link);  // tasks are waited for by word from here on, not by drains
+  Graph graph;
+  const Node node = graph.add(append, number, 1U);
+  GraphExec exec = runtime->instantiate(graph);
+  const Ticket holds = runtime->submit(late, exec, latch.words());
+  latch.await();
+  exec.set(node, 1, 2U);  // comes with a launch of no nodes, as other versions do
+  const Ticket task = runtime->submit(repeat, exec, 1U);
+  EXPECT_FALSE(task.wait_for(20ms)) << "the task before is to launch the graph as it was";
+  latch.release();
+  holds.wait();
+  task.wait();
+  EXPECT_EQ(read(number)[0], 1U * 31 + 2);
+}
+
 TEST_P(GraphLaunchTest, ATaskLaunchesTheVersionsOfItsTime) {
   prepare();
   auto note = runtime->define<Cells>("note", note_with(1));
