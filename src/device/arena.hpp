@@ -113,6 +113,8 @@ struct alignas(16) Wide {
   u32 behind;  // index of the gang that stands behind it in line, plus 1
   // Of any task of the ring: the lap of the last one at this index that the host has cancelled (cancels.hpp).
   u32 cancelled;
+  // The same: of the last one for which Lease::failed_inside is written.
+  u32 failed_inside;
 };
 
 // What a gang saves when it yields.
@@ -259,6 +261,9 @@ struct Lease {
   LeaseReport* report;      // host memory
   InFlight* in_flight;      // host memory
   u64* failed_nodes;        // host memory: of the launch of a graph at each ring index, once it has failed, GraphHead::failure
+  // Host memory: of the task at each ring index, which node failed first in the launches by operators that descend from it: the task's lap,
+  // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
+  Quad* failed_inside;
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART

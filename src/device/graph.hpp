@@ -309,7 +309,7 @@ DWELL_DEVICE u64 exec_of(const Frame& frame) {
 // Finds the task of the ring from which the launch descends that has this record, made by an operator. Returns its position, and sets `own`
 // if it descends from a launch of the exec at `base`, whose end it would wait for. Called by one thread, while the launch is not complete:
 // what it descends from is open as long.
-DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* own) {
+DWELL_DEVICE u32 find_ticket(const Lease& lease, u32 number, u64 base, bool* own) {
   for (;;) {
     for (u32 parent = number; parent != 0; parent = spawn::get(&spawn::at(lease, number)->parent)) number = parent;
     const u32* const root = spawn::at(lease, number)->words;
@@ -324,6 +324,7 @@ DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* 
     number = of->position;
   }
 }
+DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* own) { return find_ticket(lease, number, base, own); }
 
 // Begins the launch in `frame`, which has its exec. Called by all lanes. Returns the record before all.
 DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states) {
@@ -356,6 +357,22 @@ DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
   // Whoever ends the launch sees the mark, since the node has not arrived yet, and reads the failure.
   if (compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), failure) == 0)
     fetch_add<Order::relaxed>(&head(base)->pending, line::upper(line::kFailed));
+}
+
+// Notes for the host that a node has failed in a launch by an operator, unless one was noted for the same task of the ring. Called by one
+// thread, which has ended the launch, before the next one has the exec. Calls nothing: the loop's stack is deepest here.
+DWELL_DEVICE_COLD void note_inside(const Lease& lease, const GraphHead* of) {
+  bool own = false;
+  const u32 position = find_ticket(lease, of->position, 0, &own);
+  const u32 index = index_of(position, lease.ring_shift);
+  const u32 lap = lap_of(position, lease.ring_shift);
+  if (exchange<Order::relaxed>(&lease.wide[index].failed_inside, lap) == lap) return;
+  const u64 failure = load<Order::relaxed, Scope::device>(&of->failure);
+  store_quad<Scope::system>(lease.failed_inside + index,
+                            Quad{lap, {static_cast<u32>(failure), of->number, static_cast<u32>(failure >> 32U)}});
+  // Before the completion entry, whose reader reads it: who completes the task has synchronised with this thread, and fences too
+  // (spawn::end, leave).
+  fence<Scope::system>();
 }
 
 // The links by which the branch in `frame` goes on, which are those of a choice. Called by all lanes, behind the acquire of what its
@@ -414,7 +431,8 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
   GraphWork& work = worker->graph;
   GraphHead* const of = head(work.base);
   u32 follows = kNothing;
-  u32 more = 0;  // launches wait for the exec
+  constexpr u32 kInside = 2;
+  u32 more = 0;  // 1: launches wait for the exec, or a failure is noted there; kInside: of a launch by an operator
   sync_lanes();
   if (lane() == 0) {
     const u32 ended = work.ended;
@@ -444,7 +462,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
           fence<Scope::system>();
         }
         follows = kLaunch;
-        more = left != 0 ? 1 : 0;
+        more = left == 0 ? 0 : failure != 0 && frame->header().is_spawned() ? kInside : 1;
       }
     }
     // The launch goes on without this worker, whose time is not the launch's any more.
@@ -454,7 +472,9 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
     work.base = 0;
   }
   follows = broadcast(follows);
-  if (broadcast(more) != 0) line::pass_on(lease, worker, of);
+  more = broadcast(more);
+  if (more == kInside && lane() == 0) note_inside(lease, of);
+  if (more != 0) line::pass_on(lease, worker, of);
   sync_lanes();
   return static_cast<Follows>(follows);
 }

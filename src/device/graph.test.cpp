@@ -92,7 +92,7 @@ TEST_F(GraphOnWorkersTest, ACancelledLaunchChangesTheExecAndRunsNothing) {
   add();
   make();
   const u32 word = static_cast<u32>(exec_->layout.word_at(plan_.data, 0, 0) / 4);
-  bench_.lease.wide[kLaunch] = Wide{0, 1, status::cancelled, 0, 0, 0, 0};
+  bench_.lease.wide[kLaunch] = Wide{0, 1, status::cancelled, 0, 0, 0, 0, 0};
   launch(0, {word, 77}, kLaunch, 0);
   EXPECT_TRUE(complete());
   EXPECT_EQ(bench_.status(kLaunch), status::cancelled);

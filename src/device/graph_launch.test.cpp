@@ -113,6 +113,14 @@ class GraphLaunchTest : public testing::Test {
     }
     return count;
   }
+  const Quad& inside(u32 position) const { return bench_.failed_inside[index_of(position, 7)]; }
+  // The first node of an exec of this number is noted for the task at `position`.
+  void expect_inside(u32 position, const PlainExec& exec, u32 number) const {
+    EXPECT_EQ(inside(position).lap, lap_of(position, 7));
+    EXPECT_EQ(inside(position).word[0], 41U);
+    EXPECT_EQ(inside(position).word[1], number);
+    EXPECT_EQ(inside(position).word[2], exec.layout.cell(0));
+  }
   u32 queued() const { return bench_.control().tail.value - bench_.control().head.value; }
   void fill_queue() { bench_.control().tail.value += kMostQueuedNodes; }
   void empty_queue() { bench_.control().tail.value -= kMostQueuedNodes; }
@@ -201,15 +209,58 @@ TEST_F(GraphLaunchTest, AFailureReachesTheParentAndNotTheNextLaunch) {
   EXPECT_EQ(bench_.status(kTask + 1), status::ok);
 }
 
-TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForLaunchesOfTheRingAlone) {
+TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForTheTaskOfTheRing) {
   const PlainExec& exec = chain({1}, kFail);
+  exec.head().number = 7;
   targets = {exec.address()};
+  during = [&](u32) { EXPECT_EQ(inside(kTask).lap, 0U); };
   run_ring(kLaunches, kTask, 9);
   run_ready();
   for (const u64 word : bench_.failed_nodes) EXPECT_EQ(word, 0U);
+  expect_inside(kTask, exec, 7);
+  during = nullptr;
+  // One of the ring has its own place, and no other.
   launch(exec, kTask + 1);
   EXPECT_EQ(bench_.failed_nodes[kTask + 1] >> 32U, exec.layout.cell(0));
+  EXPECT_EQ(inside(kTask + 1).lap, 0U);
   EXPECT_EQ(bench_.status(kTask + 1), 41);
+}
+
+TEST_F(GraphLaunchTest, TheFirstFailedNodeIsNotedAndEachTaskHasItsOwn) {
+  const PlainExec& first = chain({1}, kFail);
+  const PlainExec& second = chain({2}, kFail);
+  first.head().number = 1;
+  second.head().number = 2;
+  targets = {first.address(), second.address()};
+  run_ring(kChains, kTask, 9);
+  run_ready();
+  expect_inside(kTask, first, 1);
+  // The next task at this place of the ring.
+  targets = {second.address()};
+  run_ring(kLaunches, kTask + bench_.capacity(), 9);
+  run_ready();
+  expect_inside(kTask + bench_.capacity(), second, 2);
+}
+
+TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
+  const PlainExec& inner = chain({1}, kFail);
+  PlainExec& middle = chain({2}, kLaunches);
+  PlainExec& outer = chain({3}, kLaunches);
+  inner.head().number = 1;
+  middle.head().number = 2;
+  outer.head().number = 3;
+  during = [&](u32 number) { targets.assign(1, number == 2 ? inner.address() : number == 3 ? middle.address() : outer.address()); };
+  run_ring(kLaunches, kTask, 9);
+  run_ready();
+  EXPECT_EQ(bench_.status(kTask), 41);
+  expect_inside(kTask, inner, 1);
+  // From a launch of the ring: that has its own place too.
+  launch(outer, kTask + 1);
+  run_ready();
+  EXPECT_EQ(bench_.status(kTask + 1), 41);
+  expect_inside(kTask + 1, inner, 1);
+  EXPECT_EQ(bench_.failed_nodes[kTask + 1] >> 32U, outer.layout.cell(0));
+  EXPECT_EQ(records_in_use(), 0U);
 }
 
 TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {

@@ -87,12 +87,14 @@ struct alignas(128) GraphHead {
   // Of an exec with host nodes (host_nodes.hpp).
   u64 calls;        // address of its rings in host memory
   u32 calls_shift;  // each has 1 << calls_shift quads
+  // Of any exec: what the host knows it by, and no other of its runtime, whatever comes to lie here.
+  u32 number;
   // Written by the worker that begins a launch.
   u32 position;  // its sink: the launch's position; of one that an operator has made, the number of its record
   u32 word0;     // and its header
   u32 word1;
   u32 ticket;  // of an exec with host nodes: position of the task of the ring from which the launch descends, or its own
-  u32 reserved0[21];
+  u32 reserved0[20];
   // Changed by all that work on a launch.
   // Who may use the exec (launch_line.hpp): kLineMore, kLineFailed and the launch that came last (32) | sinks that have not ended, shares
   // of spread successors, workers that answer for the overflow (32).

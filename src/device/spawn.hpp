@@ -443,6 +443,8 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
     if (head.parent == 0) {
       for (u32 i = 0; i < 3; ++i) frame->word[i] = get(&record->words[i]);
       context.status = static_cast<i32>(head.status);
+      // What others have noted of its failure is there before the completion entry: see graph::note_inside.
+      if (head.status != static_cast<u32>(status::ok)) fence<Scope::system>();
       release(lease, work, number);
       return kRoot;
     }

@@ -33,7 +33,7 @@ std::vector<std::shared_ptr<ExecState>> all_of(std::span<const std::shared_ptr<E
 }  // namespace
 
 ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from)
-    : shell(of), graph(from), layout(graph), execs(all_of(graph.execs)) {
+    : shell(of), graph(from), layout(graph), execs(all_of(graph.execs)), number(core.graphs().next_number()) {
   for (const auto& node : graph.nodes) system_ |= node.flags & kSystem;
   core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
   const std::size_t bytes = layout.bytes();
@@ -66,7 +66,9 @@ ExecState::~ExecState() {
 void ExecState::write(runtime::Core& core) {
   const auto image = std::make_unique_for_overwrite<std::byte[]>(layout.bytes());
   layout.write(graph, opcodes_, address, image.get());
-  if (host_nodes) host_nodes->write(*reinterpret_cast<device::GraphHead*>(image.get()));
+  auto& head = *reinterpret_cast<device::GraphHead*>(image.get());
+  head.number = number;
+  if (host_nodes) host_nodes->write(head);
   core.backend().copy_to_device(address, image.get(), layout.bytes());
 }
 
@@ -337,7 +339,7 @@ void ExecState::measure(runtime::Core& core) {
     GraphData now = graph;
     now.uses = uses_.next();
     const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(now, taken->allocation->device()));
-    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked);
+    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked->number, clocked);
     Waits waits;
     add_last(core, waits);
     add_tasks(core, waits);
@@ -394,7 +396,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
     throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
-  core->graphs().add(state->address, state->layout.bytes(), state);
+  core->graphs().add(state->address, state->layout.bytes(), state->number, state);
   return GraphExec(std::move(state));
 }
 

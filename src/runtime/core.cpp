@@ -29,6 +29,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
   in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
   failed_nodes_ = backend_->allocate_host(sizeof(std::uint64_t) << shift);
+  failed_inside_ = backend_->allocate_host(sizeof(device::Quad) << shift);
 
   const device::Control control = device::first_control(layout, first_position_);
   backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
@@ -39,18 +40,28 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()), static_cast<device::Completion*>(completions_->host()),
                                         *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_, name_of);
 
-  queue_->look_up_launches({[this](std::uint64_t position, std::uint64_t head) {
-                              const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
-                              const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
-                              const auto [exec, cell] = graphs_.find(head);
-                              const auto node = static_cast<std::uint32_t>(word >> 32U);
-                              return exec ? std::pair(exec->node_at(node), exec->why(position, node))
-                                          : std::pair<std::string, std::string>();
-                            },
-                            [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
-                              const auto [exec, cell] = graphs_.find(head);
-                              return exec && exec->names(begin, end);
-                            }});
+  queue_->look_up_launches(
+      {[this](std::uint64_t position, std::uint64_t head) {
+         const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
+         const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
+         const auto [exec, cell] = graphs_.find(head);
+         const auto node = static_cast<std::uint32_t>(word >> 32U);
+         return exec ? std::pair(exec->node_at(node), exec->why(position, node)) : std::pair<std::string, std::string>();
+       },
+       [this, shift](std::uint64_t position) {
+         const auto at = static_cast<std::uint32_t>(position);
+         const auto* const all = static_cast<const device::Quad*>(failed_inside_->host());
+         const device::Quad found = device::load_quad<device::Scope::system>(all + device::index_of(at, shift));
+         Failure::Inside inside;
+         if (found.lap != device::lap_of(at, shift)) return inside;
+         const auto exec = graphs_.numbered(found.word[1]);
+         if (exec == nullptr) return inside;
+         return Failure::Inside{exec->node_at(found.word[2]), static_cast<std::int32_t>(found.word[0]), exec->why(position, found.word[2])};
+       },
+       [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
+         const auto [exec, cell] = graphs_.find(head);
+         return exec && exec->names(begin, end);
+       }});
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
@@ -60,6 +71,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
+  lease.failed_inside = reinterpret_cast<device::Quad*>(failed_inside_->device());
   device::point_into_arena(&lease, layout, arena_->device());
   if (options_.priorities) {
     const auto& order = options_.priorities->order;

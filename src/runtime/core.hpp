@@ -151,6 +151,7 @@ class Core {
   std::unique_ptr<backend::Allocation> report_;
   std::unique_ptr<backend::Allocation> in_flight_;
   std::unique_ptr<backend::Allocation> failed_nodes_;
+  std::unique_ptr<backend::Allocation> failed_inside_;
   Graphs graphs_;
 
   std::unique_ptr<SubmissionQueue> queue_;

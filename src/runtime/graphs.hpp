@@ -1,6 +1,7 @@
 // What the runtime knows of graphs: how their nodes are called, and which memory they name.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -30,14 +31,26 @@ class Exec {
 // call an exec without a lock of their own.
 class Graphs {
  public:
-  // An exec of so many bytes lies at `address`, until remove.
-  void add(std::uint64_t address, std::uint64_t bytes, std::weak_ptr<const Exec> exec) {
+  // What the next exec is known by: never 0, and no other's.
+  std::uint32_t next_number() { return ++last_number_; }
+  // An exec of this number and so many bytes lies at `address`, until remove.
+  void add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number, const std::weak_ptr<const Exec>& exec) {
     const Lock lock(mutex_);
-    execs_.insert_or_assign(address, Entry{bytes, std::move(exec)});
+    numbered_.insert_or_assign(number, exec);
+    execs_.insert_or_assign(address, Entry{bytes, number, exec});
   }
   void remove(std::uint64_t address) {
     const Lock lock(mutex_);
-    execs_.erase(address);
+    const auto at = execs_.find(address);
+    if (at == execs_.end()) return;
+    numbered_.erase(at->second.number);
+    execs_.erase(at);
+  }
+  // Null when it is gone.
+  std::shared_ptr<const Exec> numbered(std::uint32_t number) const {
+    const Lock lock(mutex_);
+    const auto at = numbered_.find(number);
+    return at == numbered_.end() ? nullptr : at->second.lock();
   }
 
   // The execs of a launch, or of a task that may launch them, with its position: made before it is placed, so that nothing fails behind
@@ -72,6 +85,18 @@ class Graphs {
     return positions;
   }
 
+  // The positions of launches of the exec that begins at `address`, and of tasks that may launch it. May name one twice, and one that is
+  // complete.
+  std::vector<std::uint64_t> users(std::uint64_t address) const {
+    const auto [exec, cell] = find(address);
+    std::vector<std::uint64_t> positions;
+    if (exec == nullptr) return positions;
+    const Lock lock(mutex_);
+    for (const auto& [position, its] : in_flight_)
+      if (its == exec) positions.push_back(position);
+    return positions;
+  }
+
   // Held while a task is placed that may launch execs, before theirs.
   Mutex& order() { return order_; }
 
@@ -89,11 +114,14 @@ class Graphs {
  private:
   struct Entry {
     std::uint64_t bytes;
+    std::uint32_t number;
     std::weak_ptr<const Exec> exec;
   };
   Mutex order_;
+  std::atomic<std::uint32_t> last_number_{0};
   mutable Mutex mutex_;
   std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, std::weak_ptr<const Exec>> numbered_ DWELL_GUARDED_BY(mutex_);
   Flight in_flight_ DWELL_GUARDED_BY(mutex_);
 };
 

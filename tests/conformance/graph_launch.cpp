@@ -243,7 +243,10 @@ TEST_P(GraphLaunchTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh) {
   GraphExec exec = runtime->instantiate(graph);
   const Ticket ticket = runtime->submit(repeat, exec, 2U);
   EXPECT_EQ(ticket.status(), 7);
-  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, AllOf(HasSubstr("operator repeat"), HasSubstr("failed with code 7")));
+  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
+                     AllOf(HasSubstr("operator repeat"), HasSubstr("failed with code 7"),
+                           HasSubstr("; the first node to fail in graphs that operators launched for it: 'failing' (operator fail) failed "
+                                     "with code 7")));
   EXPECT_EQ(read(cells), (std::vector<u32>{0, 2}));
   exec.set(failing, 0, 0);
   runtime->submit(repeat, exec, 2U).wait();
@@ -256,7 +259,54 @@ TEST_P(GraphLaunchTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh) {
   EXPECT_EQ(linked.status(), status::cancelled);
   // The host's launches beside them keep their errors apart.
   const Ticket launch = runtime->launch(exec);
-  DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, HasSubstr("'failing'"));
+  DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, AllOf(HasSubstr("'failing'"), Not(HasSubstr("operators launched"))));
+}
+
+TEST_P(GraphLaunchTest, TheNodeThatFailedInADeepLaunchIsNamed) {
+  prepare();
+  auto tree = runtime->define<LaunchTree>("launch_tree", kLaunchTree);
+  const auto inside = [](const std::string& text) {
+    return HasSubstr("; the first node to fail in graphs that operators launched for it: " + text);
+  };
+  Ticket ticket;
+  {
+    Graph inner;
+    inner.add("deep", fail, 5);
+    Graph middle;
+    middle.add("launches", tree, 1U, runtime->instantiate(inner));
+    const GraphExec exec = runtime->instantiate(middle);
+    ticket = runtime->submit(tree, 2U, exec);
+    const Ticket launch = runtime->launch(exec);
+    DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed,
+                       AllOf(HasSubstr("of a graph: node 'launches' (operator launch_tree) failed with code 5"),
+                             inside("'deep' (operator fail) failed with code 5")));
+  }
+  runtime->wait_all();
+  // The execs may have gone.
+  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
+                     AllOf(HasSubstr("operator launch_tree"), inside("'deep' (operator fail) failed with code 5")));
+}
+
+TEST_P(GraphLaunchTest, ATaskThatFailsByItselfNamesNoNodeOfAnother) {
+  Options few = options();
+  few.ring_slots = 128;
+  prepare(few);
+  auto both = runtime->define<void(Exec, u32)>("both", R"(
+DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
+  for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
+  g.fail(3);
+})");
+  Graph graph;
+  graph.add("failing", fail, 7);
+  const GraphExec exec = runtime->instantiate(graph);
+  // At each place of the ring, one behind the other.
+  for (u32 i = 0; i < few.ring_slots; ++i) EXPECT_EQ(runtime->submit(repeat, exec, 1U).status(), 7);
+  for (u32 i = 0; i < few.ring_slots; ++i)
+    DWELL_EXPECT_ERROR(runtime->submit(both, exec, 0U).wait(), errc::task_failed,
+                       AllOf(HasSubstr("failed with code 3"), Not(HasSubstr("operators launched"))));
+  // Its own failure comes first; the node has failed all the same.
+  DWELL_EXPECT_ERROR(runtime->submit(both, exec, 1U).wait(), errc::task_failed,
+                     AllOf(HasSubstr("(version 1) failed with code 3; "), HasSubstr("'failing' (operator fail) failed with code 7")));
 }
 
 TEST_P(GraphLaunchTest, ATaskStandsBehindTheChangeOfItsExec) {
@@ -513,6 +563,8 @@ TEST_P(GraphLaunchTest, HostNodesOfALaunchedGraph) {
   submitted = true;
   EXPECT_EQ(task.status(), status::threw);
   EXPECT_TRUE(refused);
+  DWELL_EXPECT_ERROR(task.wait(), errc::task_failed,
+                     HasSubstr("'wait' (callback) failed: its callback threw the callback of a host node waits for its own launch"));
 }
 
 TEST_P(GraphLaunchTest, ALaunchInLineCanBeCancelled) {

@@ -22,6 +22,7 @@ class Bench {
         completions(1U << shift),
         in_flight(workers),
         failed_nodes(1U << shift),
+        failed_inside(1U << shift),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
         queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
@@ -31,6 +32,7 @@ class Bench {
     lease.report = &report;
     lease.in_flight = in_flight.data();
     lease.failed_nodes = failed_nodes.data();
+    lease.failed_inside = failed_inside.data();
     device::point_into_arena(&lease, layout, reinterpret_cast<std::uint64_t>(arena.get()));
     lease.workers = workers;
     lease.crew = 1;
@@ -127,6 +129,7 @@ class Bench {
   std::vector<device::Completion> completions;
   std::vector<device::InFlight> in_flight;
   std::vector<u64> failed_nodes;
+  std::vector<device::Quad> failed_inside;
   device::LeaseReport report{};
   device::ArenaHeader layout;
   std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;

@@ -150,6 +150,7 @@ Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
   failure.status = status;
   failure.launch = is_launch(position);
   std::tie(failure.ran, failure.why) = ran_at(position, status);
+  if (status != status::cancelled) failure.inside = failed_inside(position);
   failure.asked = status == status::cancelled && asked_.contains(position);
   if (status == status::cancelled && !failure.asked) failure.cause = cause_of(position);
   return failure;

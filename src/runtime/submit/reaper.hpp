@@ -22,7 +22,14 @@ struct Failure {
   std::string ran;      // operator and version; of the launch of a graph, the node that failed first
   std::string why;      // of a host node: what its callback has thrown
   bool launch = false;  // of a graph
-  bool asked = false;   // cancelled, as the user has asked for
+  // The node that failed first in launches of graphs by operators that descend from the task.
+  struct Inside {
+    std::string node;  // empty: none did, or its exec is gone
+    std::int32_t status = 0;
+    std::string why;  // as above
+  };
+  Inside inside;
+  bool asked = false;  // cancelled, as the user has asked for
 
   // Of a task that is cancelled because one that it waited for has failed, or was cancelled for the same cause.
   struct Cause {
@@ -43,6 +50,8 @@ class Reaper {
   using NameOf = std::function<std::string(std::uint32_t)>;
   // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why.
   using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
+  // Failure::inside of the task at a position, which has ended.
+  using FailedInside = std::function<Failure::Inside(std::uint64_t position)>;
   Reaper(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
       : ring_(ring), completions_(completions), shift_(shift), name_of_(std::move(name_of)), reaped_(first) {}
   Reaper(const Reaper&) = delete;
@@ -74,6 +83,7 @@ class Reaper {
 
   // Set before the first task.
   FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::pair<std::string, std::string>(); };
+  FailedInside failed_inside = [](std::uint64_t) { return Failure::Inside(); };
 
   // Stores a completion entry, of a place that the device does not complete.
   void complete_here(std::uint64_t position, std::int32_t status);

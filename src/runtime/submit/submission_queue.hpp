@@ -141,11 +141,13 @@ class SubmissionQueue {
   // What is known of the graphs whose launches are in flight. Set before the first task.
   struct Launches {
     Reaper::FailedNode failed_node;
+    Reaper::FailedInside failed_inside;
     // Whether the graph whose head has this address names memory in [begin, end).
     std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
   };
   void look_up_launches(Launches launches) {
     reaper_.failed_node = std::move(launches.failed_node);
+    reaper_.failed_inside = std::move(launches.failed_inside);
     launch_names_ = std::move(launches.names);
   }
 

@@ -18,7 +18,12 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
   const std::string task = "ticket " + std::to_string(position) + (failure.launch ? " of a graph" : " of operator " + failure.ran);
   if (failure.status != status::cancelled) {
     const std::string node = failure.launch ? ": node " + failure.ran : "";
-    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why),
+    const Failure::Inside& inside = failure.inside;
+    std::string first;
+    if (!inside.node.empty())
+      first =
+          "; the first node to fail in graphs that operators launched for it: " + inside.node + how_it_failed(inside.status, inside.why);
+    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why) + first,
                  {failure.launch ? "node" : "task", failure.ran, position});
   }
   if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
