@@ -14,16 +14,20 @@ enum class Doing : std::uint8_t {
   waits_to_start,  // for the tasks TaskState::waits_for: by link, after, or a drain
   waits_for_host,  // for what TaskState::named says: the launch of a kernel, or the callback of a host node
   waits_for_gang,  // for as many free workers as it has groups; TaskState::workers have joined
-  waits_to_run,    // for a free worker, or for what it has made itself: nodes of a graph, tasks of an operator
-  parked,          // it may start, and Runtime::park has taken the loop off the device
-  lost,  // it could run, or has begun, and no worker runs it or anything that it has made: the watchdog has proved it (errc::stalled)
+  // For a free worker, for what it has made itself (nodes of a graph, tasks of an operator), or for its turn with a graph that operators
+  // launch too: then TaskState::named says which workers run nodes of that, which may be this task's or another's.
+  waits_to_run,
+  parked,  // it may start, and Runtime::park has taken the loop off the device
+  lost,    // it could run, or has begun, and no worker runs it or anything that it has made: the watchdog has proved it (errc::stalled)
 };
 
 // One task, or launch of a graph, that is not complete.
 struct TaskState {
   struct OnWorker {
     std::uint32_t worker = 0;
-    std::string node;                   // of a graph, the node with which the worker has begun; it goes on to others without a word
+    // Of a graph, or of one that operators have launched for the task: the node with which the worker has begun; it goes on to others
+    // without a word.
+    std::string node;
     std::chrono::nanoseconds since{0};  // for how long, as far as anybody has looked (every 5 ms)
   };
   std::uint64_t position = 0;  // of its ticket

@@ -13,8 +13,9 @@ namespace dwell {
 struct Preemption {
   // A task that had workers from the call to its end, as far as in-flight records tell.
   struct Holder {
-    std::optional<std::uint64_t> position;  // of its ticket; nothing for tasks that operators have made
-    std::string name;                       // operator and version; of a graph, the node with which the worker has begun
+    // Of its ticket; nothing for tasks that operators have made, and for nodes of a graph that several tasks may have launched.
+    std::optional<std::uint64_t> position;
+    std::string name;  // operator and version; of a graph, the node with which the worker has begun; of one that operators launched, both
     bool graph = false;
     unsigned priority = 0;  // nobody is asked to give way to a task of this priority or a lower one
     std::vector<std::uint32_t> workers;

@@ -593,6 +593,33 @@ TEST_P(GraphLaunchTest, ALaunchInLineCanBeCancelled) {
   EXPECT_EQ(read(cells)[0], status == status::ok ? 5U : 4U);
 }
 
+TEST_P(GraphLaunchTest, ADiagnosisSaysWhoseNodesRunWhereOneAloneMayLaunchThem) {
+  prepare();
+  auto hold = runtime->define<Hold>("hold", kHold);
+  Latch latches[2] = {Latch(*runtime), Latch(*runtime)};
+  Graph graph;
+  const Node first = graph.add(nothing);
+  for (const Latch& latch : latches) graph.add("held", hold, latch.words()).after(first);
+  const GraphExec exec = runtime->instantiate(graph);
+  const Ticket task = runtime->submit(repeat, exec, 1U);
+  for (const Latch& latch : latches) latch.await();
+  // One of the two has come to its worker through the ready queue.
+  Diagnosis found = runtime->diagnose();
+  ASSERT_EQ(found.tasks.size(), 1U);
+  EXPECT_EQ(found.tasks[0].doing, Doing::runs);
+  EXPECT_THAT(to_string(found), HasSubstr("(at or behind node 'held' (operator hold))"));
+  const Ticket launch = runtime->launch(exec);
+  found = runtime->diagnose();
+  ASSERT_EQ(found.tasks.size(), 2U);
+  EXPECT_EQ(found.tasks[1].doing, Doing::waits_to_run);
+  EXPECT_TRUE(found.tasks[1].workers.empty());
+  ASSERT_EQ(found.tasks[1].named.size(), 1U);
+  EXPECT_THAT(found.tasks[1].named[0], HasSubstr("node 'held' (operator hold), for one of tickets " + std::to_string(task.position()) +
+                                                 ", " + std::to_string(launch.position())));
+  for (Latch& latch : latches) latch.release();
+  launch.wait();
+}
+
 TEST_P(GraphLaunchTest, BuffersOfALaunchedGraphAreWaitedFor) {
   prepare();
   auto spin = runtime->define<Spin>("spin", kSpin);

@@ -139,11 +139,18 @@ class Pending {
   std::unordered_map<std::uint64_t, std::size_t> place_of_;
 };
 
+constexpr std::size_t kMostNamed = 6;
+
+std::string listed(const std::vector<std::uint64_t>& positions, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(positions.size(), most); ++i) text += (i == 0 ? "" : ", ") + std::to_string(positions[i]);
+  if (positions.size() > most) text += " and " + std::to_string(positions.size() - most) + " more";
+  return (positions.size() == 1 ? "ticket " : "tickets ") + text;
+}
+
 class Describer {
  public:
-  Describer(Pending& pending, const Circumstances& known) : pending_(pending), known_(known) {
-    for (std::size_t place = 0; place < pending_.entries().size(); ++place)
-      if (const RingView::Task& task = pending_[place].task; task.graph != 0) launches_.emplace(task.graph, place);
+  Describer(const RingView& ring, Pending& pending, const Circumstances& known) : ring_(ring), pending_(pending), known_(known) {
     for (const Record& record : known_.records) note(record);
     for (const Circumstances::Callback& callback : known_.callbacks) {
       const std::size_t place = pending_.find_short(callback.launch);
@@ -180,6 +187,11 @@ class Describer {
       state.doing = state.workers.empty() ? Doing::waits_for_host : Doing::runs;
       return state;
     }
+    const auto turns = turns_.find(place);
+    if (turns != turns_.end() && state.workers.empty()) {
+      state.named = turns->second;
+      return state;
+    }
     if (!state.workers.empty()) {
       state.doing = gang && state.workers.size() < state.groups ? Doing::waits_for_gang : Doing::runs;
       return state;
@@ -209,9 +221,9 @@ class Describer {
     } else if (record.kind == Record::Kind::node) {
       const auto node = known_.node_at(record.address);
       if (!node) return;
-      // Launches of one exec follow each other: the oldest in flight is the one that runs.
-      const auto launch = launches_.find(node->second);
-      if (launch != launches_.end()) place = launch->second;
+      const std::vector<std::size_t>& places = places_of(node->second);
+      if (places.size() > 1) return note_turn(record, node->first, places);
+      if (!places.empty()) place = places.front();
       on.node = node->first;
     }
     if (place == kNone) return;
@@ -219,20 +231,35 @@ class Describer {
     ++busy_;
   }
 
+  // The tasks of which one has the nodes of this exec run.
+  const std::vector<std::size_t>& places_of(std::uint64_t exec) {
+    const auto [at, fresh] = owners_.try_emplace(exec);
+    if (!fresh) return at->second;
+    for (const RingView::Task& task : owners_of(exec, ring_, known_)) {
+      const std::size_t place = pending_.find(task.position);
+      if (place != kNone && pending_[place].waits.empty()) at->second.push_back(place);
+    }
+    return at->second;
+  }
+  // A worker has a node of one of these.
+  void note_turn(const Record& record, const std::string& node, const std::vector<std::size_t>& places) {
+    std::vector<std::uint64_t> positions;
+    for (const std::size_t place : places) positions.push_back(pending_[place].task.position);
+    const std::string text =
+        "worker " + std::to_string(record.worker) + " is at or behind node " + node + ", for one of " + listed(positions, kMostNamed);
+    for (const std::size_t place : places) turns_[place].push_back(text);
+    ++busy_;
+  }
+
+  const RingView& ring_;
   Pending& pending_;
   const Circumstances& known_;
-  std::unordered_map<std::uint64_t, std::size_t> launches_;                  // by the address of the exec: the oldest
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> owners_;       // by the address of the exec
+  std::unordered_map<std::size_t, std::vector<std::string>> turns_;          // nodes that may be run for it
   std::unordered_map<std::size_t, std::vector<TaskState::OnWorker>> noted_;  // workers that have it
   std::unordered_map<std::size_t, std::vector<const Circumstances::Callback*>> callbacks_;
   std::uint32_t busy_ = 0;
 };
-
-std::string listed(const std::vector<std::uint64_t>& positions, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(positions.size(), most); ++i) text += (i == 0 ? "" : ", ") + std::to_string(positions[i]);
-  if (positions.size() > most) text += " and " + std::to_string(positions.size() - most) + " more";
-  return (positions.size() == 1 ? "ticket " : "tickets ") + text;
-}
 
 std::string time_of(std::chrono::nanoseconds time) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -240,7 +267,7 @@ std::string time_of(std::chrono::nanoseconds time) {
 }
 
 std::string sentence(const TaskState& task) {
-  constexpr std::size_t kMost = 6;
+  constexpr std::size_t kMost = kMostNamed;
   std::string text = "ticket " + std::to_string(task.position) + (task.graph ? " of " : " of operator ") + task.name;
   if (task.cancelled) text += " (cancelled)";
   std::string named;
@@ -266,7 +293,9 @@ std::string sentence(const TaskState& task) {
     case Doing::waits_for_gang:
       text += ", a gang, waits for " + std::to_string(task.groups) + " free workers at once";
       return task.workers.empty() ? text : text + "; " + std::to_string(task.workers.size()) + " have joined";
-    case Doing::waits_to_run: return text + " waits for a free worker, or for what it has made";
+    case Doing::waits_to_run:
+      text += " waits for a free worker, or for what it has made";
+      return named.empty() ? text : text + ", or for its turn with a graph: " + named;
     case Doing::parked: return text + " waits for Runtime::resume";
     case Doing::lost: return text + " could run, and no worker runs it, or anything that it has made: something of it is lost";
   }
@@ -281,9 +310,25 @@ std::string circle(const std::vector<std::uint64_t>& cycle) {
 
 }  // namespace
 
+std::vector<RingView::Task> owners_of(std::uint64_t exec, const RingView& ring, const Circumstances& known) {
+  std::vector<std::uint64_t> positions = known.users(exec);
+  std::ranges::sort(positions);
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  std::vector<RingView::Task> owners;
+  const SubmissionQueue& queue = ring.queue();
+  for (const std::uint64_t position : positions) {
+    if (queue.done(position)) continue;
+    std::optional<RingView::Task> task = ring.at(position);
+    // A launch of no group runs no node.
+    if (!task || queue.done(position) || task->header.groups == 0) continue;
+    if (std::ranges::all_of(task->waits, [&](std::uint64_t before) { return queue.done(before); })) owners.push_back(std::move(*task));
+  }
+  return owners;
+}
+
 Diagnosis diagnose(const RingView& ring, const Circumstances& known) {
   Pending pending(ring);
-  const Describer describer(pending, known);
+  const Describer describer(ring, pending, known);
   Diagnosis diagnosis;
   for (std::size_t place = 0; place < pending.entries().size(); ++place) {
     if (pending[place].inner) continue;

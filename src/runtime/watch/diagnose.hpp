@@ -36,7 +36,14 @@ struct Circumstances {
   std::function<std::string(std::uint32_t opcode)> name_of;
   // The node whose record has this address, and the address of its exec; nothing when the exec is gone.
   std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t address)> node_at;
+  // The positions of launches of the exec at this address, and of tasks whose operators may launch it. May name one twice, and one that is
+  // complete.
+  std::function<std::vector<std::uint64_t>(std::uint64_t exec)> users;
 };
+
+// The tasks in flight of which one has the nodes of an exec run that run now, oldest first: its launch by the host that does not wait for
+// another task, and tasks whose operators may launch it. Of several, nothing in host memory says which it is.
+std::vector<RingView::Task> owners_of(std::uint64_t exec, const RingView& ring, const Circumstances& known);
 
 // Looks at what is in flight, however much that is. Reads host memory alone and waits for nothing. Throws std::bad_alloc.
 Diagnosis diagnose(const RingView& ring, const Circumstances& known);

@@ -29,6 +29,7 @@ class DiagnoseTest : public testing::Test {
       if (address < 1000 || address >= 2000) return std::nullopt;
       return std::pair("'node " + std::to_string(address) + "'", std::uint64_t{1000});
     };
+    known_.users = [this](std::uint64_t exec) { return exec == 1000 ? users_ : std::vector<std::uint64_t>(); };
   }
 
   std::uint64_t submit(u32 flags = 0, u32 groups = 1, const std::vector<std::uint64_t>& after = {}, const std::vector<u32>& words = {}) {
@@ -41,13 +42,14 @@ class DiagnoseTest : public testing::Test {
   }
   std::uint64_t submit_after(const std::vector<std::uint64_t>& tasks) { return submit(0, 1, tasks); }
   // The launch of an exec whose head has this address.
-  std::uint64_t launch(u32 head, const std::vector<std::uint64_t>& after = {}) {
+  std::uint64_t launch(u32 head, const std::vector<std::uint64_t>& after = {}, u32 groups = 1) {
     detail::Waits waits;
     for (const std::uint64_t position : after) waits.position[waits.count++] = position;
     const std::vector<u32> words{head, 0, 0};
-    const detail::Task task = test::task_of(words, detail::kGraph | detail::kShare | (after.empty() ? 0 : detail::kAfter), 1, &waits);
+    const detail::Task task = test::task_of(words, detail::kGraph | detail::kShare | (after.empty() ? 0 : detail::kAfter), groups, &waits);
     std::uint64_t position = 0;
     EXPECT_TRUE(bench_.queue.try_launch(task, bench_.queue.switches(), &position));
+    if (head == 1000) users_.push_back(position);
     return position;
   }
   // Makes an entry of the list of the task at `position` name another task.
@@ -74,6 +76,7 @@ class DiagnoseTest : public testing::Test {
   test::Bench bench_;
   std::atomic<std::uint32_t> alias_{5};
   Circumstances known_;
+  std::vector<std::uint64_t> users_;  // of the exec at 1000
 };
 
 TEST_F(DiagnoseTest, AnEmptyRingHasNothingToTell) {
@@ -196,6 +199,47 @@ TEST_F(DiagnoseTest, NodesBelongToTheLaunchThatRuns) {
   EXPECT_THAT(found.tasks[1].waits_for, ElementsAre(first));
   EXPECT_THAT(to_string(found),
               HasSubstr("ticket " + std::to_string(first) + " of a graph runs on worker 1 (at or behind node 'node 1500') for 20 s"));
+}
+
+TEST_F(DiagnoseTest, NodesThatAnOperatorHasLaunchedAreOfItsTask) {
+  const std::uint64_t task = submit();
+  const std::uint64_t change = launch(1000, {task}, 0);
+  const std::uint64_t second = launch(1000, {change});
+  submit(detail::kDrain);
+  const std::uint64_t behind = submit();
+  users_.insert(users_.end(), {task, behind, task});
+  runs_node(1, 1500);
+  const Diagnosis found = now();
+  ASSERT_EQ(found.tasks[0].position, task);
+  EXPECT_EQ(found.tasks[0].doing, Doing::runs);
+  ASSERT_EQ(found.tasks[0].workers.size(), 1U) << "whoever waits, or runs no node, has not begun";
+  EXPECT_EQ(found.tasks[0].workers[0].node, "'node 1500'");
+  EXPECT_EQ(found.tasks[1].position, second);
+  EXPECT_EQ(found.tasks[1].doing, Doing::waits_to_start);
+  EXPECT_THAT(to_string(found), HasSubstr("ticket 0 of operator op5 runs on worker 1 (at or behind node 'node 1500')"));
+}
+
+TEST_F(DiagnoseTest, WhereOperatorsAndTheHostLaunchAGraphNobodyIsSaidToRunIt) {
+  const std::uint64_t task = submit();
+  const std::uint64_t other = submit();
+  const std::uint64_t graph = launch(1000);
+  users_.push_back(task);
+  runs_node(1, 1500);
+  for (const bool proven : {false, true}) {
+    known_.proven = proven;
+    const Diagnosis found = now();
+    ASSERT_THAT(positions(found), ElementsAre(task, other, graph));
+    EXPECT_EQ(found.busy, 1U);
+    for (const std::size_t i : {0U, 2U}) {
+      EXPECT_EQ(found.tasks[i].doing, Doing::waits_to_run);
+      EXPECT_TRUE(found.tasks[i].workers.empty());
+      EXPECT_THAT(found.tasks[i].named, ElementsAre("worker 1 is at or behind node 'node 1500', for one of tickets 0, 2"));
+    }
+    EXPECT_EQ(found.tasks[1].doing, proven ? Doing::lost : Doing::waits_to_run);
+    EXPECT_TRUE(found.tasks[1].named.empty());
+    EXPECT_THAT(to_string(found), HasSubstr("ticket 2 of a graph waits for a free worker, or for what it has made, or for its turn with a "
+                                            "graph: worker 1 is at or behind node 'node 1500', for one of tickets 0, 2\n"));
+  }
 }
 
 TEST_F(DiagnoseTest, ACallbackThatWaitsForWhatComesBehindItsLaunchIsACircle) {

@@ -21,13 +21,6 @@ using Record = InFlightTasks::Record;
 
 std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circumstances& before, const Circumstances& after, bool all) {
   const SubmissionQueue& queue = ring.queue();
-  // Launches of one exec follow each other: the oldest in flight is the one that runs.
-  std::map<std::uint64_t, RingView::Task> launches;
-  for (std::uint64_t position = queue.reaped(), tail = queue.tail(); position < tail; ++position) {
-    if (queue.done(position)) continue;
-    const std::optional<RingView::Task> task = ring.at(position);
-    if (task && task->graph != 0 && !queue.done(position)) launches.emplace(task->graph, *task);
-  }
   std::map<std::pair<std::optional<std::uint64_t>, std::string>, Preemption::Holder> holders;
   const auto add = [&](const std::optional<RingView::Task>& task, const std::string& name, const Record& record) {
     const std::optional<std::uint64_t> position = task ? std::optional(task->position) : std::nullopt;
@@ -50,7 +43,13 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
     } else if (record.kind == Record::Kind::node) {
       const auto node = after.node_at(record.address);
       if (!node) continue;
-      if (const auto launch = launches.find(node->second); launch != launches.end()) add(launch->second, node->first, record);
+      const std::vector<RingView::Task> owners = owners_of(node->second, ring, after);
+      if (owners.size() == 1) {
+        const RingView::Task& task = owners.front();
+        add(task, task.graph != 0 ? node->first : after.name_of(task.header.opcode) + ", node " + node->first, record);
+      } else if (!owners.empty() && all) {
+        add(std::nullopt, "node " + node->first + " of a graph", record);
+      }
     } else if (all) {
       add(std::nullopt, "a task that an operator has made", record);
     }

@@ -24,6 +24,7 @@ class HeldAllAlongTest : public testing::Test {
       if (address < 1000 || address >= 2000) return std::nullopt;
       return std::pair("'node'", std::uint64_t{1000});
     };
+    known_.users = [this](std::uint64_t) { return users_; };
   }
   std::uint64_t submit(u32 level = 0) {
     std::uint64_t position = 0;
@@ -49,6 +50,7 @@ class HeldAllAlongTest : public testing::Test {
   test::Bench bench_{7, 4};
   std::atomic<std::uint32_t> alias_{5};
   Circumstances known_;
+  std::vector<std::uint64_t> users_;  // of the exec at 1000
 };
 
 TEST_F(HeldAllAlongTest, WhoHasTheSameBeforeAndAfterIsNamed) {
@@ -82,6 +84,7 @@ TEST_F(HeldAllAlongTest, NodesAreOfTheLaunchThatRuns) {
   const std::vector<u32> words{1000, 0, 0};
   std::uint64_t launch = 0;
   ASSERT_TRUE(bench_.queue.try_launch(test::task_of(words, detail::kGraph | detail::kShare), bench_.queue.switches(), &launch));
+  users_ = {launch};
   const auto held_by = held({node(0, 1500), node(1, 5000)}, {node(0, 1500), node(1, 5000)});
   ASSERT_EQ(held_by.size(), 1U);
   EXPECT_EQ(held_by[0].position, launch);
@@ -89,6 +92,23 @@ TEST_F(HeldAllAlongTest, NodesAreOfTheLaunchThatRuns) {
   EXPECT_EQ(held_by[0].name, "'node'");
   bench_.finish(launch);
   EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}).empty()) << "no launch of the exec is in flight";
+}
+
+TEST_F(HeldAllAlongTest, NodesThatAnOperatorHasLaunchedAreOfItsTaskIfThatAloneMayBe) {
+  const std::uint64_t task = submit(6 ^ 3);
+  users_ = {task};
+  auto held_by = held({node(0, 1500)}, {node(0, 1500)});
+  ASSERT_EQ(held_by.size(), 1U);
+  EXPECT_EQ(held_by[0].position, task);
+  EXPECT_FALSE(held_by[0].graph);
+  EXPECT_EQ(held_by[0].name, "op5, node 'node'");
+  EXPECT_EQ(held_by[0].priority, 6U);
+  users_.push_back(submit());
+  held_by = held({node(0, 1500)}, {node(0, 1500)});
+  ASSERT_EQ(held_by.size(), 1U);
+  EXPECT_FALSE(held_by[0].position.has_value());
+  EXPECT_EQ(held_by[0].name, "node 'node' of a graph");
+  EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}, false).empty()) << "its priority is not known";
 }
 
 TEST_F(HeldAllAlongTest, RequestsOfOthersAreNoHolders) {
