@@ -172,13 +172,15 @@ std::future<void> define_async(Registry& registry, const std::string& name, cons
 
 TEST_F(BindingsTest, ADefinitionWaitsForThoseUnderWayThatItUses) {
   open({.threads = 3});
+  std::promise<void> defined;
   std::promise<void> compile;
-  workshop_->on_compile = [passed = compile.get_future().share()](const std::string& text) {
-    if (text == "c1") passed.wait();
+  workshop_->on_compile = [all = defined.get_future().share(), passed = compile.get_future().share()](const std::string& text) {
+    (text == "c1" ? passed : all).wait();
   };
   std::future<void> c = define_async(*registry_, "c", "c1");
   std::future<void> a = define_async(*registry_, "a", "a1 uses b");
   std::future<void> b = define_async(*registry_, "b", "b1 uses c");
+  defined.set_value();
   EXPECT_EQ(a.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   compile.set_value();
   for (std::future<void>* const each : {&a, &b, &c}) each->get();
