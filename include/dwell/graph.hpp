@@ -228,7 +228,10 @@ class GraphExec {
     static_assert(!detail::kIsModifier<T>, "an argument of the operator");
     static_assert(!detail::kIsExec<T>, "the graphs that nodes launch are those with which the graph was instantiated");
     static constexpr detail::Given<T> given;
-    Words words;
+    constexpr std::uint32_t kWords = detail::words_of<T>();
+    static_assert(kWords <= detail::kMostWords, "a task takes at most 65536 bytes of arguments");
+    std::uint32_t word[kWords];
+    Words words{word};
     detail::put(words, shell(), value);
     set_words(node, index, given.list[0], words);
   }
@@ -257,15 +260,13 @@ class GraphExec {
   friend struct detail::ExecWords;
   explicit GraphExec(std::shared_ptr<detail::ExecState> state) : state_(std::move(state)) {}
 
+  // One argument, in memory of the caller's that has room for it.
   struct Words {
-    std::uint32_t word[detail::kMaxWords] = {};
+    std::uint32_t* word;
     std::uint32_t words = 0;
     std::uint32_t flags = 0;
     std::uint32_t groups = 1;
-    void add(std::uint32_t value) {
-      if (words < detail::kMaxWords) word[words] = value;
-      ++words;
-    }
+    void add(std::uint32_t value) { word[words++] = value; }
     void add(detail::SpanWords span) {
       add(static_cast<std::uint32_t>(span.low >> 32U));
       add(static_cast<std::uint32_t>(span.high));

@@ -183,14 +183,17 @@ TEST_P(GraphTest, ArgumentsOfAnySize) {
   Graph graph;
   Node last = graph.add(small, a, to);
   last = graph.add(append, to, 7U).after(last);
-  last = graph.add(large, b, to).after(last);
+  const Node changed = last = graph.add(large, b, to).after(last);
   last = graph.add(small, a, to).after(last);
-  const GraphExec exec = runtime->instantiate(graph);
+  GraphExec exec = runtime->instantiate(graph);
   u32 expected = 0;
-  for (int round = 0; round < 3; ++round) {
+  for (u32 round = 0; round < 4; ++round) {
+    // From the third round on with other values.
+    for (u32 i = 0; i < 1000; ++i) b.word[i] = i + (round > 1 ? round : 0);
+    if (round > 1) exec.set(changed, 0, b);
     for (u32 i = 0; i < 20; ++i) expected = expected * 31 + i;
     expected = expected * 31 + 7;
-    for (u32 i = 0; i < 1000; ++i) expected = expected * 31 + i;
+    for (u32 i = 0; i < 1000; ++i) expected = expected * 31 + b.word[i];
     for (u32 i = 0; i < 20; ++i) expected = expected * 31 + i;
     runtime->launch(exec).wait();
     ASSERT_EQ(read(to)[0], expected);
