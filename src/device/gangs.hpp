@@ -8,8 +8,10 @@
 //
 // A worker that waits while its successor does (the next lease's worker of its seat), or whose lease ends at once, puts its share back: the
 // successor joins. Where no successor comes, since workers keep their places while others are busy (seat.hpp), the gang is assembled in the
-// lease that is over. A lease with too few workers refuses a gang, whose shares then run nothing. A gang that runs has one of kMostGangs
-// memories; where none is left, the first in line waits for one, and the gang that ends next hands its own over.
+// lease that is over; unless workers have left and no later lease works: the driver may hold that up until this one has left the device, so
+// a member that has waited for the time of a lease leaves too. A lease with too few workers refuses a gang, whose shares then run nothing.
+// A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the gang that ends next hands
+// its own over.
 //
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
 // Modelled in tests/model/gangs.pml.
@@ -181,12 +183,23 @@ enum Joined : u32 {
   kRefuses,  // the same: and this worker takes it out of line
 };
 
-// Whether a worker that waits is to leave its seat now. Not as soon as the lease is over: the share would go from one of its workers to the
-// next, none of which would leave while others are busy. The host is asked now and then, since all who look there may have left.
-DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
+// Whether workers have left and no later lease works yet, so that nobody may be there for their seats. Called by one thread.
+DWELL_DEVICE_COLD bool is_deserted(const Lease& lease) {
+  const Control& control = *lease.control;
+  if (is_after(seat::crew_word(&control.crew.begun), seat::crew_word(&control.crew.over))) return false;
+  u32 left = 0;
+  for (const u32& exits : control.exits) left += seat::crew_word(&exits);
+  return left != 0;
+}
+
+// Whether a worker that waits, since `came` in ticks, is to leave its seat now. Not as soon as the lease is over: the share would go from
+// one of its workers to the next, none of which would leave while others are busy. The host is asked now and then, since all who look there
+// may have left.
+DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 came, u32 round) {
   const CrewLine& crew = lease.control->crew;
   if (!seat::is_over(lease, seat::crew_word(&crew.over))) return false;
   if (seat::has_successor(lease, me) || seat::is_over(lease, seat::crew_word(&crew.end))) return true;
+  if (now_ticks() - came > lease.lease_ticks && is_deserted(lease)) return true;
   return round % 16 == 15 && seat::is_over(lease, load<Order::relaxed, Scope::system>(&lease.report->end));
 }
 
@@ -210,11 +223,12 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
   now = fetch_add<Order::acq_rel>(&wide->joined, 1U);
   if ((now & kRefused) != 0) return kNoGang;
   if (now + 1 == groups) return kLast;
+  const u32 came = now_ticks();
   for (u32 round = 0;; ++round) {
     now = load<Order::acquire, Scope::device>(&wide->joined);
     if (now == groups) return kMember;
     if ((now & kRefused) != 0) return kNoGang;
-    if (round % 4 == 3 && is_to_leave(lease, me, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now)
+    if (round % 4 == 3 && is_to_leave(lease, me, came, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now)
       return kPutBack;
     relax(round);
   }

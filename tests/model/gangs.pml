@@ -2,15 +2,17 @@
  *
  * Modelled (gangs.hpp, members.hpp): a share in the ready queue for each group; the line of those that wait for their turn (behind, last); a
  * worker that joins, waits, and puts its share back when its successor comes; the last to join, who lets the next one come; the memories, of
- * which the first in line waits for one, and which the gang that ends next hands over; the barrier of all that run; the count of shares.
+ * which the first in line waits for one, and which the gang that ends next hands over; the barrier of all that run; the count of shares; a
+ * worker that waits in a lease which others have left for good, and leaves too.
  *
- * Abstraction: leases. A worker may put its share back at any time, PUTBACKS times in all; its successor is the same process. Tasks that are no
- * gangs only keep workers busy. The ready queue is a channel, first in, first out.
+ * Abstraction: a worker may put its share back at any time, PUTBACKS times in all; its successor is the same process. So is the worker of the
+ * next lease, which begins when all workers of the one before have left: LEASES times. What a worker has claimed when it leaves is anybody's
+ * to read. Tasks that are no gangs only keep workers busy. The ready queue is a channel, first in, first out.
  *
  * Properties
  *   assertions   no two groups of a gang have one number; a memory has one gang at a time; a gang ends once
  *   end states   every gang ends; the line is empty and all memories are free then
- * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST
+ * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST, BROKEN_STAY
  */
 #ifndef W
 #define W        3
@@ -21,7 +23,12 @@
 #ifndef PUTBACKS
 #define PUTBACKS 1
 #endif
+#ifndef LEASES
+#define LEASES   0
+#endif
+#ifndef GANGS
 #define GANGS    3
+#endif
 #define NONE     255
 
 /* 3, 2 and 2 groups */
@@ -33,6 +40,7 @@ bit used[MEMORIES], wanted;
 byte first, memory[GANGS + 1], owner[MEMORIES];
 byte joined[GANGS + 1], numbers[GANGS + 1], running[GANGS + 1], shares[GANGS + 1];
 byte ended, putbacks;
+byte lease, gone;                    /* leases that have ended; workers that have left this one */
 
 /* Begins to assemble gang g in memory m. */
 inline share_out(g, m) {
@@ -121,6 +129,15 @@ active [W] proctype worker() {
   bit comes, member;
 end:
   do
+  :: atomic {
+       lease < LEASES -> gone++; n = lease;
+       if
+       :: gone == W -> gone = 0; lease++
+       :: else -> skip
+       fi
+     };
+     lease != n;
+     n = 0
   :: queue?g, comes ->
     if
     :: comes ->
@@ -145,6 +162,10 @@ end:
       :: else ->
         do
         :: joined[g] == SIZE(g) -> break
+#ifndef BROKEN_STAY
+        :: atomic { gone != 0 && joined[g] != SIZE(g) -> joined[g]--; member = 0 };
+           break
+#endif
 #ifdef BROKEN_EARLY
         :: joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++; joined[g]--; member = 0; break  /* not by compare and exchange */
 #else
