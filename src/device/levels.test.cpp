@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/spawn.hpp"
 #include "tests/unit/bench.hpp"
 
 namespace dwell::device {
@@ -88,6 +89,19 @@ TEST_F(LevelsTest, ATaskThatIsPassedOnWaitsOnItsLevel) {
   levels::pass_on(bench_.lease, token);
   EXPECT_EQ(bench_.control().levels.waiting[6], 1U) << "a token is passed on as it is";
   ASSERT_TRUE(ready_queue::poll(bench_.lease, 1, &token));
+}
+
+TEST_F(LevelsTest, ATokenTakesUpNoTaskOfAnOperator) {
+  Worker worker;
+  spawn::begin(bench_.lease, &worker);
+  push(5, 50);
+  TaskQuads task;
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &task));
+  ASSERT_TRUE(Header::from(task.quad[0].word[0], task.quad[0].word[1]).is_spawned());
+  const u32 idle = bench_.control().idle.value;
+  spawn::take_up(bench_.lease, &worker, task.quad[0].word[2]);
+  EXPECT_EQ(bench_.control().idle.value, idle);
+  EXPECT_EQ(worker.spawn.count, 0);
 }
 
 TEST_F(LevelsTest, WhatALevelDoesNotHoldGoesToTheReadyQueue) {

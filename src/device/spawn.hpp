@@ -351,8 +351,10 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.free_count = 0;
   worker->spawn.aside = 0;
 }
-// Takes up a task that came through the ready queue. Called by one thread, which has acquired, of a worker that keeps none.
+// Takes up a task that came through the ready queue; 0 is a token's (levels.hpp), which stands for any. Called by one thread, which has
+// acquired, of a worker that keeps none.
 DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {
+  if (number == 0) return;
   note_taken(lease);
   worker->spawn.current = number;
   unpack(lease, worker->spawn, number);
