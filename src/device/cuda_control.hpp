@@ -28,7 +28,10 @@ struct Hands {
   u32 turn;  // frames handed over
 
   DWELL_DEVICE Frame* frame() const { return frame_at(worker, (turn & 1U) == 0 ? kFrame0 : kFrame1); }
+  // As one thread sees it: others may look a moment later, and see another state.
   DWELL_DEVICE bool idle() const { return *const_cast<const volatile u32*>(&worker->idle) != 0; }
+  // The same in all lanes, for what they then do together or not at all. Called by all lanes.
+  DWELL_DEVICE bool idle_to_all() const { return broadcast(idle() ? 1 : 0) != 0; }
 
   // Counts the worker as idle, or no longer (Control::idle). Called by one thread.
   DWELL_DEVICE void count_as_idle(const Lease& lease, u32 counted) {
@@ -178,7 +181,7 @@ DWELL_DEVICE_COLD void make_way(const Lease& lease, Hands hands) {
 
 // Waits until a long task has ended, on a worker that has no claim. Called by all lanes.
 DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
-  while (!hands.idle()) {
+  while (!hands.idle_to_all()) {
     if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
     if (lease.levels != 0) make_way(lease, hands);
     pause_briefly(0);
@@ -296,7 +299,7 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     const Admission admission = admission::admit(lease, &task, header, position + passed, &drains);
     if (admission == Admission::not_yet) break;
     if (admission == Admission::run) {
-      if (broadcast(hands.idle() ? 1 : 0) != 0 && (lease.levels == 0 || comes_first(lease, word0)))
+      if (hands.idle_to_all() && (lease.levels == 0 || comes_first(lease, word0)))
         hands.hand(lease, task.quad[0], word0, word1, position + passed);
       else
         levels::push(lease, task);
@@ -366,12 +369,12 @@ class ControlWarp {
       }
       // While the task before still runs.
       Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
+      if (lease_.levels != 0 && !hands_.idle_to_all()) control::make_way(lease_, hands_);
       if (!hands_.idle()) {
         const u32 taken = now_ticks();
-        if (lease_.levels != 0) control::make_way(lease_, hands_);
         while (!hands_.idle() && now_ticks() - taken < kGrace) {}
       }
-      if (broadcast(hands_.idle() ? 1 : 0) != 0) {
+      if (hands_.idle_to_all()) {
         // The place is still this worker's, and nobody fills it anew: the successor reads it again.
         if (seat::is_over(lease_, broadcast(over, 4)) && control::leave(lease_, hands_)) return;
         // The next claim is under way while the task is handed over.
@@ -452,8 +455,7 @@ class ControlWarp {
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
         if (lease_.levels != 0 && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
         // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
-        if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) &&
-            broadcast(hands_.idle() ? 1 : 0) != 0)
+        if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) && hands_.idle_to_all())
           hands_.turn = control::help(lease_, hands_);
         if (!mine) {
           hands_.worker->quiet_since = now_ticks();
