@@ -271,7 +271,7 @@ enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 
 // Lets those go on that wait for the task at `position`, which has ended. `before`, in lane 0 as `status` is, was its link word. Returns
 // the one that the caller runs. Called by all lanes.
-DWELL_DEVICE_COLD Ready let_follow(const Lease& lease, u64 before, i32 status, u32 position) {
+DWELL_DEVICE Ready let_follow(const Lease& lease, u64 before, i32 status, u32 position) {
   const bool waited_for = link::has_waiter(before, lap_of(position, lease.ring_shift));
   const u32 successor = broadcast(!waited_for ? kNone : status == status::ok ? kBehindSuccess : kBehindFailure);
   if (successor == kNone) return Ready{Outcome::none, 0};
@@ -290,6 +290,15 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& ne
   if (head.slots > 1) load_held(lease, task, next.position, 1, head.slots);
   share_out(lease, *task, head, next.position, cancelled);
   return false;
+}
+
+// Makes the task that waits for the one that is complete the next one in `frame`, if it runs here: as let_follow. Called by all lanes.
+DWELL_DEVICE_COLD bool follow(const Lease& lease, Worker* worker, u64 before, i32 status, u32 position, Frame* frame) {
+  const Ready next = let_follow(lease, before, status, position);
+  TaskQuads task;
+  if (next.outcome == Outcome::none || !take_over(lease, &task, next)) return false;
+  put_into(lease, worker, &task, frame, next.position, worker->me);
+  return true;
 }
 
 // Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
@@ -343,9 +352,10 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       return;
     }
     // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
-    // completes, which takes as long.
+    // completes, which takes as long. The quads are set here and unused behind follow(), so that they stay in registers: in local memory
+    // they would be waited for at once.
     const u32 expected = ended.position + ended.header.slots;
-    TaskQuads task;
+    TaskQuads task{};
     bool goes_on = false;
     if (rank < kLanes) {
 #if !DWELL_ON_CUDA
@@ -360,15 +370,13 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
         reset(&worker->context);
         before = publish(lease, ended.header, ended.position, status);
       }
-      Ready next{Outcome::succeeded, expected};
       const u64 lone = link::waiting(lap_of(ended.position, lease.ring_shift), index_of(expected, lease.ring_shift));
       goes_on = is_ready_made(lease, task, expected) && broadcast(before == lone && status == status::ok ? 1 : 0) != 0;
       if (lane() == 0) settle(lease, ended.header, ended.position, status);
-      if (!goes_on) {
-        next = let_follow(lease, before, status, ended.position);
-        goes_on = next.outcome != Outcome::none && take_over(lease, &task, next);
-      }
-      if (goes_on) put_into(lease, worker, &task, frame_at(worker, place), next.position, me);
+      if (goes_on)
+        put_into(lease, worker, &task, frame_at(worker, place), expected, me);
+      else
+        goes_on = follow(lease, worker, before, status, ended.position, frame_at(worker, place));
     }
     if (!group_any(goes_on)) break;
   }
