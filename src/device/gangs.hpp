@@ -8,10 +8,11 @@
 //
 // A worker that waits while its successor does (the next lease's worker of its seat), or whose lease ends at once, puts its share back: the
 // successor joins. Where no successor comes, since workers keep their places while others are busy (seat.hpp), the gang is assembled in the
-// lease that is over; unless workers have left and no later lease works: the driver may hold that up until this one has left the device, so
-// a member that has waited for the time of a lease leaves too. A lease with too few workers refuses a gang, whose shares then run nothing.
-// A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the gang that ends next hands
-// its own over.
+// lease that is over. But the driver may hold the next lease up until all workers of this one have left the device, while a gang waits for
+// those that have left already: then one that waits dissolves it. No member waits any more; shares that are taken later, also in another
+// lease, end at once; and with the last one the gang comes anew. A lease with too few workers refuses a gang, whose shares then run
+// nothing. A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the gang that ends
+// next hands its own over.
 //
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
 // Modelled in tests/model/gangs.pml.
@@ -23,8 +24,9 @@
 
 namespace dwell::device::gangs {
 
-inline constexpr u32 kRefused = 1U << 31U;  // in Wide::joined: the gang does not run
-inline constexpr u32 kWanted = 1U << 31U;   // in GangLine::memories
+inline constexpr u32 kRefused = 1U << 31U;    // in Wide::joined: the gang does not run
+inline constexpr u32 kDissolved = 1U << 30U;  // the same: it comes anew when all shares are gone
+inline constexpr u32 kWanted = 1U << 31U;     // in GangLine::memories
 inline constexpr u32 kNoMemory = ~0U;
 
 DWELL_DEVICE u32* memory_of(const Lease& lease, const Wide& wide) {
@@ -179,11 +181,13 @@ enum Joined : u32 {
   kMember,   // all are there
   kLast,     // the same: and this worker takes the gang out of line
   kPutBack,  // the worker is to leave its seat: the share goes back to the ready queue
+  kGone,     // the gang is dissolved
+  kComes,    // the same: and this worker lets it come anew
   kNoGang,   // the gang does not run
   kRefuses,  // the same: and this worker takes it out of line
 };
 
-// Whether workers have left and no later lease works yet, so that nobody may be there for their seats. Called by one thread.
+// Whether workers have left and no later lease works yet, so that nobody may be there for their seats.
 DWELL_DEVICE_COLD bool is_deserted(const Lease& lease) {
   const Control& control = *lease.control;
   if (is_after(seat::crew_word(&control.crew.begun), seat::crew_word(&control.crew.over))) return false;
@@ -192,22 +196,26 @@ DWELL_DEVICE_COLD bool is_deserted(const Lease& lease) {
   return left != 0;
 }
 
-// Whether a worker that waits, since `came` in ticks, is to leave its seat now. Not as soon as the lease is over: the share would go from
-// one of its workers to the next, none of which would leave while others are busy. The host is asked now and then, since all who look there
-// may have left.
-DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 came, u32 round) {
+// Whether a worker that waits is to leave its seat now. Not as soon as the lease is over: the share would go from one of its workers to the
+// next, none of which would leave while others are busy. The host is asked now and then, since all who look there may have left.
+DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
   const CrewLine& crew = lease.control->crew;
   if (!seat::is_over(lease, seat::crew_word(&crew.over))) return false;
   if (seat::has_successor(lease, me) || seat::is_over(lease, seat::crew_word(&crew.end))) return true;
-  if (now_ticks() - came > lease.lease_ticks && is_deserted(lease)) return true;
   return round % 16 == 15 && seat::is_over(lease, load<Order::relaxed, Scope::system>(&lease.report->end));
+}
+
+// Ends a share of a gang that is dissolved. Not before nobody looks at the counters for it any more: they are set anew when the gang comes.
+DWELL_DEVICE Joined end_dissolved(Wide* wide, u32 groups) {
+  // acq_rel: pairs with itself in the last one.
+  return fetch_add<Order::acq_rel>(&wide->next, 1U) + 1 == groups ? kComes : kGone;
 }
 
 // Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
 DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me) {
   u32 now = 0;
   if (groups > lease.workers) {
-    for (now = load<Order::relaxed, Scope::device>(&wide->joined); (now & kRefused) == 0;) {
+    for (now = load<Order::relaxed, Scope::device>(&wide->joined); (now & (kRefused | kDissolved)) == 0;) {
       const u32 seen = compare_exchange<Order::acq_rel>(&wide->joined, now, now | kRefused);
       if (seen != now) {
         now = seen;
@@ -216,20 +224,25 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status::too_large));
       return kRefuses;
     }
-    return kNoGang;
+    if ((now & kRefused) != 0) return kNoGang;
   }
   // acq_rel: pairs with itself: each member has seen what those before had seen. One that comes to a gang that does not run is counted in
   // vain.
   now = fetch_add<Order::acq_rel>(&wide->joined, 1U);
   if ((now & kRefused) != 0) return kNoGang;
+  if ((now & kDissolved) != 0) return end_dissolved(wide, groups);
   if (now + 1 == groups) return kLast;
   const u32 came = now_ticks();
   for (u32 round = 0;; ++round) {
     now = load<Order::acquire, Scope::device>(&wide->joined);
     if (now == groups) return kMember;
     if ((now & kRefused) != 0) return kNoGang;
-    if (round % 4 == 3 && is_to_leave(lease, me, came, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now)
+    if ((now & kDissolved) != 0) return end_dissolved(wide, groups);
+    if (round % 4 == 3 && is_to_leave(lease, me, round) && compare_exchange<Order::acq_rel>(&wide->joined, now, now - 1) == now)
       return kPutBack;
+    if (round % 256 == 255 && now_ticks() - came > lease.lease_ticks && is_deserted(lease) &&
+        compare_exchange<Order::acq_rel>(&wide->joined, now, now | kDissolved) == now)
+      return end_dissolved(wide, groups);
     relax(round);
   }
 }

@@ -30,10 +30,9 @@ DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame, u32 
   u32 joined = 0;
   if (lane() == 0) joined = gangs::join(lease, wide, groups, me);
   joined = broadcast(joined);
-  if (joined == gangs::kPutBack) {
-    ready_queue::push(lease, first_slot(*frame));
-    return kNothing;
-  }
+  if (joined == gangs::kPutBack) ready_queue::push(lease, first_slot(*frame));
+  if (joined == gangs::kComes) gangs::come(lease, index, wide->memory);
+  if (joined == gangs::kPutBack || joined == gangs::kComes || joined == gangs::kGone) return kNothing;
   if (joined == gangs::kLast || joined == gangs::kRefuses) gangs::let_next_come(lease, index);
   if (lane() == 0) {
     Context& context = worker->context;

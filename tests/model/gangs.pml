@@ -2,8 +2,8 @@
  *
  * Modelled (gangs.hpp, members.hpp): a share in the ready queue for each group; the line of those that wait for their turn (behind, last); a
  * worker that joins, waits, and puts its share back when its successor comes; the last to join, who lets the next one come; the memories, of
- * which the first in line waits for one, and which the gang that ends next hands over; the barrier of all that run; the count of shares; a
- * worker that waits in a lease which others have left for good, and leaves too.
+ * which the first in line waits for one, and which the gang that ends next hands over; the barrier of all that run; the count of shares; gangs
+ * that are dissolved in a lease which workers have left for good, and come anew.
  *
  * Abstraction: a worker may put its share back at any time, PUTBACKS times in all; its successor is the same process. So is the worker of the
  * next lease, which begins when all workers of the one before have left: LEASES times. What a worker has claimed when it leaves is anybody's
@@ -12,7 +12,8 @@
  * Properties
  *   assertions   no two groups of a gang have one number; a memory has one gang at a time; a gang ends once
  *   end states   every gang ends; the line is empty and all memories are free then
- * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST, BROKEN_STAY
+ * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST, BROKEN_STAY,
+ * BROKEN_COUNT
  */
 #ifndef W
 #define W        3
@@ -38,6 +39,8 @@ chan queue = [16] of { byte, bit };  /* gang, and whether it is to be put in lin
 byte last, behind[GANGS + 1];        /* 0: none */
 bit used[MEMORIES], wanted;
 byte first, memory[GANGS + 1], owner[MEMORIES];
+bit dissolved[GANGS + 1];
+byte over[GANGS + 1];                /* shares of a gang that is dissolved that have ended */
 byte joined[GANGS + 1], numbers[GANGS + 1], running[GANGS + 1], shares[GANGS + 1];
 byte ended, putbacks;
 byte lease, gone;                    /* leases that have ended; workers that have left this one */
@@ -49,6 +52,8 @@ inline share_out(g, m) {
     owner[m] = g;
     memory[g] = m;
     joined[g] = 0;
+    dissolved[g] = 0;
+    over[g] = 0;
     numbers[g] = 0;
     shares[g] = SIZE(g);
     i = 0;
@@ -126,7 +131,7 @@ inline leave_line(g) {
 
 active [W] proctype worker() {
   byte g, i, m, n, before;
-  bit comes, member;
+  bit comes, member, ends;
 end:
   do
   :: atomic {
@@ -151,9 +156,10 @@ end:
       fi
     :: else ->
       member = 1;
-      atomic { joined[g]++; n = joined[g] };
+      atomic { joined[g]++; n = joined[g]; ends = dissolved[g] };
       if
-      :: n == SIZE(g) ->
+      :: ends -> member = 0
+      :: !ends && n == SIZE(g) ->
         leave_line(g);
         if
         :: n != 0 -> take_memory_and_share_out(n)
@@ -161,16 +167,18 @@ end:
         fi
       :: else ->
         do
-        :: joined[g] == SIZE(g) -> break
+        :: !dissolved[g] && joined[g] == SIZE(g) -> break
+        :: atomic { dissolved[g] -> ends = 1; member = 0 };
+           break
 #ifndef BROKEN_STAY
-        :: atomic { gone != 0 && joined[g] != SIZE(g) -> joined[g]--; member = 0 };
+        :: atomic { gone != 0 && !dissolved[g] && joined[g] != SIZE(g) -> dissolved[g] = 1; ends = 1; member = 0 };
            break
 #endif
 #ifdef BROKEN_EARLY
-        :: joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++; joined[g]--; member = 0; break  /* not by compare and exchange */
+        :: !dissolved[g] && joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++; joined[g]--; member = 0; break  /* not by compare and exchange */
 #else
         :: atomic {
-             joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++;
+             !dissolved[g] && joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++;
 #ifndef BROKEN_PUT_BACK
              joined[g]--;
 #endif
@@ -181,7 +189,20 @@ end:
         od
       fi;
       if
-      :: !member -> queue!g, 0
+      :: ends ->
+#ifdef BROKEN_COUNT
+        if
+        :: n == SIZE(g) -> owner[memory[g]] = 0; share_out(g, memory[g])
+        :: else -> skip
+        fi
+#else
+        atomic { over[g]++; n = over[g] };
+        if
+        :: n == SIZE(g) -> owner[memory[g]] = 0; share_out(g, memory[g])
+        :: else -> skip
+        fi
+#endif
+      :: !ends && !member -> queue!g, 0
       :: else ->
         atomic { assert(numbers[g] < SIZE(g)); numbers[g]++; running[g]++ };
         running[g] == SIZE(g);  /* a barrier of all */
@@ -209,7 +230,7 @@ end:
         fi
       fi
     fi;
-    atomic { g = 0; m = 0; n = 0; before = 0; comes = 0; member = 0 }
+    atomic { g = 0; m = 0; n = 0; before = 0; comes = 0; member = 0; ends = 0 }
   od
 }
 
