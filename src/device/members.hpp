@@ -22,7 +22,7 @@ DWELL_DEVICE TaskQuads first_slot(const Frame& frame) {
 }
 
 // Joins the gang in `frame` and waits for the others. Called by the lanes of warp 0. kFrame: the frame is a share like others now, of
-// one group, or of none when the gang does not run.
+// one group, or of none when the gang does not run. kNothing: it was put back, or the gang is dissolved.
 DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame, u32 me) {
   const u32 groups = frame->header().groups;
   const u32 index = index_of(frame->position(), lease.ring_shift);

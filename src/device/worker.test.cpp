@@ -206,6 +206,26 @@ TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
   for (const u32 position : {5U, 6U}) EXPECT_EQ(bench_.status(position), status::too_large);
 }
 
+TEST_F(WorkerTest, ADissolvedGangIsSharedOutAnew) {
+  const Header gang{kNote, 2, 1, flag::wide | flag::gang, 0};
+  share_out(bench_.lease, Bench::quads(gang, 5), gang, 5, false);
+  TaskQuads share;
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+  run_task(share);  // the first in line: its two shares are in the ready queue
+  bench_.lease.lease_ticks = 1;
+  seat::call_over(bench_.lease, bench_.lease.number, false);
+  bench_.control().exits[bench_.lease.slot] = 1;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(bench_.control().tail.value - bench_.control().head.value, 2U - static_cast<u32>(i));
+    ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+    run_task(share);
+  }
+  EXPECT_EQ(bench_.control().tail.value - bench_.control().head.value, 2U);
+  EXPECT_EQ(bench_.lease.wide[5].joined, 0U);
+  EXPECT_TRUE(calls.empty());
+  EXPECT_FALSE(bench_.complete(5));
+}
+
 TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
   const Header wide{kFail, 3, 1, flag::wide, 0};
   share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);

@@ -12,8 +12,7 @@
  * Properties
  *   assertions   no two groups of a gang have one number; a memory has one gang at a time; a gang ends once
  *   end states   every gang ends; the line is empty and all memories are free then
- * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST, BROKEN_STAY,
- * BROKEN_COUNT
+ * Mutations: BROKEN_TOGETHER, BROKEN_PUT_BACK, BROKEN_LEAVE, BROKEN_HAND_OVER, BROKEN_EARLY, BROKEN_FIRST, BROKEN_STAY, BROKEN_COUNT
  */
 #ifndef W
 #define W        3
@@ -27,9 +26,7 @@
 #ifndef LEASES
 #define LEASES   0
 #endif
-#ifndef GANGS
 #define GANGS    3
-#endif
 #define NONE     255
 
 /* 3, 2 and 2 groups */
@@ -175,7 +172,8 @@ end:
            break
 #endif
 #ifdef BROKEN_EARLY
-        :: !dissolved[g] && joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++; joined[g]--; member = 0; break  /* not by compare and exchange */
+        :: !dissolved[g] && joined[g] != SIZE(g) && putbacks < PUTBACKS ->
+           putbacks++; joined[g]--; member = 0; break  /* not by compare and exchange */
 #else
         :: atomic {
              !dissolved[g] && joined[g] != SIZE(g) && putbacks < PUTBACKS -> putbacks++;
