@@ -2,7 +2,7 @@
 //
 // A fetched task either runs now, waits for others (it is held, and the completer of the last of them runs or cancels it), is shared
 // out (a wide task, or one that is cancelled), or must not be passed yet: a drain until all before it are complete, any task until
-// the drain before it is.
+// the drain before it is. The end of a burst is a drain that no lease passes up to the one that it names: that one ends there.
 #pragma once
 
 #include "device/completion.hpp"
@@ -48,11 +48,18 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     if (header.drains != *drains) return Admission::not_yet;
   }
   if ((header.flags & flag::skip) != 0) {
+    const bool ends_burst = (header.flags & flag::drain) != 0;
+    if (ends_burst && broadcast(drained(lease, position) ? 1 : 0) == 0) return Admission::not_yet;
+    if (const u32 last = broadcast(task->quad[0].word[2]); ends_burst && !is_after(lease.number, last)) {
+      if (lane() == 0) seat::call_over(lease, last, true);
+      return Admission::not_yet;
+    }
     if (lane() == 0) {
       // Only now may the host use these slots again: had it done so before, this lap would never be seen.
       store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)),
                                            static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
+      if (ends_burst) store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
       if ((header.flags & flag::close) != 0) seat::call_over(lease, task->quad[0].word[2], header.groups != 0);
     }
     return Admission::taken;

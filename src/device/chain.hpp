@@ -16,7 +16,8 @@ inline constexpr FramePlace kNowhere = ~0U;
 struct Seen {
   u32 word0;  // of the next node's header
   u32 word1;
-  bool stops;  // the node has failed, has used scratch memory or has made tasks, or the worker should leave
+  bool stops;   // the node has failed, has used scratch memory or has made tasks
+  bool yields;  // the worker should leave
 };
 
 #if DWELL_ON_CUDA
@@ -24,11 +25,11 @@ struct Seen {
 inline constexpr u32 kBlock = 4;
 
 // Whether a frame was read ahead.
-DWELL_DEVICE bool is_ahead(FramePlace place) { return (place & kAhead) != 0; }
+DWELL_DEVICE bool is_ahead(FramePlace place) { return place - kAhead < kAheadSlots; }
 
 // The place `slots` behind one that is read ahead.
 DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return kAhead | ((place + slots) & (kAheadSlots - 1)); }
-static_assert(kAhead == kAheadSlots, "one bit tells them");
+static_assert(kAhead == kAheadSlots, "one bit more than the place within");
 
 // Copies of a word from global to shared memory in groups, which the calling thread waits for. Before sm_80 each takes its time at once.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
@@ -116,7 +117,8 @@ class Steps {
                  : "=r"(seen.word0), "=r"(seen.word1)
                  : "r"(slots_ + next * (kSlotWords * 4))
                  : "memory");
-    seen.stops = (status | used | yield | spawned) != 0;
+    seen.stops = (status | used | spawned) != 0;
+    seen.yields = yield != 0;
     return seen;
   }
 
@@ -166,7 +168,7 @@ class Steps {
   Seen look(const Lease& lease, FramePlace) const {
     graph::look_at_clock(lease, worker_);
     const Context& context = worker_->context;
-    return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.yield | context.spawned) != 0};
+    return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0, context.yield != 0};
   }
   void read_ahead(FramePlace, FramePlace, u32) const {}
 

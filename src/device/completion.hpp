@@ -112,10 +112,10 @@ struct Ready {
   u32 position;
 };
 
-// Arrives at all tasks on the list that begins with `waiter`, which wait for the one at `before`; that is complete. The first that waits
-// for nothing any more is the caller's, others go to the ready queue. Called by all lanes.
-DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
-  Ready first{Outcome::none, 0};
+// Arrives at all tasks on the list that begins with `waiter`, which wait for the one at `before`; that is complete. Calls `go_on` for
+// each that waits for nothing any more, in all lanes. Called by all lanes.
+template <class F>
+DWELL_DEVICE void arrive_at_all(const Lease& lease, u32 before, u32 waiter, bool failed, F go_on) {
   for (bool more = true; more;) {
     more = (waiter & waiters::kMore) != 0;
     Outcome outcome = failed ? Outcome::failed : Outcome::succeeded;
@@ -130,13 +130,27 @@ DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool fa
     outcome = static_cast<Outcome>(broadcast(static_cast<u32>(outcome)));
     const u32 position = waiters::position(lease, waiter, before);
     waiter = broadcast(next);
-    if (outcome == Outcome::none) continue;
-    if (first.outcome == Outcome::none)
-      first = Ready{outcome, position};
-    else
-      release(lease, position, outcome == Outcome::failed);
+    if (outcome != Outcome::none) go_on(Ready{outcome, position});
   }
+}
+
+// The same for a task that has ended in any way. The first that waits for nothing any more is the caller's, others go to the ready queue.
+DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
+  Ready first{Outcome::none, 0};
+  arrive_at_all(lease, before, waiter, failed, [&](Ready next) {
+    if (first.outcome == Outcome::none)
+      first = next;
+    else
+      release(lease, next.position, next.outcome == Outcome::failed);
+  });
   return first;
+}
+
+// The same for a task that has succeeded, whose worker goes on with the linked task at `mine`: all but that go to the ready queue.
+DWELL_DEVICE_COLD void let_others_go_on(const Lease& lease, u32 before, u32 waiter, u32 mine) {
+  arrive_at_all(lease, before, waiter, false, [&](Ready next) {
+    if (next.position != mine) release(lease, next.position, next.outcome == Outcome::failed);
+  });
 }
 
 }  // namespace dwell::device

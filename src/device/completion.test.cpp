@@ -212,6 +212,21 @@ TEST_F(WaitersTest, OfSeveralThatWaitForOneTheWorkerRunsOneAndTheQueueGetsTheOth
   EXPECT_EQ(all, (std::vector<i64>{4, 5, 6, 7}));
 }
 
+TEST_F(WaitersTest, AllButTheOneThatTheWorkerGoesOnWithGoToTheQueue) {
+  for (u32 i = 4; i < 7; ++i) ASSERT_EQ(link(i, 3), Outcome::none);
+  ASSERT_EQ(wait_after(8, {3, 2}), Outcome::none);
+  ASSERT_EQ(wait_after(16, {3}), Outcome::none);
+  u32 waiter = 0;
+  ASSERT_TRUE(complete(bench_.lease, Bench::plain(0, flag::tracked), 3, status::ok, &waiter));
+  let_others_go_on(bench_.lease, 3, waiter, 4);
+  std::vector<i64> all;
+  for (int i = 0; i < 3; ++i) all.push_back(pop().first);
+  EXPECT_EQ(pop().first, -1) << "4 is its worker's, and 8 waits for another";
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<i64>{5, 6, 16}));
+  EXPECT_EQ(complete_task(2).position, 8U);
+}
+
 TEST_F(WaitersTest, AFailureCancelsThoseOfTheListThatAreNotHard) {
   ASSERT_EQ(link(6, 3, flag::hard), Outcome::none);
   ASSERT_EQ(wait_after(8, {3, 2}, 1), Outcome::none);

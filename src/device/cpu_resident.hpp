@@ -22,6 +22,7 @@ class CpuWorker {
     worker_->context.lease_ticks = lease.lease_ticks;
     reset(&worker_->context);
     worker_->me = me;
+    worker_->in_flight = lease.in_flight + me;
     worker_->context.yield = 0;
     worker_->graph = {};
     worker_->level = 0;
@@ -150,11 +151,11 @@ class CpuWorker {
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     set_level(lease_, worker_, frame->word[0]);
-    record_in_flight(lease_, me_, frame->word[0], frame->word[1], frame->position());
+    in_flight::note(worker_, frame->word[0], frame->word[1], frame->position());
     if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
-    run(lease_, worker_, kFrame0, me_, 0);
+    run(lease_, worker_, kFrame0, 0);
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 

@@ -75,7 +75,7 @@ struct Hands {
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
       set_level(lease, worker, word0);
-      record_in_flight(lease, me, word0, word1, position);
+      in_flight::note(worker, word0, word1, position);
     }
     arrive();
   }
@@ -91,7 +91,7 @@ struct Hands {
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
       set_level(lease, worker, 0);
-      record_in_flight(lease, me, position, quad.word[0] & Header::kOpcodeMask);
+      in_flight::note(worker, position, quad.word[0] & Header::kOpcodeMask);
     }
     arrive();
   }
@@ -184,6 +184,7 @@ DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   while (!hands.idle_to_all()) {
     if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
     if (lease.levels != 0) make_way(lease, hands);
+    linked::serve(lease, hands.worker);
     pause_briefly(0);
   }
   sync_lanes();
@@ -361,8 +362,10 @@ class ControlWarp {
         // Beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
         if (lane() == 4 && (round & 1U) == 0) over = load<Order::relaxed, Scope::device>(&lease_.control->crew.over);
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
+        const bool links = linked::is_on(hands_.worker);  // in the shadow of the load
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
         if (here) break;
+        if (ballot(links) != 0) linked::serve(lease_, hands_.worker);
         if (round % kPatience == kPatience - 1) control::note_wait(lease_, hands_);
         if (!seat::is_over(lease_, broadcast(over, 4))) continue;
         if (control::leave(lease_, hands_)) return;  // the successor watches the place
@@ -445,6 +448,7 @@ class ControlWarp {
           if (seat::is_over(lease_, over) && !over_ && lane() == 0) seat::call_over(lease_, over, false);
           if (seen[View::host_cancels] != seen[View::cancels]) cancels::look(lease_);
         }
+        if (ballot(linked::is_on(hands_.worker)) != 0) linked::serve(lease_, hands_.worker);
         alone = seen[View::busy] == 0 && window.number == frontier;
         const bool mine = seen[View::busy] != 0 || !is_after(window.number, frontier);
         const bool looks = alone || (busy_ && (round & 63U) == 0);
@@ -508,9 +512,13 @@ class ControlWarp {
       // An acquire spares the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is
       // cheap here, where one warp polls, and too dear for read_busy.
       const bool idle = hands_.idle();  // in the shadow of the load; once true, it stays so until a task is handed over
+      const bool links = linked::is_on(hands_.worker);
       Quad quad = acquire_quad(ring_quad(position));
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
-      if ((votes & 15U) != 15U) continue;
+      if ((votes & 15U) != 15U) {
+        if (ballot(links) != 0) break;  // to serve the run
+        continue;
+      }
       // The lone task, which is what latency is about: nothing between the votes and the executing warps.
       const bool plain = ballot(Header::simple(quad.word[1], drains()) && idle) % 2 != 0;  // lane 0 has the header
       if ((votes >> 4U & 15U) == 15U || !plain) {

@@ -24,6 +24,7 @@
 #include "device/completion.hpp"
 #include "device/graph_layout.hpp"
 #include "device/host_nodes.hpp"
+#include "device/in_flight.hpp"
 #include "device/launch_line.hpp"
 #include "device/worker_memory.hpp"
 
@@ -455,7 +456,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
         worker->context.status = static_cast<i32>(static_cast<u32>(failure));
         if (frame->header().is_spawned()) {
           // What has run here last may be a node of an exec that goes.
-          store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+          in_flight::clear(worker);
         } else if (failure != 0) {
           // Before the completion entry, whose reader reads it.
           store<Order::relaxed, Scope::system>(lease.failed_nodes + index_of(position, lease.ring_shift), failure);
@@ -466,8 +467,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
       }
     }
     // The launch goes on without this worker, whose time is not the launch's any more.
-    if (work.launched != 0 && follows == kNothing)
-      store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+    if (work.launched != 0 && follows == kNothing) in_flight::clear(worker);
     work.launched = 0;
     work.base = 0;
   }

@@ -63,10 +63,7 @@ class GraphLaunchTest : public testing::Test {
     for (u32 me = 0; me < 2; ++me) {
       Worker& worker = worker_[me];
       spawn::begin(bench_.lease, &worker);
-      worker.me = me;
-      worker.context.over = &bench_.control().crew.over;
-      worker.context.started = now_ticks();
-      reset(&worker.context);
+      bench_.set_up(&worker, me);
     }
   }
 
@@ -86,7 +83,7 @@ class GraphLaunchTest : public testing::Test {
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
     if (header.is_spawned()) spawn::take_up(bench_.lease, &worker_[me], task.quad[0].word[2]);
-    run(bench_.lease, &worker_[me], kFrame0, me, 0);
+    run(bench_.lease, &worker_[me], kFrame0, 0);
   }
   // Runs a task of the ring.
   void run_ring(u32 opcode, u32 position, u32 number, u32 me = 0) {

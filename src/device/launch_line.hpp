@@ -20,6 +20,7 @@
 
 #include "device/graph_places.hpp"
 #include "device/held.hpp"
+#include "device/in_flight.hpp"
 #include "device/records.hpp"
 
 namespace dwell::device::line {
@@ -106,7 +107,7 @@ DWELL_DEVICE_COLD bool stand_ring(const Lease& lease, Worker* worker, GraphHead*
   if (lane() == 0) {
     stands = stand(lease, of, kOfRing | index_of(position, lease.ring_shift)) ? 1 : 0;
     // It goes on without this worker.
-    if (stands != 0) store<Order::relaxed, Scope::system>(&lease.in_flight[worker->me].word, static_cast<u64>(0));
+    if (stands != 0) in_flight::clear(worker);
   }
   return broadcast(stands) != 0;
 }

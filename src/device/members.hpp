@@ -23,12 +23,12 @@ DWELL_DEVICE TaskQuads first_slot(const Frame& frame) {
 
 // Joins the gang in `frame` and waits for the others. Called by the lanes of warp 0. kFrame: the frame is a share like others now, of
 // one group, or of none when the gang does not run. kNothing: it was put back, or the gang is dissolved.
-DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame, u32 me) {
+DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
   const u32 groups = frame->header().groups;
   const u32 index = index_of(frame->position(), lease.ring_shift);
   Wide* const wide = lease.wide + index;
   u32 joined = 0;
-  if (lane() == 0) joined = gangs::join(lease, wide, groups, me);
+  if (lane() == 0) joined = gangs::join(lease, wide, groups, worker->me);
   joined = broadcast(joined);
   if (joined == gangs::kPutBack) ready_queue::push(lease, first_slot(*frame));
   if (joined == gangs::kComes) gangs::come(lease, index, wide->memory);
@@ -62,12 +62,12 @@ DWELL_DEVICE_COLD bool takes_state(const Lease& lease, Worker* worker, u32 index
   return broadcast(yields) != 0;
 }
 
-// Goes on with the share in `frame` of a gang: puts it in line, joins it, or leaves it behind the group. `last`: all groups have ended;
-// `me` is the worker's number. Called by the lanes of warp 0, behind a barrier of the group.
-DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* frame, bool last, u32 me) {
+// Goes on with the share in `frame` of a gang: puts it in line, joins it, or leaves it behind the group. `last`: all groups have ended.
+// Called by the lanes of warp 0, behind a barrier of the group.
+DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* frame, bool last) {
   const Header header = frame->header();
   if ((header.flags & flag::aside) != 0) {
-    if ((header.flags & flag::comes) == 0) return join(lease, worker, frame, me);
+    if ((header.flags & flag::comes) == 0) return join(lease, worker, frame);
     gangs::stand_in_line(lease, first_slot(*frame), frame->position());
     return kNothing;
   }

@@ -35,10 +35,10 @@ DWELL_HOST_DEVICE u32 index_of(u32 position, u32 shift) { return position & ((1U
 
 // Bits of a task's flags.
 namespace flag {
-inline constexpr u32 link = 1;      // starts after the task that word 2 names is complete, and is cancelled if that has failed
-inline constexpr u32 drain = 2;     // starts after all tasks before are complete, and no later one starts before it is
-inline constexpr u32 wide = 4;      // `groups` groups share the task
-inline constexpr u32 skip = 8;      // no task: `slots` slots to pass over, complete as soon as they are fetched
+inline constexpr u32 link = 1;   // starts after the task that word 2 names is complete, and is cancelled if that has failed
+inline constexpr u32 drain = 2;  // starts after all tasks before are complete, and no later one starts before it is
+inline constexpr u32 wide = 4;   // `groups` groups share the task
+inline constexpr u32 skip = 8;  // no task: `slots` slots to pass over, complete as soon as they are fetched; with drain: the end of a burst
 inline constexpr u32 close = 16;    // with skip: the host wants the lease in word 2 and those before to end; at once when `groups` is not 0
 inline constexpr u32 system = 32;   // some result lies in host memory: its effects need system scope
 inline constexpr u32 tracked = 64;  // a link to this task may follow, so its completion leaves word on the device

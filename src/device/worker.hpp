@@ -5,36 +5,21 @@
 #include "device/cancels.hpp"
 #include "device/chain.hpp"
 #include "device/graph.hpp"
+#include "device/in_flight.hpp"
+#include "device/linked.hpp"
 #include "device/members.hpp"
 #include "device/operator_table.hpp"
 #include "device/spawn.hpp"
 
 namespace dwell::device {
 
-// Notes in host memory which task of the ring this worker is about to run.
-DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 position, u32 opcode) {
-  store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
-                                       static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
-}
-// The same for a task of any source. Of one that an operator has made, only that it is none of the ring.
-DWELL_DEVICE void record_in_flight(const Lease& lease, u32 worker, u32 word0, u32 word1, u32 word2) {
-  const Header header = Header::from(word0, word1);
-  if (header.is_spawned()) {
-    store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word, static_cast<u64>(0));
-    return;
-  }
-  const u64 node = header.is_node() ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
-  store<Order::relaxed, Scope::system>(&lease.in_flight[worker].word,
-                                       static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
-}
-
 // Notes the level of the task that is about to run. Called by one thread.
 DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
   if (lease.levels != 0) worker->level = Header::from(word0, 0).level;
 }
 
-// Takes a task of those that wait by priority, for the token in `frame`. Called by the lanes of warp 0; `me` is the worker's number.
-DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Frame* frame, u32 me) {
+// Takes a task of those that wait by priority, for the token in `frame`. Called by the lanes of warp 0.
+DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Frame* frame) {
   TaskQuads task{};
   levels::take(lease, &task);
   const u32 word0 = broadcast(task.quad[0].word[0]);
@@ -53,7 +38,7 @@ DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Fra
       fence<Scope::system>();
     else
       fence<Scope::device>();
-    record_in_flight(lease, me, word0, word1, word2);
+    in_flight::note(worker, word0, word1, word2);
     if (header.is_spawned()) spawn::take_up(lease, worker, word2);
     set_level(lease, worker, word0);
     reset(&worker->context);
@@ -157,9 +142,17 @@ DWELL_DEVICE_COLD bool goes_on(Worker* worker, u32 rank) {
   return goes;
 }
 
-// Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain until
-// something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is called at one place
-// only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
+// Goes on with the task of a run at `position`, which is ready. Called by one thread.
+DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
+  const u32* const header = frame_at(worker, linked::place_of(position))->word;
+  linked::set_running(worker, position, header[1] & 0xFU);
+  worker->level = Header::from(header[0], 0).level;
+  in_flight::note(worker, position, header[0] & Header::kOpcodeMask);
+}
+
+// Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain or the
+// tasks of a run until something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is
+// called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
 DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* place, u32 rank) {
   FramePlace at = *place;
   u32 word1 = frame_at(worker, at)->word[1];
@@ -168,7 +161,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
   const chain::Steps steps(worker);
   for (;;) {
     Group group(&worker->context, 0, 1, opcode);
-    FramePlace next = chain::kNowhere;  // of a chain's next node
+    FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
     if ((word1 & (flag::share | flag::chain) << 4U) != 0) {
       if ((word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
@@ -189,21 +182,35 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       } else if (rank < kLanes) {
         chain::begin(worker, at);
       }
+    } else if ((word1 & flag::tracked << 4U) != 0) {
+      next = linked::first(worker);
     }
     bool stops = false;
     for (;;) {
       call_operator(callee, group, frame_at(worker, at)->arguments());
       if (next == chain::kNowhere) break;
       // All this before the barrier: the next record is there, and behind the barrier the operator is looked up.
-      const chain::Seen seen = steps.look(lease, next);
+      chain::Seen seen = steps.look(lease, next);
+      const bool is_linked = linked::is_linked(next);
+      linked::Step step{};
+      if (is_linked) {
+        step = linked::look_behind(worker, at, next);
+        if (!step.ready) seen = chain::Seen{0, 0, true, false};
+      } else {
+        seen.stops = seen.stops || seen.yields;
+        steps.read_ahead(at, next, rank);
+      }
       opcode = seen.word0 & Header::kOpcodeMask;
       callee = callee_of(lease, opcode);
-      steps.read_ahead(at, next, rank);
       stops = group_any(seen.stops);
       if (stops) break;
+      if (is_linked && rank == 0) {
+        linked::note(worker, step);
+        begin_linked(worker, step.position + (step.word1 & 0xFU));
+      }
       group = Group(&worker->context, 0, 1, opcode);
       at = next;
-      next = steps.behind(at, seen.word1);
+      next = is_linked ? linked::behind(at, seen.word1 & 0xFU) : steps.behind(at, seen.word1);
     }
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
@@ -211,7 +218,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
     if ((ended.header.flags & flag::chain) != 0) {
       if (!stops) {  // the first of a chain
         if (rank < kLanes) chain::await_begin();
-        stops = group_any(steps.look(lease, at).stops);
+        const chain::Seen seen = steps.look(lease, at);
+        stops = group_any(seen.stops || seen.yields);
       }
       if (!stops || goes_on(worker, rank)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
@@ -235,18 +243,16 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
   }
 }
 
-// Reads what is held for `position`, which may be anything, without waiting for it. Called by all lanes. Its laps make it
-// valid, as they do for load_held.
-DWELL_DEVICE void look_ahead(const Lease& lease, TaskQuads* task, u32 position) {
+// Makes the task at `position`, of which `task` holds the first slot and perhaps others, the next one in `frame`. Called by all lanes.
+DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, Frame* frame, u32 position) {
+  const u32 slots = broadcast(task->quad[0].word[1]) & 0xFU;
+  bool missing = false;
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
-    if (index < 4) task->quad[i] = load_quad<Scope::device>(&lease.held[index_of(position, lease.ring_shift)].quad[index]);
+    if (index >= slots * 4) break;
+    missing = missing || task->quad[i].lap != lap_of(position + index / 4, lease.ring_shift);
   }
-}
-// Makes the task at `position`, of which `task` holds the first slot, the next one in `frame`. Called by all lanes.
-DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, Frame* frame, u32 position, u32 me) {
-  const u32 slots = broadcast(task->quad[0].word[1]) & 0xFU;
-  if (slots > 1) load_held(lease, task, position, 1, slots);
+  if (ballot(missing) != 0) load_held(lease, task, position, 1, slots);
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
     if (index >= slots * 4) break;
@@ -254,11 +260,11 @@ DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, 
   }
   if (lane() == 0) {
     set_level(lease, worker, task->quad[0].word[0]);
-    record_in_flight(lease, me, position, task->quad[0].word[0] & Header::kOpcodeMask);
+    in_flight::note(worker, position, task->quad[0].word[0] & Header::kOpcodeMask);
   }
 }
 
-// Whether look_ahead has found the task at `position`, and nothing is to be done for it but to run it. Called by all lanes.
+// Whether linked::look has found the task at `position`, and nothing is to be done for it but to run it. Called by all lanes.
 DWELL_DEVICE bool is_ready_made(const Lease& lease, const TaskQuads& task, u32 position) {
   bool hindered = lane() == 0 && (task.quad[0].word[1] & (flag::wide | flag::cancelled) << 4U) != 0;
   for (u32 i = 0; i < TaskQuads::kEach; ++i)
@@ -295,29 +301,93 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& ne
 // Makes the task that waits for the one that is complete the next one in `frame`, if it runs here: as let_follow. Called by all lanes.
 DWELL_DEVICE_COLD bool follow(const Lease& lease, Worker* worker, u64 before, i32 status, u32 position, Frame* frame) {
   const Ready next = let_follow(lease, before, status, position);
-  TaskQuads task;
+  TaskQuads task{};
   if (next.outcome == Outcome::none || !take_over(lease, &task, next)) return false;
-  put_into(lease, worker, &task, frame, next.position, worker->me);
+  put_into(lease, worker, &task, frame, next.position);
   return true;
 }
 
+// Completes what has ended before of the run of linked tasks to which a task belongs that has ended, if it does. Called by warp 0.
+DWELL_DEVICE_COLD void end_run(const Lease& lease, Worker* worker) {
+  if (broadcast(linked::is_on(worker) ? 1 : 0) == 0) return;
+  linked::serve_oneself(lease, worker, linked::kNoTask);
+  if (lane() == 0) linked::stop(worker);
+}
+
+// Completes a tracked task that belongs to no run, and makes the one that waits for it the next one in `frame`, if it runs here. Called by
+// warp 0.
+DWELL_DEVICE_COLD bool complete_and_follow(const Lease& lease, Worker* worker, Header header, u32 position, Frame* frame) {
+  // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
+  // completes, which takes as long. The quads are unused behind follow(), so that they stay in registers: in local memory they would be
+  // waited for at once.
+  const u32 expected = position + header.slots;
+#if !DWELL_ON_CUDA
+  // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
+  cancels::look_if_asked(lease);
+#endif
+  const linked::Ahead ahead = linked::look(lease, expected);
+  u64 before = 0;  // what the link word was, and how the task has ended: in lane 0
+  i32 status = status::ok;
+  if (lane() == 0) {
+    status = worker->context.status;
+    reset(&worker->context);
+    before = publish(lease, header, position, status);
+  }
+  const u64 lone = link::waiting(lap_of(position, lease.ring_shift), index_of(expected, lease.ring_shift));
+  TaskQuads task = linked::first_of(ahead);
+  const bool goes_on = is_ready_made(lease, task, expected) && broadcast(before == lone && status == status::ok ? 1 : 0) != 0;
+  if (lane() == 0) settle(lease, header, position, status);
+  if (!goes_on) return follow(lease, worker, before, status, position, frame);
+  linked::begin(lease, worker, ahead, expected, (header.flags & (flag::memory | flag::system)) != 0);
+  put_into(lease, worker, &task, frame, expected);
+  return true;
+}
+
+// The same for one of a run, with which it went on until nothing was ready behind it or there was no room. Returns where the next one lies,
+// or kNowhere. Called by warp 0.
+DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* worker, Header header, u32 position, FramePlace to) {
+  Frame* const frame = frame_at(worker, to);
+  const u32 behind = position + header.slots;
+  if (broadcast(worker->context.status == status::ok ? 1 : 0) == 0) {
+    end_run(lease, worker);
+    return complete_and_follow(lease, worker, header, position, frame) ? to : chain::kNowhere;
+  }
+  const u64 before = linked::serve_oneself(lease, worker, linked::ended_as(position, header.word1()));
+  const bool lone = before == link::waiting(lap_of(position, lease.ring_shift), index_of(behind, lease.ring_shift));
+  u32 ready = 0;
+  if (lane() == 0) {
+    reset(&worker->context);
+    ready = lone && linked::is_ready(worker, behind) ? 1 : 0;
+    if (ready != 0)
+      begin_linked(worker, behind);
+    else
+      linked::stop(worker);
+  }
+  if (broadcast(ready) != 0) return linked::place_of(behind);
+  if (lane() == 0) fence<Scope::device>();  // the acquire, for what waits
+  sync_lanes();
+  return follow(lease, worker, before, status::ok, position, frame) ? to : chain::kNowhere;
+}
+
 // Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
-// group; `me` is the worker's number.
-DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 me, u32 rank) {
+// group.
+DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 rank) {
   for (;;) {
     Ended ended = run_operator(lease, worker, &place, rank);
     const bool token = levels::is_token(ended.header);
     const bool spawns = !token && (ended.spawned || ended.header.is_spawned());
     if (spawns || token || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
       // What comes next takes a whole frame.
-      const FramePlace to = chain::is_ahead(place) ? kFrame0 : place;
+      const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
       if (rank < kLanes) {
+        // A task that an operator has made belongs to none.
+        if (spawns && !ended.header.is_spawned()) end_run(lease, worker);
         Follows follows = kNothing;
         for (bool spawned = spawns;;) {
           const Frame& from = *frame_at(worker, place);
           follows = spawned                  ? spawn::proceed(lease, worker, from, frame_at(worker, to))
-                    : token                  ? take_for_token(lease, worker, frame_at(worker, to), me)
-                    : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes, me)
+                    : token                  ? take_for_token(lease, worker, frame_at(worker, to))
+                    : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes)
                                              : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
           // A launch that an operator has made ends as its task.
           if (follows != kLaunch || !frame_at(worker, to)->header().is_spawned()) break;
@@ -339,6 +409,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       Group(&worker->context, 0, 1).sync();
     }
     if (!ended.completes || (ended.header.flags & flag::tracked) == 0) {
+      if (linked::is_linked(place) && rank < kLanes) end_run(lease, worker);
       if (rank == 0) {
         const i32 status = worker->context.status;
         reset(&worker->context);
@@ -351,34 +422,17 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       }
       return;
     }
-    // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
-    // completes, which takes as long. The quads are set here and unused behind follow(), so that they stay in registers: in local memory
-    // they would be waited for at once.
-    const u32 expected = ended.position + ended.header.slots;
-    TaskQuads task{};
-    bool goes_on = false;
+    FramePlace next = chain::kNowhere;
     if (rank < kLanes) {
-#if !DWELL_ON_CUDA
-      // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
-      cancels::look_if_asked(lease);
-#endif
-      look_ahead(lease, &task, expected);
-      u64 before = 0;  // what the link word was, and how the task has ended: in lane 0
-      i32 status = status::ok;
-      if (lane() == 0) {
-        status = worker->context.status;
-        reset(&worker->context);
-        before = publish(lease, ended.header, ended.position, status);
-      }
-      const u64 lone = link::waiting(lap_of(ended.position, lease.ring_shift), index_of(expected, lease.ring_shift));
-      goes_on = is_ready_made(lease, task, expected) && broadcast(before == lone && status == status::ok ? 1 : 0) != 0;
-      if (lane() == 0) settle(lease, ended.header, ended.position, status);
-      if (goes_on)
-        put_into(lease, worker, &task, frame_at(worker, place), expected, me);
-      else
-        goes_on = follow(lease, worker, before, status, ended.position, frame_at(worker, place));
+      const FramePlace to = linked::is_linked(place) ? kFrame0 : place;
+      if (broadcast(linked::is_on(worker) ? 1 : 0) != 0)
+        next = complete_and_go_on(lease, worker, ended.header, ended.position, to);
+      else if (complete_and_follow(lease, worker, ended.header, ended.position, frame_at(worker, to)))
+        next = to;
+      if (lane() == 0) worker->follows = next;
     }
-    if (!group_any(goes_on)) break;
+    if (!group_any(next != chain::kNowhere)) break;
+    place = *const_cast<const volatile u32*>(&worker->follows);
   }
 #if DWELL_ON_CUDA
   if (rank == 0) *const_cast<volatile u32*>(&worker->idle) = 1;

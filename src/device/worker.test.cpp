@@ -44,16 +44,16 @@ class WorkerTest : public testing::Test {
     entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&note_long),
                 reinterpret_cast<const void*>(&take_scratch)};
     bench_.lease.operators = entries_.data();
+    bench_.set_up(&worker_, 1);
     worker_.context.scratch = scratch_;
     worker_.context.scratch_bytes = sizeof(scratch_);
-    reset(&worker_.context);
   }
 
   // Runs a task, and those behind it, on worker 1.
   void run_task(const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_, kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, &worker_, kFrame0, 1, 0);
+    run(bench_.lease, &worker_, kFrame0, 0);
   }
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
   // Makes a task wait for the one at the place before.
@@ -234,7 +234,7 @@ TEST_F(WorkerTest, TheFirstFailureOfAGroupIsTheWideTasks) {
 }
 
 TEST_F(WorkerTest, TheInFlightRecordNamesTheTaskThatRuns) {
-  record_in_flight(bench_.lease, 1, 0xFFFFFFF0U, 0xABCD);
+  in_flight::note(&worker_, 0xFFFFFFF0U, 0xABCD);
   EXPECT_EQ(bench_.in_flight[1].word, 0xFFFFFFF0ULL | 0xABCDULL << 32U | InFlight::kValid);
   EXPECT_EQ(bench_.in_flight[0].word, 0U);
 }

@@ -38,20 +38,47 @@ struct SpawnWork {
   u32 free[kFreeRecords];
 };
 
-// The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots of a chain that are read ahead (chain.hpp),
-// of which the first is there twice.
+// The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots that are read ahead of a chain (chain.hpp)
+// and of a run of linked tasks (linked.hpp), of which the first is there twice.
 using FramePlace = u32;  // of a frame: the number of its first slot
 inline constexpr FramePlace kFrame0 = 0;
 inline constexpr FramePlace kFrame1 = kMaxSlots;
 inline constexpr FramePlace kAhead = 2 * kMaxSlots;
 #if DWELL_ON_CUDA
 inline constexpr u32 kAheadSlots = 16;
-inline constexpr u32 kFrameSlots = kAhead + kAheadSlots + 1;
+inline constexpr FramePlace kLinked = kAhead + kAheadSlots + 1;
+inline constexpr u32 kLinkedSlots = 32;
+inline constexpr u32 kLookahead = 24;  // slots that are read at once for it
+inline constexpr u32 kFrameSlots = kLinked + kLinkedSlots + 1;
 #else
 inline constexpr u32 kFrameSlots = kAhead;
 #endif
 
 inline constexpr u32 kNoGroup = ~0U;
+
+#if DWELL_ON_CUDA
+// A run of linked tasks (linked.hpp).
+struct alignas(16) LinkedWork {
+  static constexpr u32 kEnded = 32;
+  static constexpr u32 kMost = kEnded - 1;  // noted at once, so that a pass has a lane for one more
+
+  // Of the executing warps, of which thread 0 writes it.
+  u32 run;       // counts them
+  u32 position;  // of the task that runs
+  u32 behind;    // of the slot behind it
+  u32 on;        // 1: the task belongs to a run
+  u32 noted;     // tasks that have ended, of all runs
+  // Of who serves.
+  u32 completed;  // of these
+  u32 busy;       // 1: somebody serves
+  // Of the control warp.
+  u32 served;  // `behind` in its last pass
+  u32 quiet;   // looks since then with nothing to do
+
+  u64 ended[kEnded];        // position (32) | word 1 of the header (32)
+  u64 ready[kLinkedSlots];  // the task whose first slot was read ahead into this one: position (32) | run (32), or 0
+};
+#endif
 
 // Shared by all threads of a worker.
 struct Worker {
@@ -65,8 +92,12 @@ struct Worker {
   u32 steps;        // of graphs and of spawned tasks, on the CPU
   GraphWork graph;
   SpawnWork spawn;
+#if DWELL_ON_CUDA
+  LinkedWork linked;
+#endif
   const Lease* lease;
-  u32 me;  // its number
+  InFlight* in_flight;  // its own
+  u32 me;               // its number
   // The control code's own, here rather than in registers, of which each would cost every operator one.
   seat::WayOut way;
   u32 since;        // when the worker took its seat, in ticks

@@ -11,6 +11,7 @@
 
 #include "device/arena.hpp"
 #include "device/operator_table.hpp"
+#include "device/worker_memory.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::test {
@@ -52,6 +53,15 @@ class Bench {
 
   device::Control& control() const { return *lease.control; }
   u32 capacity() const { return 1U << lease.ring_shift; }
+
+  // Makes it worker `me`, as the resident loop does.
+  void set_up(device::Worker* worker, u32 me) {
+    worker->me = me;
+    worker->in_flight = lease.in_flight + me;
+    worker->context.over = &control().crew.over;
+    worker->context.started = device::now_ticks();
+    device::reset(&worker->context);
+  }
 
   // ---- The host's side, from outside ----
 

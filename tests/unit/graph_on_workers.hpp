@@ -50,12 +50,11 @@ class GraphOnWorkersTest : public testing::Test {
                 reinterpret_cast<const void*>(&note_group)};
     bench_.lease.operators = entries_.data();
     bench_.lease.lease_ticks = ~0U;
-    for (Worker& worker : worker_) {
+    for (u32 me = 0; me < std::size(worker_); ++me) {
+      Worker& worker = worker_[me];
+      bench_.set_up(&worker, me);
       worker.context.scratch = scratch_;
       worker.context.scratch_bytes = sizeof(scratch_);
-      worker.context.over = &bench_.control().crew.over;
-      worker.context.started = now_ticks();
-      reset(&worker.context);
     }
   }
 
@@ -75,7 +74,7 @@ class GraphOnWorkersTest : public testing::Test {
   void run_task(u32 me, const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, &worker_[me], kFrame0, me, 0);
+    run(bench_.lease, &worker_[me], kFrame0, 0);
   }
   // Launches the exec on a worker. `changes`: place of a word, value. A launch without a group is cancelled.
   void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {

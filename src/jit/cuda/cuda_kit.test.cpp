@@ -74,7 +74,9 @@ TEST_F(CudaKitTest, InlinedOperatorsLeaveRoomForFiveWorkers) {
   for (const KitOperator& op : kKit) objects.push_back(compile(op, Form::lto));
   std::vector<Opcode> table;
   for (const Object& object : objects) table.emplace_back(&object);
-  EXPECT_LE(compiler().link(table, Tier::lto).resources.registers, 72U) << "72 leave room for five workers a multiprocessor";
+  const Image image = compiler().link(table, Tier::lto);
+  EXPECT_LE(image.resources.registers, 72U) << "72 leave room for five workers a multiprocessor";
+  EXPECT_LE(image.resources.stack_bytes, 480U) << "what the loop itself takes, and little more";
 }
 
 using CudaRegisterLimitTest = CudaFiguresTest;

