@@ -93,6 +93,10 @@ struct Options {
   // The share of the device that operators may take.
   Limits limits = {};
 
+  // The loop is on the device in bursts alone: tasks wait until Runtime::burst runs those submitted before, in the order of a CUDA stream,
+  // or until somebody waits for them, or for room in the ring. `lease` and `idle` mean nothing then.
+  bool bursts = false;
+
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.
   std::function<void(std::string_view)> warn = {};

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,6 +34,7 @@ namespace dwell {
 namespace runtime {
 class Core;
 }
+class Batch;
 
 // A runtime's device, its image's resources, and counts since the start of the generation. A snapshot.
 struct RuntimeInfo {
@@ -153,10 +155,16 @@ class Runtime {
     return Ticket(shell_, *position);
   }
 
-  // Submits a task whose arguments were collected at run time. Throws as the others do.
+  // The same two for a task whose arguments were collected at run time.
   Ticket submit(const Operator<>& op, const Arguments& arguments) {
-    check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
+    check_arguments(op, arguments);
     return Ticket(shell_, enqueue(op.state(), arguments.task_for(shell_)));
+  }
+  std::optional<Ticket> try_submit(const Operator<>& op, const Arguments& arguments) {
+    check_arguments(op, arguments);
+    const std::optional<std::uint64_t> position = try_enqueue(op.state(), arguments.task_for(shell_));
+    if (!position) return std::nullopt;
+    return Ticket(shell_, *position);
   }
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
@@ -207,6 +215,9 @@ class Runtime {
     return count == 0 ? Ticket() : Ticket(shell_, last);
   }
 
+  // The same of tasks whose arguments were collected at run time: all are checked before the first is submitted.
+  Ticket submit_many(const Operator<>& op, std::span<const Arguments> rows);
+
   // Calls `tasks`. What the calling thread submits to this runtime meanwhile, with submit, try_submit and submit_many, is not run: it
   // becomes the nodes of the graph that is returned. Order follows from memory: a node that writes through one of its spans comes behind
   // all that read or wrote any of these bytes before, a node that reads (Span<const T>) behind the last that wrote them; and from link,
@@ -254,6 +265,13 @@ class Runtime {
   // the last count; dup it to use it longer. Throws errc::out_of_memory when no descriptor can be had, errc::closed.
   int completion_fd();
 
+  // Runs the tasks submitted before in a burst, with Options::bursts: the loop comes to the device for them and leaves. On CUDA they begin
+  // when what `stream` holds has ended, and what is put there later begins when they have; bursts run one after the other, also on several
+  // streams. `stream`: the user's own CUstream or cudaStream_t of the device's primary context, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD;
+  // null: they begin at once. Not while the stream is captured. Returns when the burst is on its way; waits while three others are, or the
+  // runtime is parked. Does nothing when nothing was submitted since the last burst. Throws errc::unsupported without Options::bursts.
+  void burst(void* stream = nullptr);
+
   // Takes the loop off the device until resume(): waits for tasks that run, not for those that wait. Tasks may be submitted meanwhile
   // and run after resume. Counts: as many resumes as parks.
   void park();
@@ -295,6 +313,7 @@ class Runtime {
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
  private:
+  friend class Batch;
   friend struct detail::Shell;
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
 
@@ -316,8 +335,13 @@ class Runtime {
     }
   }
 
+  // A task that was packed by somebody else, without checks of its arguments.
+  Ticket submit_packed(const Operator<>& op, const detail::Task& task) { return Ticket(shell_, enqueue(op.state(), task)); }
   std::uint64_t launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits);
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
+  void check_arguments(const Operator<>& op, const Arguments& arguments) const {
+    check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
+  }
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
   std::shared_ptr<detail::BufferState> wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                   std::shared_ptr<void> keep_alive);

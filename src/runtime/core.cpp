@@ -8,6 +8,7 @@
 #include "runtime/api/option_check.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/lease/blame.hpp"
+#include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
 
@@ -91,6 +92,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   settings.kernels_queue = device_.kernels_queue;
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
+  settings.bursts = options_.bursts;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
     return blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
   });
@@ -162,6 +164,13 @@ std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count
                                                 std::shared_ptr<void> keep_alive) {
   check_open();
   return buffers_->wrap(pointer, count, element, alignment, std::move(keep_alive));
+}
+
+void Core::burst(void* stream) {
+  check_open();
+  if (!options_.bursts) throw Error(errc::unsupported, "Runtime::burst: the runtime has no bursts: open it with Options{.bursts = true}");
+  for (Backoff backoff(device_.on_host); !keeper_->try_burst(stream);)
+    if (backoff.wait()) check_open();
 }
 
 void Core::park() {

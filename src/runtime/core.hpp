@@ -108,6 +108,9 @@ class Core {
   // As Runtime::preempt.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
+  // As Runtime::burst.
+  void burst(void* stream);
+
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
 

@@ -93,8 +93,24 @@ class CudaBackend final : public Backend {
   }
   void start(LoadedImage& program, const device::Lease& lease) override {
     const Entered entered(place_);
-    start_cuda_lease(place_, program, lease);
+    start_cuda_lease(place_, program, lease, place_.leases[lease.slot]);
     used_slots_ |= 1U << lease.slot;
+  }
+  void start_burst(LoadedImage& program, const device::Lease& lease, void* stream) override {
+    const Entered entered(place_);
+    CUstream burst = place_.leases[0];
+    auto* const user = static_cast<CUstream>(stream);
+    if (user != nullptr) {
+      if (order_ == nullptr) driver_.check(driver_.cuEventCreate(&order_, CU_EVENT_DISABLE_TIMING), "creating an event");
+      driver_.check(driver_.cuEventRecord(order_, user), "ordering a burst");
+      driver_.check(driver_.cuStreamWaitEvent(burst, order_, 0), "ordering a burst");
+    }
+    start_cuda_lease(place_, program, lease, burst);
+    used_slots_ |= 1U;
+    if (user != nullptr) {
+      driver_.check(driver_.cuEventRecord(order_, burst), "ordering a burst");
+      driver_.check(driver_.cuStreamWaitEvent(user, order_, 0), "ordering a burst");
+    }
   }
   void finish() override {
     const Entered entered(place_);
@@ -118,7 +134,8 @@ class CudaBackend final : public Backend {
   const Driver& driver_;
   CudaPlace place_;
   const int ordinal_;
-  std::uint32_t used_slots_ = 0;  // since the last finish
+  std::uint32_t used_slots_ = 0;  // since the last finish: streams of leases
+  CUevent order_ = nullptr;       // of a burst and the user's stream
 };
 
 void CudaBackend::open() {
@@ -163,6 +180,7 @@ void CudaBackend::open() {
 
 void CudaBackend::release() {
   if (const Current current(driver_, place_.context); current.result() == CUDA_SUCCESS) {
+    if (order_ != nullptr) driver_.cuEventDestroy(order_);
     if (place_.pool != nullptr) driver_.cuMemPoolDestroy(place_.pool);
     if (place_.launches != nullptr) driver_.cuStreamDestroy(place_.launches);
     if (place_.copies != nullptr) driver_.cuStreamDestroy(place_.copies);

@@ -93,10 +93,10 @@ std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<c
   return std::make_unique<CudaImage>(place, image);
 }
 
-void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease) {
+void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease, CUstream stream) {
   void* parameters[] = {const_cast<device::Lease*>(&lease)};  // the driver copies from it
   place.driver.check(place.driver.cuLaunchKernel(static_cast<const CudaImage&>(program).function(), lease.workers, 1, 1, kBlockThreads, 1,
-                                                 1, lease.scratch_bytes, place.leases[lease.slot], parameters, nullptr),
+                                                 1, lease.scratch_bytes, stream, parameters, nullptr),
                      "starting a lease");
 }
 

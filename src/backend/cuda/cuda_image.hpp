@@ -18,6 +18,6 @@ std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<c
 
 // Starts a lease of an image that load_cuda_image has loaded, in the stream of its slot. The context is current. Throws
 // errc::device_lost.
-void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease);
+void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease, CUstream stream);
 
 }  // namespace dwell::backend

@@ -36,6 +36,7 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuEventDestroy)                              \
   X(cuEventRecord)                               \
   X(cuEventQuery)                                \
+  X(cuStreamWaitEvent)                           \
   X(cuMemPoolCreate)                             \
   X(cuMemPoolDestroy)                            \
   X(cuMemPoolSetAttribute)                       \

@@ -79,16 +79,32 @@ Arguments& Arguments::add(const Parameter& type, const BufferView& view) {
     throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
                                             ", and cannot be a view of " + std::string(name_of(view.type())));
   }
-  if (list_.words + kSpanWords > detail::kMostWords) detail::throw_too_many_words();
   if (view.use_ != nullptr) {
-    require_one_runtime(view.use_);
-    detail::put_slice(list_, shell_, detail::SliceParts(view.use_, view.words_));
-  } else {
-    list_.add(view.words_);
-    list_.flags |= detail::kSystem | detail::kMemory;
+    add_span(type, detail::SliceParts(view.use_, view.words_));
+    return *this;
   }
+  if (list_.words + kSpanWords > detail::kMostWords) detail::throw_too_many_words();
+  list_.add(view.words_);
+  list_.flags |= detail::kSystem | detail::kMemory;
   parameters_.push_back(type);
   return *this;
+}
+
+Arguments& Arguments::add(const Parameter& type, const Slice<std::byte>& bytes) {
+  const detail::SliceParts parts(bytes);
+  if (!is_span(type) || type.bytes == 0 || bytes.size() % type.bytes != 0) {
+    throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) + ", and " +
+                                            std::to_string(bytes.size()) + " bytes are no whole number of such elements");
+  }
+  add_span(type, detail::SliceParts(parts.use, detail::SpanWords::of(parts.words.address(), bytes.size() / type.bytes)));
+  return *this;
+}
+
+void Arguments::add_span(const Parameter& type, const detail::SliceParts& parts) {
+  if (list_.words + kSpanWords > detail::kMostWords) detail::throw_too_many_words();
+  note_use(parts);
+  detail::put_slice(list_, shell_, parts);
+  parameters_.push_back(type);
 }
 
 }  // namespace dwell

@@ -113,6 +113,30 @@ std::optional<std::uint64_t> Runtime::try_enqueue(detail::OperatorState* op, con
   return task.exec_count == 0 ? core.try_enqueue(*op, task) : enqueue_launching(core, *op, task, false);
 }
 
+Ticket Runtime::submit_many(const Operator<>& op, std::span<const Arguments> rows) {
+  for (const Arguments& row : rows) {
+    check_arguments(op, row);
+    static_cast<void>(row.task_for(shell_));
+  }
+  detail::Batch batch;
+  std::uint64_t last = 0;
+  const auto flush = [&] {
+    if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
+  };
+  for (const Arguments& row : rows) {
+    const detail::Task task = row.task_for(shell_);
+    if (task.plain()) {
+      batch.add(task.first);
+      if (batch.size == detail::Batch::kMost) flush();
+    } else {
+      flush();
+      last = enqueue(op.state(), task);
+    }
+  }
+  flush();
+  return rows.empty() ? Ticket() : Ticket(shell_, last);
+}
+
 bool Runtime::cancel(const Ticket& ticket) {
   const auto core = detail::Shell::require(shell_);
   if (ticket.shell_ == nullptr) return false;
@@ -124,6 +148,8 @@ bool Runtime::cancel(const Ticket& ticket) {
 }
 
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
+
+void Runtime::burst(void* stream) { detail::Shell::require(shell_)->burst(stream); }
 
 void Runtime::park() { detail::Shell::require(shell_)->park(); }
 void Runtime::resume() { detail::Shell::require(shell_)->keeper().resume(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <dwell/arguments.hpp>
 #include <dwell/error.hpp>
 #include <dwell/module.hpp>
 #include <dwell/runtime.hpp>
@@ -202,6 +203,35 @@ Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument*
 }
 
 }  // namespace detail
+
+Ticket Kernel<>::launch(const LaunchConfig& config, const Arguments& arguments) const {
+  const auto& list = arguments.list_;
+  if ((list.flags & ~(detail::kSystem | detail::kMemory)) != 0 || list.groups != 1)
+    throw Error(errc::invalid_argument, "the launch of a kernel takes the kernel's own arguments, without modifiers", {"kernel", name()});
+  const std::vector<Parameter>& types = arguments.parameters();
+  std::vector<std::uint64_t> addresses(types.size());
+  std::vector<detail::LaunchArgument> passed;
+  passed.reserve(types.size());
+  std::uint32_t word = 0;
+  auto use = arguments.uses_.begin();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    Parameter type = types[i];
+    const void* value = list.word.data() + word;
+    const detail::BufferUse* of = nullptr;
+    word += device::words_of(type);
+    if (type.kind == Kind::span || type.kind == Kind::const_span) {
+      const std::uint32_t* const span = list.word.data() + word - 3;
+      addresses[i] = span[0] | static_cast<std::uint64_t>(span[1] & 0xFFFFFU) << 32U;
+      value = &addresses[i];
+      // A bare span has no use; memory of buffers is found by its address then.
+      if (use != arguments.uses_.end() && use->words.address() == addresses[i]) of = (use++)->use;
+      type.kind = type.kind == Kind::span ? Kind::pointer : Kind::const_pointer;
+      if (type.element == Kind::structure) type.bytes = 0;  // as kernel_parameter has it
+    }
+    passed.push_back({type, value, of});
+  }
+  return launch_list(config, passed.data(), passed.size());
+}
 
 Kernel<> Module::kernel(std::string_view name) const {
   const detail::ModuleState& state = detail::require_module(state_);

@@ -27,6 +27,8 @@ std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time, bool ke
   return kernels_queue ? lease_time * 8 : lease_time / 16;
 }
 
+constexpr std::uint32_t kEndless = 0x7FFFFFFF;  // ticks: of a burst, which ends where its tasks do
+
 // A start that takes longer has waited for a lock of the driver's.
 constexpr std::chrono::microseconds kContended{100};
 
@@ -37,6 +39,8 @@ Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings setti
       queue_(queue),
       settings_(settings),
       describe_(std::move(describe)),
+      burst_end_(settings.bursts ? queue.tail() : 0),
+      holds_(settings.bursts ? 1 : 0),
       in_flight_(settings.in_flight, settings.workers, queue),
       janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
   on_device_.reserve(device::kMostLeases);
@@ -101,7 +105,7 @@ bool Keeper::any_up_to(std::uint32_t number) const {
   return std::ranges::any_of(on_device_, [number](const OnDevice& lease) { return !device::is_after(lease.number, number); });
 }
 
-void Keeper::start() {
+void Keeper::start(void* stream) {
   device::Lease lease = settings_.lease;
   lease.workers = workers();
   lease.crew = crew();
@@ -113,13 +117,16 @@ void Keeper::start() {
   if (lease.lays_out != 0) layout_ = lease.number;
   lease.former_workers = seats_workers_;
   lease.former_crew = seats_crew_;
-  lease.lease_ticks = ticks(length_of(settings_.lease_time));
-  lease.stretch_ticks = ticks(stretch_of(settings_.lease_time, settings_.kernels_queue));
-  lease.idle_ticks = ticks(settings_.idle_time);
+  lease.lease_ticks = settings_.bursts ? kEndless : ticks(length_of(settings_.lease_time));
+  lease.stretch_ticks = settings_.bursts ? kEndless : ticks(stretch_of(settings_.lease_time, settings_.kernels_queue));
+  lease.idle_ticks = settings_.bursts ? kEndless : ticks(settings_.idle_time);
   device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
   const auto before = Clock::now();
   try {
-    backend_.start(*image_, lease);
+    if (settings_.bursts)
+      backend_.start_burst(*image_, lease, stream);
+    else
+      backend_.start(*image_, lease);
   } catch (...) {
     const Error why = caught(errc::device_lost);
     fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
@@ -168,6 +175,8 @@ void Keeper::wake() {
 }
 
 void Keeper::ask_to_end(std::uint32_t number, bool at_once) {
+  // A burst ends by itself, and what it leaves would run in another place of its stream.
+  if (settings_.bursts && !failed()) return;
   auto* const word = at_once ? &settings_.report->end : &settings_.report->over;
   device::store<device::Order::relaxed, device::Scope::system>(word, number);
   queue_.try_close_lease(number, at_once);
@@ -185,6 +194,40 @@ bool Keeper::wait_on(Wait& wait, Lock& lock) {
     changed_.wait_until(lock, now + std::chrono::milliseconds(10));
   }
   collect();
+  return true;
+}
+
+// ---- Bursts --------------------------------------------------------------------------------------------------------------------
+
+bool Keeper::may_burst() const {
+  // The one hold is that of all bursts.
+  if (holds_ != 1 || stop_ || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
+  return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());
+}
+
+bool Keeper::try_burst(void* stream) {
+  const Lock bursts(burst_mutex_);
+  queue_.rest();
+  if (queue_.tail() == burst_end_.load(std::memory_order_relaxed)) return true;
+  std::uint32_t number = 0;
+  {
+    const Lock lock(mutex_);
+    if (failed()) throw failure();
+    collect();
+    if (!may_burst()) return false;
+    start(stream);
+    if (failed()) throw failure();
+    number = newest_.load(std::memory_order_relaxed).number;
+  }
+  // It runs, and makes room.
+  std::optional<std::uint64_t> end;
+  for (std::uint32_t round = 0; !(end = queue_.try_end_burst(number)); ++round) {
+    if (failed()) throw failure();
+    queue_.reap_done();
+    if (round % 64 == 63) std::this_thread::yield();
+    relax();
+  }
+  burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted behind it by now
   return true;
 }
 

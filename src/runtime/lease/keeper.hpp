@@ -67,6 +67,7 @@ class Keeper {
     bool kernels_queue;       // no lease starts beside another
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
+    bool bursts = false;        // leases are bursts, and start only when one is asked for
   };
 
   using Holder = InFlightTasks::Holder;
@@ -87,6 +88,22 @@ class Keeper {
       if (holds_.load(std::memory_order_relaxed) == 0) wake();  // else release_park looks
     }
   }
+
+  // The same by those who wait for the task at `position`, or kRoom: where leases are bursts, nobody else may run it.
+  static constexpr std::uint64_t kRoom = ~std::uint64_t{0};
+  void awaited(std::uint64_t position) {
+    if (!settings_.bursts)
+      submitted();
+    else if (position >= burst_end_.load(std::memory_order_relaxed) && !parked())
+      try_burst(nullptr);
+  }
+  // Runs what was submitted before in a burst, between what the stream holds and what comes there later; null: at once. Returns when the
+  // burst is under way; at once when there is nothing to run. False, with nothing changed, while the loop is kept off the device, or too
+  // many bursts are under way. Throws the keeper's failure.
+  bool try_burst(void* stream);
+
+  // Whether the place at `position` is the end of the last burst, which stands there until the next one.
+  bool ends_burst(std::uint64_t position) const { return position + 1 == burst_end_.load(std::memory_order_relaxed); }
 
   // Takes the loop off the device: waits for tasks that run, not for those that wait. Returns when the device is rid of it. Throws the
   // keeper's failure.
@@ -183,6 +200,7 @@ class Keeper {
     return device::load<device::Order::acquire, device::Scope::system>(&settings_.report->left[lease.slot]) == lease.number;
   }
   void wake();
+  bool may_burst() const DWELL_REQUIRES(mutex_);
   void watch();
   // Looks whether the device has failed or a task runs for too long.
   void overstayed();
@@ -204,8 +222,8 @@ class Keeper {
   bool may_start() const DWELL_REQUIRES(mutex_);
   // Whether a lease is on the device that is no later than `number`.
   bool any_up_to(std::uint32_t number) const DWELL_REQUIRES(mutex_);
-  // Starts a lease, which may_start allows.
-  void start() DWELL_REQUIRES(mutex_);
+  // Starts a lease, which may_start allows; or a burst, which may_burst allows, on this stream.
+  void start(void* stream = nullptr) DWELL_REQUIRES(mutex_);
   void start_if_needed(bool work_known) DWELL_REQUIRES(mutex_);
   void roll_if_due(Clock::time_point now) DWELL_REQUIRES(mutex_);
   void fall_asleep() DWELL_REQUIRES(mutex_);
@@ -224,11 +242,13 @@ class Keeper {
   Settings settings_;
   Describe describe_;
 
+  Mutex burst_mutex_;                     // before mutex_: bursts begin and end in one order
+  std::atomic<std::uint64_t> burst_end_;  // one past the end of the last one; changed under the mutex
   Mutex mutex_;
   Condition changed_;
   std::vector<OnDevice> on_device_ DWELL_GUARDED_BY(mutex_);  // by number
   bool stop_ DWELL_GUARDED_BY(mutex_) = false;
-  std::atomic<unsigned> holds_{0};  // park guards, and one since retire; changed under the mutex
+  std::atomic<unsigned> holds_{0};  // park guards, one since retire, one where leases are bursts; changed under the mutex
   std::atomic<unsigned> parks_{0};  // of the user, each with one of the holds; changed under the mutex
   std::shared_ptr<backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t seats_workers_ DWELL_GUARDED_BY(mutex_) = 0;  // as the seats are laid out

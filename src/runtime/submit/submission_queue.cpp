@@ -618,6 +618,19 @@ bool SubmissionQueue::cancel(std::uint64_t position) {
   return how != Reaper::Cancel::done;
 }
 
+std::optional<std::uint64_t> SubmissionQueue::try_end_burst(std::uint32_t lease) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> position = tail.reserve(1);
+  if (!position) return {};
+  count_other(1);
+  tail.stand_alone();
+  WaitingFor nothing;
+  Header header = head(*position, Header{0, 0, 1, flag::skip | flag::drain, 0}, 0, nothing).header;
+  header.flags = flag::skip | flag::drain;  // nothing links to it
+  skip(*position, header, lease);
+  return position;
+}
+
 bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
   Tail tail(*this, submitters::find(number_));
   const std::optional<std::uint64_t> position = tail.reserve(1);

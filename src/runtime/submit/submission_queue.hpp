@@ -81,6 +81,10 @@ class SubmissionQueue {
   // False when the ring is full.
   bool try_close_lease(std::uint32_t lease, bool at_once);
 
+  // Ends the burst that is the lease of this number: it runs all before, and nothing behind. Returns the end's position; nothing when the
+  // ring is full.
+  std::optional<std::uint64_t> try_end_burst(std::uint32_t lease);
+
   // Places a gate, which tasks can wait for; it is complete some time after open_gate. False when there is no room. `alias`: of an operator
   // that failures name.
   bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);

@@ -26,11 +26,12 @@ bool Ends::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   // A wait that has an end of its own stalls nobody for ever.
   const HostCalls::Waits waits(parts_.host_calls, deadline ? std::nullopt : std::optional(position));
   rest();
+  parts_.keeper.awaited(position);
   Backoff backoff(parts_.on_host);
   while (!parts_.queue.done(position)) {
     if (!backoff.wait()) continue;
     parts_.queue.pass_over_idle();
-    parts_.keeper.submitted();  // the loop may have left just before the task came, and the keeper be without a processor
+    parts_.keeper.awaited(position);  // the loop may have left just before the task came, and the keeper be without a processor
     if (parts_.keeper.failed()) {
       if (parts_.queue.done(position)) return true;
       throw parts_.keeper.failure();
@@ -57,12 +58,15 @@ void Ends::wait_before(std::uint64_t position) {
   check_own_launch(position);
   const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());
   rest();
+  if (parts_.queue.reaped() < position) parts_.keeper.awaited(position - 1);
   Backoff backoff(parts_.on_host);
   for (;;) {
     parts_.queue.reap_done();
-    if (parts_.queue.reaped() >= position) return;
+    const std::uint64_t reaped = parts_.queue.reaped();
+    if (reaped >= position || (reaped + 1 == position && parts_.keeper.ends_burst(reaped))) return;
     if (!backoff.wait()) continue;
-    if (parts_.queue.pass_over_idle()) parts_.keeper.submitted();
+    parts_.queue.pass_over_idle();
+    parts_.keeper.awaited(position - 1);
     if (parts_.keeper.failed()) throw parts_.keeper.failure();
     parts_.watch.check(parts_.queue.reaped());
   }

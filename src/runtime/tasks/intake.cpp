@@ -64,6 +64,7 @@ void Intake::retry(TrySubmit try_submit) {
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
       if (!backoff.wait()) continue;
       ++checks;
+      parts_.keeper.awaited(Keeper::kRoom);
       parts_.check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
       parts_.watch.check(parts_.queue.reaped());
       // Room comes when the oldest task has ended.

@@ -68,6 +68,10 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
     case status::too_large:
       return " failed: it is a gang of more groups than there are workers (" + std::to_string(parts_.keeper.workers()) +
              "), so that they cannot all run at once; see RuntimeInfo::workers";
+    case status::index_out_of_range:
+      return " failed: an index is below 0, or not below the size of the dimension that it counts along; nothing was read or written "
+             "there, "
+             "the other elements are done";
     default: return " failed with code " + std::to_string(status);
   }
 }

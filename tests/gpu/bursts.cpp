@@ -1,0 +1,113 @@
+// Bursts in the order of CUDA streams.
+#include <thread>
+
+#include "tests/gpu/gpu_test.hpp"
+
+namespace dwell::test {
+namespace {
+
+constexpr const char* kSource = R"(
+// Writes when it is let go, or after a while.
+__global__ void late(const unsigned* latch, unsigned* to) {
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - start < 10000000000ull && *const_cast<const volatile unsigned*>(latch) == 0);
+  *to = 7;
+}
+__global__ void square(unsigned* x) { *x *= *x; }
+)";
+
+class BurstTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    Options with = options();
+    with.bursts = true;
+    runtime_.emplace(with);
+    add_ = runtime_->define<Add>("add", kAdd);
+    module_ = runtime_->compile({kSource, "bursts.cu"});
+    cells_ = filled<u32>(*runtime_, 4, 0);
+    latch_ = runtime_->allocate<u32>(1, Memory::host);
+    latch_.write(std::vector<u32>{0});
+  }
+  void let_go() { latch_.write(std::vector<u32>{1}); }
+
+  std::optional<Runtime> runtime_;
+  Operator<Add> add_;
+  Module module_;
+  Buffer<u32> cells_;
+  Buffer<u32> latch_;
+};
+
+TEST_F(BurstTest, ABurstRunsBetweenTheKernelsOfAStream) {
+  const Foreign user;
+  module_.kernel("late").launch({.stream = user.stream}, latch_, cells_);
+  const Ticket task = runtime_->submit(add_, cells_, 0U, 1U);
+  runtime_->burst(user.stream);
+  module_.kernel("square").launch({.stream = user.stream}, cells_);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(task.done());
+  let_go();
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_TRUE(task.done());
+  EXPECT_EQ(read(cells_)[0], 64U);
+}
+
+TEST_F(BurstTest, TasksBehindABurstWaitForTheNextAlsoWhileItWaitsForItsStream) {
+  const Foreign user;
+  module_.kernel("late").launch({.stream = user.stream}, latch_, cells_);
+  runtime_->submit(add_, cells_, 0U, 1U);
+  runtime_->burst(user.stream);
+  module_.kernel("square").launch({.stream = user.stream}, cells_);
+  const Ticket behind = runtime_->submit(add_, cells_, 0U, 5U);
+  let_go();
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_FALSE(behind.done());
+  runtime_->burst(user.stream);
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_EQ(read(cells_)[0], 69U);
+}
+
+TEST_F(BurstTest, BurstsOfSeveralStreamsFollowEachOther) {
+  const Foreign first;
+  const Foreign second;
+  module_.kernel("late").launch({.stream = first.stream}, latch_, cells_);
+  runtime_->submit(add_, cells_, 0U, 1U);
+  runtime_->burst(first.stream);
+  const Ticket task = runtime_->submit(add_, cells_, 0U, 1U);
+  runtime_->burst(second.stream);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(task.done());
+  let_go();
+  DWELL_BENCH_CUDA(second.driver, cuStreamSynchronize, second.stream);
+  EXPECT_EQ(read(cells_)[0], 9U);
+}
+
+TEST_F(BurstTest, ManyBurstsKeepTheOrderOfTheirStream) {
+  const Foreign user;
+  u32 expected = 3;
+  cells_.write(std::vector<u32>(4, expected));
+  for (u32 i = 0; i < 500; ++i) {
+    runtime_->submit(add_, cells_, 0U, i);
+    runtime_->burst(user.stream);
+    module_.kernel("square").launch({.stream = user.stream}, cells_);
+    expected += i;
+    expected *= expected;
+  }
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_EQ(read(cells_)[0], expected);
+}
+
+TEST_F(BurstTest, CallsThatWaitForTheDeviceEndWithTheBurst) {
+  const Foreign user;
+  CUdeviceptr memory = 0;
+  DWELL_BENCH_CUDA(user.driver, cuMemAlloc, &memory, 1024);
+  for (u32 i = 0; i < 1000; ++i) runtime_->submit(add_, cells_, i % 4, 1U);
+  runtime_->burst(user.stream);
+  DWELL_BENCH_CUDA(user.driver, cuMemFree, memory);
+  EXPECT_EQ(read(cells_)[3], 250U);
+}
+
+}  // namespace
+}  // namespace dwell::test
