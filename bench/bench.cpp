@@ -25,7 +25,7 @@ struct Benchmark {
   void (*run)(const Context&, Report&);
 };
 
-constexpr std::array<Benchmark, 15> kBenchmarks{{
+constexpr std::array<Benchmark, 16> kBenchmarks{{
     {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
     {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
     {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
@@ -35,6 +35,7 @@ constexpr std::array<Benchmark, 15> kBenchmarks{{
     {"spawn", "a fork-join tree of tasks that tasks make, a task", spawn},
     {"producers", "the same from four host threads at once", producers},
     {"kit", "the operator author's kit, and the same work by hand", kit},
+    {"tensors", "operations on tensors: on the device, collected on the host, and from an expression to its result", tensors},
     {"swap", "an operator redefined again and again under full load, from cache", swap},
     {"compile", "from a source to the first task that has run it, and tasks beside compilations", compile},
     {"park", "the loop taken off the device, and brought back by work", park},

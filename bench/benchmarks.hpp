@@ -35,6 +35,7 @@ void sweep(const Context& context, Report& report);
 void spawn(const Context& context, Report& report);
 void producers(const Context& context, Report& report);
 void kit(const Context& context, Report& report);
+void tensors(const Context& context, Report& report);
 void swap(const Context& context, Report& report);
 void compile(const Context& context, Report& report);
 void park(const Context& context, Report& report);

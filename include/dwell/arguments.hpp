@@ -12,6 +12,11 @@
 
 namespace dwell {
 
+class Graph;
+class GraphExec;
+template <class Function>
+class Kernel;
+
 namespace detail {
 // Throws the reason why another runtime cannot take buffers of the runtime `theirs`: they belong to it, or are stale.
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
@@ -31,7 +36,7 @@ class Arguments {
   // among them, and for groups(0).
   template <class T>
   Arguments& add(const T& value) {
-    if constexpr (detail::kIsBuffer<T>) require_one_runtime(detail::SliceParts(value).use);
+    if constexpr (detail::kIsBuffer<T>) note_use(detail::SliceParts(value));
     if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
     if constexpr (std::is_same_v<T, After>) {
       wait_list_.add(value, wait_list_.shell);
@@ -51,22 +56,36 @@ class Arguments {
   // The same elements as the operator declares them: as a span for reading alone, or with elements of another name and the same size (a
   // struct of the operator's own). Throws errc::invalid_argument too when `type` is no span with elements of that size.
   Arguments& add(const Parameter& type, const BufferView& view);
+  // Bytes as the elements that the operator declares, of any size: a span of structs, for one. The caller sees to their alignment. Throws
+  // errc::invalid_argument too when `type` is no span, or the bytes are no whole number of its elements.
+  Arguments& add(const Parameter& type, const Slice<std::byte>& bytes);
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
 
  private:
   friend class Runtime;
+  friend class Graph;
+  friend class GraphExec;
+  friend class Kernel<void>;
   // Throws errc::invalid_argument when the buffers belong to another runtime, errc::stale_handle when that is closed, or they are of an
   // earlier generation.
   // The task points into this list.
   detail::Task task_for(const detail::Shell* shell) const {
-    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
+    require_of(shell);
     if (wait_list_.shell != nullptr && wait_list_.shell != shell) detail::throw_foreign_ticket(wait_list_.shell, wait_list_.position[0]);
     detail::Task task = detail::task_of(list_.word.data(), list_.words, list_.flags, list_.groups, &wait_list_);
     task.execs = list_.execs.data();
     task.exec_count = static_cast<std::uint32_t>(list_.execs.size());
     return task;
   }
+  void require_of(const detail::Shell* shell) const {
+    if (shell_ != nullptr && shell_ != shell) detail::throw_foreign_arguments(shell_);
+  }
+  void note_use(const detail::SliceParts& parts) {
+    require_one_runtime(parts.use);
+    uses_.push_back(parts);
+  }
+  void add_span(const Parameter& type, const detail::SliceParts& parts);
   // Notes the runtime of the first buffer. Throws errc::invalid_argument for a buffer without memory.
   void require_one_runtime(const detail::BufferUse* use) {
     if (use->shell == nullptr) detail::throw_unusable_buffer(use, shell_);
@@ -96,7 +115,8 @@ class Arguments {
   List list_;
   detail::Waits wait_list_;
   std::vector<Parameter> parameters_;
-  detail::Shell* shell_ = nullptr;  // the runtime of the buffers so far
+  std::vector<detail::SliceParts> uses_;  // of the buffers
+  detail::Shell* shell_ = nullptr;        // the runtime of the buffers so far
 };
 
 }  // namespace dwell

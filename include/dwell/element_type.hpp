@@ -8,16 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include <dwell/device/element_type.hpp>
 #include <dwell/device/signature.hpp>
 
 namespace dwell {
-
-// g++ finds that the enumerators shadow the types of these names.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-// half, bfloat16, float, double, the integers, bool, complex<float>, complex<double>.
-enum class ElementType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, complex64, complex128 };
-#pragma GCC diagnostic pop
 
 inline constexpr std::array kElementTypes = {ElementType::f16,     ElementType::bf16,      ElementType::f32,       ElementType::f64,
                                              ElementType::i8,      ElementType::i16,       ElementType::i32,       ElementType::i64,

@@ -98,6 +98,8 @@ class DeviceValue {
   DeviceValue(const Buffer<std::uint32_t>& buffer) : parts_(buffer) {}
   DeviceValue(const Slice<std::uint32_t>& slice) : parts_(slice) {}
   DeviceValue(const Slice<const std::uint32_t>& slice) : parts_(slice) {}
+  // Throws errc::invalid_argument for elements of another type, and for a view of memory that is in no buffer.
+  explicit DeviceValue(const BufferView& view);
 
  private:
   friend class Graph;
@@ -150,6 +152,10 @@ class Graph {
   Node add(std::string_view name, const Operator<Function>& op, const Given&... arguments) {
     return add(op, arguments...).name(name);
   }
+
+  // The same with arguments that were collected at run time. Throws errc::invalid_argument too for modifiers other than groups(n) among
+  // them.
+  Node add(const Operator<>& op, const Arguments& arguments);
 
   // Adds the nodes of another graph, or a second time its own, as they are now: a node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws
   // errc::invalid_argument for a graph of another runtime, and for too many nodes.
@@ -235,6 +241,10 @@ class GraphExec {
     detail::put(words, shell(), value);
     set_words(node, index, given.list[0], words);
   }
+  // The same with a list of one argument that was collected at run time.
+  void set(const Node& node, std::uint32_t index, const Arguments& one);
+  // What `set` takes there. Throws as it.
+  Parameter parameter(const Node& node, std::uint32_t index) const;
   // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Callbacks of
   // host nodes stay as they are. Throws errc::invalid_argument, naming the first difference.
   void update(const Graph& graph);
@@ -274,6 +284,7 @@ class GraphExec {
     }
   };
   const detail::Shell* shell() const;
+  const Signature& parameters_of(const Node& node) const;
   void set_words(const Node& node, std::uint32_t index, const Parameter& given, const Words& words);
 
   std::shared_ptr<detail::ExecState> state_;

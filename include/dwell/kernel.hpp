@@ -16,6 +16,8 @@
 
 namespace dwell {
 
+class Arguments;
+
 // Blocks of a grid, or threads of a block, in each direction, as CUDA's dim3.
 struct Dim3 {
   std::uint32_t x = 1;
@@ -130,12 +132,10 @@ class KernelBase {
   }
   // Throws errc::signature_mismatch when arguments of these types would not fit.
   void require(const Signature& signature) const;
+  Ticket launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
 
   std::shared_ptr<ModuleState> module_;
   std::size_t index_ = 0;
-
- private:
-  Ticket launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
 };
 
 }  // namespace detail
@@ -162,6 +162,9 @@ class Kernel<void> : public detail::KernelBase {
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     return launch_with(config, arguments...);
   }
+  // The same with arguments that were collected at run time: a span stands for a pointer to its first element. Throws
+  // errc::invalid_argument too for modifiers among them.
+  Ticket launch(const LaunchConfig& config, const Arguments& arguments) const;
 
  private:
   friend class Module;

@@ -70,6 +70,9 @@ class Ticket {
   // The task's place in the order of submission, a launch's among the launches.
   std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }
 
+  // Whether it is of a captured task (Runtime::capture): it serves `after` inside of the same capture alone.
+  bool captured() const noexcept { return (position_ & detail::kCaptured) == detail::kCaptured; }
+
  private:
   friend class Runtime;
   friend struct detail::Shell;

@@ -8,7 +8,7 @@
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
-#include "graph/accesses.hpp"
+#include "base/accesses.hpp"
 #include "runtime/core.hpp"
 #include "runtime/submit/recorder.hpp"
 
@@ -54,7 +54,8 @@ class Capture final : public runtime::Recorder {
     std::ranges::sort(before_);
     before_.erase(std::unique(before_.begin(), before_.end()), before_.end());  // clang 14 cannot read std::ranges::unique
     // One edge to a drain says less than any to a node behind it.
-    for (const std::uint32_t from : before_) {
+    for (const Accesses::Node earlier : before_) {
+      const auto from = static_cast<std::uint32_t>(earlier);
       if (from == drain_ && before_.size() > 1) continue;
       graph_.edges.emplace_back(from, node);
       ends_[from] = false;
@@ -82,7 +83,7 @@ class Capture final : public runtime::Recorder {
     if ((task.flags & detail::kLevel) != 0)
       throw Error(errc::unsupported, "Runtime::capture: a node has no priority of its own: launch the graph with priority(n)");
     if ((task.flags & detail::kHard) != 0) refuse("hard_link");
-    if ((task.flags & detail::kLink) != 0 && !graph_.nodes.empty()) before_.push_back(static_cast<std::uint32_t>(graph_.nodes.size() - 1));
+    if ((task.flags & detail::kLink) != 0 && !graph_.nodes.empty()) before_.push_back(graph_.nodes.size() - 1);
     if (task.waits == nullptr) return;
     for (std::uint32_t i = 0; i < task.waits->count; ++i) {
       const std::uint64_t position = task.waits->position[i];
@@ -92,7 +93,7 @@ class Capture final : public runtime::Recorder {
       const std::uint64_t from = position & ~detail::kCaptured;
       if (from >= graph_.nodes.size()) throw Error(errc::invalid_argument, "Runtime::capture: after() names a task of another capture");
       if ((task.waits->any_result >> i & 1U) != 0) refuse("after_any_result");
-      before_.push_back(static_cast<std::uint32_t>(from));
+      before_.push_back(from);
     }
   }
 
@@ -123,9 +124,9 @@ class Capture final : public runtime::Recorder {
   runtime::Core& core_;
   detail::GraphData graph_;
   Accesses accesses_;
-  std::vector<std::uint32_t> before_;  // of the node that is being recorded
-  std::vector<bool> ends_;             // by node: nothing has come behind it so far
-  std::uint32_t drain_ = kNone;        // the last one
+  std::vector<Accesses::Node> before_;  // of the node that is being recorded
+  std::vector<bool> ends_;              // by node: nothing has come behind it so far
+  std::uint32_t drain_ = kNone;         // the last one
 };
 
 }  // namespace

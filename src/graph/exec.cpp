@@ -439,7 +439,16 @@ std::uint64_t Runtime::launch_graph(const GraphExec& exec, std::uint32_t flags, 
 
 const detail::Shell* GraphExec::shell() const { return require_exec(state_).shell; }
 
-void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter& given, const Words& words) {
+void GraphExec::set(const Node& node, std::uint32_t index, const Arguments& one) {
+  if (one.parameters().size() != 1 || !one.list_.execs.empty() || one.list_.groups != 1 || one.wait_list_.count != 0)
+    throw Error(errc::invalid_argument, "GraphExec::set takes one argument of the operator, a value or memory",
+                {"argument", "", one.parameters().size(), 1});
+  one.require_of(shell());
+  std::vector<std::uint32_t> word = one.list_.word;
+  set_words(node, index, one.parameters().front(), Words{word.data(), one.list_.words, one.list_.flags});
+}
+
+const Signature& GraphExec::parameters_of(const Node& node) const {
   detail::ExecState& state = require_exec(state_);
   if (node.index_ >= state.graph.nodes.size() || node.graph_ == nullptr)
     throw Error(errc::invalid_argument, "GraphExec::set: the node is none of this graph",
@@ -451,20 +460,36 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
     throw Error(errc::invalid_argument,
                 "GraphExec::set: node " + state.graph.text_of(node.index_) +
                     " is a host node and has no arguments: let its callback read what changes, or instantiate the graph anew",
-                {"node", state.graph.text_of(node.index_), index, 0});
+                {"node", state.graph.text_of(node.index_)});
   if (op == nullptr && data.op != detail::kBranch)
     throw Error(errc::invalid_argument,
                 "GraphExec::set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
-                {"node", state.graph.text_of(node.index_), index, 0});
-  const Signature& signature = op != nullptr ? op->signature : kOfBranch;
-  const std::vector<Parameter>& parameters = signature.parameters();
+                {"node", state.graph.text_of(node.index_)});
+  return op != nullptr ? op->signature : kOfBranch;
+}
+
+Parameter GraphExec::parameter(const Node& node, std::uint32_t index) const {
+  const Signature& signature = parameters_of(node);
+  if (index >= signature.parameters().size()) {
+    const std::string name = require_exec(state_).graph.text_of(node.index_);
+    throw Error(errc::invalid_argument,
+                "GraphExec::set: argument " + std::to_string(index) + " of node " + name + " does not exist: it takes " + signature.text(),
+                {"node", name, index, signature.parameters().size()});
+  }
+  return signature.parameters()[index];
+}
+
+void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter& given, const Words& words) {
+  const Parameter declared = parameter(node, index);
+  detail::ExecState& state = require_exec(state_);
+  const auto& data = state.graph.nodes[node.index_];
+  const detail::OperatorState* const op = state.graph.operator_of(node.index_);
+  const std::vector<Parameter>& parameters = parameters_of(node).parameters();
   const auto refuse = [&](errc code, const std::string& why) {
     throw Error(code, "GraphExec::set: argument " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
                 {"node", state.graph.text_of(node.index_), index, parameters.size()});
   };
-  if (index >= parameters.size()) refuse(errc::invalid_argument, "does not exist: it takes " + signature.text());
-  if (!detail::accepts(parameters[index], given))
-    refuse(errc::signature_mismatch, "is " + text_of(parameters[index]) + ", not " + text_of(given));
+  if (!detail::accepts(declared, given)) refuse(errc::signature_mismatch, "is " + text_of(declared) + ", not " + text_of(given));
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)
     refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
   if (op == nullptr && (words.word[2] | words.word[1] >> 20U) == 0) refuse(errc::invalid_argument, "has no element");

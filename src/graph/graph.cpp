@@ -57,6 +57,46 @@ Node Graph::add_host(std::string_view name, std::function<void()> callback) {
   return {data_.get(), node};
 }
 
+DeviceValue::DeviceValue(const BufferView& view) : parts_(view.use_, view.words_) {
+  if (view.use_ == nullptr || view.type() != ElementType::u32)
+    throw Error(errc::invalid_argument,
+                "the value of a conditional node is a buffer of u32, not a view of " + std::string(name_of(view.type())),
+                {"view", "", 0, 0});
+}
+
+Node Graph::add(const Operator<>& op, const Arguments& arguments) {
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter | detail::kGang | detail::kLevel;
+  detail::GraphData& data = *data_;
+  const std::uint32_t place = data.place_of(op.state_);
+  const std::vector<Parameter>& given = arguments.parameters();
+  detail::check_node_arguments(op, given.data(), static_cast<std::uint32_t>(given.size()));
+  const Arguments::List& list = arguments.list_;
+  if ((list.flags & kOrder) != 0)
+    throw Error(errc::invalid_argument,
+                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and a gang is submitted",
+                {"operator", op.name()});
+  if (arguments.shell_ != nullptr && arguments.shell_ != data.shell) detail::throw_foreign_arguments(arguments.shell_);
+  const auto index = static_cast<std::uint32_t>(data.nodes.size());
+  if (index >= detail::kMostNodes) [[unlikely]]
+    detail::throw_too_many_nodes();
+  const std::size_t first = data.words.size();
+  const std::size_t uses = data.uses.size();
+  const std::size_t execs = data.execs.size();
+  try {
+    data.words.insert(data.words.end(), list.word.begin(), list.word.end());
+    for (const detail::SliceParts& use : arguments.uses_) data.uses.push_back({use.use, use.words.address(), index});
+    data.execs.insert(data.execs.end(), list.execs.begin(), list.execs.end());
+    data.nodes.push_back({static_cast<std::uint32_t>(first), list.words, place, detail::kNoName, static_cast<std::uint16_t>(list.groups),
+                          static_cast<std::uint16_t>(list.flags)});
+  } catch (...) {
+    data.words.resize(first);
+    data.uses.erase(data.uses.begin() + static_cast<std::ptrdiff_t>(uses), data.uses.end());
+    data.execs.resize(execs);
+    throw;
+  }
+  return {&data, index};
+}
+
 Node& Node::name(std::string_view name) {
   if (graph_ == nullptr) detail::throw_foreign_node();
   auto& node = graph_->nodes[index_];

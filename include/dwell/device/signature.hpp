@@ -99,6 +99,9 @@ struct Describe<Span<T>> {
                                    static_cast<u16>(sizeof(Element))};
 };
 
+template <class T>
+struct Describe<const T&> : Describe<T> {};
+
 // Argument words that a parameter takes in a task (operator.hpp, Wire).
 DWELL_HOST_DEVICE u32 words_of(const Parameter& parameter) {
   return parameter.kind == Kind::span || parameter.kind == Kind::const_span ? 3 : (parameter.bytes + 3U) / 4;

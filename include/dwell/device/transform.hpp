@@ -36,6 +36,7 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
   DWELL_DEVICE void load(u32 i, i64 at) {
     (void)Ignored{0, (Input<Index, In, Count, Packs>::room.pack[i] = Input<Index, In, Count, Packs>::from[at], 0)...};
   }
+  DWELL_DEVICE void clear() { (void)Ignored{0, (device::clear(&Input<Index, In, Count, Packs>::room.pack[0]), 0)...}; }
   // Stores what they make as pack `at`.
   template <class T, class F>
   DWELL_DEVICE void store(u32 i, Pack<T, Count>* to, i64 at, F& f) {
@@ -50,7 +51,7 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
   }
 
   // The threads of all groups of the task together: packs 0 .. packs - 1. Numbers of 32 bits (up to 2^31) take fewer instructions and
-  // registers.
+  // registers. Instead of a pack behind the last, a thread loads one twice: a load under a condition would keep what the pack held before.
   template <class Number, class T, class F>
   DWELL_DEVICE void each(const Group& g, T* result, Number packs, F& f) {
     Pack<T, Count>* const to = reinterpret_cast<Pack<T, Count>*>(result);
@@ -58,8 +59,7 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
 #pragma unroll 1
     for (Number at = static_cast<Number>(g.index()) * kTile + g.rank(); at < packs; at += static_cast<Number>(g.count()) * kTile) {
 #pragma unroll
-      for (u32 i = 0; i < Packs; ++i)
-        if (at + i * kGroupThreads < packs) load(i, static_cast<i64>(at) + i * kGroupThreads);
+      for (u32 i = 0; i < Packs; ++i) load(i, static_cast<i64>(at + i * kGroupThreads < packs ? at + i * kGroupThreads : at));
 #pragma unroll
       for (u32 i = 0; i < Packs; ++i)
         if (at + i * kGroupThreads < packs) store(i, to, static_cast<i64>(at) + i * kGroupThreads, f);
@@ -109,6 +109,7 @@ class Transform {
     Loads<1, 1> ends(from...);
     const bool has_end = g.index() == 0 && g.rank() < before + count % kCount;
     const i32 end = static_cast<i32>(g.rank() - before + (g.rank() < before ? 0 : packs * kCount));
+    ends.clear();
     if (has_end) ends.load(0, end);
     Loads<kCount, kPacks>(from...).template each<u32>(g, to, packs, f);
     if (has_end) ends.store(0, reinterpret_cast<Pack<T, 1>*>(to), end, f);
@@ -128,6 +129,7 @@ class Transform {
 #pragma unroll 1
     for (u64 tile = 0; tile < tiles; ++tile) {
       const i64 at = static_cast<i64>((overlap.ascending() ? tile : tiles - 1 - tile) * g.size() + g.rank());
+      loads.clear();
       if (at < static_cast<i64>(count)) loads.load(0, at);
       g.sync();
       if (at < static_cast<i64>(count)) loads.store(0, reinterpret_cast<Pack<T, 1>*>(to), at, f);

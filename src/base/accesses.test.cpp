@@ -1,11 +1,11 @@
-#include "graph/accesses.hpp"
+#include "base/accesses.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace dwell::graph {
+namespace dwell {
 namespace {
 
 using testing::ElementsAre;
@@ -13,16 +13,16 @@ using testing::IsEmpty;
 
 class AccessesTest : public testing::Test {
  protected:
-  std::set<std::uint32_t> add(std::uint64_t begin, std::uint64_t end, bool writes) {
-    std::vector<std::uint32_t> before;
+  std::set<Accesses::Node> add(std::uint64_t begin, std::uint64_t end, bool writes) {
+    std::vector<Accesses::Node> before;
     accesses_.add(next_++, begin, end, writes, before);
     return {before.begin(), before.end()};
   }
-  std::set<std::uint32_t> read(std::uint64_t begin, std::uint64_t end) { return add(begin, end, false); }
-  std::set<std::uint32_t> write(std::uint64_t begin, std::uint64_t end) { return add(begin, end, true); }
+  std::set<Accesses::Node> read(std::uint64_t begin, std::uint64_t end) { return add(begin, end, false); }
+  std::set<Accesses::Node> write(std::uint64_t begin, std::uint64_t end) { return add(begin, end, true); }
 
   Accesses accesses_;
-  std::uint32_t next_ = 0;
+  Accesses::Node next_ = 0;
 };
 
 TEST_F(AccessesTest, AReaderComesBehindTheLastWriter) {
@@ -62,11 +62,28 @@ TEST_F(AccessesTest, EmptySpansAreNoAccess) {
 }
 
 TEST_F(AccessesTest, ANodeDoesNotWaitForItself) {
-  std::vector<std::uint32_t> before;
+  std::vector<Accesses::Node> before;
   accesses_.add(0, 0, 8, false, before);
   accesses_.add(0, 4, 12, true, before);
   EXPECT_THAT(before, IsEmpty());
 }
 
+TEST_F(AccessesTest, MemoryThatOnlyOldNodesHaveNamedIsForgotten) {
+  std::vector<Accesses::Node> before;
+  constexpr Accesses::Node kMany = 100'000;
+  accesses_.add(0, 8, 16, true, before);
+  for (Accesses::Node node = 1; node < kMany; ++node) {
+    accesses_.add(node, node * 16, node * 16 + 8, node % 2 == 0, before, node < 50 ? 0 : node - 50);
+    if (node == kMany / 2) accesses_.add(node, 8, 12, false, before, 0);
+  }
+  EXPECT_LT(accesses_.pieces(), 4000U);
+  // What is of interest is there.
+  for (Accesses::Node node = kMany - 50; node < kMany; ++node) {
+    before.clear();
+    accesses_.add(kMany, node * 16, node * 16 + 8, true, before, kMany - 50);
+    EXPECT_THAT(before, ElementsAre(node));
+  }
+}
+
 }  // namespace
-}  // namespace dwell::graph
+}  // namespace dwell

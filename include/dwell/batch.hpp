@@ -1,0 +1,209 @@
+// Operations on tensors, collected on the host and run as few tasks.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <dwell/expression.hpp>
+#include <dwell/reduction.hpp>
+#include <dwell/runtime.hpp>
+#include <dwell/tensor.hpp>
+
+namespace dwell {
+
+namespace device {
+enum class RowResult : u8;
+}  // namespace device
+namespace tensor {
+struct Collected;
+struct Operation;
+struct Product;
+struct Selection;
+class ProgramBuilder;
+class Rows;
+}  // namespace tensor
+
+// What an operation is applied to: a tensor, to which it refers, or a number.
+class Operand {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  Operand(const TensorView& tensor) : tensor_(&tensor) {}
+  Operand(double value) : real_(value) {}
+  Operand(float value) : real_(value) {}
+  Operand(bool value) : type_(ElementType::boolean), integer_(value ? 1 : 0) {}
+  template <std::integral T>
+  Operand(T value) : type_(ElementType::i64), integer_(static_cast<std::int64_t>(value)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+ private:
+  friend class Batch;
+  const TensorView* tensor_ = nullptr;
+  ElementType type_ = ElementType::f32;
+  double real_ = 0;
+  std::int64_t integer_ = 0;
+};
+
+// Collects operations on tensors until flush, and keeps their order where memory asks for it: an operation comes behind those before it
+// that write what it reads or writes, and those that read what it writes. The others run beside each other. Belongs to one thread at a
+// time. The runtime must outlive it.
+class Batch {
+ public:
+  // Defines dwell's operators for elements in the runtime, if no batch has before; those for other operations are defined with the first
+  // call that needs them. Both throw as Runtime::define.
+  explicit Batch(Runtime& runtime);
+  ~Batch();  // drops what was not flushed
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // to = from, element by element; converted to the type of `to`, broadcast to its shape. Elements of `to` may be read by `from`: all are
+  // read before any is written, as if through a copy. Throws errc::invalid_argument when the shapes do not fit or elements of `to` share
+  // memory, errc::resource_limit when the expression is too large for a program: more than 64 instructions, 16 tensors, 32 numbers, or 8
+  // intermediate results at once; errc::unsupported for 2^31 elements or more.
+  void assign(const TensorView& to, const Expression& from);
+
+  // to = op(operands...), as `assign` with an expression of one operation, and cheaper: batch.apply(TensorOp::add, y, {x, 1.0}). Throws as
+  // `assign` and Expression::of.
+  void apply(TensorOp op, const TensorView& to, std::initializer_list<Operand> operands) {
+    apply(op, to, std::span<const Operand>(operands.begin(), operands.size()));
+  }
+  void apply(TensorOp op, const TensorView& to, std::span<const Operand> operands);
+
+  // ---- Products of matrices, up to some hundreds of rows and columns. Matrices of 16-bit numbers are multiplied and added up in f32,
+  // those of integers modulo 2^64; results do not depend on the number of workers. All tensors are of one type: f16, bf16, f32, f64, i8,
+  // i16, i32, i64 or u8. Any strides; `to` may lie in memory of the others: they are read as if before anything is written. All throw
+  // errc::invalid_argument, naming the argument, for shapes and types that do not fit and when elements of `to` share memory;
+  // errc::unsupported for other types and 2^31 elements or more.
+
+  // to (m, n) = a (m, k) times b (k, n).
+  void mm(const TensorView& to, const TensorView& a, const TensorView& b);
+  // The same for each of a batch: to (batch, m, n) = a (batch, m, k) times b (batch, k, n).
+  void bmm(const TensorView& to, const TensorView& a, const TensorView& b);
+  // As torch.matmul: vectors are a row on the left and a column on the right, which `to` does not have; dimensions ahead of the last two
+  // are a batch, and broadcast.
+  void matmul(const TensorView& to, const TensorView& a, const TensorView& b);
+  // to = beta * bias + alpha * (a times b), where the bias broadcasts to the shape of `to`, and may be `to`. With a beta of 0 it is not
+  // read, with an alpha of 0 a and b are not. Both are whole numbers where the tensors hold integers.
+  void addmm(const TensorView& to, const TensorView& bias, const TensorView& a, const TensorView& b, double beta = 1, double alpha = 1);
+  void baddbmm(const TensorView& to, const TensorView& bias, const TensorView& a, const TensorView& b, double beta = 1, double alpha = 1);
+  // to (m) = a (m, k) times x (k); with a bias that broadcasts to (m).
+  void mv(const TensorView& to, const TensorView& a, const TensorView& x);
+  void addmv(const TensorView& to, const TensorView& bias, const TensorView& a, const TensorView& x, double beta = 1, double alpha = 1);
+  // to () = the sum of x (k) times y (k).
+  void dot(const TensorView& to, const TensorView& x, const TensorView& y);
+  // to (m, n) = x (m) times y (n): an assignment, of any types.
+  void outer(const TensorView& to, const TensorView& x, const TensorView& y);
+
+  // ---- Elements chosen by an index, of i32 or i64. `to` and `from` are of one type, any that tensors have, and any strides. All throw as
+  // products do. An index below 0, or not below the size of the dimension that it counts along, fails the task: the ticket's wait throws
+  // errc::task_failed, its status is status::index_out_of_range, and nothing is read or written there, while other elements are done.
+
+  // to[..., j, ...] = from[..., index[j], ...] in dimension `dim`; `to` has the shape of `from`, but for as many as the index has there.
+  void index_select(const TensorView& to, const TensorView& from, std::size_t dim, const TensorView& index);
+  // to[i..., j...] = from[index[i...], j...]: rows of a table, for an index of any shape.
+  void embedding(const TensorView& to, const TensorView& from, const TensorView& index);
+  // to[i, j, k] = from[i, index[i, j, k], k] for dimension 1 of 3, and so on; `to` has the shape of the index, which in other dimensions is
+  // not larger than `from`.
+  void gather(const TensorView& to, const TensorView& from, std::size_t dim, const TensorView& index);
+  // to[i, index[i, j, k], k] += from[i, j, k] for dimension 1 of 3, and so on; the index is in no dimension larger than `from`, and in
+  // others not larger than `to`. Elements that are added to one element: on a CPU, and for other types than f32, f64, i32 and i64, one
+  // after the other in the order of j, with a rounding after each; those types on CUDA by atomic additions in any order.
+  void scatter_add(const TensorView& to, std::size_t dim, const TensorView& index, const TensorView& from);
+
+  // ---- Parts of matrices, and tensors put together. Elements of `to` may be read by `from`.
+
+  // to = from where the column is at most the row plus the diagonal, or at least that, else 0; for each matrix of the last two dimensions.
+  void tril(const TensorView& to, const TensorView& from, std::int64_t diagonal = 0);
+  void triu(const TensorView& to, const TensorView& from, std::int64_t diagonal = 0);
+  // The tensors behind each other along a dimension, or along a new one: assignments, so that types are converted.
+  void cat(const TensorView& to, std::span<const TensorView> from, std::size_t dim);
+  void stack(const TensorView& to, std::span<const TensorView> from, std::size_t dim);
+
+  // ---- Reductions of x along dimensions: all, when `axes` names none; negative ones count from the last. `to` has the shape of x without
+  // them, or with size 1 in their place. Numbers are computed in the common type of x and `to`, those of 16 bits in f32, and converted to
+  // the type of `to`; result_of says which type PyTorch has there. Sums of floats are of several partial sums, means and variances go twice
+  // over the elements. What is no number is passed on. The order of combination depends on shapes and strides, and not on how many workers
+  // there are. Memory of `to` may be read as x. All throw errc::invalid_argument when shapes do not fit, elements of `to` share memory, the
+  // type of `to` is none for such a result (integers for floating point, or for means), or there is no result of no elements;
+  // errc::unsupported for 2^31 elements or more.
+  void sum(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::sum, to, x, axes); }
+  void mean(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::mean, to, x, axes); }
+  void prod(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::prod, to, x, axes); }
+  void amax(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::amax, to, x, axes); }
+  void amin(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::amin, to, x, axes); }
+  // The place of the largest or smallest element among those along the axes, in the order of rows: the first of equal ones, or the first
+  // that is no number.
+  void argmax(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::argmax, to, x, axes); }
+  void argmin(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::argmin, to, x, axes); }
+  // The same along one dimension, with the elements themselves.
+  void max(const TensorView& values, const TensorView& places, const TensorView& x, std::int64_t axis);
+  void min(const TensorView& values, const TensorView& places, const TensorView& x, std::int64_t axis);
+  // Whether some, or all, are not 0.
+  void any(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::any, to, x, axes); }
+  void all(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::all, to, x, axes); }
+  // The sum of squared differences from the mean, divided by the count less `correction`; its square root.
+  void var(const TensorView& to, const TensorView& x, const Dims& axes = {}, double correction = 1) {
+    reduce(Reduction::var, to, x, axes, correction);
+  }
+  void stddev(const TensorView& to, const TensorView& x, const Dims& axes = {}, double correction = 1) {
+    reduce(Reduction::stddev, to, x, axes, correction);
+  }
+  // The sum of |x|^p to the power of 1/p; for infinite p the largest |x|, or the smallest; for 0 the number of elements that are not 0.
+  void norm(const TensorView& to, const TensorView& x, double p = 2, const Dims& axes = {}) { reduce(Reduction::norm, to, x, axes, p); }
+  void logsumexp(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::logsumexp, to, x, axes); }
+  // Any of them; `parameter` is the correction of var and stddev, and the exponent of a norm.
+  void reduce(Reduction reduction, const TensorView& to, const TensorView& x, const Dims& axes, double parameter = 0);
+
+  // ---- What replaces each element of x by something that follows from all along a dimension, or the last ones; `to` has the shape of x,
+  // and may be x. Types, order and errors are as for reductions.
+  void softmax(const TensorView& to, const TensorView& x, std::int64_t axis);
+  void log_softmax(const TensorView& to, const TensorView& x, std::int64_t axis);
+  // The sum of all elements up to this one.
+  void cumsum(const TensorView& to, const TensorView& x, std::int64_t axis);
+  // `shape` is that of the last dimensions, along which the mean becomes 0 and the variance (without correction) 1, or the mean square
+  // becomes 1; that of weights, which elements are then multiplied with; and that of biases, which are added.
+  void layer_norm(const TensorView& to, const TensorView& x, const Dims& shape, const std::optional<TensorView>& weight = {},
+                  const std::optional<TensorView>& bias = {}, double epsilon = 1e-5);
+  void rms_norm(const TensorView& to, const TensorView& x, const Dims& shape, const std::optional<TensorView>& weight = {},
+                double epsilon = 1e-5);
+
+  // Submits what was not submitted yet: tasks are as soon as nothing more can become part of them. The ticket is complete when all is that
+  // was collected since the last flush; empty, when there is nothing.
+  Ticket flush();
+
+ private:
+  void add(const TensorView& to, const Expression& from);
+  void add(tensor::Operation operation);
+  bool apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands);
+  static Expression expressed(TensorOp op, std::span<const Operand> operands);
+  void select(const TensorView& to, const TensorView& from, const TensorView* index, const tensor::Selection& selection);
+  void keep_triangle(const char* function, bool lower, const TensorView& to, const TensorView& from, std::int64_t diagonal);
+  TensorView copied(const TensorView& view);
+  void multiply(const char* function, const tensor::Product& product, const char* a = "a", const char* b = "b");
+  // Writes to `to`, or with `apart` to memory of its own, which is then copied to `to`.
+  void write_apart(const TensorView& to, bool apart, const std::function<void(const TensorView&)>& write);
+  void check(const TensorView& tensor) const;
+  void reduce(Reduction reduction, const TensorView& to, const TensorView* values, const TensorView& x, const Dims& axes, double parameter);
+  void replace(std::string_view what, const TensorView& to, const TensorView& x, const Dims& axes, device::RowResult result,
+               double parameter, const std::optional<TensorView>& weight = {}, const std::optional<TensorView>& bias = {});
+  void add_rows(const tensor::Rows& rows, std::vector<TensorView> writes, const std::vector<TensorView>& reads);
+  tensor::ProgramBuilder& begin_program(const Dims& shape);
+  void submit_first_program();
+  void submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups);
+  Ticket submit(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
+                std::span<const Ticket> before);
+  std::vector<Ticket> join(std::vector<Ticket> tickets, std::size_t most);
+
+  std::unique_ptr<tensor::Collected> state_;
+};
+
+}  // namespace dwell

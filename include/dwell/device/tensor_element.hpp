@@ -1,0 +1,151 @@
+// Programs over tensors (tensor_program.hpp), one element at a time.
+#pragma once
+
+#include <dwell/device/tensor_math.hpp>
+#include <dwell/device/tensor_number.hpp>
+#include <dwell/device/tensor_program.hpp>
+
+namespace dwell {
+namespace device {
+
+// Where an element lies in a tensor, in elements.
+DWELL_DEVICE i32 offset_of(ProgramWords program, const u32* tensor, u32 element) {
+  i32 offset = 0;
+#if DWELL_ON_CUDA
+#pragma unroll 1
+#endif
+  for (u32 dim = program.dims() - 1; dim != 0; --dim) {
+    const u32 size = program.size(dim);
+    const u32 next = element / size;
+    offset += static_cast<i32>(element - next * size) * ProgramWords::stride(tensor, dim);
+    element = next;
+  }
+  return offset + static_cast<i32>(element) * ProgramWords::stride(tensor, 0);
+}
+
+// The number of class C in `slot` becomes one of the class of T, and one that T has.
+template <class T, class C, class Slot>
+DWELL_DEVICE void round_slot(Slot* slot) {
+  put_number(slot, number_of<typename ClassOf<Slot, T>::type>(Element<T>::of(number_in<C>(*slot))));
+}
+
+// Calls f with a null pointer to the type of numbers that `number` names.
+template <class F>
+DWELL_DEVICE void with_number(NumberClass number, float, const F& f) {
+  (void)number;
+  f(static_cast<float*>(nullptr));
+}
+template <class F>
+DWELL_DEVICE void with_number(NumberClass number, u64, const F& f) {
+  switch (number) {
+    case NumberClass::f64: f(static_cast<double*>(nullptr)); break;
+    case NumberClass::i64: f(static_cast<i64*>(nullptr)); break;
+    default: f(static_cast<float*>(nullptr)); break;
+  }
+}
+
+// Calls `apply` with a function of three numbers of class C that does an operation, and returns true; false when the operation is of
+// another list.
+#define DWELL_OPERANDS_1 a
+#define DWELL_OPERANDS_2 a, b
+#define DWELL_OPERANDS_3 a, b, c
+#define DWELL_CASE(name, operands)                                  \
+  case TensorOp::name:                                              \
+    apply([](C a, C b, C c) {                                       \
+      (void)a, (void)b, (void)c;                                    \
+      return static_cast<C>(math::name(DWELL_OPERANDS_##operands)); \
+    });                                                             \
+    return true;
+template <class C, class Apply>
+DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, C*) {
+  switch (op) {
+    DWELL_LIGHT_OPS(DWELL_CASE)
+    DWELL_COMPARISONS(DWELL_CASE)
+    DWELL_LOGICAL_OPS(DWELL_CASE)
+    DWELL_LIGHT_FLOAT_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
+template <class Apply>
+DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, i64*) {
+  using C = i64;
+  switch (op) {
+    DWELL_LIGHT_OPS(DWELL_CASE)
+    DWELL_COMPARISONS(DWELL_CASE)
+    DWELL_LOGICAL_OPS(DWELL_CASE)
+    DWELL_BITWISE_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
+template <class C, class Apply>
+DWELL_DEVICE bool with_heavy(TensorOp op, const Apply& apply, C*) {
+  switch (op) {
+    DWELL_HEAVY_OPS(DWELL_CASE)
+    DWELL_FLOAT_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
+template <class Apply>
+DWELL_DEVICE bool with_heavy(TensorOp op, const Apply& apply, i64*) {
+  using C = i64;
+  switch (op) {
+    DWELL_HEAVY_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
+#undef DWELL_CASE
+#undef DWELL_OPERANDS_3
+#undef DWELL_OPERANDS_2
+#undef DWELL_OPERANDS_1
+
+// ---- Out of line, for what is rare or long -----------------------------------------------------------------------------------------
+
+template <class Slot>
+DWELL_DEVICE_COLD Slot load_element(const u32* words, u32 index, u32 element, NumberClass number) {
+  const ProgramWords program(words);
+  const u32* const tensor = program.tensor(index);
+  const i32 offset = offset_of(program, tensor, element);
+  Slot slot{};
+  with_type(ProgramWords::type(tensor), [&](auto* type) {
+    using T = typename Pointee<decltype(type)>::type;
+    const T value = pointer_to_global<const T>(ProgramWords::address(tensor))[offset];
+    with_number(number, Slot(), [&](auto* as) { put_number(&slot, number_of<typename Pointee<decltype(as)>::type>(value)); });
+  });
+  return slot;
+}
+
+template <class Slot>
+DWELL_DEVICE_COLD void store_element(const u32* words, u32 index, u32 element, NumberClass number, Slot slot) {
+  const ProgramWords program(words);
+  const u32* const tensor = program.tensor(index);
+  const i32 offset = offset_of(program, tensor, element);
+  with_type(ProgramWords::type(tensor), [&](auto* type) {
+    using T = typename Pointee<decltype(type)>::type;
+    T* const to = pointer_to_global<T>(ProgramWords::address(tensor)) + offset;
+    with_number(number, Slot(), [&](auto* as) { *to = Element<T>::of(number_in<typename Pointee<decltype(as)>::type>(slot)); });
+  });
+}
+
+template <class Slot>
+DWELL_DEVICE_COLD Slot round_element(NumberClass number, ElementType type, Slot slot) {
+  with_type(type, [&](auto* as) {
+    using T = typename Pointee<decltype(as)>::type;
+    with_number(number, Slot(), [&](auto* from) { round_slot<T, typename Pointee<decltype(from)>::type>(&slot); });
+  });
+  return slot;
+}
+
+// Any operation in a wide program, and a heavy one in others.
+template <class Slot>
+DWELL_DEVICE_COLD Slot compute_element(NumberClass number, TensorOp op, Slot a, Slot b, Slot c) {
+  Slot result{};
+  with_number(number, Slot(), [&](auto* as) {
+    using C = typename Pointee<decltype(as)>::type;
+    const auto one = [&](auto f) { put_number(&result, f(number_in<C>(a), number_in<C>(b), number_in<C>(c))); };
+    if (sizeof(Slot) == 4 || !with_light(op, one, as)) with_heavy(op, one, as);
+  });
+  return result;
+}
+
+}  // namespace device
+}  // namespace dwell

@@ -1,0 +1,139 @@
+// Conversions among the elements of tensors, the numbers that a program computes with, and the slots that hold those.
+#pragma once
+
+#include <dwell/device/bfloat16.hpp>
+#include <dwell/device/element_type.hpp>
+#include <dwell/device/half.hpp>
+
+namespace dwell {
+namespace device {
+
+// The class of numbers that elements of type T become in slots of a type: floats in those of float, and float, double or i64 in those of 64
+// bits.
+template <class Slot, class T>
+struct ClassOf {
+  using type = i64;
+};
+template <>
+struct ClassOf<u64, float> {
+  using type = float;
+};
+template <>
+struct ClassOf<u64, half> {
+  using type = float;
+};
+template <>
+struct ClassOf<u64, bfloat16> {
+  using type = float;
+};
+template <>
+struct ClassOf<u64, double> {
+  using type = double;
+};
+template <class T>
+struct ClassOf<float, T> {
+  using type = float;
+};
+
+// A number of class C in a slot, and out of it.
+template <class C>
+DWELL_DEVICE C number_in(u64 slot) {
+  return bits_as<C>(slot);
+}
+template <>
+DWELL_DEVICE float number_in<float>(u64 slot) {
+  return bits_as<float>(static_cast<u32>(slot));
+}
+template <class C>
+DWELL_DEVICE C number_in(float slot) {
+  return slot;
+}
+DWELL_DEVICE void put_number(u64* slot, float value) { *slot = bits_as<u32>(value); }
+DWELL_DEVICE void put_number(u64* slot, double value) { *slot = bits_as<u64>(value); }
+DWELL_DEVICE void put_number(u64* slot, i64 value) { *slot = static_cast<u64>(value); }
+DWELL_DEVICE void put_number(float* slot, float value) { *slot = value; }
+
+// The number that an element is.
+template <class C, class T>
+DWELL_DEVICE C number_of(T element) {
+  return static_cast<C>(element);
+}
+template <class C>
+DWELL_DEVICE C number_of(half element) {
+  return static_cast<C>(static_cast<float>(element));
+}
+template <class C>
+DWELL_DEVICE C number_of(bfloat16 element) {
+  return static_cast<C>(static_cast<float>(element));
+}
+
+// The element of type T that a number becomes: rounded to nearest, towards 0 from floating point to integers, cut to the lower bits among
+// integers; true, when it is not 0.
+template <class T>
+struct Element {
+  template <class C>
+  static DWELL_DEVICE T of(C number) {
+    return static_cast<T>(static_cast<i64>(number));
+  }
+};
+template <>
+struct Element<float> {
+  template <class C>
+  static DWELL_DEVICE float of(C number) {
+    return static_cast<float>(number);
+  }
+};
+template <>
+struct Element<double> {
+  template <class C>
+  static DWELL_DEVICE double of(C number) {
+    return static_cast<double>(number);
+  }
+};
+template <>
+struct Element<half> {
+  template <class C>
+  static DWELL_DEVICE half of(C number) {
+    return half(static_cast<float>(number));
+  }
+};
+template <>
+struct Element<bfloat16> {
+  template <class C>
+  static DWELL_DEVICE bfloat16 of(C number) {
+    return bfloat16(static_cast<float>(number));
+  }
+};
+template <>
+struct Element<bool> {
+  template <class C>
+  static DWELL_DEVICE bool of(C number) {
+    return number != 0;
+  }
+};
+
+// Calls f with a null pointer to the type of the name, one of those that programs know.
+template <class F>
+DWELL_DEVICE void with_type(ElementType type, const F& f) {
+  switch (type) {
+    case ElementType::f16: f(static_cast<half*>(nullptr)); break;
+    case ElementType::bf16: f(static_cast<bfloat16*>(nullptr)); break;
+    case ElementType::f64: f(static_cast<double*>(nullptr)); break;
+    case ElementType::i8: f(static_cast<i8*>(nullptr)); break;
+    case ElementType::i16: f(static_cast<i16*>(nullptr)); break;
+    case ElementType::i32: f(static_cast<i32*>(nullptr)); break;
+    case ElementType::i64: f(static_cast<i64*>(nullptr)); break;
+    case ElementType::u8: f(static_cast<u8*>(nullptr)); break;
+    case ElementType::boolean: f(static_cast<bool*>(nullptr)); break;
+    default: f(static_cast<float*>(nullptr)); break;
+  }
+}
+template <class Pointer>
+struct Pointee;
+template <class T>
+struct Pointee<T*> {
+  using type = T;
+};
+
+}  // namespace device
+}  // namespace dwell

@@ -1,0 +1,193 @@
+// How a group of 128 threads computes tiles of a product (tensor_product.hpp), from first to last along k. Threads is Group; these compile
+// for a CPU too, so that tests can be all of its threads.
+#pragma once
+
+#include <dwell/device/span.hpp>
+#include <dwell/device/tensor_matrix.hpp>
+#include <dwell/device/tensor_mma.hpp>
+#include <dwell/device/tensor_operand.hpp>
+
+namespace dwell {
+namespace device {
+
+// ---- Tiles of any numbers ----------------------------------------------------------------------------------------------------------
+
+// Of 32 x 32 results each thread has 2 x 4.
+template <class C, class Elements, class Threads>
+DWELL_DEVICE_COLD void multiply_plain_tiles(const Threads& g, const u32* words) {
+  using Side = Operand<C, Elements>;
+  constexpr u32 kPitch = kTile + Side::kPack;  // keeps packs aligned
+  constexpr u32 kDepth = Side::kDepth;
+  const ProductWords all(words);
+  const Span<C> memory = g.template shared<C>(2 * kDepth * kPitch);
+  if (memory.empty()) return;
+  C* const a_lines = memory.data();
+  C* const b_lines = a_lines + kDepth * kPitch;
+  const u32 my_row = g.rank() / 8 * 2;
+  const u32 my_column = g.rank() % 8 * 4;
+  each_tile(g, all, kTile, kTile, [&](u32 matrix, u32 row, u32 column) {
+    const Matrix<Elements> a(all, ProductWords::a, matrix);
+    const Matrix<Elements> b(all, ProductWords::b, matrix);
+    Side a_side(a.elements, a.row_stride, a.column_stride, all.m(), all.k(), row, g.rank());
+    Side b_side(b.elements, b.column_stride, b.row_stride, all.n(), all.k(), column, g.rank());
+    C sums[2][4] = {};
+    // While a step is computed with, the next one is on its way.
+    DWELL_UNROLL_NOT
+    for (u32 first = 0;; first += kDepth) {
+      if (first < all.k()) {
+        a_side.fetch(first);
+        b_side.fetch(first);
+      }
+      if (first != 0) {
+        DWELL_UNROLL_BY_4
+        for (u32 k = 0; k < kDepth; ++k) {
+          const auto of_a = *reinterpret_cast<const Pack<C, 2>*>(a_lines + k * kPitch + my_row);
+          const auto of_b = *reinterpret_cast<const Pack<C, 4>*>(b_lines + k * kPitch + my_column);
+          DWELL_UNROLL
+          for (u32 i = 0; i < 2; ++i) {
+            DWELL_UNROLL
+            for (u32 j = 0; j < 4; ++j) sums[i][j] += of_a.at[i] * of_b.at[j];
+          }
+        }
+      }
+      if (first >= all.k()) break;
+      g.sync();  // all have read the step before
+      a_side.template put<false>(a_lines, kPitch);
+      b_side.template put<false>(b_lines, kPitch);
+      g.sync();
+    }
+    const Result<C, Elements> result(all, matrix);
+    DWELL_UNROLL
+    for (u32 i = 0; i < 2; ++i) {
+      DWELL_UNROLL
+      for (u32 j = 0; j < 4; ++j) {
+        const u32 r = row + my_row + i;
+        const u32 c = column + my_column + j;
+        if (r < all.m() && c < all.n()) result.store(r, c, sums[i][j]);
+      }
+    }
+  });
+}
+
+// ---- Tiles of 16-bit numbers -------------------------------------------------------------------------------------------------------
+
+// Of 32 x 32 results each warp has 16 x 16, by two instructions for 16 steps along k:
+// `multiply_add(sums, a, b)`, which all lanes of a warp call together (tensor_mma.hpp).
+template <class T, class Threads, class MultiplyAdd>
+DWELL_DEVICE_COLD void multiply_short_tiles(const Threads& g, const u32* words, const MultiplyAdd& multiply_add) {
+  using Bits = TypedElements<u16, u16>;
+  using Side = Operand<u16, Bits>;
+  constexpr u32 kDepth = Side::kDepth;
+  constexpr u32 kPitch = kDepth + Side::kPack;  // the lanes of a warp then read from all banks
+  const ProductWords all(words);
+  const Span<u16> memory = g.template shared<u16>(2 * kTile * kPitch);
+  if (memory.empty()) return;
+  u16* const a_lines = memory.data();
+  u16* const b_lines = a_lines + kTile * kPitch;
+  const u32 lane = g.rank() % 32;
+  const u32 my_row = g.rank() / 64 * 16;
+  const u32 my_column = g.rank() / 32 % 2 * 16;
+  each_tile(g, all, kTile, kTile, [&](u32 matrix, u32 row, u32 column) {
+    const Matrix<Bits> a(all, ProductWords::a, matrix);
+    const Matrix<Bits> b(all, ProductWords::b, matrix);
+    Side a_side(a.elements, a.row_stride, a.column_stride, all.m(), all.k(), row, g.rank());
+    Side b_side(b.elements, b.column_stride, b.row_stride, all.n(), all.k(), column, g.rank());
+    float sums[2][4] = {};
+    DWELL_UNROLL_NOT
+    for (u32 first = 0;; first += kDepth) {
+      if (first < all.k()) {
+        a_side.fetch(first);
+        b_side.fetch(first);
+      }
+      sync_lanes();
+      if (first != 0) {
+        DWELL_UNROLL
+        for (u32 k = 0; k < kDepth; k += 16) {
+          u32 of_a[4];
+          DWELL_UNROLL
+          for (u32 i = 0; i < 4; ++i)
+            of_a[i] =
+                *reinterpret_cast<const u32*>(a_lines + (my_row + MmaLayout::a_row(lane, i)) * kPitch + k + MmaLayout::a_depth(lane, i));
+          DWELL_UNROLL
+          for (u32 j = 0; j < 2; ++j) {
+            const u16* const from = b_lines + (my_column + 8 * j + MmaLayout::b_column(lane)) * kPitch + k;
+            const u32 of_b[2] = {*reinterpret_cast<const u32*>(from + MmaLayout::b_depth(lane, 0)),
+                                 *reinterpret_cast<const u32*>(from + MmaLayout::b_depth(lane, 1))};
+            multiply_add(sums[j], of_a, of_b);
+          }
+        }
+      }
+      if (first >= all.k()) break;
+      g.sync();  // all have read the step before
+      a_side.template put<true>(a_lines, kPitch);
+      b_side.template put<true>(b_lines, kPitch);
+      g.sync();
+    }
+    const Result<float, TypedElements<float, T>> result(all, matrix);
+    DWELL_UNROLL
+    for (u32 j = 0; j < 2; ++j) {
+      DWELL_UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 r = row + my_row + MmaLayout::sum_row(lane, i);
+        const u32 c = column + my_column + 8 * j + MmaLayout::sum_column(lane, i);
+        if (r < all.m() && c < all.n()) result.store(r, c, sums[j][i]);
+      }
+    }
+  });
+}
+
+// ---- Few rows ----------------------------------------------------------------------------------------------------------------------
+
+// Few threads would have work in a tile of few rows, each for all of k. So threads share each column: every thread adds up a part of the
+// products, every so-many-th along k, and these sums are added in pairs.
+template <class C, class Elements, class Threads>
+DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
+  const ProductWords all(words);
+  const Span<C> memory = g.template shared<C>(kThinRows * g.size());
+  if (memory.empty()) return;
+  const u32 columns = 1U << all.log_columns();
+  const u32 parts = g.size() >> all.log_columns();
+  const u32 rows = all.m();
+  each_tile(g, all, kThinRows, columns, [&](u32 matrix, u32, u32 first) {
+    const Matrix<Elements> a(all, ProductWords::a, matrix);
+    const Matrix<Elements> b(all, ProductWords::b, matrix);
+    // Neighbouring threads have neighbouring elements.
+    const bool along = b.row_stride == 1;
+    const u32 my_column = along ? g.rank() / parts : g.rank() % columns;
+    const u32 part = along ? g.rank() % parts : g.rank() / columns;
+    const u32 column = first + my_column;
+    const bool exists = column < all.n();
+    C sums[kThinRows] = {};
+    if (exists) {
+      DWELL_UNROLL_BY_4
+      for (u32 k = part; k < all.k(); k += parts) {
+        const C of_b = b.elements.load(b.at(k, column));
+        DWELL_UNROLL
+        for (u32 r = 0; r < kThinRows; ++r)
+          if (r < rows) sums[r] += a.elements.load(a.at(r, k)) * of_b;
+      }
+    }
+    C* const mine = memory.data() + (part * columns + my_column) * kThinRows;
+    g.sync();  // all have read what is there of the tile before
+    DWELL_UNROLL
+    for (u32 r = 0; r < kThinRows; ++r) mine[r] = sums[r];
+    DWELL_UNROLL_NOT
+    for (u32 others = parts / 2; others != 0; others /= 2) {
+      g.sync();
+      if (part >= others) continue;
+      DWELL_UNROLL
+      for (u32 r = 0; r < kThinRows; ++r) {
+        sums[r] += mine[others * columns * kThinRows + r];
+        mine[r] = sums[r];
+      }
+    }
+    if (part != 0 || !exists) return;
+    const Result<C, Elements> result(all, matrix);
+    DWELL_UNROLL
+    for (u32 r = 0; r < kThinRows; ++r)
+      if (r < rows) result.store(r, column, sums[r]);
+  });
+}
+
+}  // namespace device
+}  // namespace dwell

@@ -1,0 +1,191 @@
+// Products as the threads of a GPU's group compute them, with a thread of the host for each.
+#include <dwell/device/tensor_tiles.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tensor/product.hpp"
+#include "tests/unit/mma_layout.hpp"
+
+namespace dwell::device {
+namespace {
+
+using test::a_element;
+using test::b_element;
+using test::c_element;
+
+constexpr u32 kThreads = 128;
+
+struct Warp {
+  std::barrier<> lanes{32};
+  std::array<std::array<u32, 4>, 32> a;
+  std::array<std::array<u32, 2>, 32> b;
+};
+struct Team {
+  std::barrier<> threads{kThreads};
+  alignas(16) std::array<u8, 8192> memory;  // as Options::scratch_bytes is
+  std::array<Warp, 4> warps;
+};
+
+// What the tiles need of a Group.
+class Member {
+ public:
+  Member(Team& team, u32 rank, u32 index, u32 count) : team_(&team), rank_(rank), index_(index), count_(count) {}
+  u32 rank() const { return rank_; }
+  u32 size() const { return kThreads; }
+  u32 index() const { return index_; }
+  u32 count() const { return count_; }
+  void sync() const { team_->threads.arrive_and_wait(); }
+  template <class T>
+  Span<T> shared(u64 n) const {
+    if (n * sizeof(T) > team_->memory.size()) return {};
+    return Span<T>(reinterpret_cast<T*>(team_->memory.data()), n);
+  }
+
+ private:
+  Team* team_;
+  u32 rank_;
+  u32 index_;
+  u32 count_;
+};
+
+template <class T>
+class EmulatedMma {
+ public:
+  EmulatedMma(Team& team, u32 rank) : warp_(&team.warps[rank / 32]), lane_(rank % 32) {}
+  void operator()(float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) const {
+    std::copy(std::begin(a), std::end(a), warp_->a[lane_].begin());
+    std::copy(std::begin(b), std::end(b), warp_->b[lane_].begin());
+    warp_->lanes.arrive_and_wait();
+    const auto number = [](u32 word, u32 i) { return static_cast<float>(T::from_bits(static_cast<u16>(word >> (i % 2 * 16)))); };
+    float left[16][16];
+    float right[16][8];
+    for (u32 lane = 0; lane < 32; ++lane) {
+      for (u32 i = 0; i < 8; ++i) left[a_element(lane, i).first][a_element(lane, i).second] = number(warp_->a[lane][i / 2], i);
+      for (u32 i = 0; i < 4; ++i) right[b_element(lane, i).first][b_element(lane, i).second] = number(warp_->b[lane][i / 2], i);
+    }
+    for (u32 i = 0; i < 4; ++i)
+      for (u32 k = 0; k < 16; ++k) sums[i] += left[c_element(lane_, i).first][k] * right[k][c_element(lane_, i).second];
+    warp_->lanes.arrive_and_wait();  // all have read
+  }
+
+ private:
+  Warp* warp_;
+  u32 lane_;
+};
+
+enum class Lie : unsigned char { rows, columns, gaps };
+
+// A matrix in memory, and its elements as doubles.
+template <class T>
+struct Held {
+  Held(u32 rows, u32 columns, Lie lie) : memory(std::size_t{4} * rows * columns + 16) {
+    const auto r = static_cast<std::int64_t>(rows);
+    const auto c = static_cast<std::int64_t>(columns);
+    const Dims strides = lie == Lie::rows ? Dims{c, 1} : lie == Lie::columns ? Dims{1, r} : Dims{2 * c, 2};
+    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(static_cast<float>(static_cast<int>(i * 37 % 17) - 8));
+    view = TensorView(reinterpret_cast<u64>(memory.data()), type(), {r, c}, strides);
+  }
+  static ElementType type() {
+    if (std::is_same_v<T, float>) return ElementType::f32;
+    if (std::is_same_v<T, double>) return ElementType::f64;
+    if (std::is_same_v<T, half>) return ElementType::f16;
+    return std::is_same_v<T, bfloat16> ? ElementType::bf16 : ElementType::i32;
+  }
+  double at(u32 row, u32 column) const {
+    return static_cast<double>(memory[static_cast<std::size_t>(row * view.strides()[0] + column * view.strides()[1])]);
+  }
+
+  std::vector<T> memory;
+  TensorView view;
+};
+
+// `run(member, words)` in all threads of all groups.
+template <class F>
+void run_groups(const tensor::Operation& operation, const F& run) {
+  for (u32 index = 0; index < operation.groups; ++index) {
+    Team team;
+    std::vector<std::jthread> threads;
+    for (u32 rank = 0; rank < kThreads; ++rank)
+      threads.emplace_back([&, rank] { run(team, Member(team, rank, index, operation.groups), operation.words.data()); });
+  }
+}
+
+template <class T, class F>
+void check(u32 m, u32 n, u32 k, Lie of_a, Lie of_b, const F& run) {
+  const Held<T> a(m, k, of_a);
+  const Held<T> b(k, n, of_b);
+  const Held<T> bias(1, n, Lie::rows);
+  Held<T> to(m, n, Lie::gaps);
+  const auto columns = static_cast<std::int64_t>(n);
+  const tensor::Operation operation = tensor::operation_of(
+      {.to = to.view, .a = a.view, .b = b.view, .bias = bias.view.expand({static_cast<std::int64_t>(m), columns}), .beta = -1, .alpha = 2},
+      true, 3);
+  run_groups(operation, run);
+  for (u32 i = 0; i < m; ++i)
+    for (u32 j = 0; j < n; ++j) {
+      double sum = 0;
+      for (u32 d = 0; d < k; ++d) sum += a.at(i, d) * b.at(d, j);
+      ASSERT_EQ(to.at(i, j), static_cast<double>(static_cast<T>(static_cast<float>(2 * sum - bias.at(0, j)))))
+          << m << " x " << n << " x " << k << " at " << i << ", " << j;
+    }
+}
+
+template <class C, class Elements, class T>
+void check_tiles() {
+  const auto run = [](Team&, const Member& me, const u32* words) { multiply_plain_tiles<C, Elements>(me, words); };
+  check<T>(33, 40, 35, Lie::rows, Lie::rows, run);
+  check<T>(5, 64, 16, Lie::columns, Lie::columns, run);
+  check<T>(70, 6, 1, Lie::gaps, Lie::rows, run);
+}
+
+TEST(TilesTest, PlainTiles) {
+  check_tiles<float, TypedElements<float, float>, float>();
+  check_tiles<double, TypedElements<double, double>, double>();
+  check_tiles<u64, AnyElements<u64>, i32>();
+  check_tiles<float, AnyElements<float>, half>();
+}
+
+template <class T>
+void check_short_tiles() {
+  const auto run = [](Team& team, const Member& me, const u32* words) {
+    multiply_short_tiles<T>(me, words, EmulatedMma<T>(team, me.rank()));
+  };
+  check<T>(33, 40, 70, Lie::rows, Lie::rows, run);
+  check<T>(5, 64, 32, Lie::columns, Lie::columns, run);
+  check<T>(70, 6, 1, Lie::gaps, Lie::rows, run);
+}
+
+TEST(TilesTest, TilesOfSixteenBits) {
+  check_short_tiles<half>();
+  check_short_tiles<bfloat16>();
+}
+
+template <class C, class Elements, class T>
+void check_thin(bool all_shapes) {
+  const auto run = [](Team&, const Member& me, const u32* words) { multiply_thin<C, Elements>(me, words); };
+  check<T>(1, 40, 70, Lie::rows, Lie::rows, run);
+  check<T>(4, 33, 200, Lie::columns, Lie::columns, run);
+  if (!all_shapes) return;
+  check<T>(50, 2, 9, Lie::rows, Lie::gaps, run);
+  check<T>(1, 1, 300, Lie::rows, Lie::columns, run);
+  check<T>(3, 5, 1, Lie::gaps, Lie::rows, run);
+}
+
+TEST(TilesTest, FewRows) {
+  check_thin<float, TypedElements<float, float>, float>(true);
+  check_thin<double, TypedElements<double, double>, double>(false);
+  check_thin<float, TypedElements<float, half>, half>(false);
+  check_thin<u64, AnyElements<u64>, i32>(false);
+}
+
+}  // namespace
+}  // namespace dwell::device

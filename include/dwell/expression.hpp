@@ -1,0 +1,86 @@
+// What is to be computed from tensors, element by element.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+
+#include <dwell/device/tensor_op.hpp>
+#include <dwell/tensor.hpp>
+
+namespace dwell {
+
+namespace tensor {
+struct Expressed;
+}
+
+// An expression over the elements of tensors, broadcast against each other: what `Batch::assign` computes. Nothing is computed before.
+// Types are PyTorch's: operands of different types become a common one, numbers of the program do not widen the type of tensors of their
+// kind, and tensors without dimensions do not widen that of tensors with some. A handle: copies name the same expression, and one that is
+// used twice is computed once.
+//   batch.assign(y, relu(a * x + 1.0));
+class Expression {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  // The elements of a tensor. Throws errc::unsupported for types that tensors cannot have: u16, u32, u64, complex.
+  Expression(const TensorView& view);
+  template <class T>
+  Expression(const Buffer<T>& buffer) : Expression(TensorView(buffer)) {}
+  template <class T>
+  Expression(const Slice<T>& slice) : Expression(TensorView(slice)) {}
+  // One number for all elements.
+  Expression(double value);
+  Expression(bool value);
+  template <std::integral T>
+  Expression(T value) : Expression(static_cast<std::int64_t>(value), 0) {}
+  Expression(float value) : Expression(static_cast<double>(value)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  // An operation. Throws errc::invalid_argument when it takes another number of operands, for shapes that do not broadcast, and for types
+  // that the operation does not have.
+  static Expression of(TensorOp op, const Expression& x);
+  static Expression of(TensorOp op, const Expression& x, const Expression& y);
+  static Expression of(TensorOp op, const Expression& x, const Expression& y, const Expression& z);
+  // The same elements as another type.
+  Expression as(ElementType type) const;
+  // 0, 1, 2 ... in the order of rows of the shape it is broadcast to.
+  static Expression index();
+
+  ElementType type() const noexcept;
+  const Dims& shape() const noexcept;
+
+ private:
+  friend class Batch;
+  Expression(std::int64_t value, int);
+  explicit Expression(std::shared_ptr<const tensor::Expressed> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const tensor::Expressed> state_;
+};
+
+#define DWELL_PARAMETERS_1 const Expression& x
+#define DWELL_PARAMETERS_2 const Expression &x, const Expression &y
+#define DWELL_PARAMETERS_3 const Expression &x, const Expression &y, const Expression &z
+#define DWELL_GIVEN_1 x
+#define DWELL_GIVEN_2 x, y
+#define DWELL_GIVEN_3 x, y, z
+// The operations as functions: exp(x), maximum(x, y), clamp(x, y, z), as tensor_op.hpp names them.
+namespace ops {
+#define DWELL_FUNCTION(name, operands) \
+  inline Expression name(DWELL_PARAMETERS_##operands) { return Expression::of(TensorOp::name, DWELL_GIVEN_##operands); }
+DWELL_TENSOR_OPS(DWELL_FUNCTION)
+#undef DWELL_FUNCTION
+}  // namespace ops
+#undef DWELL_GIVEN_3
+#undef DWELL_GIVEN_2
+#undef DWELL_GIVEN_1
+#undef DWELL_PARAMETERS_3
+#undef DWELL_PARAMETERS_2
+#undef DWELL_PARAMETERS_1
+
+inline Expression operator+(const Expression& x, const Expression& y) { return ops::add(x, y); }
+inline Expression operator-(const Expression& x, const Expression& y) { return ops::sub(x, y); }
+inline Expression operator*(const Expression& x, const Expression& y) { return ops::mul(x, y); }
+inline Expression operator/(const Expression& x, const Expression& y) { return ops::div(x, y); }
+inline Expression operator-(const Expression& x) { return ops::neg(x); }
+
+}  // namespace dwell

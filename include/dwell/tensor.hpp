@@ -1,0 +1,134 @@
+// Arrays of several dimensions in memory of the device.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include <dwell/buffer.hpp>
+#include <dwell/element_type.hpp>
+
+namespace dwell {
+
+namespace tensor {
+struct ViewMemory;
+}
+
+// Sizes of dimensions, outermost first, or strides between neighbours along them, in elements. Up to 8. A small value.
+class Dims {
+ public:
+  static constexpr std::size_t kMost = 8;
+
+  Dims() = default;
+  // Throws errc::invalid_argument for more than 8.
+  Dims(std::initializer_list<std::int64_t> list) : Dims(std::span<const std::int64_t>(list.begin(), list.size())) {}
+  explicit Dims(std::span<const std::int64_t> list);
+
+  std::size_t size() const noexcept { return size_; }
+  std::int64_t operator[](std::size_t dim) const noexcept { return at_[dim]; }
+  std::int64_t& operator[](std::size_t dim) noexcept { return at_[dim]; }
+  const std::int64_t* begin() const noexcept { return at_.data(); }
+  const std::int64_t* end() const noexcept { return at_.data() + size_; }
+  // Of the same dimensions. Throws errc::invalid_argument for a ninth.
+  void push_back(std::int64_t value);
+  void insert_front(std::int64_t value);
+  void erase(std::size_t dim);
+
+  bool operator==(const Dims& other) const noexcept;
+
+ private:
+  std::array<std::int64_t, kMost> at_{};
+  std::size_t size_ = 0;
+};
+
+// "(3, 1, 4)"
+std::string to_string(const Dims& dims);
+
+// A tensor as data: the address of its first element on the device, the type of the elements, shape and strides in elements (0 and negative
+// ones too). Without dimensions it has one element; with a dimension of size 0, none. A small value that owns nothing: it refers to the
+// memory, and where it was made of a Buffer to that, which must live until the tasks are submitted, as with a Slice.
+class TensorView {
+ public:
+  // Of nothing: no elements.
+  TensorView() = default;
+  // All elements of a buffer, or of a part of it, in the order of rows. Throws errc::invalid_argument when the shape has another number of
+  // elements.
+  template <class T>
+  TensorView(const Slice<T>& slice, const Dims& shape) : TensorView(detail::SliceParts(slice), type_of<T>(), shape) {}
+  template <class T>
+  TensorView(const Buffer<T>& buffer, const Dims& shape) : TensorView(buffer.slice(), shape) {}
+  // The same in one dimension.
+  // NOLINTBEGIN(google-explicit-constructor)
+  template <class T>
+  TensorView(const Slice<T>& slice) : TensorView(slice, {static_cast<std::int64_t>(slice.size())}) {}
+  template <class T>
+  TensorView(const Buffer<T>& buffer) : TensorView(buffer.slice()) {}
+  // NOLINTEND(google-explicit-constructor)
+  // Memory that is in no buffer of dwell's, which the caller keeps alive until the tasks have run. `memory` says where it lies: results in
+  // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, has more than 48 bits, or
+  // shape and strides have different dimensions.
+  TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory = Memory::device);
+  TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device)
+      : TensorView(address, type, shape, row_major(shape), memory) {}
+
+  std::uint64_t address() const noexcept { return address_; }
+  ElementType type() const noexcept { return type_; }
+  const Dims& shape() const noexcept { return shape_; }
+  const Dims& strides() const noexcept { return strides_; }
+  std::size_t dims() const noexcept { return shape_.size(); }
+  std::int64_t elements() const noexcept { return elements_; }
+  // Whether its elements lie behind each other in the order of rows.
+  bool contiguous() const noexcept { return contiguous_; }
+
+  // The bytes that its elements lie in, [first, end): all addresses between the lowest and the highest.
+  struct Extent {
+    std::uint64_t first = 0;
+    std::uint64_t end = 0;
+    bool overlaps(const Extent& other) const noexcept { return first < other.end && other.first < end; }
+  };
+  Extent extent() const noexcept { return extent_; }
+
+  // Other views of the same memory. They throw errc::invalid_argument for dimensions and indices that do not exist.
+  // The dimensions in another order.
+  TensorView permute(const Dims& wanted) const;
+  TensorView transpose(std::size_t first, std::size_t second) const;
+  // `count` elements along a dimension, from `first` on, every `step`-th; backwards for a negative step.
+  TensorView slice(std::size_t dim, std::int64_t first, std::int64_t count, std::int64_t step = 1) const;
+  // Without a dimension, at one index of it.
+  TensorView select(std::size_t dim, std::int64_t index) const;
+  // Repeated along dimensions of size 1, and along new ones in front. -1 keeps a size.
+  TensorView expand(const Dims& shape) const;
+  // The same elements in the order of rows, with other dimensions. Throws errc::invalid_argument too when no strides say that: copy it.
+  TensorView reshape(const Dims& shape) const;
+
+  // Strides of a shape whose elements lie behind each other.
+  static Dims row_major(const Dims& shape);
+
+ private:
+  friend struct tensor::ViewMemory;
+  TensorView(detail::SliceParts parts, ElementType type, const Dims& shape);
+
+  template <class T>
+  static ElementType type_of() {
+    static_assert(device::ElementKind<std::remove_const_t<T>>::value != Kind::structure, "the elements have no ElementType");
+    return element_type_of<std::remove_const_t<T>>().value();
+  }
+
+  // Follows from the others.
+  void measure() noexcept;
+
+  std::uint64_t address_ = 0;
+  const detail::BufferUse* use_ = nullptr;  // null: in no buffer
+  ElementType type_ = ElementType::f32;
+  Memory memory_ = Memory::device;  // of one in no buffer
+  Dims shape_{0};
+  Dims strides_{1};
+  std::int64_t elements_ = 0;
+  bool contiguous_ = true;
+  Extent extent_;
+};
+
+}  // namespace dwell

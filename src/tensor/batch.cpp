@@ -1,0 +1,315 @@
+#include <dwell/batch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dwell/after.hpp>
+#include <dwell/device/tensor_program.hpp>
+#include <dwell/error.hpp>
+
+#include "tensor/collected.hpp"
+#include "tensor/layout.hpp"
+#include "tensor/operation.hpp"
+#include "tensor/operators.hpp"
+#include "tensor/program_builder.hpp"
+
+namespace dwell {
+
+namespace tensor {
+
+namespace {
+
+// That assignments may still be added to: each is compared with all of them.
+constexpr std::size_t kMostPrograms = 16;
+
+// Whether two views are, when broadcast to a shape, the same elements at the same places.
+bool are_same_in(const Dims& shape, const TensorView& a, const TensorView& b) {
+  if (are_same(a, b)) return true;
+  return a.address() == b.address() && a.type() == b.type() && a.expand(shape).strides() == b.expand(shape).strides();
+}
+
+// Whether a store to `to` may replace elements that are read from a view as others.
+bool is_replaced(const TensorView& view, const TensorView& to) {
+  return view.extent().overlaps(to.extent()) && !are_same_in(to.shape(), view, to);
+}
+bool reads_replaced(const TensorView& to, const Expressed& from) {
+  if (from.kind == Expressed::Kind::tensor) return is_replaced(from.view, to);
+  return std::ranges::any_of(from.operand, [&](const Pointer& operand) { return operand != nullptr && reads_replaced(to, *operand); });
+}
+
+// Whether the one shape broadcasts to the other.
+bool fits(const Dims& from, const Dims& to) {
+  if (from.size() > to.size()) return false;
+  for (std::size_t dim = 0; dim < from.size(); ++dim)
+    if (from[dim] != 1 && from[dim] != to[to.size() - from.size() + dim]) return false;
+  return true;
+}
+
+void check_fits(const Dims& from, const Dims& to) {
+  if (!fits(from, to))
+    throw Error(errc::invalid_argument, "an expression of shape " + to_string(from) + " does not fit a tensor of shape " + to_string(to));
+}
+
+// The tensors that an expression reads.
+void collect_reads(const Expressed& from, std::vector<const TensorView*>& to) {
+  if (from.kind == Expressed::Kind::tensor) to.push_back(&from.view);
+  for (const Pointer& operand : from.operand)
+    if (operand != nullptr) collect_reads(*operand, to);
+}
+
+// What an assignment has to do with the memory of a program: nothing; each element of it only with the same element of the program; or
+// anything else.
+enum class Relation : unsigned char { none, same_elements, other };
+
+Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::span<const TensorView* const> reads) {
+  const NamedTensors& tensors = program.tensors();
+  Relation relation = Relation::none;
+  const auto compare = [&](const TensorView& view, bool reads_it) {
+    const TensorView::Extent extent = view.extent();
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      if ((reads_it && !program.writes(at)) || !tensors.extent(at).overlaps(extent)) continue;
+      if (tensors.shape() != to.shape() || !tensors.is_at(at, view))
+        relation = Relation::other;
+      else if (relation == Relation::none)
+        relation = Relation::same_elements;
+    }
+  };
+  compare(to, false);
+  for (const TensorView* const read : reads) compare(*read, true);
+  return relation;
+}
+
+// The last program that an assignment has to do with, if that may take it in: those behind have nothing to do with it, and those before
+// come before that program then.
+ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<const TensorView* const> reads) {
+  for (auto program = all.programs.rbegin(); program != all.programs.rend(); ++program) {
+    const Relation relation = relation_of(*program, to, reads);
+    if (relation != Relation::none) return relation == Relation::same_elements ? &*program : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+}  // namespace tensor
+
+using tensor::Collected;
+using tensor::Operation;
+
+Batch::Batch(Runtime& runtime) : state_(new Collected{&runtime, tensor::Operators(runtime)}) {
+  state_->operators.get(tensor::kElementwise);
+  state_->workers = runtime.info().workers;  // which an image has, and the first operator makes the first image
+}
+Batch::~Batch() = default;
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+
+// ---- Assignments -------------------------------------------------------------------------------------------------------------------
+
+void Batch::assign(const TensorView& to, const Expression& from) {
+  tensor::check_result(to);
+  tensor::check_fits(from.shape(), to.shape());
+  if (to.elements() == 0) return;
+  const Expression result = from.as(to.type());  // a program stores numbers of the type
+  write_apart(to, tensor::reads_replaced(to, *result.state_), [&](const TensorView& apart) { add(apart, result); });
+}
+
+void Batch::apply(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
+  if (!apply_directly(op, to, operands)) assign(to, expressed(op, operands));
+}
+
+Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
+  const auto one = [](const Operand& operand) {
+    if (operand.tensor_ != nullptr) return Expression(*operand.tensor_);
+    if (operand.type_ == ElementType::f32) return Expression(operand.real_);
+    return operand.type_ == ElementType::boolean ? Expression(operand.integer_ != 0) : Expression(operand.integer_);
+  };
+  switch (operands.size()) {
+    case 1: return Expression::of(op, one(operands[0]));
+    case 2: return Expression::of(op, one(operands[0]), one(operands[1]));
+    case 3: return Expression::of(op, one(operands[0]), one(operands[1]), one(operands[2]));
+    default:
+      throw Error(errc::invalid_argument, std::string(tensor::name_of(op)) + " takes " + std::to_string(tensor::operands_of(op)) +
+                                              " operands, not " + std::to_string(operands.size()));
+  }
+}
+
+// What most operations of programs are: their operands have one type, and need no conversion. False, and nothing is done, for others.
+bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
+  if (std::cmp_not_equal(operands.size(), tensor::operands_of(op))) return false;
+  tensor::CommonType common;
+  std::array<tensor::Given, 3> given;
+  std::array<const TensorView*, 3> reads{};
+  std::size_t tensors = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    given[i] = {operand.tensor_, operand.type_, operand.real_, operand.integer_};
+    const bool is_condition = op == TensorOp::where && i == 2;
+    if (operand.tensor_ == nullptr) {
+      if (is_condition) return false;
+      common.add(operand.type_, tensor::Weight::number);
+      continue;
+    }
+    const TensorView& view = *operand.tensor_;
+    reads[tensors++] = &view;
+    if (!tensor::is_computable(view.type()) || (is_condition && view.type() != ElementType::boolean)) return false;
+    if (!is_condition) common.add(view.type(), view.dims() == 0 ? tensor::Weight::scalar : tensor::Weight::tensor);
+    if (view.shape() != to.shape() && !tensor::fits(view.shape(), to.shape())) return false;
+    if (tensor::is_replaced(view, to)) return false;
+  }
+  if (!to.contiguous()) tensor::check_result(to);
+  if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
+  const ElementType computed = tensor::computed_in(op, common.type());
+  op = tensor::performed_in(op, computed);
+  for (std::size_t i = 0; i < tensors; ++i)
+    if (reads[i]->type() != computed && !(op == TensorOp::where && reads[i]->type() == ElementType::boolean)) return false;
+
+  check(to);
+  for (std::size_t i = 0; i < tensors; ++i) check(*reads[i]);
+  const std::span<const TensorView* const> read(reads.data(), tensors);
+  const std::span<const tensor::Given> all(given.data(), operands.size());
+  tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, read);
+  if (known != nullptr && known->add(op, computed, to, all)) return true;
+  tensor::ProgramBuilder& program = begin_program(to.shape());
+  return program.add(op, computed, to, all);
+}
+
+void Batch::add(const TensorView& to, const Expression& from) {
+  std::vector<const TensorView*> reads;
+  tensor::collect_reads(*from.state_, reads);
+  check(to);
+  for (const TensorView* const read : reads) check(*read);
+  tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, reads);
+  if (known != nullptr && known->add(to, from.state_)) return;
+  try {
+    begin_program(to.shape()).add(to, from.state_);
+  } catch (...) {
+    state_->programs.pop_back();
+    throw;
+  }
+}
+
+void Batch::write_apart(const TensorView& to, bool apart, const std::function<void(const TensorView&)>& write) {
+  if (!apart) return write(to);
+  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(to.elements()) * bytes_of(to.type()));
+  const TensorView copy(reinterpret_cast<std::uint64_t>(memory.data()), to.type(), to.shape());
+  state_->copies.push_back(std::move(memory));
+  write(copy);
+  add(to, copy);
+}
+
+void Batch::check(const TensorView& tensor) const {
+  const detail::Shell* const shell = tensor::ViewMemory::shell(tensor);
+  if (tensor::ViewMemory::use(tensor) != nullptr && shell != state_->runtime->shell_)
+    detail::throw_unusable_buffer(tensor::ViewMemory::use(tensor), state_->runtime->shell_);
+}
+
+tensor::ProgramBuilder& Batch::begin_program(const Dims& shape) {
+  if (state_->programs.size() == tensor::kMostPrograms) submit_first_program();
+  return state_->programs.emplace_back(shape);
+}
+
+// ---- Submission --------------------------------------------------------------------------------------------------------------------
+
+// It takes no assignments any more.
+void Batch::submit_first_program() {
+  Collected& all = *state_;
+  const tensor::ProgramBuilder program = std::move(all.programs.front());
+  all.programs.pop_front();
+  const tensor::NamedTensors& tensors = program.tensors();
+  program.write_to(all.words);
+  const Accesses::Node number = all.first + all.tickets.size();
+  all.before.clear();
+  for (std::size_t at = 0; at < tensors.size(); ++at) {
+    const TensorView::Extent extent = tensors.extent(at);
+    all.accesses.add(number, extent.first, extent.end, program.writes(at), all.before, all.first);
+  }
+  const auto most = std::min(tensor::kMostGroups, static_cast<std::int64_t>(all.workers));
+  const auto groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tensors.elements() / tensor::kElementsOfGroup, 1, most));
+  const std::size_t instance = all.words.size() <= detail::kMaxWords ? tensor::kInRing : tensor::kBesideRing;
+  submit_next(all.operators.get(tensor::kElementwise, instance), all.words, tensors.flags(), groups);
+}
+
+void Batch::add(Operation operation) {
+  Collected& all = *state_;
+  for (const TensorView& tensor : operation.tensors) check(tensor);
+  while (!all.programs.empty()) submit_first_program();
+  const Accesses::Node number = all.first + all.tickets.size();
+  std::uint32_t flags = 0;
+  all.before.clear();
+  for (std::size_t place = 0; place < operation.tensors.size(); ++place) {
+    const TensorView& tensor = operation.tensors[place];
+    const TensorView::Extent extent = tensor.extent();
+    all.accesses.add(number, extent.first, extent.end, place < operation.written, all.before, all.first);
+    flags |= tensor::ViewMemory::flags(tensor);
+  }
+  submit_next(operation.op, operation.words, flags, operation.groups);
+}
+
+// Submits the operation with the next number, behind those in `before`.
+void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups) {
+  Collected& all = *state_;
+  std::ranges::sort(all.before);
+  const auto end = std::unique(all.before.begin(), all.before.end());
+  std::vector<Ticket> tickets;
+  for (auto earlier = all.before.begin(); earlier != end; ++earlier) {
+    if (*earlier < all.first) continue;
+    tickets.push_back(all.tickets[*earlier - all.first]);
+    if (*earlier >= all.flushed) all.followed[*earlier - all.flushed] = true;
+  }
+  all.tickets.push_back(submit(op, words, flags, groups, join(std::move(tickets), detail::kMostTickets)));
+  all.followed.push_back(false);
+}
+
+Ticket Batch::submit(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
+                     std::span<const Ticket> before) {
+  if (groups > 1) flags |= detail::kWide;
+  detail::Waits waits;
+  if (!before.empty()) {
+    waits.add(after(before), state_->runtime->shell_);
+    flags |= detail::kAfter;
+  }
+  return state_->runtime->submit_packed(op, detail::task_of(words.data(), static_cast<std::uint32_t>(words.size()), flags, groups, &waits));
+}
+
+// Together as few tasks as name all of them: one, when there are 16 at most.
+std::vector<Ticket> Batch::join(std::vector<Ticket> tickets, std::size_t most) {
+  constexpr std::array<std::uint32_t, 2> kNothing = {device::ProgramWords::head(false, 1, 0, 0, 0), 0};
+  while (tickets.size() > most) {
+    std::vector<Ticket> joins;
+    for (std::size_t i = 0; i < tickets.size(); i += detail::kMostTickets) {
+      const std::size_t count = std::min<std::size_t>(detail::kMostTickets, tickets.size() - i);
+      joins.push_back(submit(state_->operators.get(tensor::kElementwise), kNothing, 0, 1, std::span(tickets).subspan(i, count)));
+    }
+    tickets = std::move(joins);
+  }
+  return tickets;
+}
+
+Ticket Batch::flush() {
+  Collected& all = *state_;
+  while (!all.programs.empty()) submit_first_program();
+  if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
+    throw Error(errc::unsupported,
+                "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");
+  all.copies.clear();
+  std::vector<Ticket> last;  // of those that no other follows
+  for (std::size_t i = 0; i < all.followed.size(); ++i)
+    if (!all.followed[i]) last.push_back(all.tickets[all.flushed - all.first + i]);
+  all.flushed += all.followed.size();
+  all.followed.clear();
+  const Ticket ticket = last.empty() ? Ticket() : join(std::move(last), 1).front();
+  while (!all.tickets.empty() && !all.tickets.front().captured() && all.tickets.front().done()) {
+    all.tickets.pop_front();
+    ++all.first;
+  }
+  if (all.tickets.empty()) all.accesses = {};
+  return ticket;
+}
+
+}  // namespace dwell

@@ -1,0 +1,36 @@
+// What a batch holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include <dwell/buffer.hpp>
+#include <dwell/runtime.hpp>
+#include <dwell/ticket.hpp>
+
+#include "base/accesses.hpp"
+#include "tensor/operation.hpp"
+#include "tensor/operators.hpp"
+#include "tensor/program_builder.hpp"
+
+namespace dwell::tensor {
+
+struct Collected {
+  Runtime* runtime;
+  Operators operators;
+  std::uint32_t workers = 1;
+  std::deque<ProgramBuilder> programs = {};    // that may still grow, in order
+  std::vector<Buffer<std::byte>> copies = {};  // memory that they name
+  // Operations are numbered as they are submitted. Those that may still run, from number `first` on; what others did is of no interest.
+  Accesses accesses = {};
+  std::deque<Ticket> tickets = {};
+  Accesses::Node first = 0;
+  Accesses::Node flushed = 0;             // those before are in a flush already
+  std::vector<bool> followed = {};        // by another, each from `flushed` on
+  std::vector<std::uint32_t> words = {};  // of the one that is being submitted
+  std::vector<Accesses::Node> before = {};
+};
+
+}  // namespace dwell::tensor

@@ -1,0 +1,30 @@
+// The dimensions that an operator runs over.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <dwell/tensor.hpp>
+
+namespace dwell::tensor {
+
+// Sizes, and a stride a dimension for each tensor, in elements.
+struct Layout {
+  Dims sizes;
+  std::vector<Dims> strides;
+};
+
+// The dimensions of tensors that are all of one shape, as few as say the same: those of one element go, neighbours that each tensor steps
+// through as through one are joined. With `any_order` also in the order in which the first tensor lies in memory, which says the same when
+// nobody asks which element is which. One dimension at least.
+Layout joined_layout(const std::vector<TensorView>& tensors, bool any_order);
+
+// Whether two views have the same elements at the same places.
+bool are_same(const TensorView& a, const TensorView& b);
+
+// Throws errc::invalid_argument when two elements of a tensor that is to be written might share memory, and so be written by two threads.
+void check_result(const TensorView& to);
+// Throws errc::unsupported when its elements lie too far apart for offsets of 32 bits, or there are too many to be counted by them.
+void check_reach(const TensorView& tensor);
+
+}  // namespace dwell::tensor

@@ -1,0 +1,98 @@
+#include "tensor/named_tensors.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include <dwell/detail/task.hpp>
+#include <dwell/error.hpp>
+
+#include "tensor/layout.hpp"
+
+namespace dwell::tensor {
+
+std::uint32_t ViewMemory::flags(const TensorView& view) {
+  if (view.use_ != nullptr) return view.use_->flags;
+  return detail::kMemory | (view.memory_ == Memory::host ? detail::kSystem : 0);
+}
+
+NamedTensors::NamedTensors(const Dims& shape) : shape_(shape), elements_(TensorView(0, ElementType::u8, shape).elements()) {}
+
+NamedTensors::Step NamedTensors::step_of(const TensorView& view) const {
+  const std::int64_t elements = view.elements();
+  if (elements == 1) return Step::none;
+  return elements == elements_ && view.shape() == shape_ && view.contiguous() ? Step::one : Step::general;
+}
+
+TensorView NamedTensors::view_at(std::size_t place) const {
+  if (step_[place] == Step::one) return {address_[place], type_[place], shape_};
+  return TensorView(address_[place], type_[place], {}).expand(shape_);
+}
+
+bool NamedTensors::is_at(std::size_t place, const TensorView& view) const {
+  if (view.address() != address_[place] || view.type() != type_[place]) return false;
+  const Step step = step_of(view);
+  if (step != step_[place]) return false;
+  return step != Step::general || view.expand(shape_).strides() == views_[place].strides();
+}
+
+std::optional<unsigned> NamedTensors::place(const TensorView& view) {
+  for (unsigned at = 0; at < size_; ++at)
+    if (view.address() == address_[at] && is_at(at, view)) return at;
+  if (size_ == device::kMaxTensors) return std::nullopt;
+  const Step step = step_of(view);
+  if (step == Step::general && flat_) {
+    for (std::size_t at = 0; at < size_; ++at) views_.push_back(view_at(at));
+    flat_ = false;
+  }
+  if (!flat_) views_.push_back(view.expand(shape_));
+  const TensorView::Extent extent = view.extent();
+  address_[size_] = view.address();
+  first_[size_] = extent.first;
+  end_[size_] = extent.end;
+  type_[size_] = view.type();
+  step_[size_] = step;
+  flags_ |= ViewMemory::flags(view);
+  return static_cast<unsigned>(size_++);
+}
+
+void NamedTensors::shrink(std::size_t count) {
+  size_ = count;
+  if (!flat_) views_.resize(count);
+}
+
+std::uint32_t NamedTensors::append_to(std::vector<std::uint32_t>& words, bool any_order) const {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31U;
+  if (elements_ >= kLimit)
+    throw Error(errc::unsupported,
+                "a tensor of " + std::to_string(elements_) + " elements is too large for an operation: 2^31 - 1 are the most");
+  const auto tensor = [&](std::size_t place) {
+    words.push_back(static_cast<std::uint32_t>(address_[place]));
+    words.push_back(static_cast<std::uint32_t>(address_[place] >> 32U) | static_cast<std::uint32_t>(type_[place]) << device::kTypeShift);
+  };
+  words.push_back(static_cast<std::uint32_t>(elements_));
+  if (flat_) {
+    for (std::size_t place = 0; place < size_; ++place) {
+      tensor(place);
+      words.push_back(step_[place] == Step::one ? 1 : 0);
+    }
+    return 1;
+  }
+  const Layout layout = joined_layout(views_, any_order);
+  if (layout.sizes.size() > 1)
+    for (const std::int64_t size : layout.sizes) words.push_back(static_cast<std::uint32_t>(size));
+  for (std::size_t place = 0; place < size_; ++place) {
+    tensor(place);
+    std::int64_t reach = 0;
+    for (std::size_t dim = 0; dim < layout.sizes.size(); ++dim) {
+      reach += (layout.sizes[dim] - 1) * std::abs(layout.strides[place][dim]);
+      words.push_back(static_cast<std::uint32_t>(layout.strides[place][dim]));
+    }
+    if (reach >= kLimit)
+      throw Error(errc::unsupported, "the elements of a tensor of shape " + to_string(shape_) + " and strides " +
+                                         to_string(views_[place].strides()) +
+                                         " lie too far apart for an operation: 2^31 - 1 elements are the most");
+  }
+  return static_cast<std::uint32_t>(layout.sizes.size());
+}
+
+}  // namespace dwell::tensor

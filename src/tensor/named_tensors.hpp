@@ -1,0 +1,66 @@
+// The tensors that a program names.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <dwell/device/tensor_program.hpp>
+#include <dwell/tensor.hpp>
+
+namespace dwell::tensor {
+
+// What the submission of a task needs to know of a view's memory.
+struct ViewMemory {
+  // The flags of a task that names it (dwell/detail/task.hpp).
+  static std::uint32_t flags(const TensorView& view);
+  // The runtime of its buffer; null for memory in no buffer.
+  static const detail::Shell* shell(const TensorView& view) { return view.use_ != nullptr ? view.use_->shell : nullptr; }
+  static const detail::BufferUse* use(const TensorView& view) { return view.use_; }
+};
+
+// Tensors that are all broadcast to one shape, up to 16. As long as each of them has all its elements behind each other, or a single one,
+// a few words for each say it all: that is what small operations mostly are, and their price is the host's time.
+class NamedTensors {
+ public:
+  explicit NamedTensors(const Dims& shape);
+
+  // The place of a view, which may be a new one; nothing when all places are taken.
+  std::optional<unsigned> place(const TensorView& view);
+  // Forgets all places from `count` on.
+  void shrink(std::size_t count);
+
+  const Dims& shape() const { return shape_; }
+  std::int64_t elements() const { return elements_; }
+  std::size_t size() const { return size_; }
+  TensorView::Extent extent(std::size_t place) const { return {first_[place], end_[place]}; }
+  std::uint32_t flags() const { return flags_; }
+  // Whether the view, when broadcast to the shape, is the tensor at this place.
+  bool is_at(std::size_t place, const TensorView& view) const;
+
+  // Dimensions, sizes of them where there are several, and tensors, as a program has them. With `any_order`, nobody asks which element is
+  // which. Throws errc::unsupported for tensors that are too large.
+  std::uint32_t append_to(std::vector<std::uint32_t>& words, bool any_order) const;
+
+ private:
+  enum class Step : unsigned char { none, one, general };
+
+  Step step_of(const TensorView& view) const;
+  TensorView view_at(std::size_t place) const;
+
+  Dims shape_;
+  std::int64_t elements_;
+  std::size_t size_ = 0;
+  std::uint32_t flags_ = 0;
+  bool flat_ = true;
+  std::array<std::uint64_t, device::kMaxTensors> address_;
+  std::array<std::uint64_t, device::kMaxTensors> first_;
+  std::array<std::uint64_t, device::kMaxTensors> end_;
+  std::array<ElementType, device::kMaxTensors> type_;
+  std::array<Step, device::kMaxTensors> step_;
+  std::vector<TensorView> views_;  // once one has other strides
+};
+
+}  // namespace dwell::tensor

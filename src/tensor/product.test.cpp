@@ -1,0 +1,113 @@
+#include "tensor/product.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include <dwell/device/tensor_product.hpp>
+
+namespace dwell::tensor {
+namespace {
+
+using device::ProductWords;
+
+TensorView view(const Dims& shape, std::uint64_t address = 0x123456789000, ElementType type = ElementType::f32) {
+  return {address, type, shape};
+}
+
+TEST(ProductTest, WordsSayWhatIsToBeDone) {
+  const TensorView to = view({2, 3, 40, 50}, 0xA00000001000);
+  const TensorView b = view({3, 50, 60}, 0xB00000002000).transpose(1, 2).expand({2, 3, 60, 50});
+  const TensorView bias = view({50}, 0xC00000003000).expand({2, 3, 40, 50});
+  const Operation operation =
+      operation_of({.to = to, .a = view({2, 3, 40, 60}), .b = b, .bias = bias, .beta = 0.5, .alpha = -2}, true, 100);
+  const ProductWords all(operation.words.data());
+  EXPECT_EQ(all.type(), ElementType::f32);
+  EXPECT_TRUE(all.has_bias());
+  EXPECT_FALSE(all.is_thin());
+  EXPECT_EQ(all.m(), 40U);
+  EXPECT_EQ(all.n(), 50U);
+  EXPECT_EQ(all.k(), 60U);
+  EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(all.alpha())), -2.0F);
+  EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(all.beta())), 0.5F);
+  ASSERT_EQ(all.dims(), 2U) << "b repeats along the first, so that they cannot be joined";
+  EXPECT_EQ(all.tiles(), 2U * 3U * 2U * 2U);
+  EXPECT_EQ(operation.words.size(), ProductWords::words(true, 2));
+  EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::to)), 0xA00000001000U);
+  EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::bias)), 0xC00000003000U);
+  const std::uint32_t* const of_b = all.tensor(ProductWords::b);
+  EXPECT_EQ(ProductWords::address(of_b), 0xB00000002000U);
+  EXPECT_EQ(ProductWords::row_stride(of_b), 1);
+  EXPECT_EQ(ProductWords::column_stride(of_b), 60);
+  EXPECT_EQ(ProductWords::batch_stride(of_b, 0), 0);
+  EXPECT_EQ(ProductWords::batch_stride(of_b, 1), 3000);
+  EXPECT_EQ(ProductWords::row_stride(all.tensor(ProductWords::bias)), 0);
+  EXPECT_EQ(operation.groups, 24U) << "one a tile";
+  EXPECT_EQ(operation.tensors.size(), 4U);
+}
+
+TEST(ProductTest, BatchesAreJoined) {
+  const Operation operation = operation_of({.to = view({2, 3, 4, 8, 8}), .a = view({2, 3, 4, 8, 8}), .b = view({2, 3, 4, 8, 8})}, true, 8);
+  const ProductWords all(operation.words.data());
+  ASSERT_EQ(all.dims(), 1U);
+  EXPECT_EQ(all.size(0), 24U);
+  EXPECT_EQ(operation.groups, 8U) << "no more than workers";
+}
+
+TEST(ProductTest, FewColumnsAreFewRowsOfTheResultTurnedAround) {
+  const TensorView a = view({100, 30}, 0xA00000000000);
+  const TensorView x = view({30, 2}, 0xB00000000000);
+  const Operation operation = operation_of({.to = view({100, 2}), .a = a, .b = x}, true, 100);
+  const ProductWords all(operation.words.data());
+  EXPECT_TRUE(all.is_thin());
+  EXPECT_EQ(all.m(), 2U);
+  EXPECT_EQ(all.n(), 100U);
+  EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::a)), 0xB00000000000U);
+  EXPECT_EQ(ProductWords::row_stride(all.tensor(ProductWords::a)), 1);
+  EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::b)), 0xA00000000000U);
+  EXPECT_EQ(ProductWords::row_stride(all.tensor(ProductWords::b)), 1);
+  EXPECT_EQ(ProductWords::column_stride(all.tensor(ProductWords::b)), 30);
+  EXPECT_EQ(all.log_columns(), 4U);
+  EXPECT_EQ(all.tiles(), 7U);
+  EXPECT_FALSE(ProductWords(operation_of({.to = view({100, 2}), .a = a, .b = x}, false, 100).words.data()).is_thin());
+}
+
+TEST(ProductTest, OneColumnTakesAllThreads) {
+  const auto log_columns = [](std::int64_t n) {
+    return ProductWords(operation_of({.to = view({1, n}), .a = view({1, 9}), .b = view({9, n})}, true, 100).words.data()).log_columns();
+  };
+  EXPECT_EQ(log_columns(1), 0U);
+  EXPECT_EQ(log_columns(2), 1U);
+  EXPECT_EQ(log_columns(3), 2U);
+  EXPECT_EQ(log_columns(16), 4U);
+  EXPECT_EQ(log_columns(17), 4U);
+}
+
+TEST(ProductTest, NothingIsReadWithoutSteps) {
+  const Product product{.to = view({8, 8}), .a = view({8, 5}), .b = view({5, 8}), .bias = view({8, 8}), .beta = 2, .alpha = 0};
+  const Operation operation = operation_of(product, true, 100);
+  EXPECT_EQ(ProductWords(operation.words.data()).k(), 0U);
+  EXPECT_EQ(operation.tensors.size(), 2U) << "the result and the bias";
+}
+
+TEST(ProductTest, SmallOnesAreForOneWorkerOfACpu) {
+  const auto groups = [](std::int64_t size) {
+    return operation_of({.to = view({size, size}), .a = view({size, size}), .b = view({size, size})}, false, 8).groups;
+  };
+  EXPECT_EQ(groups(33), 1U);
+  EXPECT_EQ(groups(100), 3U);
+  EXPECT_EQ(groups(256), 8U);
+}
+
+TEST(ProductTest, NumbersTravelInTheirClass) {
+  const auto alpha = [](ElementType type) {
+    const TensorView all = view({2, 2}, 4096, type);
+    return ProductWords(operation_of({.to = all, .a = all, .b = all, .alpha = -3}, true, 8).words.data()).alpha();
+  };
+  EXPECT_EQ(alpha(ElementType::f64), std::bit_cast<std::uint64_t>(-3.0));
+  EXPECT_EQ(alpha(ElementType::bf16), std::bit_cast<std::uint32_t>(-3.0F));
+  EXPECT_EQ(alpha(ElementType::i8), ~std::uint64_t{2});
+}
+
+}  // namespace
+}  // namespace dwell::tensor

@@ -1,0 +1,344 @@
+#include "tensor/program_builder.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <dwell/device/tensor_program.hpp>
+#include <dwell/error.hpp>
+
+namespace dwell::tensor {
+
+namespace {
+
+using device::Instruction;
+using device::NumberClass;
+using device::OperandKind;
+using device::Step;
+using Kind = Expressed::Kind;
+
+// The type whose rounding does nothing to numbers of a class.
+ElementType widest(NumberClass number) {
+  return number == NumberClass::f32 ? ElementType::f32 : number == NumberClass::f64 ? ElementType::f64 : ElementType::i64;
+}
+
+[[noreturn]] void refuse_size(const char* what, std::uint32_t most) {
+  throw Error(errc::resource_limit,
+              "an expression needs more than " + std::to_string(most) + " " + what + ": assign a part of it to a tensor");
+}
+
+Instruction keeping(NumberClass number, unsigned temporary) { return {Step::keep, number, widest(number), OperandKind::none, temporary}; }
+
+bool is_commutative(TensorOp op) {
+  switch (op) {
+    case TensorOp::add:
+    case TensorOp::mul:
+    case TensorOp::eq:
+    case TensorOp::ne:
+    case TensorOp::logical_and:
+    case TensorOp::logical_or:
+    case TensorOp::logical_xor:
+    case TensorOp::bitwise_and:
+    case TensorOp::bitwise_or:
+    case TensorOp::bitwise_xor: return true;
+    default: return false;
+  }
+}
+
+// Whether its elements are what a program reads, converted or not.
+bool reads_tensor(const Expressed& node) {
+  return node.kind == Kind::tensor || (node.kind == Kind::cast && node.operand[0]->kind == Kind::tensor);
+}
+
+}  // namespace
+
+bool ProgramBuilder::add(const TensorView& to, const Pointer& from) {
+  const Pointer root = cast(from, to.type());
+  const bool fresh = instructions_ == 0;
+  const Mark before = mark();
+  nodes_.clear();
+  needs_wide_ = false;
+  survey(*root);
+  if (fresh) wide_ = needs_wide_;
+  try {
+    if (needs_wide_ && !wide_) throw Error(errc::resource_limit, "a program of 32-bit numbers has no room for others");
+    const unsigned target = tensor(to);
+    compute(*root);
+    store(target, number_of(root->type));
+    return true;
+  } catch (const Error& error) {
+    if (fresh || error.kind() != errc::resource_limit) throw;
+    undo(before);
+    return false;
+  }
+}
+
+bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Given> operands) {
+  // Three for the operands, the operation, a conversion and the store.
+  constexpr std::uint32_t kMost = 7;
+  const ElementType type = result_of(op, computed);
+  const auto is_wide = [](ElementType of) { return of != ElementType::boolean && device::class_of(of) != NumberClass::f32; };
+  const bool needs_wide = is_wide(computed) || is_wide(to.type());
+  if (instructions_ == 0) wide_ = needs_wide;
+  if ((needs_wide && !wide_) || instructions_ + kMost > device::kMaxInstructions || constants_ + 3 > device::kMaxConstants ||
+      tensors_.size() + 4 > device::kMaxTensors)
+    return false;
+  const NumberClass number = number_of(computed);
+  const unsigned target = tensor(to);
+  std::array<Operand, 3> at{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Given& given = operands[i];
+    if (given.tensor != nullptr)
+      at[i] = {OperandKind::tensor, tensor(*given.tensor)};
+    else
+      at[i] = {OperandKind::constant, constant(given.type, given.real, given.integer, number)};
+  }
+  if (operands.size() == 3 && at[2].kind == OperandKind::tensor) {
+    const NumberClass third = number_of(operands[2].tensor->type());
+    emit(Instruction(Step::load, third, widest(third), OperandKind::tensor, at[2].index));
+    at[2] = {OperandKind::temporary, keep(third)};
+    kept_ = 0;
+  }
+  const auto is_accumulated = [&](const Operand& operand) {
+    return operand.kind == OperandKind::tensor && accumulated_ && operand.index == *accumulated_;
+  };
+  const bool swapped = operands.size() > 1 && is_accumulated(at[1]) && !is_accumulated(at[0]);
+  if (swapped) std::swap(at[0], at[1]);
+  if (!is_accumulated(at[0])) emit(Instruction(Step::load, number, widest(number), at[0].kind, at[0].index));
+  Instruction instruction(op, number, rounding_of(type, computed), at[1].kind, at[1].index, swapped && !is_commutative(op));
+  if (operands.size() == 3) instruction = instruction.with_third(at[2].kind, at[2].index);
+  emit(instruction);
+  if (type != to.type()) emit(Instruction(Step::cast, number_of(type), to.type()));
+  store(target, number_of(to.type()));
+  return true;
+}
+
+void ProgramBuilder::store(unsigned target, NumberClass number) {
+  emit(Instruction(Step::store, number, widest(number), OperandKind::tensor, target));
+  written_ |= 1U << target;
+  accumulated_ = target;
+}
+
+void ProgramBuilder::undo(const Mark& mark) {
+  tensors_.shrink(mark.tensors);
+  instructions_ = mark.instructions;
+  constants_ = mark.constants;
+  accumulated_ = mark.accumulated;
+  uses_index_ = mark.uses_index;
+  kept_ = 0;
+}
+
+// The type that a result is rounded to. 0 and 1, as which truths come out, need no rounding where they are of the same class.
+ElementType ProgramBuilder::rounding_of(ElementType type, ElementType computed) const {
+  const bool is_truth = type == ElementType::boolean && computed != ElementType::boolean;
+  return is_truth && !wide_ ? ElementType::f32 : type;
+}
+
+// Counts uses, and finds whether the accumulator needs 64 bits.
+void ProgramBuilder::survey(const Expressed& node) {
+  if (nodes_[&node].uses++ != 0) return;
+  if (node.kind == Kind::index) uses_index_ = true;
+  if (node.kind == Kind::cast && node.operand[0]->is_leaf()) {
+    if (node.operand[0]->kind == Kind::index) uses_index_ = true;
+    note(node.type);
+    return;
+  }
+  if (node.kind != Kind::number) note(node.type);
+  if (node.kind == Kind::operation) note(node.computed);
+  for (const Pointer& operand : node.operand)
+    if (operand != nullptr) survey(*operand);
+}
+
+void ProgramBuilder::note(ElementType type) {
+  if (type != ElementType::boolean && device::class_of(type) != NumberClass::f32) needs_wide_ = true;
+}
+
+void ProgramBuilder::emit(Instruction instruction) {
+  if (instructions_ == device::kMaxInstructions) refuse_size("instructions", device::kMaxInstructions);
+  code_[instructions_++] = instruction.bits();
+  if (instruction.code() != static_cast<std::uint32_t>(Step::keep)) accumulated_.reset();
+}
+
+unsigned ProgramBuilder::tensor(const TensorView& view) {
+  const std::optional<unsigned> place = tensors_.place(view);
+  if (!place) refuse_size("tensors", device::kMaxTensors);
+  return *place;
+}
+
+unsigned ProgramBuilder::constant(ElementType type, double real, std::int64_t integer, NumberClass number) {
+  const bool floating = type == ElementType::f32;
+  std::uint64_t bits = 0;
+  if (number == NumberClass::f32)
+    bits = std::bit_cast<std::uint32_t>(floating ? static_cast<float>(real) : static_cast<float>(integer));
+  else if (number == NumberClass::f64)
+    bits = std::bit_cast<std::uint64_t>(floating ? real : static_cast<double>(integer));
+  else
+    bits = static_cast<std::uint64_t>(floating ? static_cast<std::int64_t>(real) : integer);
+  for (unsigned at = 0; at < constants_; ++at)
+    if (constant_[at] == bits) return at;
+  if (constants_ == device::kMaxConstants) refuse_size("numbers", device::kMaxConstants);
+  constant_[constants_] = bits;
+  return constants_++;
+}
+
+unsigned ProgramBuilder::keep(NumberClass number) {
+  const auto temporary = static_cast<unsigned>(std::countr_one(kept_));
+  if (temporary >= device::kMaxTemporaries) refuse_size("intermediate results at once", device::kMaxTemporaries);
+  kept_ |= 1U << temporary;
+  emit(keeping(number, temporary));
+  return temporary;
+}
+// One use of a node has been emitted.
+void ProgramBuilder::used(const Expressed& node) {
+  Node& at = nodes_.at(&node);
+  if (--at.uses == 0 && at.kept_in) drop(*at.kept_in);
+}
+
+// Whether the accumulator holds what the assignment before has stored, and this is that.
+bool ProgramBuilder::is_accumulated(const Expressed& node) {
+  return node.kind == Kind::tensor && accumulated_ && tensor(node.view) == *accumulated_;
+}
+
+// The node as an operand of an instruction that computes with numbers of a class, when it need not be computed first.
+std::optional<ProgramBuilder::Operand> ProgramBuilder::operand_of(const Expressed& node, NumberClass number) {
+  if (node.kind == Kind::number) return Operand{OperandKind::constant, constant(node, number)};
+  if (const auto& kept = nodes_.at(&node).kept_in) return Operand{OperandKind::temporary, *kept};
+  if (node.kind == Kind::tensor) return Operand{OperandKind::tensor, tensor(node.view)};
+  if (reads_tensor(node) && node.type == widest(number)) return Operand{OperandKind::tensor, tensor(node.operand[0]->view)};
+  return std::nullopt;
+}
+
+// The accumulator becomes the node's value. Counts as one use of it.
+void ProgramBuilder::compute(const Expressed& node) {
+  const NumberClass number = number_of(node.type);
+  Node& at = nodes_.at(&node);
+  if (at.kept_in) {
+    // Right behind its keep the accumulator still has it.
+    if (code_[instructions_ - 1] != keeping(number, *at.kept_in).bits())
+      emit(Instruction(Step::load, number, widest(number), OperandKind::temporary, *at.kept_in));
+    used(node);
+    return;
+  }
+  switch (node.kind) {
+    case Kind::tensor:
+      if (!is_accumulated(node)) emit(Instruction(Step::load, number, widest(number), OperandKind::tensor, tensor(node.view)));
+      break;
+    case Kind::number: emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node, number))); break;
+    case Kind::index: emit(Instruction(Step::index, number, widest(number))); break;
+    case Kind::cast: compute_cast(node, number); break;
+    case Kind::operation: compute_operation(node); break;
+  }
+  if (at.uses > 1 && !operand_of(node, number)) at.kept_in = keep(number);
+  used(node);
+}
+
+void ProgramBuilder::compute_cast(const Expressed& node, NumberClass number) {
+  const Expressed& from = *node.operand[0];
+  switch (from.kind) {
+    case Kind::tensor: emit(Instruction(Step::load, number, node.type, OperandKind::tensor, tensor(from.view))); break;
+    case Kind::number: emit(Instruction(Step::load, number, node.type, OperandKind::constant, constant(from, number))); break;
+    case Kind::index: emit(Instruction(Step::index, number, node.type)); break;
+    default: compute(from); emit(Instruction(Step::cast, number_of(from.type), node.type));
+  }
+}
+
+void ProgramBuilder::compute_operation(const Expressed& node) {
+  const NumberClass number = number_of(node.computed);
+  const ElementType result = rounding_of(node.type, node.computed);
+  // The third is a temporary or a number.
+  std::optional<Operand> third;
+  bool third_is_own = false;  // in a temporary that nobody else uses
+  if (const Expressed* const c = node.operand[2].get()) {
+    third = operand_of(*c, number);
+    if (third && third->kind == OperandKind::tensor) third.reset();
+    if (!third) {
+      compute(*c);
+      if (const auto& kept = nodes_.at(c).kept_in; kept && nodes_.at(c).uses != 0) {
+        third = Operand{OperandKind::temporary, *kept};
+        ++nodes_.at(c).uses;  // as long as it is needed here
+      } else {
+        third = Operand{OperandKind::temporary, keep(number_of(c->type))};
+        third_is_own = true;
+      }
+    }
+  }
+
+  const Expressed& a = *node.operand[0];
+  if (node.operand[1] == nullptr) {
+    compute_as(a, number);
+    emit(Instruction(node.op, number, result));
+    return;
+  }
+  const Expressed& b = *node.operand[1];
+  std::optional<Operand> second;
+  bool swapped = false;
+  bool second_is_own = false;
+  const Expressed* second_node = nullptr;
+  const auto simple = [&](const Expressed& it) { return operand_of(it, number).has_value(); };
+  if (simple(a) && is_accumulated(b)) {
+    compute(b);
+    second = operand_of(a, number);
+    second_node = &a;
+    swapped = true;
+  } else if (simple(b) || (&a == &b && !simple(a))) {
+    compute_as(a, number);
+    second = operand_of(b, number);
+    second_node = &b;
+  } else if (simple(a)) {
+    compute_as(b, number);
+    second = operand_of(a, number);
+    second_node = &a;
+    swapped = true;
+  } else {
+    // The deeper one first: it needs more temporaries, and may leave the other in one.
+    const bool a_first = a.depth >= b.depth;
+    const Expressed& first = a_first ? a : b;
+    const Expressed& other = a_first ? b : a;
+    compute(first);
+    if (simple(other)) {
+      second = operand_of(other, number);
+      second_node = &other;
+      swapped = !a_first;
+    } else {
+      if (const auto& kept = nodes_.at(&first).kept_in; kept && nodes_.at(&first).uses != 0) {
+        second = Operand{OperandKind::temporary, *kept};
+        second_node = &first;
+        ++nodes_.at(&first).uses;  // as long as it is needed here
+      } else {
+        second = Operand{OperandKind::temporary, keep(number)};
+        second_is_own = true;
+      }
+      compute(other);
+      swapped = a_first;
+    }
+  }
+  Instruction instruction(node.op, number, result, second->kind, second->index, swapped && !is_commutative(node.op));
+  if (third) instruction = instruction.with_third(third->kind, third->index);
+  emit(instruction);
+  if (second_is_own) drop(second->index);
+  if (second_node != nullptr) used(*second_node);
+  if (third_is_own) drop(third->index);
+  if (third && !third_is_own) used(*node.operand[2]);
+}
+
+// A number has no class of its own.
+void ProgramBuilder::compute_as(const Expressed& node, NumberClass number) {
+  if (node.kind != Kind::number) return compute(node);
+  emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node, number)));
+  used(node);
+}
+
+void ProgramBuilder::write_to(std::vector<std::uint32_t>& words) const {
+  words.resize(1);
+  const std::uint32_t dims = tensors_.append_to(words, !uses_index_);
+  words[0] = device::ProgramWords::head(wide_, dims, static_cast<std::uint32_t>(tensors_.size()), instructions_, constants_);
+  words.insert(words.end(), code_.begin(), code_.begin() + instructions_);
+  for (std::uint32_t i = 0; i < constants_; ++i) {
+    words.push_back(static_cast<std::uint32_t>(constant_[i]));
+    if (wide_) words.push_back(static_cast<std::uint32_t>(constant_[i] >> 32U));
+  }
+}
+
+}  // namespace dwell::tensor

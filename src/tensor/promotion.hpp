@@ -1,0 +1,42 @@
+// The types of results, as PyTorch has them.
+#pragma once
+
+#include <string_view>
+
+#include <dwell/device/tensor_op.hpp>
+#include <dwell/element_type.hpp>
+
+namespace dwell::tensor {
+
+// The least type that holds the numbers of both, up to rounding. Both are types that tensors have.
+ElementType promoted(ElementType a, ElementType b);
+
+// How much a type counts beside others: numbers of the program give way to tensors without dimensions, and those to tensors with some,
+// unless they are of a higher kind: floating point above integers above bool.
+enum class Weight : unsigned char { number, scalar, tensor };
+
+// The common type of operands that are added one by one.
+class CommonType {
+ public:
+  void add(ElementType type, Weight weight);
+  ElementType type() const;
+
+ private:
+  ElementType types_[3] = {};
+  bool has_[3] = {};
+};
+
+// The type that an operation computes in, given the common type of its operands, and that of its result. Throws errc::invalid_argument for
+// types that it does not have.
+ElementType computed_in(TensorOp op, ElementType common);
+ElementType result_of(TensorOp op, ElementType computed);
+// The operation that does it for numbers of that type: of truths, bit by bit is as a whole.
+TensorOp performed_in(TensorOp op, ElementType computed);
+
+// Whether tensors of the type have operations.
+bool is_computable(ElementType type);
+
+int operands_of(TensorOp op);
+std::string_view name_of(TensorOp op);
+
+}  // namespace dwell::tensor

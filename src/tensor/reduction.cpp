@@ -1,0 +1,302 @@
+#include "tensor/reduction.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include <dwell/error.hpp>
+#include <dwell/expression.hpp>
+
+#include "tensor/layout.hpp"
+#include "tensor/operation.hpp"
+#include "tensor/promotion.hpp"
+
+namespace dwell {
+
+namespace {
+
+constexpr std::array<std::string_view, 13> kNames = {"sum", "mean", "prod", "amax",   "amin", "argmax",   "argmin",
+                                                     "any", "all",  "var",  "stddev", "norm", "logsumexp"};
+
+bool is_floating(ElementType type) {
+  return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 || type == ElementType::f64;
+}
+
+// Throws for types that tensors cannot have.
+void require_tensor_type(ElementType type) { static_cast<void>(Expression(TensorView(4096, type, Dims{}))); }
+
+}  // namespace
+
+std::string_view name_of(Reduction reduction) { return kNames.at(static_cast<std::size_t>(reduction)); }
+
+ElementType result_of(Reduction reduction, ElementType type) {
+  require_tensor_type(type);
+  switch (reduction) {
+    case Reduction::any:
+    case Reduction::all: return ElementType::boolean;
+    case Reduction::argmax:
+    case Reduction::argmin: return ElementType::i64;
+    case Reduction::amax:
+    case Reduction::amin: return type;
+    default: break;
+  }
+  if (is_floating(type)) return type;
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::prod: return ElementType::i64;
+    case Reduction::logsumexp: return ElementType::f32;
+    default:
+      throw Error(errc::invalid_argument, std::string(name_of(reduction)) + " of " + std::string(dwell::name_of(type)) +
+                                              " has no type: give a result of floating point, or convert the elements");
+  }
+}
+
+Dims reduced_shape(const Dims& shape, const Dims& axes, bool keep) {
+  const std::array<bool, Dims::kMost> along = tensor::axes_of(shape, axes);
+  Dims reduced;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    if (!along.at(dim))
+      reduced.push_back(shape[dim]);
+    else if (keep)
+      reduced.push_back(1);
+  }
+  return reduced;
+}
+
+namespace tensor {
+
+namespace {
+
+constexpr const char* kReduceText = R"(#include <dwell/device/tensor_reduce.hpp>
+
+struct ReduceWords {
+  dwell::u32 at[64];
+};
+
+DWELL_OPERATOR(dwell_reduce)(dwell::Group g, const ReduceWords& task) {
+  dwell::device::run_rows(g, task.at);
+}
+)";
+// Nine words, nine sizes, four tensors of nine dimensions.
+static_assert(device::RowsWords::kSizes + 9 + 4 * (2 + 9) <= 64, "the operator takes as many");
+
+// A part of a row is not shorter.
+constexpr std::int64_t kElementsOfPart = 8192;
+// So many tasks at once are enough to cut no rows.
+constexpr std::int64_t kEnoughTiles = 64;
+
+TensorView part_of(const TensorView& tensor, const std::array<bool, Dims::kMost>& axes, bool along) {
+  Dims shape;
+  Dims strides;
+  for (std::size_t dim = 0; dim < tensor.dims(); ++dim)
+    if (axes.at(dim) == along) {
+      shape.push_back(tensor.shape()[dim]);
+      strides.push_back(tensor.strides()[dim]);
+    }
+  return {tensor.address(), tensor.type(), shape, strides};
+}
+
+std::uint32_t product_of(const Dims& sizes) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : sizes) product *= size;
+  return static_cast<std::uint32_t>(product);
+}
+
+std::uint32_t ceiling(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
+
+}  // namespace
+
+const OwnSource kReduce{"dwell_reduce", kReduceText};
+
+std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes) {
+  std::array<bool, Dims::kMost> along{};
+  if (axes.size() == 0) {
+    std::fill_n(along.begin(), shape.size(), true);
+    return along;
+  }
+  const auto dims = static_cast<std::int64_t>(shape.size());
+  for (const std::int64_t axis : axes) {
+    // As PyTorch has it, a tensor without dimensions has one to speak of.
+    if (dims == 0 && (axis == 0 || axis == -1)) continue;
+    if (axis < -dims || axis >= dims)
+      throw Error(errc::invalid_argument, "dimension " + std::to_string(axis) + " does not exist in the shape " + to_string(shape));
+    bool& named = along.at(static_cast<std::size_t>(axis < 0 ? axis + dims : axis));
+    if (named) throw Error(errc::invalid_argument, "dimension " + std::to_string(axis) + " is named twice: name each once");
+    named = true;
+  }
+  return along;
+}
+
+device::NumberClass computed_in(std::string_view what, ElementType from, ElementType to, bool floating) {
+  require_tensor_type(from);
+  require_tensor_type(to);
+  const bool real = is_floating(from) || floating;
+  if (real && !is_floating(to))
+    throw Error(errc::invalid_argument, std::string(what) + " of " + std::string(dwell::name_of(from)) + " does not fit a result of " +
+                                            std::string(dwell::name_of(to)) +
+                                            ": give one of floating point, or convert the elements first");
+  return device::class_of(promoted(from, to));
+}
+
+RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double parameter) {
+  using device::RowFold;
+  using device::RowMap;
+  using device::RowResult;
+  using device::RowStatistic;
+  const bool floating = reduction == Reduction::mean || reduction == Reduction::var || reduction == Reduction::stddev ||
+                        reduction == Reduction::norm || reduction == Reduction::logsumexp;
+  const bool own =
+      reduction == Reduction::argmax || reduction == Reduction::argmin || reduction == Reduction::any || reduction == Reduction::all;
+  RowsPlan plan;
+  plan.parameter = parameter;
+  if (own) {
+    require_tensor_type(from);
+    require_tensor_type(to);
+    plan.number = device::class_of(from);
+  } else {
+    plan.number = computed_in(name_of(reduction), from, to, floating);
+  }
+  switch (reduction) {
+    case Reduction::sum: break;
+    case Reduction::mean: plan.result = RowResult::mean; break;
+    case Reduction::prod: plan.fold = RowFold::product; break;
+    case Reduction::amax: plan.fold = RowFold::max; break;
+    case Reduction::amin: plan.fold = RowFold::min; break;
+    case Reduction::argmax:
+    case Reduction::argmin:
+      plan.statistic = reduction == Reduction::argmax ? RowStatistic::most : RowStatistic::least;
+      plan.result = RowResult::place;
+      break;
+    case Reduction::any:
+    case Reduction::all:
+      plan.map = RowMap::nonzero;
+      plan.fold = reduction == Reduction::any ? RowFold::max : RowFold::product;
+      break;
+    case Reduction::var:
+    case Reduction::stddev:
+      plan.statistic = RowStatistic::moments;
+      plan.result = reduction == Reduction::var ? RowResult::variance : RowResult::deviation;
+      break;
+    case Reduction::norm:
+      if (std::isinf(parameter)) {
+        plan.map = RowMap::abs;
+        plan.fold = parameter > 0 ? RowFold::max : RowFold::min;
+      } else if (parameter == 0) {
+        plan.map = RowMap::nonzero;
+      } else if (parameter == 1) {
+        plan.map = RowMap::abs;
+      } else if (parameter == 2) {
+        plan.map = RowMap::square;
+        plan.result = RowResult::root;
+      } else {
+        plan.map = RowMap::power;
+        plan.result = RowResult::power;
+      }
+      break;
+    case Reduction::logsumexp:
+      plan.statistic = RowStatistic::exponentials;
+      plan.result = RowResult::log;
+      break;
+  }
+  return plan;
+}
+
+Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool ordered, bool on_cuda, const TensorView& input,
+           const TensorView& result, const TensorView* third, const TensorView* fourth)
+    : plan_(plan), third_(third != nullptr), fourth_(fourth != nullptr) {
+  std::vector<TensorView> tensors{input, result};
+  if (third != nullptr) tensors.push_back(*third);
+  if (fourth != nullptr) tensors.push_back(*fourth);
+  std::vector<TensorView> across;
+  std::vector<TensorView> along;
+  for (const TensorView& tensor : tensors) {
+    const TensorView::Extent extent = tensor.extent();
+    if (tensor.elements() > std::numeric_limits<std::int32_t>::max() ||
+        (extent.end - extent.first) / bytes_of(tensor.type()) > std::numeric_limits<std::int32_t>::max())
+      throw Error(errc::unsupported, "a tensor of shape " + to_string(tensor.shape()) + " and strides " + to_string(tensor.strides()) +
+                                         " spans 2^31 elements or more: reduce parts of it");
+    across.push_back(part_of(tensor, axes, false));
+    along.push_back(part_of(tensor, axes, true));
+  }
+  const Layout rows = joined_layout(across, true);
+  const Layout columns = joined_layout(along, !ordered);
+  rows_ = product_of(rows.sizes);
+  columns_ = product_of(columns.sizes);
+  row_dims_ = static_cast<std::uint32_t>(rows.sizes.size());
+  column_dims_ = static_cast<std::uint32_t>(columns.sizes.size());
+  for (const Layout* layout : {&rows, &columns})
+    for (const std::int64_t size : layout->sizes) sizes_.push_back(static_cast<std::uint32_t>(size));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors_.push_back(static_cast<std::uint32_t>(tensors[i].address()));
+    tensors_.push_back(static_cast<std::uint32_t>(tensors[i].address() >> 32U) | static_cast<std::uint32_t>(tensors[i].type())
+                                                                                     << device::kTypeShift);
+    for (const Layout* layout : {&rows, &columns})
+      for (const std::int64_t stride : layout->strides[i]) tensors_.push_back(static_cast<std::uint32_t>(stride));
+  }
+  const Dims& row_strides = rows.strides.front();
+  const Dims& column_strides = columns.strides.front();
+  rows_first_ =
+      rows_ > 1 && columns_ > 1 && std::abs(row_strides[row_strides.size() - 1]) < std::abs(column_strides[column_strides.size() - 1]);
+  cut(on_cuda);
+}
+
+// What is decided here decides the order in which numbers are combined: nothing but shapes and strides, and the kind of device, may count.
+void Rows::cut(bool on_cuda) {
+  if (on_cuda) {
+    // A thread takes eight columns at a time.
+    rows_first_ = rows_first_ && rows_ >= 16;
+    const std::uint32_t threads = std::bit_ceil(ceiling(std::max<std::uint32_t>(columns_, 1), 8));
+    if (plan_.result == device::RowResult::running)
+      shift_ = columns_ <= 64 && rows_ > 1 ? 7 : 0;
+    else if (rows_first_)
+      shift_ = columns_ <= 8 ? 7 : 5;
+    else
+      shift_ = threads > 32 ? 0 : 7 - static_cast<std::uint32_t>(std::countr_zero(threads));
+    if (shift_ == 0) rows_first_ = false;
+    rows_at_once_ = 1U << shift_;
+  } else {
+    rows_first_ = rows_first_ && rows_ >= 8;
+    rows_at_once_ = rows_first_ ? 128 : 1;
+  }
+  const std::int64_t tiles = ceiling(rows_, rows_at_once_);
+  const std::int64_t elements = static_cast<std::int64_t>(std::min(rows_, rows_at_once_)) * columns_;
+  const std::int64_t parts =
+      std::min({elements / kElementsOfPart, kEnoughTiles / std::max<std::int64_t>(tiles, 1), static_cast<std::int64_t>(device::kMaxParts)});
+  part_columns_ = columns_;
+  if (parts < 2 || (plan_.result == device::RowResult::running && shift_ != 0)) return;
+  part_columns_ = ceiling(ceiling(columns_, parts), 64) * 64;
+  parts_ = ceiling(columns_, part_columns_);
+}
+
+std::uint32_t Rows::groups(device::RowPhase phase) const noexcept {
+  const std::int64_t tiles = ceiling(rows_, rows_at_once_);
+  if (phase == device::RowPhase::rest && plan_.result < device::RowResult::softmax)
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(tiles / 4, 1, kMostGroups));
+  const std::int64_t most = std::min(tiles * parts_, kMostGroups);
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(std::min(most, std::int64_t{rows_} * columns_ / kElementsOfGroup), 1));
+}
+
+std::vector<std::uint32_t> Rows::words(device::RowPhase phase, std::uint64_t statistics) const {
+  const auto parameter = std::bit_cast<std::uint64_t>(plan_.parameter);
+  std::vector<std::uint32_t> words = {
+      device::RowsWords::head(plan_.statistic, plan_.map, plan_.fold, plan_.result, phase, plan_.number) |
+          device::RowsWords::shape(row_dims_, column_dims_, shift_, rows_first_, third_, fourth_),
+      rows_,
+      columns_,
+      parts_,
+      part_columns_,
+      static_cast<std::uint32_t>(parameter),
+      static_cast<std::uint32_t>(parameter >> 32U),
+      static_cast<std::uint32_t>(statistics),
+      static_cast<std::uint32_t>(statistics >> 32U),
+  };
+  words.insert(words.end(), sizes_.begin(), sizes_.end());
+  words.insert(words.end(), tensors_.begin(), tensors_.end());
+  return words;
+}
+
+}  // namespace tensor
+}  // namespace dwell

@@ -1,0 +1,73 @@
+// Reductions as operations of a batch (device/tensor_rows.hpp).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <dwell/device/tensor_rows.hpp>
+#include <dwell/reduction.hpp>
+#include <dwell/tensor.hpp>
+
+#include "tensor/operators.hpp"
+
+namespace dwell::tensor {
+
+extern const OwnSource kReduce;
+
+// Which dimensions are named; all, when `axes` is empty. Throws as reduced_shape.
+std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes);
+
+// What is computed of each row, and what becomes of it.
+struct RowsPlan {
+  device::RowStatistic statistic = device::RowStatistic::fold;
+  device::RowMap map = device::RowMap::none;
+  device::RowFold fold = device::RowFold::sum;
+  device::RowResult result = device::RowResult::number;
+  device::NumberClass number = device::NumberClass::f32;
+  double parameter = 0;
+};
+// That of a reduction of elements of type `from` to a tensor of type `to`. `parameter` is what is subtracted from the count for var and
+// stddev, and the exponent of a norm. Throws errc::invalid_argument for types that it does not have.
+RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double parameter);
+// The type that numbers are computed in. Throws errc::invalid_argument when `to` has integers, or bool, and `from` or what is computed has
+// others.
+device::NumberClass computed_in(std::string_view what, ElementType from, ElementType to, bool floating);
+
+// A tensor as rows, and others as this one sees them: all views are of its shape, with strides of 0 where they repeat.
+class Rows {
+ public:
+  // `axes` of the input run along rows. With `ordered`, columns stand in the order of the input's rows. `third` and `fourth` may be null.
+  // Throws errc::unsupported when elements lie 2^31 or more apart.
+  Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool ordered, bool on_cuda, const TensorView& input,
+       const TensorView& result, const TensorView* third, const TensorView* fourth);
+
+  // Parts of a row: 1, when one task does all.
+  std::uint32_t parts() const noexcept { return parts_; }
+  // Numbers of 64 bits that the statistics of all parts take.
+  std::int64_t statistics() const noexcept { return std::int64_t{2} * rows_ * parts_; }
+  // How many groups may share the work of a phase.
+  std::uint32_t groups(device::RowPhase phase) const noexcept;
+  // The words of a task; `statistics` is the address of those of parts.
+  std::vector<std::uint32_t> words(device::RowPhase phase, std::uint64_t statistics) const;
+
+ private:
+  void cut(bool on_cuda);
+
+  RowsPlan plan_;
+  std::uint32_t rows_ = 1;
+  std::uint32_t columns_ = 1;
+  std::uint32_t parts_ = 1;
+  std::uint32_t part_columns_ = 1;
+  std::uint32_t shift_ = 0;  // binary logarithm of the rows that a group of CUDA takes at once
+  bool rows_first_ = false;  // neighbouring threads or lanes take neighbouring rows
+  std::uint32_t rows_at_once_ = 1;
+  std::uint32_t row_dims_ = 1;
+  std::uint32_t column_dims_ = 1;
+  std::vector<std::uint32_t> sizes_;
+  std::vector<std::uint32_t> tensors_;  // their words
+  bool third_;
+  bool fourth_;
+};
+
+}  // namespace dwell::tensor

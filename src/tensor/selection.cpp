@@ -1,0 +1,137 @@
+#include "tensor/selection.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include <dwell/error.hpp>
+
+#include "tensor/layout.hpp"
+#include "tensor/promotion.hpp"
+
+namespace dwell::tensor {
+
+namespace {
+
+using device::SelectionKind;
+using device::SelectionWords;
+
+static_assert(SelectionWords::words(Dims::kMost) <= 42, "the operator above takes as many");
+
+// A view without some dimension, or with just these.
+TensorView with_dims(const TensorView& view, std::span<const std::size_t> dims) {
+  Dims shape;
+  Dims strides;
+  for (const std::size_t dim : dims) {
+    shape.push_back(view.shape()[dim]);
+    strides.push_back(view.strides()[dim]);
+  }
+  return {view.address(), view.type(), shape, strides};
+}
+
+// The dimensions that the task runs over: some keep their place at the end, the others are joined.
+Layout layout_of(const Selection& selection) {
+  const std::size_t dims = selection.to.dims();
+  std::vector<std::size_t> joined;
+  std::vector<std::size_t> kept;
+  switch (selection.kind) {
+    case SelectionKind::gather: break;
+    case SelectionKind::scatter_add: kept = {selection.dim}; break;
+    default: kept = {dims - 2, dims - 1};
+  }
+  for (std::size_t dim = 0; dim < dims; ++dim)
+    if (std::ranges::find(kept, dim) == kept.end()) joined.push_back(dim);
+  const TensorView views[] = {selection.to, selection.from, selection.index};
+  std::vector<TensorView> parts;
+  for (const TensorView& view : views) parts.push_back(with_dims(view, joined));
+  Layout layout = joined_layout(parts, true);
+  if (!kept.empty() && layout.sizes.size() == 1 && layout.sizes[0] == 1) {
+    layout.sizes = {};
+    for (Dims& strides : layout.strides) strides = {};
+  }
+  for (const std::size_t dim : kept) {
+    layout.sizes.push_back(selection.to.shape()[dim]);
+    for (std::size_t i = 0; i < std::size(views); ++i) layout.strides[i].push_back(views[i].strides()[dim]);
+  }
+  return layout;
+}
+
+// How many neighbours can be moved as one element, of 16 bytes at most.
+std::int64_t packed(const Selection& selection, const Layout& layout) {
+  const std::size_t last = layout.sizes.size() - 1;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(selection.to.type()));
+  if (selection.kind != SelectionKind::gather || layout.strides[0][last] != 1 || layout.strides[1][last] != 1 ||
+      layout.strides[2][last] != 0)
+    return 1;
+  std::int64_t count = 16 / bytes;
+  const auto fits = [&](std::int64_t of) {
+    bool all = layout.sizes[last] % of == 0 && selection.step % of == 0;
+    for (const TensorView* const view : {&selection.to, &selection.from})
+      all = all && view->address() % static_cast<std::uint64_t>(of * bytes) == 0;
+    for (std::size_t dim = 0; dim < last; ++dim) all = all && layout.strides[0][dim] % of == 0 && layout.strides[1][dim] % of == 0;
+    return all;
+  };
+  while (!fits(count)) count /= 2;
+  return count;
+}
+
+}  // namespace
+
+const OwnSource kSelection{"dwell_selection", R"(#include <dwell/device/tensor_select.hpp>
+
+struct Words {
+  dwell::u32 at[42];
+};
+
+DWELL_OPERATOR(dwell_selection)(dwell::Group g, const Words& selection) { dwell::device::run_selection(g, selection.at); }
+)"};
+
+void check_element_type(ElementType type) {
+  if (!is_computable(type))
+    throw Error(errc::unsupported, "tensors of " + std::string(dwell::name_of(type)) +
+                                       " have no operations: use f16, bf16, f32, f64, i8, i16, i32, i64, u8 or bool");
+}
+
+Operation operation_of(const Selection& selection, bool on_cuda, std::uint32_t workers) {
+  Layout layout = layout_of(selection);
+  const std::size_t last = layout.sizes.size() - 1;
+  const std::int64_t pack = packed(selection, layout);
+  layout.sizes[last] /= pack;
+  for (std::size_t dim = 0; dim < last; ++dim) {
+    layout.strides[0][dim] /= pack;
+    layout.strides[1][dim] /= pack;
+  }
+  const ElementType type = selection.to.type();
+  const auto log_bytes = static_cast<std::uint32_t>(std::countr_zero(bytes_of(type) * static_cast<std::size_t>(pack)));
+  const bool atomic =
+      on_cuda && (type == ElementType::f32 || type == ElementType::f64 || type == ElementType::i32 || type == ElementType::i64);
+  const auto dims = static_cast<std::uint32_t>(layout.sizes.size());
+  std::int64_t places = 1;
+  for (const std::int64_t size : layout.sizes) places *= size;
+
+  Operation operation;
+  std::vector<std::uint32_t>& words = operation.words;
+  const auto put = [&](auto value) { words.push_back(static_cast<std::uint32_t>(value)); };
+  words.reserve(SelectionWords::words(dims));
+  put(SelectionWords::head(selection.kind, dims, type, log_bytes, selection.index.type() == ElementType::i64, atomic));
+  put(places);
+  put(selection.size);
+  put(selection.step / pack);
+  for (const std::int64_t size : layout.sizes) put(size);
+  const TensorView* const views[] = {&selection.to, &selection.from, &selection.index};
+  for (std::size_t i = 0; i < std::size(views); ++i) {
+    put(views[i]->address());
+    put(views[i]->address() >> 32U);
+    for (const std::int64_t stride : layout.strides[i]) put(stride);
+  }
+
+  const bool in_columns = selection.kind == SelectionKind::scatter_add && !atomic;
+  const std::int64_t columns = in_columns ? places / layout.sizes[last] : places;  // that can be shared out
+  const std::int64_t wanted = on_cuda ? columns / 1024 : places / 16384;
+  operation.groups =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, std::min({columns, kMostGroups, static_cast<std::int64_t>(workers)})));
+  return operation;
+}
+
+}  // namespace dwell::tensor

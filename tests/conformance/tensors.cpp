@@ -1,0 +1,899 @@
+// Expressions over the elements of tensors, against the same in plain loops.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include <dwell/batch.hpp>
+
+#include "tests/conformance/suite.hpp"
+#include "tests/conformance/tensor_places.hpp"
+
+namespace dwell::test {
+namespace {
+
+class TensorTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    runtime_.emplace(options());
+    batch_.emplace(*runtime_);
+  }
+
+  Runtime& runtime() { return *runtime_; }
+  Batch& batch() { return *batch_; }
+
+  template <class T>
+  Buffer<T> filled_with(const std::vector<T>& values) {
+    Buffer<T> buffer = runtime().allocate<T>(values.size());
+    buffer.write(values);
+    return buffer;
+  }
+  // The elements of an expression of one dimension, as type T.
+  template <class T>
+  std::vector<T> values_of(const Expression& expression, std::size_t count) {
+    Buffer<T> result = runtime().allocate<T>(count);
+    batch().assign(result, expression);
+    batch().flush().wait();
+    return read(result);
+  }
+  // The same of one operation.
+  template <class T>
+  std::vector<T> applied(TensorOp op, const std::vector<TensorView>& x, std::size_t count) {
+    Buffer<T> result = runtime().allocate<T>(count);
+    switch (x.size()) {
+      case 1: batch().apply(op, result, {x[0]}); break;
+      case 2: batch().apply(op, result, {x[0], x[1]}); break;
+      default: batch().apply(op, result, {x[0], x[1], x[2]});
+    }
+    batch().flush().wait();
+    return read(result);
+  }
+
+ private:
+  std::optional<Runtime> runtime_;
+  std::optional<Batch> batch_;
+};
+DWELL_ON_EVERY_DEVICE(TensorTest);
+
+// ---- Operations ------------------------------------------------------------------------------------------------------------------
+
+using Reference = std::function<double(double, double, double)>;
+
+struct Operation {
+  TensorOp op;
+  int operands;
+  Reference reference;
+  double low = -10;  // of the first operand
+  double high = 10;
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double clamp(double x, double low, double high) { return std::min(std::max(x, low), high); }
+double python_remainder(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+
+std::vector<Operation> operations() {
+  using Op = TensorOp;
+  const auto of1 = [](double (*f)(double)) { return [f](double x, double, double) { return f(x); }; };
+  const auto of2 = [](double (*f)(double, double)) { return [f](double x, double y, double) { return f(x, y); }; };
+  const double inf = std::numeric_limits<double>::infinity();
+  return {
+      {Op::add, 2, [](double a, double b, double) { return a + b; }},
+      {Op::sub, 2, [](double a, double b, double) { return a - b; }},
+      {Op::mul, 2, [](double a, double b, double) { return a * b; }},
+      {Op::div, 2, [](double a, double b, double) { return a / b; }},
+      {Op::floor_divide, 2, [](double a, double b, double) { return std::floor(a / b); }},
+      {Op::trunc_divide, 2, [](double a, double b, double) { return std::trunc(a / b); }},
+      {Op::remainder, 2, [](double a, double b, double) { return python_remainder(a, b); }},
+      {Op::fmod, 2, of2(std::fmod)},
+      {Op::pow, 2, of2(std::pow), 0.1, 4},
+      {Op::maximum, 2, [](double a, double b, double) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }},
+      {Op::minimum, 2, [](double a, double b, double) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }},
+      {Op::fmax, 2, of2(std::fmax)},
+      {Op::fmin, 2, of2(std::fmin)},
+      {Op::atan2, 2, of2(std::atan2)},
+      {Op::hypot, 2, of2(std::hypot)},
+      {Op::neg, 1, [](double x, double, double) { return -x; }},
+      {Op::abs, 1, of1(std::fabs)},
+      {Op::sign, 1, [](double x, double, double) { return (0 < x) - (x < 0); }},
+      {Op::relu, 1, [](double x, double, double) { return x < 0 ? 0 : x; }},
+      {Op::floor, 1, of1(std::floor)},
+      {Op::ceil, 1, of1(std::ceil)},
+      {Op::round, 1, of1(std::rint)},
+      {Op::trunc, 1, of1(std::trunc)},
+      {Op::frac, 1, [](double x, double, double) { return x - std::trunc(x); }},
+      {Op::reciprocal, 1, [](double x, double, double) { return 1 / x; }},
+      {Op::sqrt, 1, of1(std::sqrt), 0},
+      {Op::rsqrt, 1, [](double x, double, double) { return 1 / std::sqrt(x); }, 0.01},
+      {Op::exp, 1, of1(std::exp)},
+      {Op::exp2, 1, of1(std::exp2)},
+      {Op::expm1, 1, of1(std::expm1)},
+      {Op::log, 1, of1(std::log), 0.01},
+      {Op::log2, 1, of1(std::log2), 0.01},
+      {Op::log10, 1, of1(std::log10), 0.01},
+      {Op::log1p, 1, of1(std::log1p), -0.9},
+      {Op::sin, 1, of1(std::sin)},
+      {Op::cos, 1, of1(std::cos)},
+      {Op::tan, 1, of1(std::tan), -1.5, 1.5},
+      {Op::asin, 1, of1(std::asin), -1, 1},
+      {Op::acos, 1, of1(std::acos), -1, 1},
+      {Op::atan, 1, of1(std::atan)},
+      {Op::sinh, 1, of1(std::sinh)},
+      {Op::cosh, 1, of1(std::cosh)},
+      {Op::tanh, 1, of1(std::tanh)},
+      {Op::erf, 1, of1(std::erf)},
+      {Op::erfc, 1, of1(std::erfc), -4, 4},
+      {Op::sigmoid, 1, of1(sigmoid)},
+      {Op::logit, 1, [](double x, double, double) { return std::log(x / (1 - x)); }, 0.01, 0.99},
+      {Op::silu, 1, [](double x, double, double) { return x * sigmoid(x); }},
+      {Op::mish, 1, [](double x, double, double) { return x * std::tanh(std::log1p(std::exp(x))); }},
+      {Op::gelu, 1, [](double x, double, double) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }},
+      {Op::gelu_tanh, 1,
+       [](double x, double, double) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }},
+      {Op::selu, 1, [](double x, double, double) { return 1.0507009873554804934 * (x < 0 ? 1.6732632423543772848 * std::expm1(x) : x); }},
+      {Op::elu, 3, [](double x, double factor, double exponent) { return x < 0 ? factor * std::expm1(x * exponent) : x; }},
+      {Op::leaky_relu, 2, [](double x, double slope, double) { return x > 0 ? x : x * slope; }},
+      {Op::hardsigmoid, 1, [](double x, double, double) { return clamp(x + 3, 0, 6) / 6; }},
+      {Op::hardswish, 1, [](double x, double, double) { return x * clamp(x + 3, 0, 6) / 6; }},
+      {Op::softplus, 3, [](double x, double beta, double limit) { return x * beta > limit ? x : std::log1p(std::exp(x * beta)) / beta; }},
+      {Op::softsign, 1, [](double x, double, double) { return x / (1 + std::fabs(x)); }},
+      {Op::lerp, 3, [](double from, double to, double weight) { return from + weight * (to - from); }},
+      {Op::clamp, 3, [](double x, double low, double high) { return std::isnan(x) ? x : std::min(std::max(x, low), high); }},
+      {Op::clamp_min, 2, [](double x, double low, double) { return std::isnan(x) ? x : std::max(x, low); }},
+      {Op::clamp_max, 2, [](double x, double high, double) { return std::isnan(x) ? x : std::min(x, high); }},
+      {Op::threshold, 3, [](double x, double limit, double value) { return x <= limit ? value : x; }},
+      {Op::eq, 2, [](double a, double b, double) { return a == b; }},
+      {Op::ne, 2, [](double a, double b, double) { return a != b; }},
+      {Op::lt, 2, [](double a, double b, double) { return a < b; }},
+      {Op::le, 2, [](double a, double b, double) { return a <= b; }},
+      {Op::gt, 2, [](double a, double b, double) { return a > b; }},
+      {Op::ge, 2, [](double a, double b, double) { return a >= b; }},
+      {Op::logical_and, 2, [](double a, double b, double) { return a != 0 && b != 0; }},
+      {Op::logical_or, 2, [](double a, double b, double) { return a != 0 || b != 0; }},
+      {Op::logical_xor, 2, [](double a, double b, double) { return (a != 0) != (b != 0); }},
+      {Op::logical_not, 1, [](double x, double, double) { return x == 0; }},
+      {Op::where, 3, [](double a, double b, double c) { return c != 0 ? a : b; }, -inf},
+  };
+}
+
+// As many values as two blocks of a group and some more.
+constexpr std::size_t kOperandElements = 2 * 1024 + 77;
+
+template <class T>
+std::vector<T> operand(Random& random, const Operation& of, int place) {
+  std::vector<T> values(kOperandElements);
+  const double low = place == 0 && std::isfinite(of.low) ? of.low : of.op == TensorOp::pow ? -2 : -10;
+  const double high = place == 0 ? of.high : of.op == TensorOp::pow ? 2 : 10;
+  for (T& value : values) {
+    value = static_cast<T>(static_cast<float>(low + (high - low) * (static_cast<double>(random()) / 4294967295.0)));
+    if (place == 0 && of.low == -10 && random() % 64 == 0) value = static_cast<T>(random() % 2 == 0 ? 0.0F : NAN);
+  }
+  // What the third operands of softplus, elu and clamp may be.
+  if (of.op == TensorOp::softplus && place == 1)
+    for (T& value : values) value = static_cast<T>(0.5F + std::fabs(static_cast<float>(value)));
+  return values;
+}
+
+template <class T>
+double rounded(double value) {
+  return static_cast<double>(static_cast<T>(static_cast<float>(value)));
+}
+template <>
+double rounded<double>(double value) {
+  return value;
+}
+
+// `tolerance` is relative to the greater of 1 and the result.
+template <class T, class Values, class Applied>
+void check_operation(const Operation& of, double tolerance, const Values& values_of, const Applied& values_of_applied, Random& random,
+                     const std::function<TensorView(const std::vector<T>&)>& tensor) {
+  std::vector<std::vector<T>> given;
+  std::vector<TensorView> tensors;
+  std::vector<Expression> operands;
+  for (int place = 0; place < of.operands; ++place) {
+    given.push_back(operand<T>(random, of, place));
+    tensors.push_back(tensor(given.back()));
+    operands.emplace_back(tensors.back());
+  }
+  if (of.op == TensorOp::where) operands[2] = ops::gt(operands[2], 0.0);
+  Expression result = of.operands == 1   ? Expression::of(of.op, operands[0])
+                      : of.operands == 2 ? Expression::of(of.op, operands[0], operands[1])
+                                         : Expression::of(of.op, operands[0], operands[1], operands[2]);
+  const std::vector<T> got = values_of(result);
+  if (of.op != TensorOp::where) {
+    const std::vector<T> applied = values_of_applied(of.op, tensors);
+    ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(applied)), std::as_bytes(std::span(got))))
+        << "operation " << static_cast<int>(of.op) << " by apply";
+  }
+  for (std::size_t i = 0; i < kOperandElements; ++i) {
+    const auto at = [&](int place) { return place < of.operands ? static_cast<double>(given[static_cast<std::size_t>(place)][i]) : 0.0; };
+    const double third = of.op == TensorOp::where ? static_cast<double>(at(2) > 0) : at(2);
+    const double expected = rounded<T>(of.reference(at(0), at(1), third));
+    const auto value = static_cast<double>(got[i]);
+    if (std::isnan(expected) ? std::isnan(value) : value == expected) continue;
+    // A quotient next to a whole number may be cut to either side.
+    if ((of.op == TensorOp::floor_divide || of.op == TensorOp::trunc_divide) && std::fabs(value - expected) <= 1) continue;
+    // So may a remainder: 0 and the divisor are neighbours.
+    const bool at_edge = std::min(std::fabs(expected), std::fabs(expected - at(1))) <= 100 * tolerance;
+    if (of.op == TensorOp::remainder && at_edge && std::fabs(std::fabs(value - expected) - std::fabs(at(1))) <= 100 * tolerance) continue;
+    ASSERT_NEAR(value, expected, tolerance * std::max(1.0, std::fabs(expected)))
+        << "operation " << static_cast<int>(of.op) << " of " << at(0) << ", " << at(1) << ", " << third;
+  }
+}
+
+TEST_P(TensorTest, OperationsOnFloats) {
+  Random random(1);
+  std::vector<Buffer<float>> keep;
+  for (const Operation& of : operations())
+    check_operation<float>(
+        of, 4e-6, [&](const Expression& e) { return values_of<float>(e, kOperandElements); },
+        [&](TensorOp op, const std::vector<TensorView>& x) { return applied<float>(op, x, kOperandElements); }, random,
+        [&](const std::vector<float>& values) {
+          keep.push_back(filled_with(values));
+          return TensorView(keep.back());
+        });
+}
+
+TEST_P(TensorTest, OperationsOnDoubles) {
+  Random random(2);
+  std::vector<Buffer<double>> keep;
+  for (const Operation& of : operations())
+    check_operation<double>(
+        of, 1e-12, [&](const Expression& e) { return values_of<double>(e, kOperandElements); },
+        [&](TensorOp op, const std::vector<TensorView>& x) { return applied<double>(op, x, kOperandElements); }, random,
+        [&](const std::vector<double>& values) {
+          keep.push_back(filled_with(values));
+          return TensorView(keep.back());
+        });
+}
+
+TEST_P(TensorTest, OperationsOnHalves) {
+  Random random(3);
+  std::vector<Buffer<half>> keep;
+  for (const Operation& of : operations())
+    check_operation<half>(
+        of, 1e-3, [&](const Expression& e) { return values_of<half>(e, kOperandElements); },
+        [&](TensorOp op, const std::vector<TensorView>& x) { return applied<half>(op, x, kOperandElements); }, random,
+        [&](const std::vector<half>& values) {
+          keep.push_back(filled_with(values));
+          return TensorView(keep.back());
+        });
+}
+
+TEST_P(TensorTest, OperationsOnBfloats) {
+  Random random(4);
+  std::vector<Buffer<bfloat16>> keep;
+  for (const Operation& of : operations())
+    check_operation<bfloat16>(
+        of, 8e-3, [&](const Expression& e) { return values_of<bfloat16>(e, kOperandElements); },
+        [&](TensorOp op, const std::vector<TensorView>& x) { return applied<bfloat16>(op, x, kOperandElements); }, random,
+        [&](const std::vector<bfloat16>& values) {
+          keep.push_back(filled_with(values));
+          return TensorView(keep.back());
+        });
+}
+
+template <class T>
+void check_integers(const std::function<std::vector<T>(const Expression&)>& values_of, const TensorView& x, const TensorView& y,
+                    const std::vector<T>& a, const std::vector<T>& b) {
+  using Wide = std::int64_t;
+  using Of = std::function<Wide(Wide, Wide)>;
+  const auto floor_divide = [](Wide p, Wide q) { return p / q - (p % q != 0 && (p % q < 0) != (q < 0) ? 1 : 0); };
+  const std::vector<std::pair<TensorOp, Of>> all = {
+      {TensorOp::add, [](Wide p, Wide q) { return static_cast<Wide>(static_cast<u64>(p) + static_cast<u64>(q)); }},
+      {TensorOp::sub, [](Wide p, Wide q) { return static_cast<Wide>(static_cast<u64>(p) - static_cast<u64>(q)); }},
+      {TensorOp::mul, [](Wide p, Wide q) { return static_cast<Wide>(static_cast<u64>(p) * static_cast<u64>(q)); }},
+      {TensorOp::floor_divide, floor_divide},
+      {TensorOp::trunc_divide, [](Wide p, Wide q) { return p / q; }},
+      {TensorOp::remainder, [](Wide p, Wide q) { return p % q != 0 && (p % q < 0) != (q < 0) ? p % q + q : p % q; }},
+      {TensorOp::fmod, [](Wide p, Wide q) { return p % q; }},
+      {TensorOp::maximum, [](Wide p, Wide q) { return std::max(p, q); }},
+      {TensorOp::minimum, [](Wide p, Wide q) { return std::min(p, q); }},
+      {TensorOp::bitwise_and, [](Wide p, Wide q) { return p & q; }},
+      {TensorOp::bitwise_or, [](Wide p, Wide q) { return p | q; }},
+      {TensorOp::bitwise_xor, [](Wide p, Wide q) { return p ^ q; }},
+      {TensorOp::gt, [](Wide p, Wide q) { return static_cast<Wide>(p > q); }},
+      {TensorOp::eq, [](Wide p, Wide q) { return static_cast<Wide>(p == q); }},
+  };
+  for (const auto& [op, reference] : all) {
+    const std::vector<T> got = values_of(Expression::of(op, x, y));
+    for (std::size_t i = 0; i < a.size(); ++i)
+      ASSERT_EQ(got[i], static_cast<T>(reference(a[i], b[i]))) << static_cast<int>(op) << " of " << +a[i] << ", " << +b[i];
+  }
+  const std::vector<std::pair<TensorOp, std::function<Wide(Wide)>>> unary = {
+      {TensorOp::neg, [](Wide p) { return static_cast<Wide>(-static_cast<u64>(p)); }},
+      {TensorOp::abs, [](Wide p) { return p < 0 ? static_cast<Wide>(-static_cast<u64>(p)) : p; }},
+      {TensorOp::sign, [](Wide p) { return static_cast<Wide>((p > 0) - (p < 0)); }},
+      {TensorOp::bitwise_not, [](Wide p) { return ~p; }},
+      {TensorOp::relu, [](Wide p) { return p < 0 ? 0 : p; }},
+  };
+  for (const auto& [op, reference] : unary) {
+    const std::vector<T> got = values_of(Expression::of(op, x));
+    for (std::size_t i = 0; i < a.size(); ++i)
+      ASSERT_EQ(got[i], static_cast<T>(reference(a[i]))) << static_cast<int>(op) << " of " << +a[i];
+  }
+}
+
+template <class T>
+std::pair<std::vector<T>, std::vector<T>> integers(Random& random) {
+  std::vector<T> a(kOperandElements);
+  std::vector<T> b(kOperandElements);
+  for (std::size_t i = 0; i < kOperandElements; ++i) {
+    a[i] = static_cast<T>(static_cast<u64>(random()) << 32U | random());
+    b[i] = static_cast<T>(static_cast<u64>(random()) << 32U | random());
+    if (i % 3 == 0) b[i] = static_cast<T>(static_cast<int>(random() % 21) - 10);
+    if (b[i] == 0 || (b[i] == static_cast<T>(-1) && a[i] == std::numeric_limits<T>::min())) b[i] = 1;
+  }
+  return {a, b};
+}
+
+TEST_P(TensorTest, OperationsOnIntegers) {
+  Random random(5);
+  const auto check = [&]<class T>(T) {
+    const auto [a, b] = integers<T>(random);
+    const auto x = filled_with(a);
+    const auto y = filled_with(b);
+    check_integers<T>([&](const Expression& e) { return values_of<T>(e, kOperandElements); }, x, y, a, b);
+  };
+  check(std::int8_t{});
+  check(std::int16_t{});
+  check(std::int32_t{});
+  check(i64{});
+  check(std::uint8_t{});
+}
+
+TEST_P(TensorTest, DivisionsByZeroEnd) {
+  const auto x = filled_with(std::vector<i64>{5, -5, 0, std::numeric_limits<i64>::min()});
+  const auto y = filled_with(std::vector<i64>{0, 0, 0, -1});
+  EXPECT_EQ(values_of<i64>(ops::trunc_divide(x, y), 4), (std::vector<i64>{-1, -1, -1, std::numeric_limits<i64>::min()}));
+  EXPECT_EQ(values_of<i64>(ops::fmod(x, y), 4), (std::vector<i64>{5, -5, 0, 0}));
+}
+
+TEST_P(TensorTest, PowersAndShiftsOfIntegers) {
+  const auto x = filled_with(std::vector<i64>{2, -2, 1, -1, -1, 7, 0, 3});
+  const auto y = filled_with(std::vector<i64>{10, 3, -4, -3, -4, -1, 0, 40});
+  const auto power = static_cast<i64>(12157665459056928801ULL);  // 3^40, wrapped
+  EXPECT_EQ(values_of<i64>(ops::pow(x, y), 8), (std::vector<i64>{1024, -8, 1, -1, 1, 0, 1, power}));
+  const auto bits = filled_with(std::vector<std::int32_t>{1, 1, -8, -8, 5});
+  const auto by = filled_with(std::vector<std::int32_t>{4, 40, 1, 100, 0});
+  EXPECT_EQ(values_of<std::int32_t>(ops::left_shift(bits, by), 5), (std::vector<std::int32_t>{16, 0, -16, 0, 5}));
+  EXPECT_EQ(values_of<std::int32_t>(ops::right_shift(bits, by), 5), (std::vector<std::int32_t>{0, 0, -4, -1, 5}));
+}
+
+// ---- Types -----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(TensorTest, TypesOfResults) {
+  const auto type = [&](const Expression& e) { return name_of(e.type()); };
+  const auto of = [](ElementType element, const Dims& shape = {3}) { return Expression(TensorView(4096, element, shape)); };
+  using E = ElementType;
+  EXPECT_EQ(type(of(E::f16) + of(E::bf16)), "f32");
+  EXPECT_EQ(type(of(E::f16) + of(E::f32)), "f32");
+  EXPECT_EQ(type(of(E::i64) + of(E::f16)), "f16");
+  EXPECT_EQ(type(of(E::u8) + of(E::i8)), "i16");
+  EXPECT_EQ(type(of(E::u8) + of(E::i32)), "i32");
+  EXPECT_EQ(type(of(E::boolean) + of(E::boolean)), "bool");
+  EXPECT_EQ(type(of(E::i32) / of(E::i32)), "f32");
+  EXPECT_EQ(type(ops::sin(of(E::i64))), "f32");
+  EXPECT_EQ(type(ops::lt(of(E::f64), 1.0)), "bool");
+  // Numbers, and tensors without dimensions, widen tensors of a lower kind only.
+  EXPECT_EQ(type(of(E::f16) + 1.5), "f16");
+  EXPECT_EQ(type(of(E::i8) + 1000), "i8");
+  EXPECT_EQ(type(of(E::i8) + 1.5), "f32");
+  EXPECT_EQ(type(of(E::boolean) + 1), "i64");
+  EXPECT_EQ(type(of(E::f16) + of(E::f64, {})), "f16");
+  EXPECT_EQ(type(of(E::i32) + of(E::f64, {})), "f64");
+  EXPECT_EQ(type(of(E::i32, {}) + of(E::u8, {})), "i32");
+  EXPECT_EQ(type(of(E::f64, {}) + 1), "f64");
+  EXPECT_EQ(type(ops::where(of(E::f16), 0.0, of(E::boolean))), "f16");
+  DWELL_EXPECT_ERROR(of(E::boolean) - of(E::boolean), errc::invalid_argument, HasSubstr("logical_xor"));
+  DWELL_EXPECT_ERROR(ops::bitwise_and(of(E::f32), 1), errc::invalid_argument, HasSubstr("bitwise_and is not defined for f32"));
+  DWELL_EXPECT_ERROR(ops::where(of(E::f32), 0.0, of(E::f32)), errc::invalid_argument, HasSubstr("condition"));
+  DWELL_EXPECT_ERROR(of(E::u32), errc::unsupported, HasSubstr("u32"));
+  DWELL_EXPECT_ERROR(Expression::of(TensorOp::add, of(E::f32)), errc::invalid_argument, HasSubstr("add takes 2 operands, not 1"));
+  DWELL_EXPECT_ERROR(of(E::f32, {2, 3}) + of(E::f32, {2, 4}), errc::invalid_argument, HasSubstr("(2, 3) and (2, 4) do not broadcast"));
+}
+
+TEST_P(TensorTest, SingleOperationsConvertAsExpressionsDo) {
+  const auto x = filled_with(std::vector<float>{-1.5F, 0, 2.25F, 3});
+  const auto n = filled_with(std::vector<std::int32_t>{1, 2, -3, 4});
+  const auto yes = filled_with(std::vector<std::uint8_t>{1, 0, 0, 1});
+  const TensorView condition(reinterpret_cast<std::uint64_t>(yes.data()), ElementType::boolean, {4});
+  const auto result = runtime().allocate<double>(4);
+  const auto apply = [&](TensorOp op, std::initializer_list<Operand> operands) {
+    batch().apply(op, result, operands);
+    batch().flush().wait();
+    return read(result);
+  };
+  const TensorView views[] = {x, n};
+  EXPECT_EQ(apply(TensorOp::add, {views[0], 0.5}), (std::vector<double>{-1, 0.5, 2.75, 3.5}));
+  EXPECT_EQ(apply(TensorOp::sub, {1, views[0]}), (std::vector<double>{2.5, 1, -1.25, -2}));
+  EXPECT_EQ(apply(TensorOp::mul, {views[0], views[1]}), (std::vector<double>{-1.5, 0, -6.75, 12}));
+  EXPECT_EQ(apply(TensorOp::gt, {views[0], views[1]}), (std::vector<double>{0, 0, 1, 0}));
+  EXPECT_EQ(apply(TensorOp::where, {views[0], views[1], condition}), (std::vector<double>{-1.5, 2, -3, 3}));
+  EXPECT_EQ(apply(TensorOp::where, {views[0], -7, condition}), (std::vector<double>{-1.5, -7, -7, 3}));
+  EXPECT_EQ(apply(TensorOp::clamp, {views[0], -1, views[0]}), (std::vector<double>{-1.5, 0, 2.25, 3}));
+  EXPECT_EQ(apply(TensorOp::div, {views[1], 2}), (std::vector<double>{0.5, 1, -1.5, 2}));
+  EXPECT_EQ(apply(TensorOp::bitwise_and, {views[1], 5}), (std::vector<double>{1, 0, 5, 4}));
+  EXPECT_EQ(apply(TensorOp::add, {views[0], TensorView(n).select(0, 3)}), (std::vector<double>{2.5, 4, 6.25, 7}));
+  DWELL_EXPECT_ERROR(apply(TensorOp::add, {views[0]}), errc::invalid_argument, HasSubstr("add takes 2 operands, not 1"));
+  DWELL_EXPECT_ERROR(apply(TensorOp::bitwise_and, {views[0], 1}), errc::invalid_argument, HasSubstr("f32"));
+}
+
+TEST_P(TensorTest, TruthsAreCombinedBitByBit) {
+  using Bytes = std::vector<std::uint8_t>;
+  const auto bits = filled_with(Bytes{1, 1, 0, 0, 1, 0, 1, 0, 7, 7, 7, 7});
+  const auto truths = [&](std::int64_t row) {
+    return TensorView(reinterpret_cast<std::uint64_t>(bits.data()) + static_cast<std::uint64_t>(row) * 4, ElementType::boolean, {4});
+  };
+  const TensorView x = truths(0), y = truths(1), result = truths(2);
+  const auto check = [&](TensorOp op, const Bytes& expected) {
+    batch().flush().wait();
+    const Bytes all = read(bits);
+    EXPECT_EQ(Bytes(all.begin() + 8, all.end()), expected) << static_cast<int>(op);
+  };
+  const std::vector<std::pair<TensorOp, Bytes>> binary = {
+      {TensorOp::bitwise_and, {1, 0, 0, 0}}, {TensorOp::bitwise_or, {1, 1, 1, 0}}, {TensorOp::bitwise_xor, {0, 1, 1, 0}}};
+  for (const auto& [op, expected] : binary) {
+    batch().assign(result, Expression::of(op, x, y));
+    check(op, expected);
+    batch().apply(op, result, {y, x});
+    check(op, expected);
+  }
+  batch().assign(result, ops::bitwise_not(x));
+  check(TensorOp::bitwise_not, {0, 0, 1, 1});
+  batch().apply(TensorOp::bitwise_not, result, {y});
+  check(TensorOp::bitwise_not, {0, 1, 0, 1});
+  DWELL_EXPECT_ERROR(ops::left_shift(x, y), errc::invalid_argument, HasSubstr("left_shift is not defined for bool"));
+}
+
+TEST_P(TensorTest, TheLeastNumbersAreTrue) {
+  const auto x = filled_with(std::vector<double>{1e-320, 0, -1e-50, 0.25});
+  const auto bits = filled_with(std::vector<std::uint8_t>{7, 7, 7, 7, 7});
+  const TensorView result(reinterpret_cast<std::uint64_t>(bits.data()), ElementType::boolean, {5});
+  batch().assign(result.slice(0, 0, 4), TensorView(x));
+  batch().any(result.select(0, 4), TensorView(x).slice(0, 0, 1));
+  batch().flush().wait();
+  EXPECT_EQ(read(bits), (std::vector<std::uint8_t>{1, 0, 1, 1, 1}));
+}
+
+TEST_P(TensorTest, ConversionsBetweenTypes) {
+  const auto x = filled_with(std::vector<float>{-1.7F, 0, 0.3F, 300.9F, 1.0F});
+  EXPECT_EQ(values_of<std::int8_t>(x, 5), (std::vector<std::int8_t>{-1, 0, 0, 44, 1}));
+  EXPECT_EQ(values_of<i64>(x, 5), (std::vector<i64>{-1, 0, 0, 300, 1}));
+  EXPECT_EQ(values_of<float>(Expression(x).as(ElementType::boolean), 5), (std::vector<float>{1, 0, 1, 1, 1}));
+  EXPECT_EQ(values_of<double>(Expression(x).as(ElementType::i32).as(ElementType::boolean), 5), (std::vector<double>{1, 0, 0, 1, 1}));
+  const auto n = filled_with(std::vector<i64>{16777217, -3, 0, 1LL << 40, 2});
+  EXPECT_EQ(values_of<float>(n, 5), (std::vector<float>{16777216.0F, -3, 0, 1099511627776.0F, 2}));
+  EXPECT_EQ(values_of<float>(Expression(n) * x, 5)[3], 1099511627776.0F * 300.9F);
+  const std::vector<half> halves = values_of<half>(Expression(x) * 0.1 + n, 5);  // computed in float, rounded twice
+  EXPECT_EQ(static_cast<float>(halves[1]), -3.0F);
+}
+
+TEST_P(TensorTest, SixteenBitResultsAreRoundedBehindEachOperation) {
+  const auto x = filled_with(std::vector<half>{half(1.0F), half(2048.0F)});
+  const auto y = filled_with(std::vector<half>{half(0.00048828125F), half(1.0F)});
+  // 2048 + 1 has no place in a half: ties go to even. In floats it would be 2050.
+  const std::vector<half> sums = values_of<half>(Expression(x) + y + y, 2);
+  EXPECT_EQ(static_cast<float>(sums[1]), 2048.0F);
+}
+
+// ---- Shapes ----------------------------------------------------------------------------------------------------------------------
+
+// A view of random shape and strides inside of `memory` elements, that no two elements of share memory.
+TensorView random_view(Random& random, std::uint64_t address, const Dims& shape) {
+  // Dimensions in random order, some with gaps, some backwards.
+  std::vector<std::size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  Dims strides = shape;
+  std::int64_t reach = 1 + random() % 2;
+  std::int64_t first = 0;
+  for (const std::size_t dim : order) {
+    strides[dim] = reach;
+    reach *= shape[dim] + random() % 2;
+    if (random() % 3 == 0) {
+      first += (shape[dim] - 1) * strides[dim];
+      strides[dim] = -strides[dim];
+    }
+  }
+  return {address + static_cast<std::uint64_t>(first) * 4, ElementType::i32, shape, strides};
+}
+
+std::size_t offset(const TensorView& view, std::uint64_t base, const std::vector<std::int64_t>& at) {
+  auto offset = static_cast<std::int64_t>(view.address() - base) / 4;
+  for (std::size_t dim = 0; dim < view.dims(); ++dim) offset += at[dim] * view.strides()[dim];
+  return static_cast<std::size_t>(offset);
+}
+
+TEST_P(TensorTest, AnyStrides) {
+  Random random(6);
+  constexpr std::size_t kMemory = 40'000;
+  std::vector<std::int32_t> a(kMemory);
+  std::vector<std::int32_t> b(kMemory);
+  for (std::size_t i = 0; i < kMemory; ++i) {
+    a[i] = static_cast<std::int32_t>(random());
+    b[i] = static_cast<std::int32_t>(random());
+  }
+  const auto x = filled_with(a);
+  const auto y = filled_with(b);
+  const auto z = runtime().allocate<std::int32_t>(kMemory);
+  const auto address = [](const Buffer<std::int32_t>& buffer) { return reinterpret_cast<std::uint64_t>(buffer.data()); };
+  const auto start = Clock::now();
+  for (int round = 0; round < 60 && Clock::now() - start < 20s; ++round) {
+    Dims shape;
+    const std::size_t dims = random() % 6;
+    for (std::size_t dim = 0; dim < dims; ++dim) shape.push_back(1 + random() % (dims > 3 ? 5 : 17));
+    const TensorView to = random_view(random, address(z), shape);
+    const TensorView p = random_view(random, address(x), shape);
+    TensorView q = random_view(random, address(y), shape);
+    if (dims > 1 && random() % 2 == 0) q = q.select(0, 0);                   // broadcast along the first
+    if (q.dims() > 0 && random() % 2 == 0) q = q.slice(q.dims() - 1, 0, 1);  // and the last
+    batch().assign(to, Expression(p) - q);
+    batch().flush().wait();
+    const std::vector<std::int32_t> got = read(z);
+    const TensorView all = q.expand(shape);
+    bool same = true;
+    for_each(shape, [&](const std::vector<std::int64_t>& at) {
+      const auto expected =
+          static_cast<std::int32_t>(static_cast<u32>(a[offset(p, address(x), at)]) - static_cast<u32>(b[offset(all, address(y), at)]));
+      same = same && got[offset(to, address(z), at)] == expected;
+    });
+    ASSERT_TRUE(same) << "round " << round << ", shape " << to_string(shape) << ", strides " << to_string(to.strides()) << ", "
+                      << to_string(p.strides()) << ", " << to_string(q.strides());
+  }
+}
+
+TEST_P(TensorTest, EmptyAndSingle) {
+  auto x = filled_with(std::vector<float>{1, 2, 3, 4, 5, 6});
+  const TensorView all(x, {2, 3});
+  batch().assign(all.slice(1, 0, 0), 7.0);
+  EXPECT_TRUE(batch().flush().done());
+  batch().assign(all.select(0, 1).select(0, 2), Expression(all.select(0, 0).select(0, 1)) * 10);
+  batch().flush().wait();
+  EXPECT_EQ(read(x), (std::vector<float>{1, 2, 3, 4, 5, 20}));
+  batch().assign(all.select(1, 1), all.select(0, 0).select(0, 0));  // one number for all
+  batch().flush().wait();
+  EXPECT_EQ(read(x), (std::vector<float>{1, 1, 3, 4, 1, 20}));
+}
+
+TEST_P(TensorTest, IndexCountsRows) {
+  auto x = runtime().allocate<float>(12);
+  batch().assign(TensorView(x, {4, 3}).transpose(0, 1), Expression::index() * 0.5 + 1.0);
+  batch().flush().wait();
+  EXPECT_EQ(read(x), (std::vector<float>{1, 3, 5, 1.5, 3.5, 5.5, 2, 4, 6, 2.5, 4.5, 6.5}));
+}
+
+TEST_P(TensorTest, AResultMayOverlapWhatItIsComputedFrom) {
+  std::vector<float> values(5000);
+  std::iota(values.begin(), values.end(), 0.0F);
+  auto x = filled_with(values);
+  const TensorView all(x);
+  batch().assign(all.slice(0, 1, 4999), all.slice(0, 0, 4999));                                      // forwards
+  batch().assign(all, all.slice(0, 4999, 5000, -1));                                                 // turned around
+  batch().assign(all.slice(0, 0, 2500), Expression(all.slice(0, 0, 2500)) + all.slice(0, 0, 2500));  // the same elements: no copy
+  batch().flush().wait();
+  std::copy_backward(values.begin(), values.end() - 1, values.end());
+  std::reverse(values.begin(), values.end());
+  for (std::size_t i = 0; i < 2500; ++i) values[i] *= 2;
+  EXPECT_EQ(read(x), values);
+  DWELL_EXPECT_ERROR(batch().assign(all.slice(0, 0, 1).expand({10}), 1.0), errc::invalid_argument, HasSubstr("share memory"));
+  DWELL_EXPECT_ERROR(batch().assign(all.slice(0, 0, 10), all), errc::invalid_argument, HasSubstr("(5000,) does not fit"));
+}
+
+// ---- Programs --------------------------------------------------------------------------------------------------------------------
+
+// A random expression and its value for each element.
+struct Pair {
+  Expression expression;
+  std::vector<i64> values;
+};
+
+TEST_P(TensorTest, RandomExpressions) {
+  Random random(7);
+  constexpr std::size_t kElements = 300;
+  std::vector<std::vector<i64>> given(6, std::vector<i64>(kElements));
+  std::vector<Buffer<i64>> buffers;
+  for (auto& values : given) {
+    for (i64& value : values) value = static_cast<i64>(static_cast<u64>(random()) << 32U | random());
+    buffers.push_back(filled_with(values));
+  }
+  int refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Pair> made;
+    for (std::size_t i = 0; i < given.size(); ++i) made.push_back({TensorView(buffers[i]), given[i]});
+    made.push_back({3, std::vector<i64>(kElements, 3)});
+    const int operations = 1 + static_cast<int>(random() % 24);
+    for (int i = 0; i < operations; ++i) {
+      // Mostly of what was made last, so that there are chains, and of anything, so that results are shared.
+      const auto pick = [&] {
+        return made[random() % 3 == 0 ? random() % made.size() : made.size() - 1 - random() % std::min<std::size_t>(4, made.size())];
+      };
+      const Pair a = pick();
+      const Pair b = pick();
+      const Pair c = pick();
+      std::vector<i64> values(kElements);
+      const auto fill = [&](auto f) {
+        for (std::size_t k = 0; k < kElements; ++k)
+          values[k] = static_cast<i64>(f(static_cast<u64>(a.values[k]), static_cast<u64>(b.values[k]), c.values[k]));
+      };
+      switch (random() % 6) {
+        case 0:
+          fill([](u64 p, u64 q, i64) { return p + q; });
+          made.push_back({a.expression + b.expression, values});
+          break;
+        case 1:
+          fill([](u64 p, u64 q, i64) { return p - q; });
+          made.push_back({a.expression - b.expression, values});
+          break;
+        case 2:
+          fill([](u64 p, u64 q, i64) { return p * q; });
+          made.push_back({a.expression * b.expression, values});
+          break;
+        case 3:
+          fill([](u64 p, u64, i64) { return ~p; });
+          made.push_back({ops::bitwise_not(a.expression), values});
+          break;
+        case 4:
+          fill([](u64 p, u64 q, i64 r) { return r > 0 ? p : q; });
+          made.push_back({ops::where(a.expression, b.expression, ops::gt(c.expression, 0)), values});
+          break;
+        default:
+          fill([](u64 p, u64 q, i64 r) { return std::min(std::max(static_cast<i64>(p), static_cast<i64>(q)), r); });
+          made.push_back({ops::clamp(a.expression, b.expression, c.expression), values});
+      }
+    }
+    try {
+      ASSERT_EQ(values_of<i64>(made.back().expression, kElements), made.back().values) << "round " << round;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), errc::resource_limit) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_LT(refused, 60);
+}
+
+TEST_P(TensorTest, ProgramsBeyondTheLimitsAreRefused) {
+  auto x = runtime().allocate<float>(8);
+  auto y = runtime().allocate<float>(20);
+  Expression sum = TensorView(x);
+  for (int i = 0; i < 70; ++i) {
+    try {
+      sum = sum + 1.0;
+      batch().assign(x, sum);
+      ASSERT_LT(i, 63);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), errc::resource_limit) << error.what();
+      ASSERT_GE(i, 60);
+      break;
+    }
+  }
+  Expression many = TensorView(x);
+  for (int i = 0; i < 16; ++i) many = many + TensorView(y).slice(0, i, 1);
+  DWELL_EXPECT_ERROR(batch().assign(x, many), errc::resource_limit, HasSubstr("16 tensors"));
+}
+
+TEST_P(TensorTest, LongProgramsTravelBesideTheRing) {
+  // Eight dimensions that do not join, and many tensors.
+  Dims shape{2, 2, 2, 2, 2, 2, 2, 2};
+  std::vector<Buffer<float>> buffers;
+  Expression sum = 0.0;
+  for (int i = 0; i < 15; ++i) {
+    std::vector<float> values(512);
+    std::iota(values.begin(), values.end(), static_cast<float>(i));
+    buffers.push_back(filled_with(values));
+    Dims strides;
+    for (int dim = 0; dim < 8; ++dim) strides.push_back(std::int64_t{2} << ((dim + i) % 8));
+    sum = sum + TensorView(reinterpret_cast<std::uint64_t>(buffers.back().data()), ElementType::f32, shape, strides);
+  }
+  const auto result = runtime().allocate<float>(256);
+  batch().assign(TensorView(result, shape), sum);
+  batch().flush().wait();
+  const std::vector<float> got = read(result);
+  for (unsigned i = 0; i < 256; ++i) {
+    float expected = 0;
+    for (unsigned tensor = 0; tensor < 15; ++tensor) {
+      unsigned at = 0;
+      for (unsigned dim = 0; dim < 8; ++dim)
+        if ((i >> (7 - dim) & 1U) != 0) at += 2U << ((dim + tensor) % 8);
+      expected += static_cast<float>(at + tensor);
+    }
+    ASSERT_EQ(got[i], expected) << i;
+  }
+}
+
+// ---- Order -----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(TensorTest, OrderFollowsFromMemory) {
+  Random random(8);
+  constexpr std::size_t kElements = 600;
+  std::vector<u64> expected(kElements);
+  std::iota(expected.begin(), expected.end(), 1U);
+  std::vector<i64> initial(expected.begin(), expected.end());
+  auto memory = filled_with(initial);
+  const TensorView all(memory);
+  Ticket last;
+  for (int round = 0; round < (kSanitized ? 400 : 3000); ++round) {
+    const std::size_t count = 1 + random() % 100;
+    const std::size_t to = random() % (kElements - count + 1);
+    const std::size_t a = random() % (kElements - count + 1);
+    const std::size_t b = random() % (kElements - count + 1);
+    const auto part = [&](std::size_t first) { return all.slice(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)); };
+    batch().assign(part(to), Expression(part(a)) * 3 + part(b));
+    std::vector<u64> result(count);
+    for (std::size_t i = 0; i < count; ++i) result[i] = expected[a + i] * 3 + expected[b + i];
+    std::copy(result.begin(), result.end(), expected.begin() + static_cast<std::ptrdiff_t>(to));
+    if (random() % 8 == 0) last = batch().flush();
+  }
+  batch().flush().wait();
+  const std::vector<i64> got = read(memory);
+  for (std::size_t i = 0; i < kElements; ++i) ASSERT_EQ(got[i], static_cast<i64>(expected[i])) << i;
+}
+
+// Operations that take one worker long, beside short ones.
+constexpr std::size_t kLong = 8000;
+constexpr int kRounds = 20;
+Expression long_work(const TensorView& x) {
+  Expression value = x;
+  for (int i = 0; i < 10; ++i) value = ops::sin(value) * 0.25 + value + 1.0;
+  return value;
+}
+float long_work(float x) {
+  for (int i = 0; i < 10; ++i) x = std::sin(x) * 0.25F + x + 1.0F;
+  return x;
+}
+
+TEST_P(TensorTest, AReaderWaitsForALongWriter) {
+  auto x = filled_with(std::vector<float>(kLong, 0.5F));
+  auto y = runtime().allocate<float>(1);
+  float expected = 0.5F;
+  for (int round = 0; round < kRounds; ++round) {
+    batch().assign(x, long_work(x));
+    expected = long_work(expected);
+  }
+  batch().assign(y, TensorView(x).slice(0, kLong - 1, 1));
+  batch().flush();
+  EXPECT_NEAR(read(y)[0], expected, 0.1);
+}
+
+TEST_P(TensorTest, AWriterWaitsForALongReader) {
+  auto x = filled_with(std::vector<float>(kLong, 0.5F));
+  auto y = runtime().allocate<float>(kLong);
+  for (int round = 0; round < kRounds; ++round) batch().assign(y, long_work(x));
+  batch().flush();
+  batch().assign(TensorView(x).slice(0, kLong - 8, 8), 100.0);  // another flush makes no difference
+  batch().flush();
+  EXPECT_NEAR(read(y)[kLong - 1], long_work(0.5F), 0.1);
+}
+
+TEST_P(TensorTest, TheTicketStandsForAll) {
+  auto x = runtime().allocate<float>(kLong, Memory::host);
+  std::ranges::fill(x.host(), 0.5F);
+  std::vector<Buffer<float>> buffers;
+  for (int i = 0; i < 300; ++i) buffers.push_back(runtime().allocate<float>(16, Memory::host));
+  for (int i = 0; i < 300; ++i) {
+    if (i == 150) batch().assign(x, long_work(x));
+    batch().assign(buffers[static_cast<std::size_t>(i)], static_cast<double>(i));
+  }
+  batch().flush().wait();
+  EXPECT_NEAR(x.host()[kLong - 1], long_work(0.5F), 0.1);
+  for (int i = 0; i < 300; ++i) ASSERT_THAT(buffers[static_cast<std::size_t>(i)].host(), testing::Each(static_cast<float>(i)));
+}
+
+// ---- Fusion ----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(TensorTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
+  const auto x = filled_with(std::vector<float>(3000, 2.0F));
+  auto y = runtime().allocate<float>(3000);
+  auto z = runtime().allocate<float>(3000);
+  const auto tasks = [&](const std::function<void()>& assignments) {
+    const std::uint64_t before = runtime().info().submitted;
+    assignments();
+    batch().flush().wait();
+    return runtime().info().submitted - before;
+  };
+  EXPECT_EQ(tasks([&] {
+              batch().assign(y, Expression(x) + 1.0);
+              batch().assign(y, Expression(y) * y);
+              batch().assign(z, Expression(x) - y);
+              batch().assign(y, Expression(z) + y);
+            }),
+            1U);
+  EXPECT_EQ(read(y), std::vector<float>(3000, 2.0F));
+  EXPECT_EQ(read(z), std::vector<float>(3000, -7.0F));
+  // Other elements of the same memory, and of it in another shape: tasks of their own.
+  EXPECT_EQ(tasks([&] {
+              batch().assign(y, Expression(x) + 1.0);
+              batch().assign(TensorView(z).slice(0, 0, 1000), TensorView(y).slice(0, 1000, 1000));
+              batch().assign(TensorView(z, {30, 100}).transpose(0, 1).slice(0, 40, 1), Expression(5));
+            }),
+            3U);
+}
+
+TEST_P(TensorTest, AProgramGoesOnBehindWhatItHadNoRoomFor) {
+  const auto x = filled_with(std::vector<float>(100, 2.0F));
+  auto y = runtime().allocate<float>(100);
+  auto z = runtime().allocate<float>(100);
+  auto w = runtime().allocate<float>(100);
+  auto wide = runtime().allocate<double>(100);
+  batch().assign(y, Expression(x) + 1.0);
+  batch().assign(z, Expression(y) * 2.0);
+  batch().assign(wide, Expression(z) / 8.0);  // takes 64 bits
+  batch().assign(w, -Expression(y));
+  batch().flush().wait();
+  EXPECT_EQ(read(z), std::vector<float>(100, 6.0F));
+  EXPECT_EQ(read(wide), std::vector<double>(100, 0.75));
+  EXPECT_EQ(read(w), std::vector<float>(100, -3.0F));
+}
+
+TEST_P(TensorTest, RandomSequencesOnWholeTensors) {
+  Random random(9);
+  constexpr std::size_t kElements = 2600;  // several blocks of a group
+  constexpr std::size_t kTensors = 7;
+  std::vector<std::vector<u64>> expected(kTensors, std::vector<u64>(kElements));
+  std::vector<Buffer<i64>> buffers;
+  for (auto& values : expected) {
+    for (u64& value : values) value = static_cast<u64>(random()) << 32U | random();
+    buffers.push_back(filled_with(std::vector<i64>(values.begin(), values.end())));
+  }
+  buffers.push_back(runtime().allocate<i64>(kElements));  // for results in between
+  for (int round = 0; round < (kSanitized ? 300 : 1500); ++round) {
+    const std::size_t to = random() % kTensors;
+    const std::size_t a = random() % kTensors;
+    const std::size_t b = random() % kTensors;
+    // Now and then only a half, every second, backwards, or one element for all.
+    const std::size_t first = random() % 10 == 0 ? kElements / 2 : 0;
+    const std::size_t step = random() % 10 == 0 ? 2 : 1;
+    const std::size_t from_step = random() % 2 == 0 ? step : 1;
+    const std::size_t count = (kElements - first) / step;
+    const bool backwards = random() % 12 == 0;
+    const bool one = random() % 12 == 0;
+    const auto n = static_cast<std::int64_t>(count);
+    const auto part = [&](std::size_t tensor, std::size_t by) {
+      return TensorView(buffers[tensor]).slice(0, static_cast<std::int64_t>(first), n, static_cast<std::int64_t>(by));
+    };
+    const TensorView left = backwards ? part(a, from_step).slice(0, n - 1, n, -1) : part(a, from_step);
+    const TensorView right = one ? part(b, step).slice(0, 3, 1) : part(b, step);
+    const bool inverted = random() % 3 == 0;
+    const bool reversed = !inverted && random() % 3 == 0;
+    std::vector<u64> result(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const u64 x = expected[a][first + (backwards ? count - 1 - i : i) * from_step];
+      const u64 y = expected[b][first + (one ? 3 : i) * step];
+      result[i] = inverted ? ~x - ~y * 3 : reversed ? y - x * 3 : x * 3 - y;
+    }
+    if (inverted) {
+      batch().assign(part(to, step), ops::bitwise_not(left) - ops::bitwise_not(right) * 3);
+    } else if (reversed) {
+      batch().apply(TensorOp::mul, part(kTensors, step), {left, 3});
+      batch().apply(TensorOp::sub, part(to, step), {right, part(kTensors, step)});
+    } else if (random() % 2 == 0) {
+      batch().assign(part(to, step), Expression(left) * 3 - right);
+    } else {
+      // The same by single operations; `right` may be what the first of them writes.
+      batch().apply(TensorOp::mul, part(kTensors, step), {left, 3});
+      batch().apply(TensorOp::sub, part(to, step), {part(kTensors, step), right});
+    }
+    for (std::size_t i = 0; i < count; ++i) expected[to][first + i * step] = result[i];
+    if (random() % 40 == 0) batch().flush();
+  }
+  batch().flush();
+  for (std::size_t tensor = 0; tensor < kTensors; ++tensor)
+    ASSERT_EQ(read(buffers[tensor]), std::vector<i64>(expected[tensor].begin(), expected[tensor].end())) << tensor;
+}
+
+TEST_P(TensorTest, BuffersOfOthersAreRefused) {
+  Runtime other(options());
+  auto x = other.allocate<float>(4);
+  DWELL_EXPECT_ERROR(batch().assign(x, 1.0), errc::invalid_argument, HasSubstr("another runtime"));
+}
+
+}  // namespace
+}  // namespace dwell::test
