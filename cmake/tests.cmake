@@ -26,7 +26,7 @@ target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
 target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
 
 # One executable out of `sources`, its tests registered one by one, each in a process of its own. A test that calls GTEST_SKIP shows as
-# skipped. Each suite in TOGETHER is one test and one process: its cases share what takes long to make.
+# skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share what compilers take long to make.
 function(dwell_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;TOGETHER")
   if(NOT arg_SOURCES)
@@ -61,7 +61,7 @@ function(dwell_test name)
   foreach(suite IN LISTS arg_TOGETHER)
     add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${suite}.*:*/${suite}.*)
     # gtest ends its output with what was skipped, unless something failed.
-    set_tests_properties(${name}.${suite} PROPERTIES LABELS ${name} TIMEOUT 600 PROCESSORS ${arg_PROCESSORS}
+    set_tests_properties(${name}.${suite} PROPERTIES LABELS "${name};compilers" TIMEOUT 600 PROCESSORS ${arg_PROCESSORS}
       SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
     )
   endforeach()
@@ -74,7 +74,7 @@ endif()
 # These compile the resident loop for each architecture.
 set(cuda_suites "")
 if(DWELL_CUDA_INCLUDE)
-  set(cuda_suites CudaCubinTest CudaKitTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
+  set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
 endif()
 dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
@@ -139,6 +139,27 @@ dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SO
 dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")
 dwell_command_test(script.test_names script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/test_names_test.py")
 dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
+
+# One test a file: each is a process, and defines the operators that its cases share.
+if(TARGET dwell_python)
+  execute_process(COMMAND "${Python_EXECUTABLE}" -c "import numpy, pytest" RESULT_VARIABLE dwell_no_pytest OUTPUT_QUIET ERROR_QUIET)
+  if(dwell_no_pytest)
+    message(STATUS "dwell: ${Python_EXECUTABLE} has not pytest and NumPy, the tests of the Python package are left out")
+  else()
+    set(python_environment "PYTHONPATH=${dwell_python_path}" PYTHONDONTWRITEBYTECODE=1)
+    if(TARGET dwell_cli)
+      list(APPEND python_environment "DWELL_TEST_TOOL=$<TARGET_FILE:dwell_cli>")
+    endif()
+    file(GLOB python_tests CONFIGURE_DEPENDS python/tests/test_*.py)
+    foreach(file IN LISTS python_tests)
+      cmake_path(GET file STEM name)
+      string(REPLACE "test_" "" name ${name})
+      dwell_command_test(python.${name} python "${Python_EXECUTABLE}" -m pytest -q -p no:cacheprovider "${file}")
+      # 5: nothing could be collected, as without PyTorch.
+      set_tests_properties(python.${name} PROPERTIES ENVIRONMENT "${python_environment}" SKIP_RETURN_CODE 5)
+    endforeach()
+  endif()
+endif()
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
   dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")

@@ -1,0 +1,69 @@
+# The Python package: the extension dwell._dwell, with the library inside.
+#
+# In the build tree the package is build/<preset>/python/dwell (PYTHONPATH=build/<preset>/python); a wheel installs the component `python`.
+# Python and nanobind are those of build/python-venv, which script/bootstrap makes, or with DWELL_BUILD_PYTHON=ON those that CMake finds.
+
+set(dwell_python_venv "${PROJECT_SOURCE_DIR}/build/python-venv/bin/python")
+set(dwell_build_python ${DWELL_BUILD_PYTHON})
+if(dwell_build_python STREQUAL "AUTO")
+  set(dwell_build_python OFF)
+  # A sanitizer would have to be loaded before the interpreter.
+  if(PROJECT_IS_TOP_LEVEL AND DWELL_BUILD_TESTS AND NOT DWELL_SANITIZE)
+    if(EXISTS "${dwell_python_venv}")
+      set(dwell_build_python ON)
+    else()
+      message(STATUS "dwell: no build/python-venv (script/bootstrap), the Python package is left out")
+    endif()
+  endif()
+endif()
+if(NOT dwell_build_python)
+  return()
+endif()
+
+if(NOT SKBUILD AND NOT Python_EXECUTABLE AND EXISTS "${dwell_python_venv}")
+  set(Python_EXECUTABLE "${dwell_python_venv}")
+endif()
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+if(NOT nanobind_ROOT AND NOT nanobind_DIR)
+  execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+  )
+endif()
+find_package(nanobind CONFIG REQUIRED)
+
+file(GLOB python_sources CONFIGURE_DEPENDS python/src/*.cpp)
+nanobind_add_module(dwell_python NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${python_sources})
+set(dwell_python_path "${PROJECT_BINARY_DIR}/python")
+set_target_properties(dwell_python PROPERTIES OUTPUT_NAME _dwell LIBRARY_OUTPUT_DIRECTORY "${dwell_python_path}/dwell")
+target_compile_definitions(dwell_python PRIVATE DWELL_VERSION="${PROJECT_VERSION}")
+target_link_libraries(dwell_python PRIVATE dwell::dwell)
+# Another extension of the process may carry a dwell of its own.
+target_link_options(dwell_python PRIVATE -Wl,--exclude-libs,ALL)
+if(DWELL_PORTABLE)
+  target_link_options(dwell_python PRIVATE -static-libstdc++ -static-libgcc)
+endif()
+dwell_warnings(dwell_python)
+
+# The build tree's package is made of links: an edit needs no build.
+file(GLOB python_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/python/dwell"
+  python/dwell/*.py python/dwell/*.pyi python/dwell/py.typed
+)
+file(MAKE_DIRECTORY "${dwell_python_path}/dwell")
+foreach(file IN LISTS python_files)
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/dwell/${file}" "${dwell_python_path}/dwell/${file}" SYMBOLIC)
+endforeach()
+
+# dwell.torch builds its extension where PyTorch is, of its own sources, the headers and the library.
+file(MAKE_DIRECTORY "${dwell_python_path}/dwell/lib")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/dwell/torch" "${dwell_python_path}/dwell/torch" SYMBOLIC)
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/include" "${dwell_python_path}/dwell/include" SYMBOLIC)
+file(CREATE_LINK "${PROJECT_BINARY_DIR}/libdwell.a" "${dwell_python_path}/dwell/lib/libdwell.a" SYMBOLIC)
+
+if(SKBUILD)
+  install(TARGETS dwell ARCHIVE DESTINATION dwell/lib COMPONENT python)
+  install(DIRECTORY include/ DESTINATION dwell/include COMPONENT python)
+  install(TARGETS dwell_python LIBRARY DESTINATION dwell COMPONENT python)
+  if(TARGET dwell_cli)
+    install(TARGETS dwell_cli RUNTIME DESTINATION dwell/bin COMPONENT python)
+  endif()
+endif()

@@ -1,0 +1,93 @@
+"""Tickets and definitions as futures. Imported when one is first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import weakref
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+from . import _dwell
+
+Result = TypeVar("Result")
+
+
+class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-arg]
+    """What goes on in the background: a concurrent.futures.Future, which may be awaited too."""
+
+    def __init__(self, stop: _dwell.StopSource | None = None) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def cancel(self) -> bool:
+        """Calls a definition off, unless its version has been handed over."""
+        if self._stop is not None:
+            self._stop.request()
+        return super().cancel()
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return asyncio.wrap_future(self).__await__()
+
+    def _done(self, result: Result, error: BaseException | None) -> None:
+        """Called on a thread of the runtime."""
+        if not self.set_running_or_notify_cancel():
+            return
+        if error is None:
+            self.set_result(result)
+        else:
+            self.set_exception(error)
+
+
+def of_ticket(ticket: _dwell.Ticket) -> Pending[None]:
+    """A future of a ticket."""
+    future: Pending[None] = Pending()
+
+    def done(completed: _dwell.Ticket) -> None:
+        try:
+            completed.wait(0)
+        except BaseException as error:
+            future._done(None, error)
+        else:
+            future._done(None, None)
+
+    ticket.add_done_callback(done)
+    return future
+
+
+class _LoopWaker:
+    """Resumes the coroutines of one event loop whose tickets are complete."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.waker = _dwell.Waker()
+        self.waiting: dict[int, asyncio.Future[None]] = {}
+        self.next = 0
+        # Not the loop itself, which is the key of a weak dictionary.
+        loop.add_reader(self.waker.fileno(), self.wake)
+
+    def watch(self, ticket: _dwell.Ticket, future: asyncio.Future[None]) -> None:
+        self.next += 1
+        self.waiting[self.next] = future
+        self.waker.watch(ticket, self.next)
+
+    def wake(self) -> None:
+        for key in self.waker.take():
+            future = self.waiting.pop(key)
+            if not future.done():
+                future.set_result(None)
+
+
+_wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWaker] = weakref.WeakKeyDictionary()
+
+
+def awaiting(ticket: _dwell.Ticket) -> Generator[Any, None, None]:
+    """``await ticket``."""
+    if not ticket.done:
+        loop = asyncio.get_running_loop()
+        waker = _wakers.get(loop)
+        if waker is None:
+            waker = _wakers[loop] = _LoopWaker(loop)
+        future: asyncio.Future[None] = loop.create_future()
+        waker.watch(ticket, future)
+        yield from future
+    ticket.wait(0)

@@ -1,0 +1,311 @@
+"""PyTorch's small operations without launches.
+
+    with dwell.torch.eager():
+        y = torch.relu(a * x + b)     # three operations, one task of dwell's, no launch each
+
+Inside a context, small operations on strided tensors are collected and run together; what dwell does not do goes to PyTorch, behind
+what was collected on its tensors. Results, errors, views, gradients and the order on streams are PyTorch's. docs/torch.md says what is
+taken, and where the limits are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from ._build import BuildError, build
+from ._compile import backend
+from ._looks import watch_captures, watch_looks, watch_threads
+
+__all__ = [
+    "BuildError",
+    "Recording",
+    "accelerate",
+    "backend",
+    "disable",
+    "eager",
+    "enable",
+    "flush",
+    "init",
+    "record",
+    "scheduler_context",
+    "shutdown",
+    "stats",
+    "submit_add",
+    "submit_mul",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_OFF = os.environ.get("DWELL_TORCH", "").lower() in ("off", "0", "no")
+_SIZE_THRESHOLD = 1 << 17
+_CAPACITY = 1024
+_ANY_SIZE: int = torch.iinfo(torch.int64).max
+_loaded = False
+_loading = threading.Lock()
+
+
+def _ops() -> Any:
+    global _loaded
+    if not _loaded:
+        with _loading:
+            if not _loaded:
+                torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
+                torch.ops.dwell.open()
+                watch_looks(flush)
+                watch_threads(_watch)
+                os.register_at_fork(before=_before_fork, after_in_child=torch.ops.dwell.take_none)
+                if torch.cuda.is_available():
+                    watch_captures(_step_aside, _step_back)
+                _loaded = True
+    return torch.ops.dwell
+
+
+def _before_fork() -> None:
+    """The child has the memory, but nobody who would run what was collected."""
+    flush(sync=True)
+
+
+def _watch() -> None:
+    _thread.watches = True
+    torch.ops.dwell.watch()
+
+
+def _step_aside() -> bool:
+    """What a graph captures is PyTorch's own: its memory, and its kernels."""
+    if _thread.depth == 0:
+        return False
+    flush()
+    torch.ops.dwell.take(False)
+    return True
+
+
+def _step_back(aside: bool) -> None:
+    if aside:
+        torch.ops.dwell.take(True)
+
+
+def flush(sync: bool = False) -> None:
+    """Lets all that was collected run, on the streams on which it was collected. `sync`, and on a CPU always: returns when it has."""
+    if _loaded:
+        torch.ops.dwell.flush(sync)
+
+
+# Those of the newest context, of any thread: elements, operations.
+_limits = (_SIZE_THRESHOLD, _CAPACITY)
+
+
+def _set_limits(elements: int, operations: int) -> tuple[int, int]:
+    """Returns those before."""
+    global _limits
+    before, _limits = _limits, (elements, operations)
+    _ops().set_limits(elements, operations)
+    return before
+
+
+class _Thread(threading.local):
+    """What a thread is in."""
+
+    depth = 0  # contexts
+    watches = False  # it is not the one that loaded the extension, so that tensors of others may come here
+    enabled = False
+
+
+_thread = _Thread()
+
+
+def _enter() -> None:
+    _thread.depth += 1
+    torch.ops.dwell.take(True)
+
+
+def _leave() -> None:
+    _thread.depth -= 1
+    if _thread.depth != 0:
+        return
+    if _thread.watches:
+        torch.ops.dwell.take(False)
+    else:
+        torch.ops.dwell.leave()
+    torch.ops.dwell.flush(False)
+
+
+@contextlib.contextmanager
+def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY) -> Iterator[None]:
+    """Takes operations of this thread, and of the backward passes that it starts, on tensors of up to `size_threshold` elements. A burst
+    starts after `capacity` of them, and at the end."""
+    if _OFF:
+        yield
+        return
+    before = _set_limits(size_threshold, capacity)
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+        _set_limits(*before)
+
+
+def enable(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY) -> None:
+    """As `eager`, for this thread until `disable`."""
+    if _OFF:
+        return
+    _set_limits(size_threshold, capacity)
+    if not _thread.enabled:
+        _thread.enabled = True
+        _enter()
+
+
+def disable() -> None:
+    """The end of `enable`."""
+    if _thread.enabled:
+        _thread.enabled = False
+        _leave()
+
+
+def accelerate(function: _F) -> _F:
+    """A function that runs inside `eager`."""
+
+    @functools.wraps(function)
+    def inside(*arguments: Any, **keywords: Any) -> Any:
+        with eager():
+            return function(*arguments, **keywords)
+
+    return inside  # type: ignore[return-value]
+
+
+class Recording:
+    """Operations that were recorded, with the memory that they name. `replay` runs them again."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._finalize = weakref.finalize(self, torch.ops.dwell.forget, number)
+        self._finalize.atexit = False
+
+    def replay(self) -> None:
+        """Runs them, behind what is on the current stream, before what comes there later. Results are where they were recorded."""
+        torch.ops.dwell.replay(self._number)
+        if _thread.depth == 0:
+            flush()
+
+
+@contextlib.contextmanager
+def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Recording]]:
+    """Records the operations of the block on tensors of a device, any size, and does not run them:
+
+        with dwell.torch.record() as recorded:
+            y = torch.relu(a * x + b)
+        recording = recorded()
+        recording.replay()          # y has the result, of what a, x and b hold now
+
+    An operation that dwell does not do raises RuntimeError where it touches what was recorded, and runs at once elsewhere. `device`: by
+    default the current CUDA device, where there is one."""
+    if _OFF:
+        raise RuntimeError("dwell.torch.record: DWELL_TORCH=off switches recordings off too: unset it")
+    if device is None:
+        device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    ops = _ops()
+    made: list[Recording] = []
+    with eager(size_threshold=_ANY_SIZE):
+        number = ops.begin_recording(str(device))
+        try:
+            yield lambda: made[0]
+            ops.end_recording(number)
+        except BaseException:
+            with contextlib.suppress(RuntimeError):
+                ops.end_recording(number)
+            ops.forget(number)
+            raise
+        made.append(Recording(number))
+
+
+def stats() -> dict[str, Any]:
+    """What happened so far: operations taken, flushes by their reason, and what PyTorch ran by operation, with how often."""
+    taken = 0
+    flushed: dict[str, int] = {}
+    fallback: dict[str, int] = {}
+    for line in torch.ops.dwell.stats() if _loaded else ():
+        name, _, count = line.rpartition("=")
+        if name == "taken":
+            taken = int(count)
+        elif name.startswith("flushed."):
+            flushed[name.removeprefix("flushed.")] = int(count)
+        else:
+            fallback[name.removeprefix("fallback.")] = int(count)
+    return {"taken": taken, "flushed": flushed, "fallback": fallback}
+
+
+# ---- The published interface ----------------------------------------------------------------------------------------------------------
+
+
+def init(capacity: int = 4096, threads_per_block: int = 256) -> None:
+    """Prepares submit_add and submit_mul. `capacity`: operations that are collected at most before a burst starts. `threads_per_block` is
+    accepted and means nothing: dwell's groups have 128 threads."""
+    if not _OFF:
+        _set_limits(_ANY_SIZE, capacity)
+
+
+def _submit(operation: Callable[..., Any], a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    if _OFF:
+        operation(a, b, out=out)
+        return
+    _ops()
+    outside = _thread.depth == 0
+    if outside:
+        torch.ops.dwell.take(True)
+    try:
+        with torch.no_grad():
+            operation(a, b, out=out)
+    finally:
+        if outside:
+            torch.ops.dwell.take(False)  # the key stays: whoever looks at the result makes it run
+
+
+def submit_add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """out = a + b, collected."""
+    _submit(torch.add, a, b, out)
+
+
+def submit_mul(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """out = a * b, collected."""
+    _submit(torch.mul, a, b, out)
+
+
+def shutdown() -> None:
+    """Runs what was collected, and waits for it."""
+    flush(sync=True)
+
+
+@contextlib.contextmanager
+def scheduler_context(
+    capacity: int = 8192, threads_per_block: int = 256, size_threshold: int = 1 << 15, auto_flush_ms: float = 2.0
+) -> Iterator[None]:
+    """`eager` by the names of the published interface. `capacity`: operations that are collected at most before a burst starts;
+    `threads_per_block` means nothing here; `size_threshold`: elements of a tensor at most; `auto_flush_ms`: what was collected waits no
+    longer before it runs, 0: until something else asks."""
+    del threads_per_block
+    if _OFF:
+        yield
+        return
+    over = threading.Event()
+
+    def flush_now_and_then() -> None:
+        while not over.wait(auto_flush_ms / 1000):
+            flush()
+
+    timer = threading.Thread(target=flush_now_and_then, name="dwell.torch flush", daemon=True) if auto_flush_ms > 0 else None
+    with eager(size_threshold=size_threshold, capacity=capacity):
+        if timer is not None:
+            timer.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if timer is not None:
+                timer.join()

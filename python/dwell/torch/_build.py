@@ -1,0 +1,125 @@
+"""Builds the extension for the PyTorch that is installed, once, with the host's compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+_PACKAGE = Path(__file__).parent.parent
+_LIBRARY = _PACKAGE / "lib" / "libdwell.a"
+_SOURCES = Path(__file__).resolve().parent / "csrc"
+
+
+class BuildError(RuntimeError):
+    """The extension cannot be built; the text says what is missing, or what the compiler wrote."""
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        if name and (found := shutil.which(name)):
+            return found
+    raise BuildError("dwell.torch is built when it is first imported, and no C++ compiler is on the PATH: install g++, or name one in $CXX")
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "dwell" / "torch"
+
+
+def _compilation(compiler: str) -> list[str]:
+    """The command that compiles a source, up to its name."""
+    root = Path(torch.__file__).resolve().parent
+    includes = [_SOURCES, _PACKAGE / "include", root / "include", root / "include" / "torch" / "csrc" / "api" / "include"]
+    return [
+        compiler,
+        "-std=c++20",
+        "-O2",
+        "-fPIC",
+        "-w",
+        "-fvisibility=hidden",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+        *(f"-I{path}" for path in includes),
+        "-c",
+    ]
+
+
+def _linking(compiler: str, objects: list[Path], target: Path) -> list[str]:
+    root = Path(torch.__file__).resolve().parent
+    libraries = ["-ltorch", "-ltorch_cpu", "-lc10", "-ldl", "-lpthread"]
+    return [
+        compiler,
+        "-shared",
+        *map(str, objects),
+        str(_LIBRARY),
+        "-Wl,--exclude-libs,ALL",
+        f"-L{root / 'lib'}",
+        f"-Wl,-rpath,{root / 'lib'}",
+        *libraries,
+        "-o",
+        str(target),
+    ]
+
+
+def _key(compiler: str) -> str:
+    """What the extension follows from: its sources, the library, PyTorch and the compiler."""
+    digest = hashlib.sha256()
+    digest.update("\0".join([*_compilation(compiler), *_linking(compiler, [], Path()), torch.__version__]).encode())
+    digest.update(subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout)
+    for path in sorted(_SOURCES.iterdir()):
+        digest.update(path.read_bytes())
+    status = _LIBRARY.stat()
+    digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()[:24]
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BuildError(f"dwell.torch cannot be built for PyTorch {torch.__version__} with {command[0]}:\n{result.stderr[-4000:]}")
+
+
+def _make(compiler: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        sources = sorted(_SOURCES.glob("*.cpp"))
+        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
+        commands = [[*_compilation(compiler), str(source), "-o", str(made)] for source, made in zip(sources, objects, strict=True)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_run, commands))
+        made = Path(folder) / target.name
+        _run(_linking(compiler, objects, made))
+        made.rename(target)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build() -> Path:
+    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes half a minute."""
+    if not _LIBRARY.exists():
+        raise BuildError(f"dwell.torch is built with the library in {_LIBRARY}, which this installation of dwell does not have")
+    compiler = _compiler()
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"dwell_torch-{_key(compiler)}.so"
+    if target.exists():
+        return target
+    with _locked(folder):
+        if not target.exists():
+            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once", file=sys.stderr)
+            _make(compiler, target)
+    return target

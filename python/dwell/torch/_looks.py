@@ -1,0 +1,87 @@
+"""Looks at the memory of tensors that are no operations: what was collected runs before them."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_TENSOR = [
+    "data_ptr",
+    "numpy",
+    "tolist",
+    "untyped_storage",
+    "storage",
+    "__dlpack__",
+    "__array__",
+    "__reduce_ex__",
+    "share_memory_",
+    "is_set_to",
+    "tensor_split",
+]
+_CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "query"]
+_CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]
+
+
+def _before(of: Any, name: str, look: Callable[[], None]) -> None:
+    original = getattr(of, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def looks(*arguments: Any, **keywords: Any) -> Any:
+        look()
+        return original(*arguments, **keywords)
+
+    setattr(of, name, looks)
+
+
+def watch_looks(look: Callable[[], None]) -> None:
+    """Calls `look` before each of them, from now on. Without anything collected it costs what a call of Python's does."""
+    for name in _TENSOR:
+        _before(torch.Tensor, name, look)
+    _before(torch, "tensor_split", look)  # reads its indices in host memory
+    if torch.cuda.is_available():
+        for name in _CUDA_STREAM:
+            _before(torch.cuda.Stream, name, look)
+        for name in _CUDA_EVENT:
+            _before(torch.cuda.Event, name, look)
+        _before(torch.cuda, "synchronize", look)
+        _before(torch.cuda.CUDAGraph, "replay", look)
+
+
+def watch_threads(begin: Callable[[], None]) -> None:
+    """Calls `begin` in each thread of Python's that starts from now on, ahead of all else."""
+    original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    @functools.wraps(original)
+    def bootstrap(self: threading.Thread) -> None:
+        begin()
+        original(self)
+
+    threading.Thread._bootstrap_inner = bootstrap  # type: ignore[attr-defined]
+
+
+def watch_captures(begin: Callable[[], Any], end: Callable[[Any], None]) -> None:
+    """Calls `begin` before a capture of a CUDA graph, and `end` with its result behind it, in the thread that captures."""
+    graph = torch.cuda.CUDAGraph
+    capture_begin, capture_end = graph.capture_begin, graph.capture_end
+    kept: dict[int, Any] = {}
+
+    @functools.wraps(capture_begin)
+    def begins(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        kept[id(self)] = begin()
+        return capture_begin(self, *arguments, **keywords)
+
+    @functools.wraps(capture_end)
+    def ends(self: Any) -> Any:
+        try:
+            return capture_end(self)
+        finally:
+            if id(self) in kept:
+                end(kept.pop(id(self)))
+
+    graph.capture_begin, graph.capture_end = begins, ends  # type: ignore[method-assign]

@@ -1,0 +1,274 @@
+#include "call.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/TypeProperties.h>
+#include <c10/core/impl/COW.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <dwell/batch.hpp>
+
+#include "collector.hpp"
+#include "taken.hpp"
+
+namespace dwell::pytorch {
+
+namespace {
+
+at::Scalar number_of(const at::Tensor& wrapped) {
+  switch (wrapped.scalar_type()) {
+    case at::kDouble: return *static_cast<const double*>(wrapped.const_data_ptr());
+    case at::kLong: return *static_cast<const std::int64_t*>(wrapped.const_data_ptr());
+    case at::kBool: return *static_cast<const bool*>(wrapped.const_data_ptr());
+    default: return wrapped.item();
+  }
+}
+
+Operand operand_of(const at::Scalar& number) {
+  if (number.isFloatingPoint()) return number.toDouble();
+  if (number.isBoolean()) return number.toBool();
+  return number.toLong();
+}
+Expression expression_of(const at::Scalar& number) {
+  if (number.isFloatingPoint()) return number.toDouble();
+  if (number.isBoolean()) return number.toBool();
+  return number.toLong();
+}
+
+template <class T>
+bool holds(std::int64_t number) {
+  return number >= std::numeric_limits<T>::min() && number <= std::numeric_limits<T>::max();
+}
+// Whether a type has the number, up to rounding: else it wraps around, in ways of the kernel's.
+bool has(at::ScalarType type, const at::Scalar& number) {
+  if (number.isComplex() || number.isSymbolic()) return false;
+  if (!number.isIntegral(false)) return true;
+  switch (type) {
+    case at::kByte: return holds<std::uint8_t>(number.toLong());
+    case at::kChar: return holds<std::int8_t>(number.toLong());
+    case at::kShort: return holds<std::int16_t>(number.toLong());
+    case at::kInt: return holds<std::int32_t>(number.toLong());
+    default: return true;
+  }
+}
+
+// Whether a number leaves the type of tensors of that type as it is.
+bool keeps(at::ScalarType type, const at::Scalar& number) {
+  if (number.isComplex()) return false;
+  if (at::isFloatingType(type)) return true;
+  return type != at::kBool ? !number.isFloatingPoint() : number.isBoolean();
+}
+
+// As a kernel of PyTorch's would allocate it for inputs of any strides.
+at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, const c10::Device& device) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  at::TensorIteratorConfig config;
+  at::Tensor out;
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, device).add_output(out);
+  for (const Input& input : inputs)
+    if (input.tensor != nullptr) config.add_const_input(*input.tensor);
+  return config.build().output();
+}
+
+}  // namespace
+
+Input::Input(const at::Tensor& given) {
+  if (given.unsafeGetTensorImpl()->is_wrapped_number())
+    number = number_of(given);
+  else
+    tensor = &given;
+}
+
+bool is_small(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
+         tensor.dim() <= static_cast<std::int64_t>(Dims::kMost) && element_type_of(tensor.scalar_type()).has_value();
+}
+
+at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
+  if (beside.is_cpu()) return at::detail::empty_cpu(sizes, type);
+  return at::detail::empty_generic(sizes, beside.storage().unsafeGetStorageImpl()->allocator(), c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                   type, std::nullopt);
+}
+
+bool is_apart(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense()) return true;
+  // Each dimension steps over all that those with smaller strides reach.
+  std::array<std::pair<std::int64_t, std::int64_t>, Dims::kMost> dims;  // stride, size
+  std::size_t count = 0;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
+    if (tensor.size(dim) > 1) dims.at(count++) = {tensor.stride(dim), tensor.size(dim)};
+  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (dims[i].first <= reach) return false;
+    reach += dims[i].first * (dims[i].second - 1);
+  }
+  return true;
+}
+
+bool may_write(const at::Tensor& out, const at::Tensor& x) {
+  if (out.storage().unsafeGetStorageImpl() != x.storage().unsafeGetStorageImpl()) return true;
+  if (out.const_data_ptr() == x.const_data_ptr() && out.sizes() == x.sizes() && out.strides() == x.strides()) return true;
+  const auto extent = [](const at::Tensor& tensor) {
+    const auto first = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+    std::uintptr_t last = first;
+    for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
+      last += static_cast<std::uintptr_t>(tensor.stride(dim) * (tensor.size(dim) - 1)) * tensor.itemsize();
+    return std::pair(first, last);
+  };
+  const auto [first, last] = extent(out);
+  const auto [x_first, x_last] = extent(x);
+  return last < x_first || x_last < first;
+}
+
+// The type that PyTorch computes in.
+std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
+  at::ScalarType type = first.scalar_type();
+  bool same = true;
+  for (std::size_t i = 0; i < count_ && same; ++i) {
+    if (is_condition(i)) continue;
+    const Input& input = inputs_[i];
+    same = input.tensor != nullptr ? input.tensor->scalar_type() == type : keeps(type, input.number);
+  }
+  if (!same) {
+    at::native::ResultTypeState state;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (is_condition(i)) continue;
+      const Input& input = inputs_[i];
+      state = input.tensor != nullptr ? at::native::update_result_type_state(*input.tensor, state)
+                                      : at::native::update_result_type_state(input.number, state);
+    }
+    type = at::native::result_type(state);
+  }
+  for (const Input& input : inputs())
+    if (input.tensor == nullptr && !has(type, input.number)) return {};
+  const bool is_float = at::isFloatingType(type);
+  switch (types_) {
+    case Types::all: break;
+    case Types::numbers:
+      if (type == at::kBool) return {};
+      break;
+    case Types::integers:
+      if (is_float) return {};
+      break;
+    case Types::floats:
+      for (std::size_t i = 0; i < count_; ++i)
+        if (inputs_[i].tensor != nullptr && !is_condition(i) && !at::isFloatingType(inputs_[i].tensor->scalar_type())) return {};
+      break;
+    case Types::to_floats:
+      if (!is_float) type = c10::typeMetaToScalarType(c10::get_default_dtype());
+      if (!is_float && type != at::kFloat) return {};
+      break;
+  }
+  if (!element_type_of(type)) return {};
+  return type;
+}
+
+at::Tensor Call::make() const {
+  const at::Tensor* first = nullptr;
+  bool same = true;        // all have the sizes of the first
+  bool contiguous = true;  // all are
+  for (const Input& input : inputs()) {
+    if (input.tensor == nullptr) continue;
+    const at::Tensor& tensor = *input.tensor;
+    if (!is_small(tensor)) return {};
+    if (first == nullptr) first = &tensor;
+    if (tensor.device() != first->device()) return {};
+    same = same && tensor.sizes() == first->sizes();
+    contiguous = contiguous && tensor.is_contiguous();
+  }
+  if (first == nullptr) return {};
+  const std::optional<at::ScalarType> computed = common_type(*first);
+  if (!computed) return {};
+  const at::ScalarType type = gives_ == Gives::boolean ? at::kBool : *computed;
+  at::Tensor out;
+  if (same && contiguous) {
+    out = empty_on(*first, first->sizes(), type);
+  } else {
+    at::DimVector sizes(first->sizes());
+    for (const Input& input : inputs()) {
+      if (input.tensor == nullptr) continue;
+      if (!at::are_expandable(sizes, input.tensor->sizes())) return {};
+      sizes = at::infer_size_dimvector(sizes, input.tensor->sizes());
+    }
+    std::int64_t elements = 1;
+    for (const std::int64_t size : sizes) elements *= size;
+    if (elements > limits().elements.load(std::memory_order_relaxed) || sizes.size() > Dims::kMost) return {};
+    out = contiguous ? empty_on(*first, sizes, type) : allocated_for(inputs(), type, first->device());
+  }
+  collect(out, *computed);
+  return out;
+}
+
+bool Call::write(const at::Tensor& out) const {
+  if (count_ == 0 || !is_small(out) || !is_apart(out) || c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr())) return false;
+  const at::Tensor* first = nullptr;
+  for (const Input& input : inputs()) {
+    if (input.tensor == nullptr) continue;
+    const at::Tensor& tensor = *input.tensor;
+    if (!is_small(tensor) || tensor.device() != out.device() || !may_write(out, tensor)) return false;
+    if (first == nullptr) first = &tensor;
+  }
+  const std::optional<at::ScalarType> computed = common_type(first != nullptr ? *first : out);
+  if (!computed) return false;
+  if (gives_ == Gives::common && !at::canCast(*computed, out.scalar_type())) return false;
+  // The shapes broadcast to that of the result, exactly; where everything is converted, to it.
+  bool same = false;
+  for (const Input& input : inputs()) same = same || (input.tensor != nullptr && input.tensor->sizes() == out.sizes());
+  at::DimVector sizes;
+  for (const Input& input : inputs()) {
+    if (input.tensor == nullptr || input.tensor->sizes() == out.sizes()) continue;
+    if (!at::are_expandable(sizes, input.tensor->sizes())) return false;
+    sizes = at::infer_size_dimvector(sizes, input.tensor->sizes());
+  }
+  if (same || gives_ == Gives::target) {
+    if (sizes.size() > static_cast<std::size_t>(out.dim()) || !at::is_expandable_to(sizes, out.sizes())) return false;
+  } else if (out.sizes() != at::IntArrayRef(sizes)) {
+    return false;
+  }
+  collect(out, gives_ == Gives::target ? out.scalar_type() : *computed);
+  return true;
+}
+
+void Call::collect(const at::Tensor& out, at::ScalarType computed) const {
+  std::array<const at::Tensor*, kMost + 1> named{&out};
+  std::size_t tensors = 1;
+  for (const Input& input : inputs())
+    if (input.tensor != nullptr) named[tensors++] = input.tensor;
+  Collector::of(out.device()).take(std::span(named).first(tensors), [&](Batch& batch) {
+    const TensorView to = view_of(out);
+    if (formula_ == nullptr) {
+      std::array<TensorView, kMost> views;
+      std::array<Operand, 3> operands{0.0, 0.0, 0.0};
+      for (std::size_t i = 0; i < count_; ++i) {
+        if (inputs_[i].tensor == nullptr) {
+          operands[i] = operand_of(inputs_[i].number);
+          continue;
+        }
+        views[i] = view_of(*inputs_[i].tensor);
+        operands[i] = views[i];
+      }
+      batch.apply(op_, to, std::span<const Operand>(operands).first(count_));
+      return;
+    }
+    // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
+    const bool is_short = computed == at::kHalf || computed == at::kBFloat16;
+    const ElementType type = is_short ? ElementType::f32 : *element_type_of(computed);
+    std::vector<Expression> expressions;
+    expressions.reserve(count_);
+    for (const Input& input : inputs()) {
+      if (input.tensor == nullptr)
+        expressions.push_back(expression_of(input.number));
+      else
+        expressions.push_back(Expression(view_of(*input.tensor)).as(type));
+    }
+    batch.assign(to, formula_(expressions));
+  });
+}
+
+}  // namespace dwell::pytorch

@@ -1,0 +1,81 @@
+// A call of an operation that works element by element: whether it is taken, what its result is, and how the batch gets it.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <dwell/expression.hpp>
+
+namespace dwell::pytorch {
+
+// What an operation has: a tensor, or a number, as which PyTorch's wrapped numbers count.
+struct Input {
+  Input() = default;
+  Input(const at::Tensor& given);                    // NOLINT(google-explicit-constructor)
+  Input(const at::Scalar& given) : number(given) {}  // NOLINT(google-explicit-constructor)
+
+  const at::Tensor* tensor = nullptr;  // null: a number
+  at::Scalar number;
+};
+
+// The common types for which an operation is taken. PyTorch's own errors come from PyTorch, so this leaves out what it refuses.
+enum class Types : std::uint8_t {
+  all,
+  numbers,    // not bool
+  integers,   // and bool
+  floats,     //
+  to_floats,  // others become the default type
+};
+// The type of the result: the common one; bool; or that of where it is written, into which everything is converted.
+enum class Gives : std::uint8_t { common, boolean, target };
+
+class Call {
+ public:
+  // Computes the result; inputs are of the type in which PyTorch computes.
+  using Formula = Expression (*)(std::span<const Expression> inputs);
+  static constexpr std::size_t kMost = 5;
+
+  // PyTorch is to do it.
+  Call() = default;
+  template <class... Inputs>
+  Call(TensorOp op, Types types, Gives gives, const Inputs&... inputs)
+      : op_(op), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+  template <class... Inputs>
+  Call(Formula formula, Types types, Gives gives, const Inputs&... inputs)
+      : formula_(formula), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+
+  // Takes it, with a result of its own, which is undefined if it cannot.
+  at::Tensor make() const;
+  // The same with the result there; false if it cannot.
+  bool write(const at::Tensor& out) const;
+
+ private:
+  std::span<const Input> inputs() const { return std::span(inputs_).first(count_); }
+  bool is_condition(std::size_t input) const { return formula_ == nullptr && op_ == TensorOp::where && input == 2; }
+  bool find_first();
+  std::optional<at::ScalarType> common_type(const at::Tensor& first) const;
+  void collect(const at::Tensor& out, at::ScalarType computed) const;
+
+  TensorOp op_ = TensorOp::add;
+  Formula formula_ = nullptr;
+  Types types_ = Types::all;
+  Gives gives_ = Gives::common;
+  std::size_t count_ = 0;
+  std::array<Input, kMost> inputs_;
+};
+
+// Memory for a result on a device, of elements behind each other.
+at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
+// Whether operations on this tensor are taken.
+bool is_small(const at::Tensor& tensor);
+// Whether results may be written there while `x` is read: not where PyTorch complains.
+bool may_write(const at::Tensor& out, const at::Tensor& x);
+// Whether no two elements of it share memory.
+bool is_apart(const at::Tensor& tensor);
+
+}  // namespace dwell::pytorch

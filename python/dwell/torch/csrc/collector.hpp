@@ -1,0 +1,105 @@
+// Operations of PyTorch that were taken, until they run.
+//
+// Each device has a collector: a runtime whose loop is on the device in bursts alone, and a batch. An operation is taken when its result
+// is allocated and the batch has it; it runs with the next flush, on a GPU between what the current stream holds and what comes there
+// later. Until then the storages that it names are kept.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dwell/batch.hpp>
+#include <dwell/runtime.hpp>
+
+#include "recording.hpp"
+#include "storages.hpp"
+
+namespace dwell::pytorch {
+
+// What is taken, the same for all devices. Set by the thread that enters a context; read with every operation.
+struct Limits {
+  std::atomic<std::int64_t> elements{1 << 15};  // of a tensor, at most
+  std::atomic<std::int64_t> operations{1024};   // after which a burst starts, so that the device works while more are collected
+};
+Limits& limits();
+
+// Why operations were flushed.
+enum class Reason : std::uint8_t { asked, full, fallback, stream, kReasons };
+const char* name_of(Reason reason);
+
+struct Counts {
+  std::atomic<std::uint64_t> taken{0};
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kReasons)> flushed{};
+};
+Counts& counts();
+
+class Collector {
+ public:
+  // That of a device, opened with the first call. Throws dwell::Error.
+  static Collector& of(const c10::Device& device);
+  // All that were opened.
+  static std::vector<Collector*> all();
+
+  explicit Collector(const c10::Device& device);
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  // Calls collect(batch), which adds operations on these tensors, that are read and written. Any thread.
+  template <class Collect>
+  void take(std::span<const at::Tensor* const> tensors, Collect&& collect) {
+    if (Recording* const recording = recording_here()) return recording->add(tensors, std::ref(collect));
+    const std::lock_guard lock(mutex_);
+    keep_in_order();
+    collect(*batch_);
+    for (const at::Tensor* const tensor : tensors) storages_.keep(tensor->storage().unsafeGetStorageImpl());
+    counts().taken.fetch_add(1, std::memory_order_relaxed);
+    count_pending();
+  }
+
+  // Records the calling thread's operations from now on, instead of collecting them.
+  std::shared_ptr<Recording> record();
+  // Runs a recording of this device's, in the order of what is collected.
+  void replay(const Recording& recording);
+
+  // Lets what was collected run. With `wait`, and always on a CPU, returns when it has.
+  void flush(Reason reason, bool wait);
+  // Whether an operation that was collected reads or writes this storage.
+  bool names(const c10::StorageImpl* storage);
+  // Whether any collector has operations that were not flushed.
+  static bool any_pending() { return pending_anywhere().load(std::memory_order_relaxed) != 0; }
+
+ private:
+  static std::atomic<int>& pending_anywhere();  // collectors that have some
+  // That of this thread, which may not be of another device.
+  Recording* recording_here();
+  void count_pending();
+  // What was collected on another stream is flushed there.
+  void keep_in_order();
+  void flush_locked(Reason reason, bool wait);
+
+  const c10::Device device_;
+  std::mutex mutex_;
+  std::optional<Runtime> runtime_;
+  std::optional<Batch> batch_;
+  Storages storages_;
+  Ticket launched_;  // the last replay
+  std::int64_t pending_ = 0;
+  std::optional<c10::Stream> stream_;  // of what was collected
+};
+
+// The view of a tensor that dwell computes with.
+TensorView view_of(const at::Tensor& tensor);
+// Nothing for types that dwell has no operations for.
+std::optional<ElementType> element_type_of(at::ScalarType type);
+
+}  // namespace dwell::pytorch

@@ -1,0 +1,303 @@
+// Operations element by element.
+#include <ATen/Operators.h>
+
+#include <optional>
+#include <span>
+
+#include "taken.hpp"
+
+namespace dwell::pytorch {
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+using Numbers = std::span<const Expression>;
+
+// ---- Rules: what an operation's arguments mean -----------------------------------------------------------------------------------------
+
+// One operation on all arguments.
+template <TensorOp kOp, Types kTypes, Gives kGives = Gives::common>
+struct Direct {
+  template <class... Inputs>
+  static Call of(const Inputs&... inputs) {
+    return Call(kOp, kTypes, kGives, inputs...);
+  }
+};
+// A formula of all arguments.
+template <Call::Formula kFormula, Types kTypes, Gives kGives = Gives::common>
+struct Formed {
+  template <class... Inputs>
+  static Call of(const Inputs&... inputs) {
+    return Call(kFormula, kTypes, kGives, inputs...);
+  }
+};
+
+// a + alpha b.
+struct Add {
+  static Call of(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+    if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::common, a, b);
+    return Call([](Numbers x) { return x[0] + x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+  }
+};
+struct Sub {
+  static Call of(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, a, b);
+    return Call([](Numbers x) { return x[0] - x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+  }
+};
+struct Rsub {
+  template <class Other>
+  static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, b, a);
+    return Call([](Numbers x) { return x[1] - x[0] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+  }
+};
+
+struct DivMode {
+  template <class Other>
+  static Call of(const Tensor& a, const Other& b, std::optional<c10::string_view> mode) {
+    if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::common, a, b);
+    if (a.element_size() == 2) return {};  // backends round the quotient at different places
+    if (*mode == "floor") return Call(TensorOp::floor_divide, Types::floats, Gives::common, a, b);
+    if (*mode == "trunc") return Call(TensorOp::trunc_divide, Types::floats, Gives::common, a, b);
+    return {};
+  }
+};
+
+struct Clamp {
+  static Call of(const Tensor& x, const std::optional<Scalar>& least, const std::optional<Scalar>& most) {
+    if (least && most) return Call(TensorOp::clamp, Types::numbers, Gives::common, x, *least, *most);
+    if (least) return Call(TensorOp::clamp_min, Types::numbers, Gives::common, x, *least);
+    if (most) return Call(TensorOp::clamp_max, Types::numbers, Gives::common, x, *most);
+    return {};
+  }
+};
+struct Hardtanh {
+  static Call of(const Tensor& x, const Scalar& least, const Scalar& most) {
+    return Call(TensorOp::clamp, Types::floats, Gives::common, x, least, most);
+  }
+};
+struct Gelu {
+  static Call of(const Tensor& x, c10::string_view approximate) {
+    return Call(approximate == "tanh" ? TensorOp::gelu_tanh : TensorOp::gelu, Types::floats, Gives::common, x);
+  }
+};
+// elu: x, factor below 0, factor of the whole, factor of the exponent.
+struct Elu {
+  static Call of(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
+    if (!scale.equal(1)) return {};
+    return Call(TensorOp::elu, Types::floats, Gives::common, x, alpha, input_scale);
+  }
+};
+struct Lerp {
+  template <class Weight>
+  static Call of(const Tensor& from, const Tensor& to, const Weight& weight) {
+    if (from.scalar_type() != to.scalar_type()) return {};
+    if constexpr (std::is_same_v<Weight, Tensor>) {
+      if (from.scalar_type() != weight.scalar_type()) return {};
+    }
+    return Call(TensorOp::lerp, Types::floats, Gives::common, from, to, weight);
+  }
+};
+struct Where {
+  template <class A, class B>
+  static Call of(const Tensor& condition, const A& a, const B& b) {
+    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return {};
+    return Call(TensorOp::where, Types::all, Gives::common, a, b, condition);
+  }
+};
+struct MaskedFill {
+  static Call of(const Tensor& x, const Tensor& mask, const Scalar& value) {
+    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return {};
+    return Call(TensorOp::where, Types::floats, Gives::common, value, x, mask);
+  }
+};
+struct Addcmul {
+  static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
+    return Call([](Numbers n) { return n[0] + n[3] * n[1] * n[2]; }, Types::floats, Gives::common, x, a, b, value);
+  }
+};
+struct Addcdiv {
+  static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
+    return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, Gives::common, x, a, b, value);
+  }
+};
+// Of any types: everything becomes that of the target.
+struct Copy {
+  static Call of(const Tensor& self, const Tensor& from, bool) {
+    if (self.device() != from.device() || self.is_same(from)) return {};
+    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, from);
+  }
+};
+struct Fill {
+  static Call of(const Tensor&, const Scalar& value) {
+    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, value);
+  }
+};
+struct Zero {
+  static Call of(const Tensor&) {
+    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, Scalar(0));
+  }
+};
+
+// ---- What autograd needs ---------------------------------------------------------------------------------------------------------------
+
+using ops::erf, ops::exp, ops::gt, ops::le, ops::logical_and, ops::lt, ops::sigmoid, ops::tanh, ops::where;
+
+Expression sigmoid_backward(Numbers x) { return x[0] * (1.0 - x[1]) * x[1]; }
+Expression tanh_backward(Numbers x) { return x[0] * (1.0 - x[1] * x[1]); }
+Expression threshold_backward(Numbers x) { return where(0.0, x[0], le(x[1], x[2])); }
+Expression silu_backward(Numbers x) {
+  const Expression s = sigmoid(x[1]);
+  return x[0] * s * (1.0 + x[1] * (1.0 - s));
+}
+Expression gelu_backward(Numbers x) {
+  const Expression cdf = 0.5 * (1.0 + erf(x[1] * 0.70710678118654752440));
+  const Expression pdf = exp(x[1] * x[1] * -0.5) * 0.39894228040143267794;
+  return x[0] * (cdf + x[1] * pdf);
+}
+Expression gelu_tanh_backward(Numbers x) {
+  constexpr double kBeta = 0.79788456080286535588;
+  constexpr double kKappa = 0.044715;
+  const Expression square = x[1] * x[1];
+  const Expression inner = tanh((x[1] + kKappa * (square * x[1])) * kBeta);
+  const Expression left = 0.5 * (1.0 + inner);
+  const Expression right = 0.5 * x[1] * (1.0 - inner * inner) * (kBeta * (1.0 + 3 * kKappa * square));
+  return x[0] * (left + right);
+}
+Expression leaky_relu_backward(Numbers x) { return where(x[0], x[0] * x[2], gt(x[1], 0.0)); }
+Expression hardtanh_backward(Numbers x) { return where(x[0], 0.0, logical_and(gt(x[1], x[2]), lt(x[1], x[3]))); }
+Expression hardsigmoid_backward(Numbers x) { return where(x[0] * (1.0 / 6), 0.0, logical_and(gt(x[1], -3.0), lt(x[1], 3.0))); }
+
+struct GeluBackward {
+  static Call of(const Tensor& grad, const Tensor& x, c10::string_view approximate) {
+    return Call(approximate == "tanh" ? gelu_tanh_backward : gelu_backward, Types::floats, Gives::common, grad, x);
+  }
+};
+struct LeakyReluBackward {
+  static Call of(const Tensor& grad, const Tensor& x, const Scalar& slope, bool) {
+    return Call(leaky_relu_backward, Types::floats, Gives::common, grad, x, slope);
+  }
+};
+
+}  // namespace
+
+}  // namespace dwell::pytorch
+
+// ---- The table -------------------------------------------------------------------------------------------------------------------------
+
+using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
+namespace aten = at::_ops;
+using dwell::TensorOp;
+
+// x -> y, in place, and with `out`.
+#define DWELL_ONE(name, types, ...) \
+  take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name, aten::name##_, aten::name##_out>(m)
+// With two tensors, and with a number in the place of the second.
+#define DWELL_TWO(name, types, ...)                                                                                    \
+  take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name##_Tensor, aten::name##__Tensor, \
+           aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m)
+
+TORCH_LIBRARY_IMPL(aten, Fake, m) {
+  DWELL_ONE(neg, numbers);
+  DWELL_ONE(abs, numbers);
+  DWELL_ONE(sign, numbers);
+  take_all<Direct<TensorOp::sign, Types::numbers>, aten::sgn, aten::sgn_, aten::sgn_out>(m);
+  take_all<Direct<TensorOp::relu, Types::numbers>, aten::relu, aten::relu_>(m);
+  DWELL_ONE(floor, floats);
+  DWELL_ONE(ceil, floats);
+  DWELL_ONE(round, floats);
+  DWELL_ONE(trunc, floats);
+  DWELL_ONE(frac, floats);
+  DWELL_ONE(reciprocal, to_floats);
+  DWELL_ONE(sqrt, to_floats);
+  DWELL_ONE(rsqrt, to_floats);
+  DWELL_ONE(exp, to_floats);
+  DWELL_ONE(exp2, to_floats);
+  DWELL_ONE(expm1, to_floats);
+  DWELL_ONE(log, to_floats);
+  DWELL_ONE(log2, to_floats);
+  DWELL_ONE(log10, to_floats);
+  DWELL_ONE(log1p, to_floats);
+  DWELL_ONE(sin, to_floats);
+  DWELL_ONE(cos, to_floats);
+  DWELL_ONE(tan, to_floats);
+  DWELL_ONE(asin, to_floats);
+  DWELL_ONE(acos, to_floats);
+  DWELL_ONE(atan, to_floats);
+  DWELL_ONE(sinh, to_floats);
+  DWELL_ONE(cosh, to_floats);
+  DWELL_ONE(tanh, to_floats);
+  DWELL_ONE(erf, to_floats);
+  DWELL_ONE(erfc, to_floats);
+  DWELL_ONE(sigmoid, to_floats);
+  DWELL_ONE(silu, floats);
+  DWELL_ONE(mish, floats);
+  DWELL_ONE(hardsigmoid, floats);
+  take_all<Direct<TensorOp::hardswish, Types::floats>, aten::hardswish, aten::hardswish_, aten::hardswish_out>(m);
+  DWELL_ONE(logical_not, all, Gives::boolean);
+  DWELL_ONE(bitwise_not, integers);
+
+  take_all<Add, aten::add_Tensor, aten::add__Tensor, aten::add_out>(m);
+  take_all<Sub, aten::sub_Tensor, aten::sub__Tensor, aten::sub_out>(m);
+  take_all<Rsub, aten::rsub_Tensor, aten::rsub_Scalar>(m);
+  take_all<Direct<TensorOp::mul, Types::all>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
+  take_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
+  take_all<DivMode, aten::div_Tensor_mode, aten::div__Tensor_mode, aten::div_out_mode>(m);
+  take_all<Direct<TensorOp::floor_divide, Types::floats>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
+  take_all<Direct<TensorOp::remainder, Types::floats>, aten::remainder_Tensor, aten::remainder__Tensor, aten::remainder_Tensor_out>(m);
+  take_all<Direct<TensorOp::fmod, Types::floats>, aten::fmod_Tensor, aten::fmod__Tensor, aten::fmod_Tensor_out>(m);
+  take_all<Direct<TensorOp::pow, Types::floats>, aten::pow_Tensor_Tensor, aten::pow__Tensor, aten::pow_Tensor_Tensor_out,
+           aten::pow_Tensor_Scalar, aten::pow__Scalar, aten::pow_Tensor_Scalar_out>(m);
+  take_all<Direct<TensorOp::maximum, Types::numbers>, aten::maximum, aten::maximum_out>(m);
+  take_all<Direct<TensorOp::minimum, Types::numbers>, aten::minimum, aten::minimum_out>(m);
+  take_all<Direct<TensorOp::fmax, Types::numbers>, aten::fmax, aten::fmax_out>(m);
+  take_all<Direct<TensorOp::fmin, Types::numbers>, aten::fmin, aten::fmin_out>(m);
+  DWELL_ONE(atan2, to_floats);
+  DWELL_ONE(hypot, floats);
+
+  DWELL_TWO(eq, all, Gives::boolean);
+  DWELL_TWO(ne, all, Gives::boolean);
+  DWELL_TWO(lt, all, Gives::boolean);
+  DWELL_TWO(le, all, Gives::boolean);
+  DWELL_TWO(gt, all, Gives::boolean);
+  DWELL_TWO(ge, all, Gives::boolean);
+  DWELL_ONE(logical_and, all, Gives::boolean);
+  DWELL_ONE(logical_or, all, Gives::boolean);
+  DWELL_ONE(logical_xor, all, Gives::boolean);
+  take_all<Direct<TensorOp::bitwise_and, Types::integers>, aten::bitwise_and_Tensor, aten::bitwise_and_Tensor_out>(m);
+  take_all<Direct<TensorOp::bitwise_or, Types::integers>, aten::bitwise_or_Tensor, aten::bitwise_or_Tensor_out>(m);
+  take_all<Direct<TensorOp::bitwise_xor, Types::integers>, aten::bitwise_xor_Tensor, aten::bitwise_xor_Tensor_out>(m);
+
+  take_all<Clamp, aten::clamp, aten::clamp_, aten::clamp_out>(m);
+  take_all<Direct<TensorOp::clamp_min, Types::numbers>, aten::clamp_min, aten::clamp_min_, aten::clamp_min_out>(m);
+  take_all<Direct<TensorOp::clamp_max, Types::numbers>, aten::clamp_max, aten::clamp_max_, aten::clamp_max_out>(m);
+  take_all<Hardtanh, aten::hardtanh, aten::hardtanh_, aten::hardtanh_out>(m);
+  take_all<Direct<TensorOp::leaky_relu, Types::floats>, aten::leaky_relu, aten::leaky_relu_, aten::leaky_relu_out>(m);
+  take_all<Direct<TensorOp::threshold, Types::floats>, aten::threshold, aten::threshold_, aten::threshold_out>(m);
+  take_all<Direct<TensorOp::softplus, Types::floats>, aten::softplus, aten::softplus_out>(m);
+  take_all<Elu, aten::elu, aten::elu_, aten::elu_out>(m);
+  take_all<Gelu, aten::gelu, aten::gelu_, aten::gelu_out>(m);
+
+  take_all<Lerp, aten::lerp_Scalar, aten::lerp__Scalar, aten::lerp_Scalar_out, aten::lerp_Tensor, aten::lerp__Tensor,
+           aten::lerp_Tensor_out>(m);
+  take_all<Where, aten::where_self, aten::where_self_out>(m);
+  take_all<MaskedFill, aten::masked_fill__Scalar>(m);
+  take_all<Addcmul, aten::addcmul, aten::addcmul_, aten::addcmul_out>(m);
+  take_all<Addcdiv, aten::addcdiv, aten::addcdiv_, aten::addcdiv_out>(m);
+  take_all<Copy, aten::copy_>(m);
+  take_all<Fill, aten::fill__Scalar>(m);
+  take_all<Zero, aten::zero_>(m);
+
+  take_all<Formed<sigmoid_backward, Types::floats>, aten::sigmoid_backward, aten::sigmoid_backward_grad_input>(m);
+  take_all<Formed<tanh_backward, Types::floats>, aten::tanh_backward, aten::tanh_backward_grad_input>(m);
+  take_all<Formed<threshold_backward, Types::floats>, aten::threshold_backward, aten::threshold_backward_grad_input>(m);
+  take_all<Formed<silu_backward, Types::floats>, aten::silu_backward>(m);
+  take_all<GeluBackward, aten::gelu_backward, aten::gelu_backward_grad_input>(m);
+  take_all<LeakyReluBackward, aten::leaky_relu_backward>(m);
+  take_all<Formed<hardtanh_backward, Types::floats>, aten::hardtanh_backward>(m);
+  take_all<Formed<hardsigmoid_backward, Types::floats>, aten::hardsigmoid_backward>(m);
+}
+#undef DWELL_TWO
+#undef DWELL_ONE

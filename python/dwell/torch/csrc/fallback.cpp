@@ -1,0 +1,145 @@
+// Operations that are not taken: PyTorch runs them, behind those that were collected and have to do with their tensors.
+#include "fallback.hpp"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include <dwell/error.hpp>
+
+#include "collector.hpp"
+#include "taken.hpp"
+
+namespace dwell::pytorch {
+
+namespace {
+
+// A thread of the autograd engine gets its keys from the thread that started the pass, and nothing else.
+enum class Taking : std::uint8_t { as_the_key, yes, no };
+thread_local Taking taking = Taking::as_the_key;
+std::atomic<bool> takes_none{false};
+
+// By name. Counters stay where they are.
+struct Fallbacks {
+  std::mutex mutex;
+  std::map<std::string, std::atomic<std::int64_t>> of;
+};
+Fallbacks& fallbacks() {
+  static auto* const all = new Fallbacks;
+  return *all;
+}
+
+void flush_if_named(const c10::StorageImpl* storage) {
+  if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
+    throw Error(errc::unsupported, "an operation that dwell does not do cannot be recorded: it reads or writes what was recorded");
+  for (Collector* const collector : Collector::all())
+    if (collector->names(storage)) collector->flush(Reason::fallback, false);
+}
+
+void flush_for_value(const c10::IValue& value) {
+  if (value.isTensor())
+    flush_for(value.toTensor());
+  else if (value.isList())
+    for (const c10::IValue& item : value.toListRef()) flush_for_value(item);
+}
+
+void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  thread_local std::unordered_map<const c10::FunctionSchema*, std::atomic<std::int64_t>*> counters;
+  std::atomic<std::int64_t>*& counter = counters[&schema];
+  if (counter == nullptr) counter = &fallbacks_of(schema.name().c_str(), schema.overload_name().c_str());
+  counter->fetch_add(1, std::memory_order_relaxed);
+  if (Collector::any_pending() || Recording::mine() != nullptr) {
+    const std::size_t arguments = schema.arguments().size();
+    for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value) flush_for_value(*value);
+  }
+  const Aside aside;
+  op.redispatchBoxed(below(keys), stack);
+}
+
+// Operations that touch no element: what they return is a view of an argument.
+bool only_views(const c10::FunctionSchema& schema) {
+  if (schema.is_mutable() || schema.returns().empty()) return false;
+  for (const c10::Argument& value : schema.returns())
+    if (value.alias_info() == nullptr) return false;
+  return true;
+}
+
+// Operations that allocate, and such that are made of others, with which the same is done.
+bool is_passed(const c10::OperatorHandle& op) {
+  static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
+  static const std::set<std::string> made_of_others = {
+      "aten::empty_like", "aten::new_empty", "aten::new_empty_strided",
+      "aten::_to_copy",   "aten::clone",     "aten::zeros",
+      "aten::zeros_like", "aten::new_zeros", "aten::ones",
+      "aten::ones_like",  "aten::new_ones",  "aten::full",
+      "aten::full_like",  "aten::new_full",  "aten::_unsafe_view",
+      "aten::sum",        "aten::mean",      "aten::is_same_size",
+      "aten::add",        "aten::sub",       "aten::mul",
+      "aten::div",        "aten::add_",      "aten::sub_",
+      "aten::mul_",       "aten::div_",
+  };
+  const c10::FunctionSchema& schema = op.schema();
+  if (schema.name().rfind("aten::", 0) != 0 || schema.overload_name() == "out" || op.hasKernelForDispatchKey(kKey)) return false;
+  if (only_views(schema) || allocate.count(schema.name()) != 0) return true;
+  return made_of_others.count(schema.name()) != 0 && op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+}  // namespace
+
+bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order_relaxed); }
+void take_none() { takes_none = true; }
+bool set_takes(bool on) {
+  const bool before = taking == Taking::yes;
+  taking = on ? Taking::yes : Taking::no;
+  return before;
+}
+
+void flush_for(const at::Tensor& tensor) {
+  if ((Collector::any_pending() || Recording::mine() != nullptr) && tensor.defined() && tensor.has_storage())
+    flush_if_named(tensor.storage().unsafeGetStorageImpl());
+}
+void flush_for(const std::optional<at::Tensor>& tensor) {
+  if (tensor) flush_for(*tensor);
+}
+void flush_for(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) flush_for(tensor);
+}
+void flush_for(const at::ITensorListRef& tensors) {
+  for (const at::Tensor& tensor : tensors) flush_for(tensor);
+}
+
+std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload) {
+  Fallbacks& all = fallbacks();
+  std::string text = name;
+  if (*overload != '\0') text.append(".").append(overload);
+  const std::lock_guard lock(all.mutex);
+  return all.of[text];
+}
+
+std::vector<std::pair<std::string, std::int64_t>> fallen_back() {
+  Fallbacks& all = fallbacks();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::pair<std::string, std::int64_t>> list;
+  for (const auto& [name, calls] : all.of)
+    if (calls.load() != 0) list.emplace_back(name, calls.load());
+  return list;
+}
+
+void pass_what_touches_nothing(torch::Library& library) {
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (op && is_passed(*op)) library.impl(c10::toString(name).c_str(), torch::CppFunction::makeFallthrough());
+  }
+}
+
+}  // namespace dwell::pytorch
+
+TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dwell::pytorch::fall_back>()); }

@@ -1,0 +1,43 @@
+// Operations that are not taken.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/DispatchKey.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dwell::pytorch {
+
+// The dispatcher's key under which operations are taken: below autograd and functionalisation, above the backends. On in threads that look
+// out for results that are not there yet.
+inline constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
+
+// Whether operations of this thread are taken: those of the autograd engine's threads as those of the one that started the backward pass.
+bool takes();
+// In a process that was forked off none are from now on: the threads that would run them are not there.
+void take_none();
+// From now on. Returns what was.
+bool set_takes(bool on);
+// Lets operations that touch no element go by. Called once, behind all that take some.
+void pass_what_touches_nothing(torch::Library& library);
+
+// Runs what was collected if it has to do with these tensors.
+void flush_for(const at::Tensor& tensor);
+void flush_for(const std::optional<at::Tensor>& tensor);
+void flush_for(at::TensorList tensors);
+void flush_for(const at::ITensorListRef& tensors);
+template <class T>
+void flush_for(const T&) {}
+
+// Counts the calls of an operation that PyTorch runs.
+std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload);
+// Operations that PyTorch ran, and how often.
+std::vector<std::pair<std::string, std::int64_t>> fallen_back();
+
+}  // namespace dwell::pytorch

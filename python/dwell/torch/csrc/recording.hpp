@@ -1,0 +1,62 @@
+// Operations that are recorded once and run again and again: a graph of the runtime's.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include <dwell/batch.hpp>
+#include <dwell/graph.hpp>
+#include <dwell/runtime.hpp>
+
+#include "storages.hpp"
+
+namespace dwell::pytorch {
+
+// What one thread's operations are while it records, on one device; afterwards what can be run. Keeps the memory of all tensors named.
+class Recording {
+ public:
+  explicit Recording(Runtime& runtime);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // That of the calling thread, or null.
+  static Recording*& mine();
+
+  // Adds what collect(batch) collects. Throws what it throws.
+  void add(std::span<const at::Tensor* const> tensors, const std::function<void(Batch&)>& collect);
+  // Nothing is added any more. Throws dwell::Error.
+  void end();
+  // Submits it, behind all that was submitted before and ahead of all that comes later.
+  Ticket launch() const;
+
+  bool names(const c10::StorageImpl* storage) { return storages_.has(storage); }
+  Runtime& runtime() const { return runtime_; }
+
+ private:
+  void record();
+
+  Runtime& runtime_;
+  Storages storages_;
+  std::optional<GraphExec> exec_;
+
+  // Runtime::capture calls a function, and what it records comes from its thread: one that does what others hand to it.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void(Batch&)>* work_ = nullptr;
+  bool over_ = false;
+  bool done_ = false;
+  std::exception_ptr failure_;
+  std::optional<Graph> graph_;
+  std::thread recorder_;
+};
+
+}  // namespace dwell::pytorch

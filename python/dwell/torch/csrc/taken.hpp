@@ -1,0 +1,88 @@
+// How operations are taken from the dispatcher.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "call.hpp"
+#include "fallback.hpp"
+
+namespace dwell::pytorch {
+
+// What is left of a call's keys below ours.
+inline c10::DispatchKeySet below(c10::DispatchKeySet keys) { return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey); }
+
+// While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
+struct Aside {
+  c10::impl::ExcludeDispatchKeyGuard guard{kKey};
+};
+
+// Beside a GPU, tensors of the host hold counts and indices, which the host looks at soon.
+inline bool takes_from_cpu() {
+  static const bool alone = !at::hasCUDA();
+  return alone;
+}
+
+// Whether a call would go to a backend's kernel now: no mode, subclass or wrapper has a part in it. And whether this thread takes any.
+inline bool is_taken(c10::DispatchKeySet keys) {
+  const c10::DispatchKey key = below(keys).highestPriorityTypeId();
+  return (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) && takes();
+}
+
+// The kernel of an operation, which is one of at::_ops: does what `Rule::of` says of its arguments without that for the result, or has
+// PyTorch do it.
+template <class Op, class Rule, class Schema = typename Op::schema>
+struct Kernel;
+template <class Op, class Rule, class Result, class... Arguments>
+struct Kernel<Op, Rule, Result(Arguments...)> {
+  static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
+    if (is_taken(keys)) {
+      if constexpr (!std::is_same_v<Result, at::Tensor&>) {
+        if (auto taken = result(Rule::of(arguments...))) return std::move(*taken);
+      } else if constexpr (kInPlace) {
+        at::Tensor& self = std::get<0>(std::forward_as_tuple(arguments...));
+        if (Rule::of(arguments...).write(self)) return self;
+      } else {
+        const auto all = std::forward_as_tuple(arguments...);
+        at::Tensor& out = std::get<sizeof...(Arguments) - 1>(all);
+        const bool written = [&]<std::size_t... I>(std::index_sequence<I...>) { return Rule::of(std::get<I>(all)...).write(out); }
+        (std::make_index_sequence<sizeof...(Arguments) - 1>());
+        if (written) return out;
+      }
+    }
+    static std::atomic<std::int64_t>& fallbacks = fallbacks_of(Op::name, Op::overload_name);
+    fallbacks.fetch_add(1, std::memory_order_relaxed);
+    (flush_for(arguments), ...);
+    const Aside aside;
+    return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  static constexpr bool kInPlace = std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
+  static std::optional<at::Tensor> result(const Call& call) {
+    at::Tensor made = call.make();
+    return made.defined() ? std::optional(std::move(made)) : std::nullopt;
+  }
+  static std::optional<Result> result(std::optional<Result> made) { return made; }
+};
+
+template <class Op, class Rule>
+void take(torch::Library& library) {
+  const std::string name = Op::name;
+  const std::string overload = Op::overload_name;
+  library.impl((overload.empty() ? name : name + "." + overload).c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
+}
+template <class Rule, class... Ops>
+void take_all(torch::Library& library) {
+  (take<Ops, Rule>(library), ...);
+}
+
+}  // namespace dwell::pytorch

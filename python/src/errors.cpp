@@ -1,0 +1,100 @@
+#include "errors.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cstddef>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace dwell::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+// How the compiler spells an enumerator: "[with dwell::errc code = dwell::errc::closed; ...]"; without a name "(dwell::errc)42".
+template <errc code>
+constexpr std::string_view spelled() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.rfind("code = ") + 7);
+  text = text.substr(0, text.find_first_of(";]"));
+  return text.front() == '(' ? std::string_view() : text.substr(text.rfind(':') + 1);
+}
+constexpr std::size_t kMost = 64;
+template <std::size_t... i>
+constexpr std::array<std::string_view, kMost> all(std::index_sequence<i...>) {
+  return {spelled<static_cast<errc>(i)>()...};
+}
+// The names of all codes, by their values: no list to be kept up.
+constexpr std::array<std::string_view, kMost> kNames = all(std::make_index_sequence<kMost>());
+static_assert(kNames[static_cast<std::size_t>(errc::invalid_argument)] == "invalid_argument");
+static_assert(kNames[static_cast<std::size_t>(errc::stalled)] == "stalled");
+static_assert(kNames[kMost - 1].empty(), "there are more codes than this table has room for");
+
+PyObject* classes[kMost] = {};  // never dropped: as types they live as long as the interpreter
+
+}  // namespace
+
+nb::object exception_for(const Error& error, std::optional<int> status) {
+  const nb::handle type(classes[static_cast<std::size_t>(error.kind())]);
+  nb::object made = type(nb::cast(error.message()));
+  const ErrorFields& fields = error.fields();
+  made.attr("message") = nb::cast(error.message());
+  made.attr("what") = nb::cast(fields.what);
+  made.attr("which") = nb::cast(fields.which);
+  made.attr("value") = nb::cast(fields.value);
+  made.attr("limit") = nb::cast(fields.limit);
+  if (error.kind() == errc::task_failed) {
+    if (status) made.attr("code") = nb::cast(*status);
+    made.attr("position") = nb::cast(fields.value);
+  }
+  return made;
+}
+
+nb::object exception_for(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& ours) {
+    return exception_for(ours);
+  } catch (nb::python_error& theirs) {
+    return nb::borrow(theirs.value());
+  } catch (const std::bad_alloc&) {
+    return nb::borrow(nb::handle(PyExc_MemoryError))();
+  } catch (const std::exception& other) {
+    return nb::borrow(nb::handle(PyExc_RuntimeError))(nb::str(other.what()));
+  }
+}
+
+void raise(const Error& error, std::optional<int> status) {
+  const nb::object made = exception_for(error, status);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
+  throw nb::python_error();
+}
+
+void bind_errors(nb::module_& module) {
+  nb::dict by_kind = nb::cast<nb::dict>(nb::module_::import_("dwell._errors").attr("BY_KIND"));
+  std::size_t found = 0;
+  for (std::size_t code = 1; code < kMost; ++code) {
+    if (kNames[code].empty()) continue;
+    const nb::str name(kNames[code].data(), kNames[code].size());
+    if (!by_kind.contains(name)) throw std::runtime_error("dwell/_errors.py has no class for errc::" + std::string(kNames[code]));
+    classes[code] = nb::object(by_kind[name]).release().ptr();
+    ++found;
+  }
+  if (found != by_kind.size()) throw std::runtime_error("dwell/_errors.py has a class of which dwell knows no errc");
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      const nb::object made = exception_for(error);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
+    }
+  });
+  static_cast<void>(module);
+}
+
+}  // namespace dwell::python

@@ -1,0 +1,209 @@
+"""Waiting: blocking, with futures, in asyncio."""
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+import time
+
+import dwell
+import pytest
+
+
+def test_wait_gives_up(latch):
+    latch.await_start()
+    start = time.monotonic()
+    assert latch.ticket.wait(0.2) is False
+    assert 0.15 < time.monotonic() - start < 10
+    assert latch.ticket.wait(0) is False
+    assert not latch.ticket.done
+    assert "pending" in repr(latch.ticket)
+    latch.release()
+    assert latch.ticket.wait(20) is True
+    assert latch.ticket.wait() is True
+    assert latch.ticket.done
+    assert "done" in repr(latch.ticket)
+
+
+def test_the_gil_is_free_while_waiting(latch):
+    latch.await_start()
+    threading.Timer(0.3, latch.release).start()
+    start = time.monotonic()
+    latch.ticket.wait()  # would never end
+    assert time.monotonic() - start < 10
+
+
+def test_the_gil_is_free_while_the_ring_is_full():
+    from conftest import Latch, Operators, device
+
+    with dwell.Runtime(device(), workers=1, ring_slots=128, task_timeout=0) as rt:
+        ops = Operators(rt)
+        nothing = ops.nothing
+        latch = Latch(rt, ops)
+        latch.await_start()
+        threading.Timer(0.3, latch.release).start()
+        for _ in range(1000):
+            nothing()
+        rt.sync()
+        assert rt.info().submitted >= 1001
+
+
+def test_status(ops):
+    assert ops.nothing().status() == 0
+    assert ops.fail(42).status() == 42
+
+
+def test_positions_grow(ops):
+    first, second = ops.nothing(), ops.nothing()
+    assert second.position == first.position + 1
+
+
+def test_callbacks(rt, ops, latch):
+    latch.await_start()
+    heard = concurrent.futures.Future()
+    threads = []
+
+    def callback(ticket):
+        threads.append(threading.get_ident())
+        heard.set_result((ticket.position, ops.nothing().wait()))  # may use the runtime
+
+    latch.ticket.add_done_callback(callback)
+    assert not threads
+    latch.release()
+    assert heard.result(20) == (latch.ticket.position, True)
+    assert threads[0] != threading.get_ident()
+
+
+def test_futures(ops, latch):
+    latch.await_start()
+    future = latch.ticket.as_future()
+    assert isinstance(future, concurrent.futures.Future)
+    assert not future.done()
+    failing = ops.fail(3).as_future()
+    assert isinstance(failing.exception(20), dwell.TaskFailed)
+    assert failing.exception().code == 3
+    latch.release()
+    assert future.result(20) is None
+    done, pending = concurrent.futures.wait([ops.nothing().as_future() for _ in range(20)], timeout=20)
+    assert len(done) == 20 and not pending
+
+
+def test_await(rt, ops, latch):
+    latch.await_start()
+
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while not latch.ticket.done:
+                ticks += 1
+                await asyncio.sleep(0.01)
+
+        async def release():
+            await asyncio.sleep(0.2)
+            latch.release()
+
+        await asyncio.gather(tick(), release(), *(one(latch.ticket) for _ in range(10)))
+        assert ticks > 3
+        await ops.nothing()
+        with pytest.raises(dwell.TaskFailed):
+            await ops.fail(1)
+        # Thousands at once.
+        await asyncio.gather(*(one(ops.nothing(after=latch.ticket)) for _ in range(2000)))
+
+    async def one(ticket):
+        await ticket
+
+    asyncio.run(main())
+    asyncio.run(main_again(ops))  # another loop
+
+
+async def main_again(ops):
+    await ops.nothing()
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.sleep(10), 0.01)
+
+
+def test_await_is_cancelled(ops, latch):
+    latch.await_start()
+
+    async def main():
+        async def one():
+            await latch.ticket
+
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(one(), 0.05)
+        latch.release()
+        await one()
+
+    asyncio.run(main())
+
+
+def test_loops_leave_nothing_behind(ops, latch):
+    import os
+
+    def descriptors():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    latch.await_start()
+
+    async def main():
+        ticket = ops.nothing(after=latch.ticket)
+        asyncio.get_running_loop().call_later(0.01, latch.release)
+        await ticket
+
+    asyncio.run(main())
+    before = descriptors()
+    for _ in range(20):
+
+        async def again():
+            await asyncio.gather(*(one(ops.nothing()) for _ in range(50)))
+
+        async def one(ticket):
+            await ticket
+
+        asyncio.run(again())
+    assert descriptors() <= before + 1
+
+
+def test_cancel(rt, ops, latch):
+    latch.await_start()
+    waiting = ops.nothing(after=latch.ticket)
+    assert rt.cancel(waiting)
+    latch.release()
+    with pytest.raises(dwell.Cancelled):
+        waiting.wait()
+    assert waiting.status() < 0
+    assert not rt.cancel(ops_done(ops))
+
+
+def ops_done(ops):
+    ticket = ops.nothing()
+    ticket.wait()
+    return ticket
+
+
+def test_many_threads_submit(rt, ops):
+    import numpy as np
+
+    count = rt.array(np.zeros(1, "u4"))
+    add = rt.define(
+        "add_one",
+        """
+DWELL_OPERATOR(add_one)(dwell::Group g, dwell::Span<dwell::u32> x) { if (g.rank() == 0) x.atomic_add(0, 1u); }""",
+    )
+
+    def work():
+        for _ in range(500):
+            add(count)
+        rt.submit_many(add, [(count,)] * 500).wait()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rt.sync()
+    assert count.read()[0] == 4000

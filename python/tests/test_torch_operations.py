@@ -1,0 +1,185 @@
+"""Every operation against PyTorch's own, on the samples of PyTorch's database of operations: values, types, strides and errors."""
+
+import itertools
+import os
+import warnings
+from typing import Any
+
+import pytest
+from torch_support import DEVICE, copy_of, dt, outcomes, taken, tensors_in, torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    database = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
+
+# Random numbers, decompositions, convolutions and the like: nothing is taken there, or two runs differ.
+_LEFT_OUT = """
+attention bernoulli cauchy cdist cholesky conv ctc dropout eig empty exponential fft geometric geqrf grid_sample histogram interpolate
+jiterator linalg lobpcg lstsq lu masked. multinomial nested normal ormqr pca poisson pool qr rand resize rrelu sparse special stft signal
+svd to_sparse triangular unfold uniform upsample
+"""
+# Writes out of bounds in PyTorch 2.13 where the batch of `out` is permuted.
+_WITHOUT_OUT = ("tril", "triu")
+# Reads its indices through a pointer, which only the call by attribute shows.
+_BY_ATTRIBUTE = {"tensor_split": lambda *arguments, **keywords: torch.tensor_split(*arguments, **keywords)}
+_TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool]
+_SAMPLES = int(os.environ.get("DWELL_TORCH_SAMPLES", "8"))
+
+_OPERATIONS = [op for op in database if not any(part in op.name for part in _LEFT_OUT.split())]
+_NAMES = [f"{op.name}-{op.variant_test_name}" if op.variant_test_name else op.name for op in _OPERATIONS]
+every_operation = pytest.mark.parametrize("op", _OPERATIONS, ids=_NAMES)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def samples_of(op: Any, types: list[Any], most: int = _SAMPLES) -> Any:
+    for dtype in types:
+        if dtype not in op.supported_dtypes(DEVICE):
+            continue
+        torch.manual_seed(1)
+        for sample in itertools.islice(op.sample_inputs(DEVICE, dtype), most):
+            yield dtype, sample
+
+
+def function_of(op: Any) -> Any:
+    return _BY_ATTRIBUTE.get(op.name, op.op)
+
+
+def call(op: Any, sample: Any, **more: Any) -> Any:
+    return function_of(op)(copy_of(sample.input), *copy_of(tuple(sample.args)), **sample.kwargs, **more)
+
+
+def widened(op: Any, sample: Any) -> Any:
+    """The result with 64 bits."""
+
+    def wide(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.double() if value.is_floating_point() else value
+        return type(value)(map(wide, value)) if isinstance(value, list | tuple) else value
+
+    keywords = {name: wide(value) for name, value in sample.kwargs.items()}
+    return function_of(op)(wide(sample.input), *wide(tuple(sample.args)), **keywords)
+
+
+def compare(expected: Any, got: Any, what: str, exact: Any = None) -> None:
+    if isinstance(expected, Exception) or isinstance(got, Exception):
+        assert (type(got), str(got)) == (type(expected), str(expected)), what
+        return
+    wide = list(tensors_in(exact() if exact is not None and any(t.element_size() == 2 for t in tensors_in(expected)) else []))
+    for at, (x, y) in enumerate(zip(tensors_in(expected), tensors_in(got), strict=True)):
+        assert (y.dtype, y.shape, y.layout, y.device) == (x.dtype, x.shape, x.layout, x.device), what
+        if x.layout != torch.strided:
+            continue
+        if x.numel() > 1:
+            assert y.stride() == x.stride(), what
+        try:
+            torch.testing.assert_close(y, x, equal_nan=True)
+        except AssertionError:
+            # PyTorch's backends round at different places.
+            if at >= len(wide) or wide[at].shape != x.shape:
+                raise AssertionError(what) from None
+            worst = (x.double() - wide[at]).abs().nan_to_num().max()
+            assert (y.double() - wide[at]).abs().nan_to_num().max() <= worst * 1.01, what
+
+
+@every_operation
+def test_results(op: Any) -> None:
+    for dtype, sample in samples_of(op, _TYPES):
+        expected, got = outcomes(lambda s=sample: call(op, s))
+        compare(expected, got, f"{dtype}: {sample}", lambda s=sample: widened(op, s))
+
+
+@every_operation
+def test_in_place(op: Any) -> None:
+    if op.inplace_variant is None:
+        pytest.skip("it has no such form")
+
+    def change(sample: Any) -> Any:
+        x = copy_of(sample.input)
+        op.inplace_variant(x, *copy_of(tuple(sample.args)), **sample.kwargs)
+        return x, x._version
+
+    for dtype, sample in samples_of(op, [torch.float32, torch.float64, torch.int32, torch.bool]):
+        if not isinstance(sample.input, torch.Tensor):
+            continue
+        expected, got = outcomes(lambda s=sample: change(s))
+        if isinstance(expected, tuple) and isinstance(got, tuple):
+            assert got[1] == expected[1], f"versions: {sample}"
+        compare(expected, got, f"{dtype}: {sample}")
+
+
+@every_operation
+def test_out(op: Any) -> None:
+    if not op.supports_out or op.name in _WITHOUT_OUT:
+        pytest.skip("it has no such form")
+
+    def permuted(result: Any) -> Any:
+        if result.dim() == 1:
+            return torch.empty(result.numel() * 2, dtype=result.dtype, device=DEVICE)[::2]
+        made = torch.empty(tuple(reversed(result.shape)), dtype=result.dtype, device=DEVICE)
+        return made.permute(*reversed(range(result.dim())))
+
+    for dtype, sample in samples_of(op, [torch.float32, torch.float64, torch.int32, torch.bool]):
+        try:
+            result = call(op, sample)
+        except Exception:
+            continue
+        if not isinstance(result, torch.Tensor):
+            continue
+        for make in (torch.empty_like, permuted):
+
+            def write(s: Any = sample, m: Any = make, r: Any = result) -> Any:
+                out = m(r)
+                call(op, s, out=out)
+                return out
+
+            expected, got = outcomes(write)
+            compare(expected, got, f"{dtype}: {sample}")
+
+
+@every_operation
+def test_gradients(op: Any) -> None:
+    if not op.supports_autograd:
+        pytest.skip("it has none")
+
+    def gradients(sample: Any) -> Any:
+        arguments = copy_of((sample.input, *sample.args), grad=True)
+        results = [r for r in tensors_in(function_of(op)(*arguments, **sample.kwargs)) if r.is_floating_point() and r.requires_grad]
+        inputs = [t for t in tensors_in(arguments) if t.requires_grad]
+        if not results:
+            return []
+        ones = [torch.full_like(r, 0.7) for r in results]
+        return [g for g in torch.autograd.grad(results, inputs, ones, allow_unused=True) if g is not None]
+
+    for _, sample in samples_of(op, [torch.float64]):
+        expected, got = outcomes(lambda s=sample: gradients(s))
+        compare(expected, got, str(sample))
+
+
+def test_most_operations_are_taken() -> None:
+    """Of those that everyone uses, none goes to PyTorch unseen."""
+    x, y = torch.rand(8, 16, device=DEVICE) + 0.5, torch.rand(8, 16, device=DEVICE) + 0.5
+    calls = {
+        "arithmetic": lambda: (x + y) * x - y / x + 2.0 - (1 - x) + x**2 + x.pow(y) + torch.sub(x, y, alpha=2),
+        "broadcast": lambda: x + y[0] + y[:, :1] + y.t().contiguous().t(),
+        "functions": lambda: x.exp() + x.log() + x.sqrt() + x.rsqrt() + x.sin() + x.tanh() + x.sigmoid() + torch.nn.functional.gelu(x),
+        "clamp": lambda: x.clamp(0.6, 0.9) + x.clamp_min(0.7) + torch.nn.functional.leaky_relu(x) + torch.nn.functional.elu(x),
+        "select": lambda: torch.where(x > y, x, y) + torch.maximum(x, y) + torch.lerp(x, y, 0.3),
+        "in place": lambda: x.clone().add_(y, alpha=0.5).mul_(2).addcmul_(x, y, value=0.1).addcdiv_(x, y).sqrt_().neg_(),
+        "fill": lambda: torch.zeros_like(x).fill_(3).add_(torch.ones_like(x)),
+        "convert": lambda: x.half().float() + (x > 0.7).float() + x.double().float(),
+        "reduce": lambda: x.sum() + x.mean(1).sum() + x.amax() + x.std() + x.norm() + x.argmax(1).float().sum(),
+        "rows": lambda: x.softmax(-1) + x.log_softmax(0) + torch.nn.functional.layer_norm(x, (16,)) + x.cumsum(1),
+        "products": lambda: (x @ y.t()) @ x + torch.nn.functional.linear(x, torch.eye(16, device=DEVICE), y[0]),
+    }
+    for name, made in calls.items():
+        before = {**dt.stats()["fallback"]}
+        expected, got = outcomes(made)
+        compare(expected, got, name)
+        fallback = {op: count - before.get(op, 0) for op, count in dt.stats()["fallback"].items() if count != before.get(op, 0)}
+        assert set(fallback) <= {"aten::eye.m_out", "aten::eye"}, f"{name}: {fallback}"
+
+
+def test_nothing_is_taken_outside() -> None:
+    before = taken()
+    torch.ones(3, device=DEVICE).add_(1)
+    assert taken() == before

@@ -1,0 +1,59 @@
+"""Shared by the tests of dwell.torch."""
+
+import os
+import sys
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+# PyTorch's database of operations imports it for tests of PyTorch's own.
+if "expecttest" not in sys.modules:
+    sys.modules["expecttest"] = types.ModuleType("expecttest")
+    sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
+
+import dwell.torch as dt  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() and os.environ.get("DWELL_TEST_DEVICE") != "cpu" else "cpu"
+
+
+def copy_of(value: Any, *, grad: bool = False) -> Any:
+    """The same with tensors of its own, which have the same strides."""
+    if isinstance(value, torch.Tensor):
+        copy = value.detach().clone(memory_format=torch.preserve_format)
+        return copy.requires_grad_() if grad and value.is_floating_point() else copy
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(copy_of(one, grad=grad) for one in value)
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_in(one)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What it returns, or the exception that it raises."""
+    try:
+        return call()
+    except Exception as error:
+        return error
+
+
+def outcomes(call: Callable[[], Any]) -> tuple[Any, Any]:
+    """Of PyTorch, and of dwell."""
+    expected = outcome(call)
+    with dt.eager():
+        got = outcome(call)
+    return expected, got
+
+
+def taken() -> int:
+    return dt.stats()["taken"]
