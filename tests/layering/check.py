@@ -50,9 +50,11 @@ LAYERS = (
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
-    # A user of the library among its folders: it sees no more than a program does.
+    # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
+    Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
+    Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
@@ -64,7 +66,7 @@ LAYERS = (
     ),
     Layer(
         ("tests/",),
-        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
+        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "dwell/"),
         "any",
     ),
 )
@@ -80,8 +82,8 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/")
-OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "examples/", "bench/", "tests/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/")
+OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:
@@ -120,7 +122,7 @@ def fault(name: str, target: str, ours: bool) -> str | None:
 
 def check(root: Path) -> list[str]:
     faults = []
-    folders = ("include", "src", "tools", "examples", "bench", "tests")
+    folders = ("include", "src", "tools", "python", "examples", "bench", "tests")
     paths = sorted(p for folder in folders for suffix in ("hpp", "cpp", "h") for p in (root / folder).rglob(f"*.{suffix}"))
     for path in paths:
         name = included_name(path, root)

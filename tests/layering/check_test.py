@@ -33,6 +33,11 @@ class Layering(unittest.TestCase):
         self.assertEqual(self.faults(src__orchestrator__a_dot_cpp='"base/mutex.hpp" "orchestrator/policy.hpp" <dwell/graph.hpp>'), [])
         self.assertEqual(len(self.faults(src__orchestrator__a_dot_cpp='"runtime/core.hpp" "graph/exec.hpp" "device/ring.hpp"')), 3)
 
+    def test_python_sees_what_a_program_sees(self):
+        files = {"python__src__a_dot_cpp": '<nanobind/nanobind.h> <dwell/graph.hpp> "b.hpp"', "python__src__b_dot_hpp": ""}
+        self.assertEqual(self.faults(**files), [])
+        self.assertEqual(len(self.faults(python__src__a_dot_cpp='"runtime/core.hpp" "device/ring.hpp" <cuda.h>')), 3)
+
     def test_compilers_and_backends_do_not_meet(self):
         self.assertEqual(len(self.faults(src__jit__cache__a_dot_cpp='"backend/backend.hpp"')), 1)
         self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"jit/compiler.hpp"')), 1)

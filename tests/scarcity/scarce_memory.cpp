@@ -1,5 +1,6 @@
 #include "tests/scarcity/scarce_memory.hpp"
 
+#include <cstddef>
 #include <cstdlib>
 #include <limits>
 #include <new>
