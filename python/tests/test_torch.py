@@ -293,6 +293,26 @@ def test_other_threads_see_results() -> None:
     assert seen == [16.0 * (2 * i + 1) for i in range(200)]
 
 
+def test_a_flush_of_another_thread_is_waited_for() -> None:
+    over = threading.Event()
+
+    def flush_all_the_time() -> None:
+        while not over.is_set():
+            dt.flush()
+
+    thread = threading.Thread(target=flush_all_the_time)
+    with dt.eager():
+        thread.start()
+        try:
+            for i in range(2000):
+                x = torch.zeros(4096, device=DEVICE)
+                x.add_(i).mul_(2)
+                assert float(x[-1]) == 2 * i
+        finally:
+            over.set()
+            thread.join()
+
+
 def test_threads_have_contexts_of_their_own() -> None:
     results: dict[int, float] = {}
 

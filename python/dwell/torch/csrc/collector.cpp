@@ -2,6 +2,8 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <utility>
+
 #include <dwell/error.hpp>
 
 namespace dwell::pytorch {
@@ -87,18 +89,40 @@ void Collector::flush(Reason reason, bool wait) {
 }
 
 void Collector::flush_locked(Reason reason, bool wait) {
-  if (pending_ == 0) return;
-  pending_ = 0;
-  pending_anywhere().fetch_sub(1, std::memory_order_relaxed);
-  counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-  const Ticket all = batch_->flush();
-  if (device_.is_cuda()) runtime_->burst(handle_of(*stream_));
-  if (wait || device_.is_cpu()) {
-    all.wait();
-    launched_.wait();
+  if (pending_ != 0) {
+    // Other threads go ahead without the lock once nothing is pending, so that comes last: their results are there, or behind a burst.
+    const struct Flushed {
+      Collector& collector;
+      ~Flushed() {
+        collector.pending_ = 0;
+        collector.storages_.clear();  // behind this the stream orders their next use
+        pending_anywhere().fetch_sub(1, std::memory_order_release);
+      }
+    } flushed{*this};
+    counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    submitted_.push_back(batch_->flush());
+    if (device_.is_cuda()) runtime_->burst(handle_of(*stream_));
+    if (device_.is_cpu()) wait_locked();
   }
-  // Behind this the stream orders their next use.
-  storages_.clear();
+  if (wait) wait_locked();
+  forget_done();
+}
+
+void Collector::forget_done() {
+  bool failed = false;
+  std::erase_if(submitted_, [&](const Ticket& ticket) {
+    if (!ticket.done()) return false;
+    if (ticket.status() == 0 || failed) return true;
+    failed = true;
+    return false;
+  });
+}
+
+void Collector::wait_locked() {
+  Ticket failed;
+  for (const Ticket& ticket : std::exchange(submitted_, {}))
+    if (ticket.status() != 0 && failed.status() == 0) failed = ticket;
+  failed.wait();
 }
 
 void Collector::count_pending() {
@@ -121,8 +145,8 @@ std::shared_ptr<Recording> Collector::record() {
 void Collector::replay(const Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order();
-  batch_->flush();
-  launched_ = recording.launch();
+  submitted_.push_back(batch_->flush());
+  submitted_.push_back(recording.launch());
   count_pending();
 }
 

@@ -76,7 +76,7 @@ class Collector {
   // Whether an operation that was collected reads or writes this storage.
   bool names(const c10::StorageImpl* storage);
   // Whether any collector has operations that were not flushed.
-  static bool any_pending() { return pending_anywhere().load(std::memory_order_relaxed) != 0; }
+  static bool any_pending() { return pending_anywhere().load(std::memory_order_acquire) != 0; }
 
  private:
   static std::atomic<int>& pending_anywhere();  // collectors that have some
@@ -86,13 +86,17 @@ class Collector {
   // What was collected on another stream is flushed there.
   void keep_in_order();
   void flush_locked(Reason reason, bool wait);
+  // Returns when all that was submitted is done. Throws for the first that failed.
+  void wait_locked();
+  // Leaves the first that failed for who waits.
+  void forget_done();
 
   const c10::Device device_;
   std::mutex mutex_;
   std::optional<Runtime> runtime_;
   std::optional<Batch> batch_;
   Storages storages_;
-  Ticket launched_;  // the last replay
+  std::vector<Ticket> submitted_;  // and not known to be done
   std::int64_t pending_ = 0;
   std::optional<c10::Stream> stream_;  // of what was collected
 };
