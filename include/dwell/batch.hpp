@@ -51,6 +51,14 @@ class Operand {
   std::int64_t integer_ = 0;
 };
 
+// What a batch has done since it was made.
+struct BatchStats {
+  std::uint64_t operations = 0;  // collected, copies in between among them
+  std::uint64_t tasks = 0;       // submitted: fewer, as far as operations became part of others
+  std::uint64_t programs = 0;    // among these, such that run a program over elements
+  std::uint64_t compiled = 0;    // and among those, by an operator that is compiled for the program (Options::compile_programs_after)
+};
+
 // Collects operations on tensors until flush, and keeps their order where memory asks for it: an operation comes behind those before it
 // that write what it reads or writes, and those that read what it writes. The others run beside each other. Belongs to one thread at a
 // time. The runtime must outlive it.
@@ -179,6 +187,8 @@ class Batch {
   // Submits what was not submitted yet: tasks are as soon as nothing more can become part of them. The ticket is complete when all is that
   // was collected since the last flush; empty, when there is nothing.
   Ticket flush();
+
+  BatchStats stats() const;
 
  private:
   void add(const TensorView& to, const Expression& from);

@@ -93,6 +93,10 @@ struct Options {
   // The share of the device that operators may take.
   Limits limits = {};
 
+  // Tasks of one program over tensors (Batch) after which it is compiled in the background to an operator of its own, which gives the same
+  // bits; up to 64 programs are. 0: never.
+  std::uint32_t compile_programs_after = 1000;
+
   // The loop is on the device in bursts alone: tasks wait until Runtime::burst runs those submitted before, in the order of a CUDA stream,
   // or until somebody waits for them, or for room in the ring. `lease` and `idle` mean nothing then.
   bool bursts = false;

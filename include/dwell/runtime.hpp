@@ -296,6 +296,8 @@ class Runtime {
   void rebuild();
 
   RuntimeInfo info() const;
+  // Those that it was opened with.
+  Options options() const;
 
   // What is not complete, and who waits for whom: each task, what it runs on or waits for, and circles of tasks that wait for each other.
   // Waits for nothing and does not touch the device, so it may be called at any time, from callbacks too, and while other threads wait. It

@@ -130,6 +130,7 @@ class Core {
   Graphs& graphs() { return graphs_; }
   backend::Backend& backend() { return *backend_; }
   RuntimeInfo info() const;
+  const Options& options() const { return options_; }
 
   // Throws the failure of the device, and errc::closed.
   void check_open() const { OpenCheck(*keeper_, *shell_)(); }

@@ -101,7 +101,7 @@ ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<cons
 using tensor::Collected;
 using tensor::Operation;
 
-Batch::Batch(Runtime& runtime) : state_(new Collected{&runtime, tensor::Operators(runtime)}) {
+Batch::Batch(Runtime& runtime) : state_(new Collected{&runtime, tensor::Operators(runtime), tensor::CompiledPrograms::of(runtime)}) {
   state_->operators.get(tensor::kElementwise);
   state_->workers = runtime.info().workers;  // which an image has, and the first operator makes the first image
 }
@@ -174,6 +174,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   const std::span<const TensorView* const> read(reads.data(), tensors);
   const std::span<const tensor::Given> all(given.data(), operands.size());
   tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, read);
+  ++state_->stats.operations;
   if (known != nullptr && known->add(op, computed, to, all)) return true;
   tensor::ProgramBuilder& program = begin_program(to.shape());
   return program.add(op, computed, to, all);
@@ -184,6 +185,7 @@ void Batch::add(const TensorView& to, const Expression& from) {
   tensor::collect_reads(*from.state_, reads);
   check(to);
   for (const TensorView* const read : reads) check(*read);
+  ++state_->stats.operations;
   tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, reads);
   if (known != nullptr && known->add(to, from.state_)) return;
   try {
@@ -231,6 +233,11 @@ void Batch::submit_first_program() {
   }
   const auto most = std::min(tensor::kMostGroups, static_cast<std::int64_t>(all.workers));
   const auto groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tensors.elements() / tensor::kElementsOfGroup, 1, most));
+  ++all.stats.programs;
+  if (const Operator<>* const compiled = all.compiled->find(*all.runtime, all.words)) {
+    ++all.stats.compiled;
+    return submit_next(*compiled, all.words, tensors.flags(), groups);
+  }
   const std::size_t instance = all.words.size() <= detail::kMaxWords ? tensor::kInRing : tensor::kBesideRing;
   submit_next(all.operators.get(tensor::kElementwise, instance), all.words, tensors.flags(), groups);
 }
@@ -238,6 +245,7 @@ void Batch::submit_first_program() {
 void Batch::add(Operation operation) {
   Collected& all = *state_;
   for (const TensorView& tensor : operation.tensors) check(tensor);
+  ++all.stats.operations;
   while (!all.programs.empty()) submit_first_program();
   const Accesses::Node number = all.first + all.tickets.size();
   std::uint32_t flags = 0;
@@ -268,6 +276,7 @@ void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> wor
 
 Ticket Batch::submit(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
                      std::span<const Ticket> before) {
+  ++state_->stats.tasks;
   if (groups > 1) flags |= detail::kWide;
   detail::Waits waits;
   if (!before.empty()) {
@@ -290,6 +299,8 @@ std::vector<Ticket> Batch::join(std::vector<Ticket> tickets, std::size_t most) {
   }
   return tickets;
 }
+
+BatchStats Batch::stats() const { return state_->stats; }
 
 Ticket Batch::flush() {
   Collected& all = *state_;

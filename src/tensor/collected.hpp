@@ -4,13 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
+#include <dwell/batch.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/runtime.hpp>
 #include <dwell/ticket.hpp>
 
 #include "base/accesses.hpp"
+#include "tensor/compiled_programs.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 #include "tensor/program_builder.hpp"
@@ -20,6 +23,7 @@ namespace dwell::tensor {
 struct Collected {
   Runtime* runtime;
   Operators operators;
+  std::shared_ptr<CompiledPrograms> compiled;
   std::uint32_t workers = 1;
   std::deque<ProgramBuilder> programs = {};    // that may still grow, in order
   std::vector<Buffer<std::byte>> copies = {};  // memory that they name
@@ -31,6 +35,7 @@ struct Collected {
   std::vector<bool> followed = {};        // by another, each from `flushed` on
   std::vector<std::uint32_t> words = {};  // of the one that is being submitted
   std::vector<Accesses::Node> before = {};
+  BatchStats stats = {};
 };
 
 }  // namespace dwell::tensor

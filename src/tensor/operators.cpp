@@ -30,14 +30,30 @@ DWELL_OPERATOR(dwell_elementwise)(dwell::Group g, const Words<count>& program) {
 
 const OwnSource kElementwise{"dwell_elementwise", kElementwiseText, {"dwell_elementwise<93>", "dwell_elementwise<320>"}};
 
-Operators::Operators(Runtime& runtime) : runtime_(&runtime), on_cuda_(runtime.info().device.starts_with("cuda")) {}
+namespace {
+
+bool is_cuda(const Runtime& runtime) { return runtime.info().device.starts_with("cuda"); }
+
+}  // namespace
+
+CompileOptions program_options(const Runtime& runtime) {
+  if (is_cuda(runtime)) return {.max_registers = kRegisters};
+  CompileOptions options = runtime.options().compile;
+  options.contract = false;
+  return options;
+}
+
+Operators::Operators(Runtime& runtime) : runtime_(&runtime), on_cuda_(is_cuda(runtime)) {}
 
 const Operator<>& Operators::get(const OwnSource& source, std::size_t instance) {
   const auto at = known_.find(&source);
   if (at != known_.end()) return at->second.at(instance);
   Definition how;
   how.instances = source.instances;
-  if (on_cuda_) how.options = CompileOptions{.max_registers = kRegisters};
+  if (&source == &kElementwise)
+    how.options = program_options(*runtime_);
+  else if (on_cuda_)
+    how.options = CompileOptions{.max_registers = kRegisters};
   // Equal requests give one operator.
   const Operator<> first = runtime_->define_async(source.name, Source(source.text, "dwell/" + std::string(source.name) + ".op"), how).get();
   std::vector<Operator<>> all{first};

@@ -44,18 +44,30 @@ DWELL_DEVICE void with_number(NumberClass number, u64, const F& f) {
   }
 }
 
-// Calls `apply` with a function of three numbers of class C that does an operation, and returns true; false when the operation is of
-// another list.
+// An operation as a function of three numbers of a class, which leaves alone those that it does not take.
+template <TensorOp op>
+struct Operation;
 #define DWELL_OPERANDS_1 a
 #define DWELL_OPERANDS_2 a, b
 #define DWELL_OPERANDS_3 a, b, c
-#define DWELL_CASE(name, operands)                                  \
-  case TensorOp::name:                                              \
-    apply([](C a, C b, C c) {                                       \
+#define DWELL_OPERATION(name, operands)                             \
+  template <>                                                       \
+  struct Operation<TensorOp::name> {                                \
+    template <class C>                                              \
+    DWELL_DEVICE C operator()(C a, C b, C c) const {                \
       (void)a, (void)b, (void)c;                                    \
       return static_cast<C>(math::name(DWELL_OPERANDS_##operands)); \
-    });                                                             \
-    return true;
+    }                                                               \
+  };
+DWELL_COMPUTED_OPS(DWELL_OPERATION)
+#undef DWELL_OPERATION
+#undef DWELL_OPERANDS_3
+#undef DWELL_OPERANDS_2
+#undef DWELL_OPERANDS_1
+
+// Calls `apply` with an operation on numbers of class C, and returns true; false when it is of another list.
+#define DWELL_CASE(name, operands) \
+  case TensorOp::name: apply(Operation<TensorOp::name>()); return true;
 template <class C, class Apply>
 DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, C*) {
   switch (op) {
@@ -68,7 +80,6 @@ DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, C*) {
 }
 template <class Apply>
 DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, i64*) {
-  using C = i64;
   switch (op) {
     DWELL_LIGHT_OPS(DWELL_CASE)
     DWELL_COMPARISONS(DWELL_CASE)
@@ -87,16 +98,12 @@ DWELL_DEVICE bool with_heavy(TensorOp op, const Apply& apply, C*) {
 }
 template <class Apply>
 DWELL_DEVICE bool with_heavy(TensorOp op, const Apply& apply, i64*) {
-  using C = i64;
   switch (op) {
     DWELL_HEAVY_OPS(DWELL_CASE)
     default: return false;
   }
 }
 #undef DWELL_CASE
-#undef DWELL_OPERANDS_3
-#undef DWELL_OPERANDS_2
-#undef DWELL_OPERANDS_1
 
 // ---- Out of line, for what is rare or long -----------------------------------------------------------------------------------------
 

@@ -53,6 +53,21 @@ DWELL_DEVICE void put_number(u64* slot, double value) { *slot = bits_as<u64>(val
 DWELL_DEVICE void put_number(u64* slot, i64 value) { *slot = static_cast<u64>(value); }
 DWELL_DEVICE void put_number(float* slot, float value) { *slot = value; }
 
+// The number itself, which the compiler does not take into the rounding of what is computed from it.
+DWELL_DEVICE float rounded_alone(float number) {
+#if DWELL_ON_CUDA
+  asm("" : "+f"(number));
+#endif
+  return number;
+}
+DWELL_DEVICE double rounded_alone(double number) {
+#if DWELL_ON_CUDA
+  asm("" : "+d"(number));
+#endif
+  return number;
+}
+DWELL_DEVICE i64 rounded_alone(i64 number) { return number; }
+
 // The number that an element is.
 template <class C, class T>
 DWELL_DEVICE C number_of(T element) {
@@ -111,6 +126,27 @@ struct Element<bool> {
     return number != 0;
   }
 };
+
+// The type of a name, one of those that programs know.
+template <ElementType name>
+struct TypeOf {
+  using type = float;
+};
+#define DWELL_TYPE_OF(name, T)       \
+  template <>                        \
+  struct TypeOf<ElementType::name> { \
+    using type = T;                  \
+  };
+DWELL_TYPE_OF(f16, half)
+DWELL_TYPE_OF(bf16, bfloat16)
+DWELL_TYPE_OF(f64, double)
+DWELL_TYPE_OF(i8, i8)
+DWELL_TYPE_OF(i16, i16)
+DWELL_TYPE_OF(i32, i32)
+DWELL_TYPE_OF(i64, i64)
+DWELL_TYPE_OF(u8, u8)
+DWELL_TYPE_OF(boolean, bool)
+#undef DWELL_TYPE_OF
 
 // Calls f with a null pointer to the type of the name, one of those that programs know.
 template <class F>

@@ -95,14 +95,17 @@
   X(bitwise_not, 1)          \
   X(left_shift, 2)           \
   X(right_shift, 2)
+// All that compute a number from numbers of one class.
+#define DWELL_COMPUTED_OPS(X) \
+  DWELL_LIGHT_OPS(X)          \
+  DWELL_HEAVY_OPS(X)          \
+  DWELL_COMPARISONS(X)        \
+  DWELL_LOGICAL_OPS(X)        \
+  DWELL_LIGHT_FLOAT_OPS(X)    \
+  DWELL_FLOAT_OPS(X)          \
+  DWELL_BITWISE_OPS(X)
 #define DWELL_TENSOR_OPS(X) \
-  DWELL_LIGHT_OPS(X)        \
-  DWELL_HEAVY_OPS(X)        \
-  DWELL_COMPARISONS(X)      \
-  DWELL_LOGICAL_OPS(X)      \
-  DWELL_LIGHT_FLOAT_OPS(X)  \
-  DWELL_FLOAT_OPS(X)        \
-  DWELL_BITWISE_OPS(X)      \
+  DWELL_COMPUTED_OPS(X)     \
   X(where, 3) /* the first where the third is true, else the second */
 
 namespace dwell {

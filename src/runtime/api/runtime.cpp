@@ -174,5 +174,6 @@ Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout)
 }
 
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
+Options Runtime::options() const { return detail::Shell::require(shell_)->options(); }
 
 }  // namespace dwell

@@ -1,0 +1,394 @@
+// Programs over the elements of tensors (tensor_program.hpp) that are known when this is compiled: what a program that runs often becomes,
+// instead of being interpreted (elementwise.hpp). Results are the same bits: the same operations in the same order, each rounded by itself.
+//
+// The program is a type with
+//   static constexpr bool wide;               whether slots have 64 bits
+//   static constexpr u32 dims;                that elements have, 1 or more
+//   static constexpr ProgramTensor tensor[];  what is fixed of each tensor
+//   static constexpr u32 code[];              instructions
+// The words of a task have the rest: addresses, sizes and strides, numbers.
+#pragma once
+
+#include <dwell/device/group.hpp>
+#include <dwell/device/pack.hpp>
+#include <dwell/device/tensor_element.hpp>
+
+namespace dwell {
+namespace device {
+
+// Where the elements of a tensor lie: each behind the one before, all at the same place, or as sizes and strides say.
+enum class Lie : u8 { neighbours, once, strided };
+
+struct ProgramTensor {
+  ElementType type;
+  Lie lie;
+};
+
+// Which of several functions is meant.
+template <u32 value>
+struct Choice {};
+
+// Places of words in a task of program P.
+template <class P>
+struct CompiledWords {
+  static constexpr u32 kTensors = sizeof(P::tensor) / sizeof(P::tensor[0]);
+  static constexpr u32 kInstructions = sizeof(P::code) / sizeof(P::code[0]);
+
+  static DWELL_HOST_DEVICE u32 tensor(u32 index) { return ProgramWords::words(P::wide, P::dims, index, 0, 0); }
+  static DWELL_HOST_DEVICE u32 constant(u32 index) { return ProgramWords::words(P::wide, P::dims, kTensors, kInstructions, index); }
+
+  static DWELL_HOST_DEVICE bool is_strided() {
+    for (u32 i = 0; i < kTensors; ++i)
+      if (P::tensor[i].lie == Lie::strided) return true;
+    return false;
+  }
+  static DWELL_HOST_DEVICE u32 temporaries() {
+    u32 count = 0;
+    for (u32 i = 0; i < kInstructions; ++i) {
+      const Instruction in(P::code[i]);
+      if (in.code() == static_cast<u32>(Step::keep) && in.operand() >= count) count = in.operand() + 1;
+    }
+    return count;
+  }
+};
+
+template <bool wide>
+struct SlotOf {
+  using type = float;
+};
+template <>
+struct SlotOf<true> {
+  using type = u64;
+};
+// The type of numbers of a class, in slots of a type.
+template <NumberClass number, class Slot>
+struct SlotNumber {
+  using type = float;
+};
+template <>
+struct SlotNumber<NumberClass::f64, u64> {
+  using type = double;
+};
+template <>
+struct SlotNumber<NumberClass::i64, u64> {
+  using type = i64;
+};
+
+// What a task brings. A CPU reads it once, since its compiler cannot know that stores leave the words alone. On CUDA that would take too
+// many registers, and NVRTC 13.0 does not come to an end with some programs of 16-bit elements then.
+template <class P>
+class CompiledOperands {
+ public:
+  using Slot = typename SlotOf<P::wide>::type;
+  using Words = CompiledWords<P>;
+
+  explicit DWELL_DEVICE CompiledOperands(const u32* words) : words_(words) {
+#if !DWELL_ON_CUDA
+    for (u32 tensor = 0; tensor < Words::kTensors; ++tensor) address_[tensor] = ProgramWords::address(words + Words::tensor(tensor));
+    for (u32 tensor = 0; tensor < Words::kTensors; ++tensor)
+      for (u32 dim = 0; dim < P::dims; ++dim) stride_[tensor][dim] = ProgramWords::stride(words + Words::tensor(tensor), dim);
+    for (u32 dim = 0; dim < P::dims; ++dim) size_[dim] = P::dims > 1 ? words[2 + dim] : 0;
+#endif
+  }
+#if DWELL_ON_CUDA
+  DWELL_DEVICE u64 address(u32 tensor) const { return ProgramWords::address(words_ + Words::tensor(tensor)); }
+  DWELL_DEVICE i32 stride(u32 tensor, u32 dim) const { return ProgramWords::stride(words_ + Words::tensor(tensor), dim); }
+  DWELL_DEVICE u32 size(u32 dim) const { return words_[2 + dim]; }
+#else
+  DWELL_DEVICE u64 address(u32 tensor) const { return address_[tensor]; }
+  DWELL_DEVICE i32 stride(u32 tensor, u32 dim) const { return stride_[tensor][dim]; }
+  DWELL_DEVICE u32 size(u32 dim) const { return size_[dim]; }
+#endif
+  DWELL_DEVICE Slot constant(u32 index) const { return slot(words_ + Words::constant(index), Slot()); }
+  template <u32 tensor>
+  DWELL_DEVICE i32 offset_of(u32 element) const {
+    i32 offset = 0;
+    DWELL_UNROLL
+    for (u32 dim = P::dims - 1; dim != 0; --dim) {
+      const u32 next = element / size(dim);
+      offset += static_cast<i32>(element - next * size(dim)) * stride(tensor, dim);
+      element = next;
+    }
+    return offset + static_cast<i32>(element) * stride(tensor, 0);
+  }
+
+ private:
+  static DWELL_DEVICE float slot(const u32* word, float) { return bits_as<float>(word[0]); }
+  static DWELL_DEVICE u64 slot(const u32* word, u64) { return word[0] | static_cast<u64>(word[1]) << 32U; }
+
+  const u32* words_;
+#if !DWELL_ON_CUDA
+  u64 address_[Words::kTensors];
+  i32 stride_[Words::kTensors][P::dims];
+  u32 size_[P::dims];
+#endif
+};
+
+// A program on its way through the elements that a thread works on at once. `whole`: it has all of them, and packs are aligned.
+template <class P, bool whole>
+class CompiledBlock {
+ public:
+  using Slot = typename SlotOf<P::wide>::type;
+  using Words = CompiledWords<P>;
+#if DWELL_ON_CUDA
+  static constexpr u32 kPack = 4;
+  static constexpr u32 kEach = P::wide || Words::is_strided() || Words::temporaries() > 2 ? kPack : 2 * kPack;
+#else
+  static constexpr u32 kEach = 1;
+#endif
+  static constexpr u32 kBlock = kEach * kGroupThreads;
+
+  // `first`: of the block's elements; `left`: from there to the last of all.
+  DWELL_DEVICE CompiledBlock(const CompiledOperands<P>& operands, u32 first, u32 left, u32 rank)
+      : operands_(operands), first_(first), left_(left), rank_(rank) {}
+
+  DWELL_DEVICE void run() { run_from(Choice<0>()); }
+
+ private:
+  struct Values {
+    Slot at[kEach];
+  };
+  template <u32 index>
+  static DWELL_HOST_DEVICE Instruction at() {
+    return Instruction(P::code[index]);
+  }
+  template <u32 index>
+  using Number = typename SlotNumber<at<index>().number(), Slot>::type;
+  static DWELL_HOST_DEVICE u32 step_of(Instruction in) {
+    return in.code() < Instruction::kFirstOp ? in.code() : static_cast<u32>(Step::compute);
+  }
+
+  template <u32 index>
+  DWELL_DEVICE void run_from(Choice<index>) {
+    step<index>(Choice<step_of(at<index>())>());
+    run_from(Choice<index + 1>());
+  }
+  DWELL_DEVICE void run_from(Choice<Words::kInstructions>) {}
+
+  // ---- Steps
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::keep)>) {
+    kept_[at<index>().operand()] = sum_;
+  }
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::store)>) {
+    store<at<index>().operand(), Number<index>>();
+  }
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::load)>) {
+    fetch<index>(&sum_, Choice<static_cast<u32>(at<index>().kind())>());
+    round<index>();
+  }
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::cast)>) {
+    round<index>();
+  }
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::index)>) {
+    each([&](u32 k) { put_number(&sum_.at[k], static_cast<Number<index>>(first_ + place(k))); });
+    round<index>();
+  }
+  template <u32 index>
+  DWELL_DEVICE void step(Choice<static_cast<u32>(Step::compute)>) {
+    Values second{};
+    fetch<index>(&second, Choice<static_cast<u32>(at<index>().kind())>());
+    Values third{};
+    fetch_third<index>(&third, Choice < !at<index>().has_third() ? 0 : at<index>().third_is_constant() ? 1 : 2 > ());
+    if (at<index>().swapped())
+      compute<index>(second, sum_, third, Choice<at<index>().code() - Instruction::kFirstOp>());
+    else
+      compute<index>(sum_, second, third, Choice<at<index>().code() - Instruction::kFirstOp>());
+    round<index>();
+  }
+
+  template <u32 index>
+  DWELL_DEVICE void compute(const Values& a, const Values& b, const Values& c, Choice<static_cast<u32>(TensorOp::where)>) {
+    each([&](u32 k) { sum_.at[k] = c.at[k] != 0 ? a.at[k] : b.at[k]; });
+  }
+  template <u32 index, u32 op>
+  DWELL_DEVICE void compute(const Values& a, const Values& b, const Values& c, Choice<op>) {
+    using C = Number<index>;
+    const Operation<static_cast<TensorOp>(op)> f{};
+    each([&](u32 k) { put_number(&sum_.at[k], rounded_alone(f(number_in<C>(a.at[k]), number_in<C>(b.at[k]), number_in<C>(c.at[k])))); });
+  }
+  template <u32 index>
+  DWELL_DEVICE void round() {
+    if (!is_rounded(at<index>().number(), at<index>().result())) return;
+    each([&](u32 k) { round_slot<typename TypeOf<at<index>().result()>::type, Number<index>>(&sum_.at[k]); });
+  }
+
+  // ---- Operands
+  template <u32 index>
+  DWELL_DEVICE void fetch(Values*, Choice<static_cast<u32>(OperandKind::none)>) const {}
+  template <u32 index>
+  DWELL_DEVICE void fetch(Values* to, Choice<static_cast<u32>(OperandKind::temporary)>) const {
+    *to = kept_[at<index>().operand()];
+  }
+  template <u32 index>
+  DWELL_DEVICE void fetch(Values* to, Choice<static_cast<u32>(OperandKind::constant)>) const {
+    fill(at<index>().operand(), to);
+  }
+  template <u32 index>
+  DWELL_DEVICE void fetch(Values* to, Choice<static_cast<u32>(OperandKind::tensor)>) const {
+    constexpr u32 tensor = at<index>().operand();
+    load<tensor, Number<index>>(to, Choice<static_cast<u32>(P::tensor[tensor].lie)>());
+  }
+  template <u32 index>
+  DWELL_DEVICE void fetch_third(Values*, Choice<0>) const {}
+  template <u32 index>
+  DWELL_DEVICE void fetch_third(Values* to, Choice<1>) const {
+    fill(at<index>().third(), to);
+  }
+  template <u32 index>
+  DWELL_DEVICE void fetch_third(Values* to, Choice<2>) const {
+    *to = kept_[at<index>().third()];
+  }
+  DWELL_DEVICE void fill(u32 constant, Values* to) const {
+    const Slot value = operands_.constant(constant);
+    each([&](u32 k) { to->at[k] = value; });
+  }
+
+  // ---- Memory
+  template <u32 tensor>
+  using Type = typename TypeOf<P::tensor[tensor].type>::type;
+
+  template <u32 tensor, class C>
+  DWELL_DEVICE void load(Values* to, Choice<static_cast<u32>(Lie::once)>) const {
+    const C value = number_of<C>(*pointer_to_global<const Type<tensor>>(operands_.address(tensor)));
+    each([&](u32 k) { put_number(&to->at[k], value); });
+  }
+  template <u32 tensor, class C>
+  DWELL_DEVICE void load(Values* to, Choice<static_cast<u32>(Lie::strided)>) const {
+    const Type<tensor>* const from = pointer_to_global<const Type<tensor>>(operands_.address(tensor));
+    each([&](u32 k) { put_number(&to->at[k], number_of<C>(from[operands_.template offset_of<tensor>(element(k))])); });
+  }
+  template <u32 tensor, class C>
+  DWELL_DEVICE void load(Values* to, Choice<static_cast<u32>(Lie::neighbours)>) const {
+    const Type<tensor>* const from = pointer_to_global<const Type<tensor>>(operands_.address(tensor));
+#if DWELL_ON_CUDA
+    if (whole) {
+      const auto* const packs = reinterpret_cast<const Pack<Type<tensor>, kPack>*>(from + first_) + rank_;
+      Pack<Type<tensor>, kPack> pack[kEach / kPack];
+#pragma unroll
+      for (u32 i = 0; i < kEach / kPack; ++i) pack[i] = packs[i * kGroupThreads];
+      each([&](u32 k) { put_number(&to->at[k], number_of<C>(pack[k / kPack].at[k % kPack])); });
+      return;
+    }
+#endif
+    // Other elements lie at constant distances from the thread's first.
+    const Type<tensor>* const mine = from + first_ + place(0);
+    each([&](u32 k) {
+      Type<tensor> value{};
+      if (has(k)) value = mine[distance(k)];
+      put_number(&to->at[k], number_of<C>(value));
+    });
+  }
+
+  template <u32 tensor, class C>
+  DWELL_DEVICE void store() const {
+    Type<tensor>* const to = pointer_to_global<Type<tensor>>(operands_.address(tensor));
+    const auto value = [&](u32 k) { return Element<Type<tensor>>::of(number_in<C>(sum_.at[k])); };
+    if (P::tensor[tensor].lie != Lie::neighbours) {
+      each([&](u32 k) {
+        if (has(k)) to[operands_.template offset_of<tensor>(first_ + place(k))] = value(k);
+      });
+      return;
+    }
+#if DWELL_ON_CUDA
+    if (whole) {
+      auto* const packs = reinterpret_cast<Pack<Type<tensor>, kPack>*>(to + first_) + rank_;
+#pragma unroll
+      for (u32 i = 0; i < kEach / kPack; ++i) {
+        Pack<Type<tensor>, kPack> pack;
+#pragma unroll
+        for (u32 j = 0; j < kPack; ++j) pack.at[j] = value(i * kPack + j);
+        packs[i * kGroupThreads] = pack;
+      }
+      return;
+    }
+#endif
+    Type<tensor>* const mine = to + first_ + place(0);
+    each([&](u32 k) {
+      if (has(k)) mine[distance(k)] = value(k);
+    });
+  }
+
+  // ---- The thread's elements
+#if DWELL_ON_CUDA
+  // Neighbouring threads have neighbouring packs.
+  static DWELL_HOST_DEVICE u32 distance(u32 k) { return k / kPack * (kPack * kGroupThreads) + k % kPack; }
+  DWELL_DEVICE u32 place(u32 k) const { return rank_ * kPack + distance(k); }
+  DWELL_DEVICE bool has(u32 k) const { return whole || place(k) < left_; }
+#else
+  static DWELL_HOST_DEVICE u32 distance(u32) { return 0; }
+  static DWELL_DEVICE u32 place(u32) { return 0; }
+  static DWELL_DEVICE bool has(u32) { return true; }
+#endif
+  // An element that there is, for those who load one too many.
+  DWELL_DEVICE u32 element(u32 k) const { return first_ + (has(k) ? place(k) : 0); }
+  template <class F>
+  static DWELL_DEVICE void each(const F& f) {
+    DWELL_UNROLL
+    for (u32 k = 0; k < kEach; ++k) f(k);
+  }
+
+  Values sum_;  // the accumulator
+  Values kept_[kMaxTemporaries];
+  const CompiledOperands<P>& operands_;
+  const u32 first_;
+  const u32 left_;
+  const u32 rank_;
+};
+
+#if DWELL_ON_CUDA
+// Not 0 when packs of neighbouring elements of some tensor, from `index` on, are not aligned.
+template <class P, u32 tensors>
+DWELL_DEVICE u32 misalignment_of(const CompiledOperands<P>&, Choice<tensors>, Choice<tensors>) {
+  return 0;
+}
+template <class P, u32 index, u32 tensors>
+DWELL_DEVICE u32 misalignment_of(const CompiledOperands<P>& operands, Choice<index>, Choice<tensors>) {
+  using T = typename TypeOf<P::tensor[index].type>::type;
+  const u32 own = P::tensor[index].lie == Lie::neighbours
+                      ? static_cast<u32>(operands.address(index)) & (pack_alignment<T>(CompiledBlock<P, true>::kPack) - 1)
+                      : 0;
+  return own | misalignment_of(operands, Choice<index + 1>(), Choice<tensors>());
+}
+
+// All blocks from element `first` on, `stride` elements apart: below 2^31 and 2^26, so that no sum overflows. Out of line, so that whole
+// blocks take no more registers than they need.
+template <class P>
+DWELL_DEVICE_COLD void run_parts(const u32* words, u32 first, u32 stride, u32 rank) {
+  const CompiledOperands<P> operands(words);
+  const u32 elements = ProgramWords(words).elements();
+#pragma unroll 1
+  for (u32 at = first; at < elements; at += stride) CompiledBlock<P, false>(operands, at, elements - at, rank).run();
+}
+#endif
+
+// Together: runs program P over all elements, divided among all groups of the task.
+template <class P>
+DWELL_DEVICE void run_compiled(const Group& g, const u32* words) {
+  const CompiledOperands<P> operands(words);
+  const u32 elements = ProgramWords(words).elements();
+#if DWELL_ON_CUDA
+  const u32 block = CompiledBlock<P, true>::kBlock;
+  const bool packed = misalignment_of(operands, Choice<0>(), Choice<CompiledWords<P>::kTensors>()) == 0;
+  const u32 whole = packed ? elements / block * block : 0;  // elements in whole blocks
+  const u32 stride = g.count() * block;
+  u32 first = g.index() * block;
+#pragma unroll 1
+  for (; first < whole; first += stride) CompiledBlock<P, true>(operands, first, block, g.rank()).run();
+  if (first < elements) run_parts<P>(words, first, stride, g.rank());
+#else
+  const u64 share = (static_cast<u64>(elements) + g.count() - 1) / g.count();
+  const u32 first = static_cast<u32>(share * g.index() < elements ? share * g.index() : elements);
+  const u32 end = static_cast<u32>(share < elements - first ? first + share : elements);
+  // Elements of a tensor that is written are read as the same elements alone.
+  DWELL_INDEPENDENT_STEPS
+  for (u32 at = first; at < end; ++at) CompiledBlock<P, true>(operands, at, 1, 0).run();
+#endif
+}
+
+}  // namespace device
+}  // namespace dwell

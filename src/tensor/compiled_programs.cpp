@@ -1,0 +1,72 @@
+#include "tensor/compiled_programs.hpp"
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+#include "tensor/operators.hpp"
+
+namespace dwell::tensor {
+
+std::shared_ptr<CompiledPrograms> CompiledPrograms::of(Runtime& runtime) {
+  struct All {
+    Mutex mutex;
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::weak_ptr<CompiledPrograms>> of DWELL_GUARDED_BY(mutex);
+  };
+  static auto* const all = new All;  // batches may go when the process ends
+  const RuntimeInfo info = runtime.info();
+  const Lock lock(all->mutex);
+  std::erase_if(all->of, [](const auto& known) { return known.second.expired(); });
+  std::weak_ptr<CompiledPrograms>& known = all->of[{info.runtime, info.generation}];
+  std::shared_ptr<CompiledPrograms> programs = known.lock();
+  if (programs == nullptr) known = programs = std::make_shared<CompiledPrograms>(runtime);
+  return programs;
+}
+
+CompiledPrograms::CompiledPrograms(Runtime& runtime) : after_(runtime.options().compile_programs_after) {}
+
+const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::uint32_t> words) {
+  if (after_ == 0) return nullptr;
+  std::string failure;
+  {
+    const Lock lock(mutex_);
+    Entry& entry = entry_of(words);
+    if (entry.op) return &entry.op;
+    if (entry.failed) return nullptr;
+    try {
+      if (entry.defined.valid()) {
+        if (entry.defined.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return nullptr;
+        entry.op = entry.defined.get();
+        return &entry.op;
+      }
+      if (++entry.calls == after_ && compiled_ != kMostCompiled) define(runtime, entry);
+      return nullptr;
+    } catch (const Error& error) {
+      entry.failed = true;
+      failure = error.what();
+    }
+  }
+  if (const auto warn = runtime.options().warn) warn("a program over tensors stays interpreted: " + failure);
+  return nullptr;
+}
+
+CompiledPrograms::Entry& CompiledPrograms::entry_of(std::span<const std::uint32_t> words) {
+  take_form(words, form_);
+  const auto known = entries_.find(form_);
+  if (known != entries_.end()) return known->second;
+  if (entries_.size() >= kMostCounted) std::erase_if(entries_, [](const auto& entry) { return !entry.second.defined.valid(); });
+  return entries_[form_];
+}
+
+void CompiledPrograms::define(Runtime& runtime, Entry& entry) {
+  Definition how;
+  how.options = program_options(runtime);
+  const std::string name = operator_name_of(form_);
+  entry.defined = runtime.define_async(name, Source(source_of(form_), "dwell/" + name + ".op"), how);
+  ++compiled_;
+}
+
+}  // namespace dwell::tensor

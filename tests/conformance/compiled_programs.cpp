@@ -1,0 +1,228 @@
+// Programs over tensors that are compiled because they run often, against the same interpreted: the same bits.
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <dwell/batch.hpp>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+// Of a block's elements, and some more.
+constexpr std::int64_t kElements = 1500;
+
+class CompiledProgramsTest : public DeviceTest {
+ protected:
+  Runtime& runtime(std::uint32_t after = 1) {
+    if (!runtime_) {
+      Options how = options();
+      how.compile_programs_after = after;
+      how.warn = [](std::string_view line) { ADD_FAILURE() << line; };
+      runtime_.emplace(how);
+    }
+    return *runtime_;
+  }
+
+  template <class T>
+  Buffer<T> filled(std::size_t count, const std::function<double(std::size_t)>& value) {
+    std::vector<T> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<T>(static_cast<float>(value(i))));
+    Buffer<T> buffer = runtime().allocate<T>(count);
+    buffer.write(values);
+    return buffer;
+  }
+
+  // Runs what `collect` adds to a batch until all of its programs are compiled. False when that takes too long.
+  static bool run_compiled(Batch& batch, const std::function<void()>& collect) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(240);
+    while (std::chrono::steady_clock::now() < end) {
+      const BatchStats before = batch.stats();
+      collect();
+      batch.flush().wait();
+      const BatchStats now = batch.stats();
+      if (now.compiled - before.compiled == now.programs - before.programs) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
+  // The bytes of results, interpreted first and compiled then. They are cleared in between.
+  void expect_same_bits(const std::function<void(Batch&)>& collect, std::vector<Buffer<std::byte>>& results) {
+    Batch batch(runtime());
+    collect(batch);
+    batch.flush().wait();
+    EXPECT_EQ(batch.stats().compiled, 0U);
+    std::vector<std::vector<std::byte>> interpreted;
+    for (Buffer<std::byte>& result : results) {
+      interpreted.push_back(read(result));
+      result.write(std::vector<std::byte>(result.size(), std::byte{0xA5}));
+    }
+    ASSERT_TRUE(run_compiled(batch, [&] { collect(batch); }));
+    for (std::size_t i = 0; i < results.size(); ++i) EXPECT_EQ(read(results[i]), interpreted[i]) << "result " << i;
+  }
+
+  // All operations that there are on x, y and z. One comes into the program of another because they read what that has written.
+  void expect_same_bits_of_operations(const TensorView& x, const TensorView& y, const TensorView& z) {
+    std::vector<Buffer<std::byte>> results;
+    std::vector<std::function<void(Batch&)>> operations;
+    const auto memory = runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(x.type()));
+    const TensorView written(reinterpret_cast<std::uint64_t>(memory.data()), x.type(), x.shape());
+    const auto add = [&](TensorOp op, const std::vector<TensorView>& operands) {
+      std::vector<Expression> given(operands.begin(), operands.end());
+      std::optional<Expression> result;
+      try {
+        result = given.size() == 1   ? Expression::of(op, given[0])
+                 : given.size() == 2 ? Expression::of(op, given[0], given[1])
+                                     : Expression::of(op, given[0], given[1], given[2]);
+      } catch (const Error&) {
+        return;  // not for elements of this type
+      }
+      results.push_back(runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(result->type())));
+      const TensorView to(reinterpret_cast<std::uint64_t>(results.back().data()), result->type(), x.shape());
+      operations.emplace_back([to, expression = *result](Batch& batch) { batch.assign(to, expression); });
+    };
+#define DWELL_ADD(name, operands) add(TensorOp::name, first_of({written, y, z}, operands));
+    DWELL_COMPUTED_OPS(DWELL_ADD)
+#undef DWELL_ADD
+    ASSERT_GT(results.size(), 20U);
+    expect_same_bits(
+        [&](Batch& batch) {
+          constexpr std::size_t kTogether = 10;
+          for (std::size_t i = 0; i < operations.size(); ++i) {
+            if (i % kTogether == 0) {
+              batch.flush();
+              batch.assign(written, x);
+            }
+            operations[i](batch);
+          }
+        },
+        results);
+  }
+  static std::vector<TensorView> first_of(std::vector<TensorView> all, std::size_t count) {
+    all.resize(count);
+    return all;
+  }
+
+ private:
+  std::optional<Runtime> runtime_;
+};
+DWELL_ON_EVERY_DEVICE(CompiledProgramsTest);
+
+TEST_P(CompiledProgramsTest, OperationsOnFloatsGiveTheSameBits) {
+  const auto x = filled<float>(kElements, [](std::size_t i) { return std::sin(static_cast<double>(i)) * 5; });
+  const auto y = filled<float>(kElements, [](std::size_t i) { return i % 7 == 0 ? 0 : std::cos(static_cast<double>(i) * 3) * 4; });
+  const auto z = filled<float>(1, [](std::size_t) { return 0.625; });
+  expect_same_bits_of_operations(x, y, z);
+}
+
+TEST_P(CompiledProgramsTest, OperationsOnIntegersGiveTheSameBits) {
+  const auto x = filled<std::int32_t>(kElements, [](std::size_t i) { return static_cast<double>(i * 7919 % 2001) - 1000; });
+  const auto y = filled<std::int32_t>(kElements, [](std::size_t i) { return static_cast<double>(i % 9) - 4; });
+  const auto z = filled<std::int32_t>(1, [](std::size_t) { return 3; });
+  expect_same_bits_of_operations(x, y, z);
+}
+
+// Conversions, temporaries, conditions, places of elements, operands on either side, strides in several dimensions; what is stored and
+// read again.
+TEST_P(CompiledProgramsTest, ExpressionsOfAllKindsGiveTheSameBits) {
+  const auto a = filled<float>(30 * 50, [](std::size_t i) { return std::sin(static_cast<double>(i)); });
+  const auto b = filled<half>(30 * 50, [](std::size_t i) { return static_cast<double>(i % 100) / 16; });
+  const auto c = filled<double>(50, [](std::size_t i) { return static_cast<double>(i) / 3; });
+  const auto d = filled<std::uint8_t>(30, [](std::size_t i) { return static_cast<double>(i * 37 % 256); });
+  const TensorView rows(a, {30, 50});
+  const TensorView halves(b, {30, 50});
+  const TensorView turned = TensorView(a, {50, 30}).transpose(0, 1);
+  const TensorView bytes = TensorView(d, {30, 1}).expand({30, 50});
+
+  std::vector<Buffer<std::byte>> results;
+  const auto result = [&](ElementType type) {
+    results.push_back(runtime().allocate<std::byte>(std::size_t{30} * 50 * bytes_of(type)));
+    return TensorView(reinterpret_cast<std::uint64_t>(results.back().data()), type, {30, 50});
+  };
+  const TensorView first = result(ElementType::f32);
+  const TensorView second = result(ElementType::f32);
+  const TensorView third = result(ElementType::f64);
+  const TensorView fourth = result(ElementType::i16);
+  const TensorView fifth = result(ElementType::f16);
+  const TensorView sixth = result(ElementType::boolean);
+  expect_same_bits(
+      [&](Batch& batch) {
+        const Expression x(rows);
+        const Expression product = x * turned;
+        batch.assign(first, 1.0 - product / (product * product + 1.0));
+        batch.assign(second, ops::where(Expression(first), x, ops::lt(x, Expression(turned))) * 3.0 - Expression(first));
+        batch.assign(third, Expression(c) * x + Expression::index());
+        batch.assign(fourth, Expression(bytes) * 3 - Expression::index());
+        batch.assign(fifth, ops::gelu(Expression(halves)) * 2.5 + Expression(halves));
+        batch.assign(sixth, ops::logical_and(ops::gt(x, 0.0), Expression(bytes)));
+      },
+      results);
+}
+
+TEST_P(CompiledProgramsTest, OtherSizesAndNumbersRunTheSameOperator) {
+  Batch batch(runtime());
+  const auto axpy = [&](const Buffer<float>& y, const Buffer<float>& x, double factor) { batch.assign(y, Expression(x) * factor + 1.0); };
+  const auto x = filled<float>(16, [](std::size_t i) { return static_cast<double>(i); });
+  const auto y = filled<float>(16, [](std::size_t) { return 0; });
+  ASSERT_TRUE(run_compiled(batch, [&] { axpy(y, x, 2); }));
+  EXPECT_EQ(read(y)[5], 11.0F);
+
+  const std::uint64_t before = batch.stats().compiled;
+  for (const std::size_t count : {std::size_t{2}, std::size_t{1023}, std::size_t{1024}, std::size_t{1025}, std::size_t{100'000}}) {
+    const auto from = filled<float>(count + 1, [](std::size_t i) { return static_cast<double>(i); });
+    const auto to = filled<float>(count + 2, [](std::size_t) { return -1; });
+    // At addresses that are not aligned for packs, too.
+    for (const std::size_t first : {0U, 1U}) {
+      batch.assign(TensorView(to.slice(first, count)), Expression(TensorView(from.slice(first, count))) * 3.0 + 1.0);
+      batch.flush().wait();
+      const std::vector<float> found = read(to);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(found[first + i], 3 * static_cast<float>(first + i) + 1) << count << ' ' << i;
+      EXPECT_EQ(found[first + count], -1.0F);
+    }
+  }
+  EXPECT_EQ(batch.stats().compiled - before, 10U);
+}
+
+TEST_P(CompiledProgramsTest, BatchesShareThem) {
+  Batch first(runtime(8));
+  Batch second(runtime());
+  const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
+  const auto y = filled<float>(64, [](std::size_t) { return 0; });
+  for (int i = 0; i < 7; ++i) {
+    first.assign(y, Expression(x) - 3.0);
+    first.flush().wait();
+  }
+  ASSERT_TRUE(run_compiled(second, [&] { second.assign(y, Expression(x) - 3.0); }));
+  first.assign(y, Expression(x) - 4.0);
+  first.flush().wait();
+  EXPECT_EQ(first.stats().programs, 8U);
+  EXPECT_EQ(first.stats().compiled, 1U);
+  EXPECT_EQ(read(y)[9], 5.0F);
+}
+
+TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
+  Batch batch(runtime(0));
+  const std::uint64_t sources = runtime().info().compiled;
+  const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
+  const auto y = filled<float>(64, [](std::size_t) { return 0; });
+  for (int i = 0; i < 100; ++i) {
+    batch.assign(y, Expression(x) - static_cast<double>(i));
+    batch.flush().wait();
+  }
+  EXPECT_EQ(batch.stats().programs, 100U);
+  EXPECT_EQ(batch.stats().operations, 100U);
+  EXPECT_EQ(batch.stats().compiled, 0U);
+  EXPECT_EQ(runtime().info().compiled, sources);
+}
+
+}  // namespace
+}  // namespace dwell::test
