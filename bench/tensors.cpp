@@ -1,8 +1,10 @@
 // Operations on tensors: collected on the host, and run by the interpreter of programs or by operators that are compiled for them.
+#include <chrono>
 #include <cstdint>
 #include <dwell/batch.hpp>
 #include <dwell/graph.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/benchmarks.hpp"
@@ -77,52 +79,41 @@ std::vector<double> each_of(std::size_t repeats, std::size_t count, const auto& 
   return each;
 }
 
-}  // namespace
+// The sums that a benchmark runs, and how often.
+struct Plan {
+  std::size_t count;
+  std::size_t repeats;
+  std::string all;
+};
 
-void tensors(const Context& context, Report& report) {
-  const std::size_t count = context.pick<std::size_t>(10'000, 500);
-  const std::size_t repeats = context.pick<std::size_t>(30, 3);
-  const std::string all = text_of_count(count) + " sums of 1024 floats, apart";
+// The device's time for a sum of a graph, which has been run once.
+Spread run_graph(Runtime& runtime, const Graph& graph, const Plan& plan, const Sums& sums, Report& report) {
+  const GraphExec tasks = runtime.instantiate(graph);
+  const Spread spread = spread_of(each_of(plan.repeats, plan.count, [&] { runtime.launch(tasks).wait(); }));
+  report.check_none("elements that are wrong", sums.wrong());
+  return spread;
+}
 
-  Runtime runtime(context.options());
-  Sums sums(runtime, count);
-  Batch batch(runtime);
-  const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
+Graph captured(Runtime& runtime, const Sums& sums) {
+  return runtime.capture([&] {
+    Batch inside(runtime);
+    sums.collect(inside);
+    inside.flush();
+  });
+}
 
-  {
-    const Graph collected = runtime.capture([&] {
-      Batch inside(runtime);
-      sums.collect(inside);
-      inside.flush();
-    });
-    const GraphExec programs = runtime.instantiate(collected);
-    const Spread spread = spread_of(each_of(repeats, count, [&] { runtime.launch(programs).wait(); }));
-    report.add({all + ", device: a sum", "dwell, programs", true, "ns", spread});
-    if (context.cuda) report.add(Goal{all + ", device: a sum by programs", "ns", spread.p50, 10, 15});
-    report.check_none("elements of programs that are wrong", sums.wrong());
-    sums.clear();
-  }
-  {
-    const GraphExec tasks = runtime.instantiate(sums.graph(add));
-    const Spread spread = spread_of(each_of(repeats, count, [&] { runtime.launch(tasks).wait(); }));
-    report.add({all + ", device: a sum", "dwell, compiled operator", true, "ns", spread});
-    report.check_none("elements of the compiled operator that are wrong", sums.wrong());
-    sums.clear();
-  }
-
-  const Spread host = spread_of(each_of(repeats, count, [&] {
+void run_collected(Batch& batch, const Plan& plan, const Sums& sums, const char* who, Report& report) {
+  const Spread spread = spread_of(each_of(plan.repeats, plan.count, [&] {
     sums.collect(batch);
     batch.flush().wait();
   }));
-  report.add({all + ", collected and run: a sum", "dwell, Batch", true, "ns", host});
+  report.add({plan.all + ", collected and run: a sum", who, true, "ns", spread});
   report.check_none("elements of batches that are wrong", sums.wrong());
-  const Spread submitted = spread_of(each_of(repeats, count, [&] {
-    const Graph graph = sums.graph(add);
-    runtime.launch(runtime.instantiate(graph)).wait();
-  }));
-  report.add({all + ", collected and run: a sum", "dwell, graph used once", true, "ns", submitted});
+}
 
-  // An expression that no program had before: each time other numbers.
+// An expression that no program had before: each time other numbers.
+void run_fresh(const Context& context, Runtime& runtime, Report& report) {
+  Batch batch(runtime);
   Buffer<float> x = runtime.allocate<float>(kElements);
   Buffer<float> y = runtime.allocate<float>(kElements);
   x.write(std::vector<float>(kElements, 2));
@@ -143,6 +134,65 @@ void tensors(const Context& context, Report& report) {
   report.add({"an expression of 1024 floats, from its text to its result", "dwell, Batch", true, "ns", fresh});
   if (context.cuda) report.add(Goal{"an expression of 1024 floats, from its text to its result", "ns", fresh.p50, 20'000});
   report.check_none("results of expressions that are wrong", wrong);
+}
+
+void run_interpreted(const Context& context, const Plan& plan, Report& report) {
+  Options options = context.options();
+  options.compile_programs_after = 0;
+  Runtime runtime(options);
+  Sums sums(runtime, plan.count);
+
+  const Spread programs = run_graph(runtime, captured(runtime, sums), plan, sums, report);
+  report.add({plan.all + ", device: a sum", "dwell, programs", true, "ns", programs});
+  if (context.cuda) report.add(Goal{plan.all + ", device: a sum by programs", "ns", programs.p50, 10, 15});
+  sums.clear();
+
+  const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
+  const Spread own = run_graph(runtime, sums.graph(add), plan, sums, report);
+  report.add({plan.all + ", device: a sum", "dwell, operator of the user's", true, "ns", own});
+  sums.clear();
+
+  Batch batch(runtime);
+  run_collected(batch, plan, sums, "dwell, Batch", report);
+  const Spread submitted = spread_of(each_of(plan.repeats, plan.count, [&] {
+    const Graph graph = sums.graph(add);
+    runtime.launch(runtime.instantiate(graph)).wait();
+  }));
+  report.add({plan.all + ", collected and run: a sum", "dwell, graph used once", true, "ns", submitted});
+  run_fresh(context, runtime, report);
+}
+
+void run_compiled(const Context& context, const Plan& plan, Report& report) {
+  Options options = context.options();
+  options.compile_programs_after = 1;
+  Runtime runtime(options);
+  Sums sums(runtime, plan.count);
+  Batch batch(runtime);
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(20);
+  for (std::uint64_t before = 0; batch.stats().compiled - before != plan.count && Clock::now() < end;) {
+    before = batch.stats().compiled;
+    sums.collect(batch);
+    batch.flush().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  sums.clear();
+
+  const std::uint64_t before = batch.stats().programs - batch.stats().compiled;
+  const Spread compiled = run_graph(runtime, captured(runtime, sums), plan, sums, report);
+  report.add({plan.all + ", device: a sum", "dwell, compiled programs", true, "ns", compiled});
+  if (context.cuda) report.add(Goal{plan.all + ", device: a sum by compiled programs", "ns", compiled.p50, 6, 8});
+  sums.clear();
+  run_collected(batch, plan, sums, "dwell, Batch, compiled programs", report);
+  report.check_none("programs that were interpreted, not compiled", batch.stats().programs - batch.stats().compiled - before);
+}
+
+}  // namespace
+
+void tensors(const Context& context, Report& report) {
+  const std::size_t count = context.pick<std::size_t>(10'000, 500);
+  const Plan plan{count, context.pick<std::size_t>(30, 3), text_of_count(count) + " sums of 1024 floats, apart"};
+  run_interpreted(context, plan, report);
+  run_compiled(context, plan, report);
 }
 
 }  // namespace dwell::bench

@@ -150,6 +150,11 @@ void Collector::replay(const Recording& recording) {
   count_pending();
 }
 
+BatchStats Collector::stats() {
+  const std::lock_guard lock(mutex_);
+  return batch_->stats();
+}
+
 bool Collector::names(const c10::StorageImpl* storage) {
   const std::lock_guard lock(mutex_);
   return storages_.has(storage);

@@ -73,6 +73,8 @@ class Collector {
 
   // Lets what was collected run. With `wait`, and always on a CPU, returns when it has.
   void flush(Reason reason, bool wait);
+  // Of its batch: what became of the operations.
+  BatchStats stats();
   // Whether an operation that was collected reads or writes this storage.
   bool names(const c10::StorageImpl* storage);
   // Whether any collector has operations that were not flushed.

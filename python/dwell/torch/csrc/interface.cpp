@@ -92,7 +92,15 @@ void set_limits(std::int64_t elements, std::int64_t operations) {
 }
 
 std::vector<std::string> stats() {
-  std::vector<std::string> lines{"taken=" + std::to_string(counts().taken.load())};
+  BatchStats ran;
+  for (Collector* const collector : Collector::all()) {
+    const BatchStats some = collector->stats();
+    ran.tasks += some.tasks;
+    ran.programs += some.programs;
+    ran.compiled += some.compiled;
+  }
+  std::vector<std::string> lines{"taken=" + std::to_string(counts().taken.load()), "tasks=" + std::to_string(ran.tasks),
+                                 "programs=" + std::to_string(ran.programs), "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
     lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
   for (const auto& [name, calls] : fallen_back()) lines.push_back("fallback." + name + "=" + std::to_string(calls));
