@@ -37,8 +37,8 @@ bool is_cuda(const Runtime& runtime) { return runtime.info().device.starts_with(
 }  // namespace
 
 CompileOptions program_options(const Runtime& runtime) {
-  if (is_cuda(runtime)) return {.max_registers = kRegisters};
   CompileOptions options = runtime.options().compile;
+  if (is_cuda(runtime)) options = {.max_registers = kRegisters};
   options.contract = false;
   return options;
 }

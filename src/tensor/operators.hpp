@@ -26,8 +26,7 @@ extern const OwnSource kElementwise;
 inline constexpr std::size_t kInRing = 0;
 inline constexpr std::size_t kBesideRing = 1;
 
-// How operators are compiled that run programs, so that interpreted and compiled ones give the same bits: without contraction on the CPU;
-// on CUDA it stays within an instruction of a program.
+// How operators are compiled that run programs: without contraction, so that interpreted and compiled ones give the same bits.
 CompileOptions program_options(const Runtime& runtime);
 
 // Those of a runtime, as one batch knows them. An operator is compiled when some batch first asks for it.

@@ -58,6 +58,7 @@ Unit unit_of_program(const std::vector<Applied>& operations) {
   const std::string name = tensor::operator_name_of(form);
   Unit unit = jit::unit_of(name, tensor::source_of(form), name + "_1");
   unit.options.max_registers = tensor::kRegisters;
+  unit.options.contract = false;
   unit.form = Form::native;
   return unit;
 }

@@ -209,7 +209,7 @@ class CompiledBlock {
   DWELL_DEVICE void compute(const Values& a, const Values& b, const Values& c, Choice<op>) {
     using C = Number<index>;
     const Operation<static_cast<TensorOp>(op)> f{};
-    each([&](u32 k) { put_number(&sum_.at[k], rounded_alone(f(number_in<C>(a.at[k]), number_in<C>(b.at[k]), number_in<C>(c.at[k])))); });
+    each([&](u32 k) { put_number(&sum_.at[k], f(number_in<C>(a.at[k]), number_in<C>(b.at[k]), number_in<C>(c.at[k]))); });
   }
   template <u32 index>
   DWELL_DEVICE void round() {

@@ -53,21 +53,6 @@ DWELL_DEVICE void put_number(u64* slot, double value) { *slot = bits_as<u64>(val
 DWELL_DEVICE void put_number(u64* slot, i64 value) { *slot = static_cast<u64>(value); }
 DWELL_DEVICE void put_number(float* slot, float value) { *slot = value; }
 
-// The number itself, which the compiler does not take into the rounding of what is computed from it.
-DWELL_DEVICE float rounded_alone(float number) {
-#if DWELL_ON_CUDA
-  asm("" : "+f"(number));
-#endif
-  return number;
-}
-DWELL_DEVICE double rounded_alone(double number) {
-#if DWELL_ON_CUDA
-  asm("" : "+d"(number));
-#endif
-  return number;
-}
-DWELL_DEVICE i64 rounded_alone(i64 number) { return number; }
-
 // The number that an element is.
 template <class C, class T>
 DWELL_DEVICE C number_of(T element) {
