@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import faulthandler
 import json
 import os
 import platform
@@ -297,7 +298,9 @@ def main() -> int:
     cases += [lambda n=n: training(device, n) for n in (1, 64)]
     cases += [lambda: adam(device)]
     for make in cases:
+        faulthandler.dump_traceback_later(60, exit=True)
         bench.run(make())
+    faulthandler.cancel_dump_traceback_later()
     overhead(bench)
     lone = next(row for row in bench.rows if row["by"] == "dwell.torch" and row["what"].startswith("add of 1024"))
     key_figure = f"{lone['p50'] / 1000:.2f} us, an add of 1024 floats with out= (goal 1.0 us, at least 1.5)"
