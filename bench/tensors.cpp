@@ -98,7 +98,7 @@ Graph captured(Runtime& runtime, const Sums& sums) {
   return runtime.capture([&] {
     Batch inside(runtime);
     sums.collect(inside);
-    inside.flush();
+    inside.submit();
   });
 }
 

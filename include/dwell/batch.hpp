@@ -187,6 +187,12 @@ class Batch {
   // Submits what was not submitted yet: tasks are as soon as nothing more can become part of them. The ticket is complete when all is that
   // was collected since the last flush; empty, when there is nothing.
   Ticket flush();
+  // As flush, with the tickets of all tasks that were submitted since the last flush or submit, in their order, instead of one for all of
+  // them, which takes tasks of its own that wait for the others.
+  std::vector<Ticket> submit();
+  // What is collected from now on does not wait for what was submitted, nor does the next flush: something else keeps that order, as
+  // Runtime::burst does.
+  void forget();
 
   BatchStats stats() const;
 
@@ -209,8 +215,11 @@ class Batch {
   tensor::ProgramBuilder& begin_program(const Dims& shape);
   void submit_first_program();
   void submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups);
-  Ticket submit(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
-                std::span<const Ticket> before);
+  // What flush does before and behind it makes a ticket.
+  void submit_programs();
+  void end_flush();
+  Ticket submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
+                     std::span<const Ticket> before);
   std::vector<Ticket> join(std::vector<Ticket> tickets, std::size_t most);
 
   std::unique_ptr<tensor::Collected> state_;

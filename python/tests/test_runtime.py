@@ -112,7 +112,7 @@ def test_versions(rt):
     assert x.read()[0] == 3
     with pytest.raises(dwell.CompileError) as caught:
         op.redefine("DWELL_OPERATOR(version)(dwell::Group g, dwell::Span<dwell::u32> x) {\n  oops;\n}", file="mine.py", line=100)
-    assert "mine.py:101" in caught.value.log and "oops" in caught.value.log
+    assert re.search(r"mine\.py[:(]101", caught.value.log) and "oops" in caught.value.log
     assert caught.value.what == "operator" or caught.value.which in ("version", "")
     assert op.version == 3
 
@@ -493,7 +493,7 @@ def test_operators_launch_graphs(rt, ops):
     graph.add(ops.append, number, 3)
     again = rt.define(
         "again",
-        "DWELL_OPERATOR(again)(dwell::Group g, dwell::Exec graph) { if (g.rank() == 0) g.launch(graph); }",
+        "DWELL_OPERATOR(again)(dwell::Group g, dwell::Exec graph) { g.launch(graph); }",
     )
     exec = rt.instantiate(graph)
     again(exec).wait()

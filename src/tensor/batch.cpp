@@ -270,12 +270,12 @@ void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> wor
     tickets.push_back(all.tickets[*earlier - all.first]);
     if (*earlier >= all.flushed) all.followed[*earlier - all.flushed] = true;
   }
-  all.tickets.push_back(submit(op, words, flags, groups, join(std::move(tickets), detail::kMostTickets)));
+  all.tickets.push_back(submit_task(op, words, flags, groups, join(std::move(tickets), detail::kMostTickets)));
   all.followed.push_back(false);
 }
 
-Ticket Batch::submit(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
-                     std::span<const Ticket> before) {
+Ticket Batch::submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
+                          std::span<const Ticket> before) {
   ++state_->stats.tasks;
   if (groups > 1) flags |= detail::kWide;
   detail::Waits waits;
@@ -293,7 +293,7 @@ std::vector<Ticket> Batch::join(std::vector<Ticket> tickets, std::size_t most) {
     std::vector<Ticket> joins;
     for (std::size_t i = 0; i < tickets.size(); i += detail::kMostTickets) {
       const std::size_t count = std::min<std::size_t>(detail::kMostTickets, tickets.size() - i);
-      joins.push_back(submit(state_->operators.get(tensor::kElementwise), kNothing, 0, 1, std::span(tickets).subspan(i, count)));
+      joins.push_back(submit_task(state_->operators.get(tensor::kElementwise), kNothing, 0, 1, std::span(tickets).subspan(i, count)));
     }
     tickets = std::move(joins);
   }
@@ -304,23 +304,50 @@ BatchStats Batch::stats() const { return state_->stats; }
 
 Ticket Batch::flush() {
   Collected& all = *state_;
+  submit_programs();
+  std::vector<Ticket> last;  // of those that no other follows
+  for (std::size_t i = 0; i < all.followed.size(); ++i)
+    if (!all.followed[i]) last.push_back(all.tickets[all.flushed - all.first + i]);
+  const Ticket ticket = last.empty() ? Ticket() : join(std::move(last), 1).front();
+  end_flush();
+  return ticket;
+}
+
+std::vector<Ticket> Batch::submit() {
+  Collected& all = *state_;
+  submit_programs();
+  std::vector<Ticket> tickets(all.tickets.end() - static_cast<std::ptrdiff_t>(all.followed.size()), all.tickets.end());
+  end_flush();
+  return tickets;
+}
+
+void Batch::forget() {
+  Collected& all = *state_;
+  all.first += all.tickets.size();
+  all.flushed = all.first;
+  all.followed.clear();
+  all.tickets.clear();
+  all.accesses = {};
+}
+
+void Batch::submit_programs() {
+  Collected& all = *state_;
   while (!all.programs.empty()) submit_first_program();
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
                 "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");
   all.copies.clear();
-  std::vector<Ticket> last;  // of those that no other follows
-  for (std::size_t i = 0; i < all.followed.size(); ++i)
-    if (!all.followed[i]) last.push_back(all.tickets[all.flushed - all.first + i]);
+}
+
+void Batch::end_flush() {
+  Collected& all = *state_;
   all.flushed += all.followed.size();
   all.followed.clear();
-  const Ticket ticket = last.empty() ? Ticket() : join(std::move(last), 1).front();
   while (!all.tickets.empty() && !all.tickets.front().captured() && all.tickets.front().done()) {
     all.tickets.pop_front();
     ++all.first;
   }
   if (all.tickets.empty()) all.accesses = {};
-  return ticket;
 }
 
 }  // namespace dwell

@@ -127,7 +127,7 @@ class Machine {
     each([&](u32 k) { sum_.at[k] = round_element<Slot>(number, type, sum_.at[k]); });
   }
   DWELL_DEVICE void compute(NumberClass number, TensorOp op, const Values& second, const Values& third) {
-    if (compute_floats(op, sum_.at, second.at, third.at)) return;
+    if (compute_floats(op, sum_.at, second.at, third.at) || compute_usual_floats(op, sum_.at, second.at, third.at)) return;
     each([&](u32 k) { sum_.at[k] = compute_element<Slot>(number, op, sum_.at[k], second.at[k], third.at[k]); });
   }
 
@@ -169,9 +169,22 @@ class Machine {
     return with_light(
         op, [&](auto f) { each([&](u32 k) { a[k] = f(a[k], b[k], c[k]); }); }, static_cast<float*>(nullptr));
   }
+  // Copies are handed over: what a call gets an address of does not stay in registers.
+  DWELL_DEVICE bool compute_usual_floats(TensorOp op, float* a, const float* b, const float* c) const {
+    float first[kEach];
+    float second[kEach];
+    float third[kEach];
+    each([&](u32 k) { first[k] = a[k]; });
+    each([&](u32 k) { second[k] = b[k]; });
+    each([&](u32 k) { third[k] = c[k]; });
+    if (!compute_usual<kEach>(op, first, second, third)) return false;
+    each([&](u32 k) { a[k] = first[k]; });
+    return true;
+  }
   DWELL_DEVICE bool load_floats(const u32*, u64*) const { return false; }
   DWELL_DEVICE bool store_floats(const u32*, const u64*) const { return false; }
   DWELL_DEVICE bool compute_floats(TensorOp, u64*, const u64*, const u64*) const { return false; }
+  DWELL_DEVICE bool compute_usual_floats(TensorOp, u64*, const u64*, const u64*) const { return false; }
 #else
   static DWELL_DEVICE u32 place(u32 k) { return k; }
   template <class F>

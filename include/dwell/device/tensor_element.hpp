@@ -103,6 +103,13 @@ DWELL_DEVICE bool with_heavy(TensorOp op, const Apply& apply, i64*) {
     default: return false;
   }
 }
+template <class Apply>
+DWELL_DEVICE bool with_usual(TensorOp op, const Apply& apply) {
+  switch (op) {
+    DWELL_USUAL_FLOAT_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
 #undef DWELL_CASE
 
 // ---- Out of line, for what is rare or long -----------------------------------------------------------------------------------------
@@ -140,6 +147,16 @@ DWELL_DEVICE_COLD Slot round_element(NumberClass number, ElementType type, Slot 
     with_number(number, Slot(), [&](auto* from) { round_slot<T, typename Pointee<decltype(from)>::type>(&slot); });
   });
   return slot;
+}
+
+// A usual operation on all numbers of a thread together, so that one need not wait for the other: a[k] = op(a[k], b[k], c[k]). False when
+// it is none.
+template <u32 count>
+DWELL_DEVICE_COLD bool compute_usual(TensorOp op, float* a, const float* b, const float* c) {
+  return with_usual(op, [&](auto f) {
+    DWELL_UNROLL
+    for (u32 k = 0; k < count; ++k) a[k] = f(a[k], b[k], c[k]);
+  });
 }
 
 // Any operation in a wide program, and a heavy one in others.

@@ -48,45 +48,50 @@
   X(logical_not, 1)
 // Floating point.
 #define DWELL_LIGHT_FLOAT_OPS(X) X(div, 2)
-#define DWELL_FLOAT_OPS(X)                                         \
+// Those that are usual are apart from the rare ones.
+#define DWELL_USUAL_FLOAT_OPS(X)                                   \
   X(reciprocal, 1)                                                 \
   X(sqrt, 1)                                                       \
   X(rsqrt, 1)                                                      \
-  X(atan2, 2)                                                      \
-  X(hypot, 2)                                                      \
   X(exp, 1)                                                        \
-  X(exp2, 1)                                                       \
-  X(expm1, 1)                                                      \
   X(log, 1)                                                        \
-  X(log2, 1)                                                       \
-  X(log10, 1)                                                      \
-  X(log1p, 1)                                                      \
-  X(sin, 1)                                                        \
-  X(cos, 1)                                                        \
-  X(tan, 1)                                                        \
-  X(asin, 1)                                                       \
-  X(acos, 1)                                                       \
-  X(atan, 1)                                                       \
-  X(sinh, 1)                                                       \
-  X(cosh, 1)                                                       \
   X(tanh, 1)                                                       \
   X(erf, 1)                                                        \
-  X(erfc, 1)                                                       \
-  X(frac, 1)                                                       \
   X(lerp, 3) /* from, to, weight */                                \
   X(sigmoid, 1)                                                    \
-  X(logit, 1)                                                      \
   X(leaky_relu, 2) /* x, slope */                                  \
   X(elu, 3)        /* x, factor below 0, factor of the exponent */ \
-  X(selu, 1)                                                       \
   X(gelu, 1)                                                       \
   X(gelu_tanh, 1)                                                  \
   X(silu, 1)                                                       \
-  X(mish, 1)                                                       \
   X(hardsigmoid, 1)                                                \
-  X(hardswish, 1)                                                  \
-  X(softplus, 3) /* x, beta, threshold */                          \
+  X(hardswish, 1)
+#define DWELL_RARE_FLOAT_OPS(X)           \
+  X(atan2, 2)                             \
+  X(hypot, 2)                             \
+  X(exp2, 1)                              \
+  X(expm1, 1)                             \
+  X(log2, 1)                              \
+  X(log10, 1)                             \
+  X(log1p, 1)                             \
+  X(sin, 1)                               \
+  X(cos, 1)                               \
+  X(tan, 1)                               \
+  X(asin, 1)                              \
+  X(acos, 1)                              \
+  X(atan, 1)                              \
+  X(sinh, 1)                              \
+  X(cosh, 1)                              \
+  X(erfc, 1)                              \
+  X(frac, 1)                              \
+  X(logit, 1)                             \
+  X(selu, 1)                              \
+  X(mish, 1)                              \
+  X(softplus, 3) /* x, beta, threshold */ \
   X(softsign, 1)
+#define DWELL_FLOAT_OPS(X) \
+  DWELL_USUAL_FLOAT_OPS(X) \
+  DWELL_RARE_FLOAT_OPS(X)
 // Integers and bool.
 #define DWELL_BITWISE_OPS(X) \
   X(bitwise_and, 2)          \

@@ -100,29 +100,34 @@ void Collector::flush_locked(Reason reason, bool wait) {
       }
     } flushed{*this};
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-    submitted_.push_back(batch_->flush());
-    if (device_.is_cuda()) runtime_->burst(handle_of(*stream_));
+    submit_locked();
+    if (device_.is_cuda()) {
+      runtime_->burst(handle_of(*stream_));
+      batch_->forget();  // the next burst comes behind this one
+    }
     if (device_.is_cpu()) wait_locked();
   }
   if (wait) wait_locked();
   forget_done();
 }
 
+void Collector::submit_locked() {
+  for (const Ticket& ticket : batch_->submit()) submitted_.push_back(ticket);
+}
+
+void Collector::end_first() {
+  if (submitted_.front().status() != 0 && !failed_) failed_ = submitted_.front();
+  submitted_.pop_front();
+}
+
+// Bursts follow each other, so hardly anything is done behind what is not.
 void Collector::forget_done() {
-  bool failed = false;
-  std::erase_if(submitted_, [&](const Ticket& ticket) {
-    if (!ticket.done()) return false;
-    if (ticket.status() == 0 || failed) return true;
-    failed = true;
-    return false;
-  });
+  while (!submitted_.empty() && submitted_.front().done()) end_first();
 }
 
 void Collector::wait_locked() {
-  Ticket failed;
-  for (const Ticket& ticket : std::exchange(submitted_, {}))
-    if (ticket.status() != 0 && failed.status() == 0) failed = ticket;
-  failed.wait();
+  while (!submitted_.empty()) end_first();
+  if (failed_) std::exchange(failed_, std::nullopt)->wait();
 }
 
 void Collector::count_pending() {
@@ -145,7 +150,7 @@ std::shared_ptr<Recording> Collector::record() {
 void Collector::replay(const Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order();
-  submitted_.push_back(batch_->flush());
+  submit_locked();
   submitted_.push_back(recording.launch());
   count_pending();
 }

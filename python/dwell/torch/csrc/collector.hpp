@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -90,7 +91,9 @@ class Collector {
   void flush_locked(Reason reason, bool wait);
   // Returns when all that was submitted is done. Throws for the first that failed.
   void wait_locked();
-  // Leaves the first that failed for who waits.
+  void submit_locked();
+  // Waits for the oldest task.
+  void end_first();
   void forget_done();
 
   const c10::Device device_;
@@ -98,7 +101,8 @@ class Collector {
   std::optional<Runtime> runtime_;
   std::optional<Batch> batch_;
   Storages storages_;
-  std::vector<Ticket> submitted_;  // and not known to be done
+  std::deque<Ticket> submitted_;  // and not known to be done
+  std::optional<Ticket> failed_;  // the first, which nobody has heard of
   std::int64_t pending_ = 0;
   std::optional<c10::Stream> stream_;  // of what was collected
 };

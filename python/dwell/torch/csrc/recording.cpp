@@ -40,7 +40,7 @@ void Recording::record() {
         work_ = nullptr;
         changed_.notify_all();
       }
-      batch.flush();
+      batch.submit();
     });
   } catch (...) {
     failure = std::current_exception();
