@@ -1,0 +1,435 @@
+// Operations on whole arrays: reductions, normalisations, products of matrices, elements chosen by an index, arrays put together.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <limits>
+#include <utility>
+
+#include "array.hpp"
+
+namespace dwell::python {
+
+using namespace nb::literals;
+
+namespace {
+
+bool is_floating(ElementType type) { return kind_of(type) == Kind::floating || kind_of(type) == Kind::bfloat; }
+
+// As PyTorch has it, but for means and the like of integers, which are float32.
+ElementType reduced_type(Reduction reduction, ElementType type) {
+  switch (reduction) {
+    case Reduction::mean:
+    case Reduction::var:
+    case Reduction::stddev:
+    case Reduction::norm: return is_floating(type) ? type : ElementType::f32;
+    default: return result_of(reduction, type);
+  }
+}
+
+Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims, double parameter) {
+  Operands operands(name);
+  operands.see(x);
+  const Input from = operands.get_array(x, "x");
+  const Dims shape = shape_of(from);
+  const Dims axes = axis.is_none() ? Dims() : dims_from(axis, operands.name("axis"));
+  const ElementType type = dtype.is_none() ? reduced_type(reduction, type_of(from)) : element_type_from(dtype);
+  // No axis at all of a tuple without any: nothing is reduced.
+  if (!axis.is_none() && axes.size() == 0) return operands.collector().cast(from, shape, type);
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  const Dims result = reduced_shape(shape, axes, keepdims);
+  const bool needs_one =
+      reduction == Reduction::amax || reduction == Reduction::amin || reduction == Reduction::argmax || reduction == Reduction::argmin;
+  if (needs_one && elements == 0)
+    refuse_argument(errc::invalid_argument, operands.name("x"), "there is no result of no elements, shape " + to_string(shape));
+  if (is_floating(type_of(from)) && !is_floating(type) && (reduction == Reduction::sum || reduction == Reduction::prod))
+    refuse_argument(errc::invalid_argument, operands.name("dtype"),
+                    numpy_name(type) + " does not hold results of " + numpy_name(type_of(from)) + ": convert x");
+  return operands.collector().collected(type, result, {from},
+                                        [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) {
+                                          batch.reduce(reduction, to, of[0], axes, parameter);
+                                        });
+}
+
+void bind_reductions(nb::class_<Tensor>& type, nb::module_& m) {
+  const auto add = [&](const char* name, Reduction reduction, const char* doc) {
+    const auto call = [reduction, name](nb::handle x, nb::handle axis, bool keepdims) {
+      return reduced(reduction, name, x, axis, nb::none(), keepdims, 0);
+    };
+    const std::string given = "axis: int | typing.Sequence[int] | None = None, *, keepdims: bool = False) -> Array";
+    m.def(name, call, "x"_a, "axis"_a = nb::none(), nb::kw_only(), "keepdims"_a = false, doc,
+          nb::sig(("def " + std::string(name) + "(x: Array, " + given).c_str()));
+    type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "keepdims"_a = false, doc,
+             nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
+  };
+  add("max", Reduction::amax, "The largest element along axes: all, when none is named.");
+  add("min", Reduction::amin, "The smallest element along axes.");
+  add("argmax", Reduction::argmax, "The place of the largest element, the first of equal ones.");
+  add("argmin", Reduction::argmin, "The place of the smallest element, the first of equal ones.");
+  add("any", Reduction::any, "Whether some element along axes is not 0.");
+  add("all", Reduction::all, "Whether no element along axes is 0.");
+  add("logsumexp", Reduction::logsumexp, "The logarithm of the sum of exponentials along axes.");
+  const auto add_typed = [&](const char* name, Reduction reduction, const char* doc) {
+    const auto call = [reduction, name](nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims) {
+      return reduced(reduction, name, x, axis, dtype, keepdims, 0);
+    };
+    const std::string given = "axis: int | typing.Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array";
+    m.def(name, call, "x"_a, "axis"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "keepdims"_a = false, doc,
+          nb::sig(("def " + std::string(name) + "(x: Array, " + given).c_str()));
+    type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "keepdims"_a = false, doc,
+             nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
+  };
+  add_typed("sum", Reduction::sum, "The sum along axes: all, when none is named; int64 of integers and bool.");
+  add_typed("prod", Reduction::prod, "The product along axes; int64 of integers and bool.");
+  add_typed("mean", Reduction::mean, "The mean along axes; float32 of integers and bool.");
+  const auto add_corrected = [&](const char* name, Reduction reduction, const char* doc) {
+    const auto call = [reduction, name](nb::handle x, nb::handle axis, double correction, bool keepdims) {
+      return reduced(reduction, name, x, axis, nb::none(), keepdims, correction);
+    };
+    const std::string given =
+        "axis: int | typing.Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array";
+    m.def(name, call, "x"_a, "axis"_a = nb::none(), nb::kw_only(), "correction"_a = 0.0, "keepdims"_a = false, doc,
+          nb::sig(("def " + std::string(name) + "(x: Array, " + given).c_str()));
+    type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "correction"_a = 0.0, "keepdims"_a = false, doc,
+             nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
+  };
+  add_corrected("var", Reduction::var, "Squared differences from the mean along axes, divided by the count less the correction.");
+  add_corrected("std", Reduction::stddev, "The square root of `var`.");
+  m.def(
+      "vector_norm",
+      [](nb::handle x, nb::handle axis, bool keepdims, double p) {
+        return reduced(Reduction::norm, "vector_norm", x, axis, nb::none(), keepdims, p);
+      },
+      "x"_a, nb::kw_only(), "axis"_a = nb::none(), "keepdims"_a = false, "ord"_a = 2.0,
+      "The sum of ``|x|**ord`` to the power of 1/ord along axes; the largest |x| for an infinite one.",
+      nb::sig("def vector_norm(x: Array, *, axis: int | typing.Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0) -> "
+              "Array"));
+}
+
+void bind_normalisations(nb::class_<Tensor>& type, nb::module_& m) {
+  const auto add = [&](const char* name, auto member, bool floating, const char* doc) {
+    const auto call = [=](nb::handle x, std::int64_t axis) {
+      Operands operands(name);
+      operands.see(x);
+      const Input from = operands.get_array(x, "x");
+      const Dims shape = shape_of(from);
+      const auto dim = static_cast<std::int64_t>(dim_of(axis, shape.size(), operands.name("axis")));
+      ElementType result = type_of(from);
+      if (!is_floating(result)) result = floating ? ElementType::f32 : ElementType::i64;
+      return operands.collector().collected(
+          result, shape, {from},
+          [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { (batch.*member)(to, of[0], dim); });
+    };
+    m.def(name, call, "x"_a, "axis"_a = -1, doc, nb::sig(("def " + std::string(name) + "(x: Array, axis: int = -1) -> Array").c_str()));
+    type.def(name, call, "axis"_a = -1, doc, nb::sig(("def " + std::string(name) + "(self, axis: int = -1) -> Array").c_str()));
+  };
+  add("softmax", &dwell::Batch::softmax, true, "Exponentials, divided by their sum along an axis.");
+  add("log_softmax", &dwell::Batch::log_softmax, true, "The logarithm of `softmax`.");
+  add("cumulative_sum", &dwell::Batch::cumsum, false, "The sum of all elements up to each along an axis; int64 of integers and bool.");
+  // Weights and biases have the shape of the last dimensions, and are as wide as they are.
+  const auto normalise = [](const char* name, nb::handle x, nb::handle shape, nb::handle weight, nb::handle bias, auto collect) {
+    Operands operands(name);
+    operands.see(x);
+    const Input from = operands.get_array(x, "x");
+    const Dims last = dims_from(shape, operands.name("shape"));
+    const Dims of = shape_of(from);
+    bool fits = last.size() > 0 && last.size() <= of.size();
+    for (std::size_t i = 0; fits && i < last.size(); ++i) fits = last[i] == of[of.size() - last.size() + i];
+    if (!fits)
+      refuse_argument(errc::invalid_argument, operands.name("shape"),
+                      to_string(last) + " is none of the last dimensions of " + to_string(of));
+    const ElementType result = is_floating(type_of(from)) ? type_of(from) : ElementType::f32;
+    std::vector<Input> inputs{from};
+    const auto add_last = [&](nb::handle object, const char* argument) {
+      if (object.is_none()) return false;
+      inputs.push_back(operands.get_array(object, argument));
+      if (!(shape_of(inputs.back()) == last))
+        refuse_argument(errc::invalid_argument, operands.name(argument),
+                        "it has the shape " + to_string(shape_of(inputs.back())) + ", and not " + to_string(last));
+      return true;
+    };
+    const bool has_weight = add_last(weight, "weight");
+    const bool has_bias = add_last(bias, "bias");
+    return operands.collector().collected(result, of, std::move(inputs),
+                                          [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> given) {
+                                            std::optional<TensorView> weights;
+                                            std::optional<TensorView> biases;
+                                            if (has_weight) weights = given[1];
+                                            if (has_bias) biases = given.back();
+                                            collect(batch, to, given[0], last, weights, biases);
+                                          });
+  };
+  m.def(
+      "layer_norm",
+      [normalise](nb::handle x, nb::handle shape, nb::handle weight, nb::handle bias, double epsilon) {
+        return normalise("layer_norm", x, shape, weight, bias,
+                         [epsilon](dwell::Batch& batch, const TensorView& to, const TensorView& from, const Dims& last,
+                                   const std::optional<TensorView>& weights, const std::optional<TensorView>& biases) {
+                           batch.layer_norm(to, from, last, weights, biases, epsilon);
+                         });
+      },
+      "x"_a, "shape"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "epsilon"_a = 1e-5,
+      "x with mean 0 and variance 1 along its last dimensions, which have `shape`; times weights, plus biases, of that shape.",
+      nb::sig("def layer_norm(x: Array, shape: int | typing.Sequence[int], weight: object = None, bias: object = None, epsilon: float = "
+              "1e-05) -> Array"));
+  m.def(
+      "rms_norm",
+      [normalise](nb::handle x, nb::handle shape, nb::handle weight, double epsilon) {
+        return normalise("rms_norm", x, shape, weight, nb::none(),
+                         [epsilon](dwell::Batch& batch, const TensorView& to, const TensorView& from, const Dims& last,
+                                   const std::optional<TensorView>& weights,
+                                   const std::optional<TensorView>&) { batch.rms_norm(to, from, last, weights, epsilon); });
+      },
+      "x"_a, "shape"_a, "weight"_a = nb::none(), "epsilon"_a = 1e-5, "x with a mean square of 1 along its last dimensions, times weights.",
+      nb::sig("def rms_norm(x: Array, shape: int | typing.Sequence[int], weight: object = None, epsilon: float = 1e-05) -> Array"));
+}
+
+// ---- Products ----------------------------------------------------------------------------------------------------------------------
+
+Dims product_shape(const Dims& a, const Dims& b, const Operands& operands) {
+  if (a.size() == 0 || b.size() == 0)
+    refuse_argument(errc::invalid_argument, operands.name(a.size() == 0 ? "x1" : "x2"), "it has no dimensions");
+  const std::int64_t k = a[a.size() - 1];
+  if (k != b[b.size() == 1 ? 0 : b.size() - 2])
+    refuse_argument(errc::invalid_argument, operands.name("x2"), "shapes " + to_string(a) + " and " + to_string(b) + " are of no product");
+  std::array<Dims, 2> batches;
+  for (std::size_t i = 0; i + 2 < a.size(); ++i) batches[0].push_back(a[i]);
+  for (std::size_t i = 0; i + 2 < b.size(); ++i) batches[1].push_back(b[i]);
+  Dims shape = broadcast("matmul", batches);
+  if (a.size() > 1) shape.push_back(a[a.size() - 2]);
+  if (b.size() > 1) shape.push_back(b[b.size() - 1]);
+  return shape;
+}
+
+Tensor multiplied(nb::handle x1, nb::handle x2) {
+  Operands operands("matmul");
+  static_cast<void>(operands.see(x1) || operands.see(x2));
+  static_cast<void>(operands.collector());
+  const Input left = operands.get_array(x1, "x1");
+  const Input right = operands.get_array(x2, "x2");
+  const Dims shape = product_shape(shape_of(left), shape_of(right), operands);
+  const std::array types = {Typed{type_of(left), Typed::Weight::tensor}, Typed{type_of(right), Typed::Weight::tensor}};
+  const ElementType type = result_type(TensorOp::add, types);
+  if (type == ElementType::boolean) refuse_argument(errc::unsupported, operands.name("x1"), "there are no products of bool: convert it");
+  const auto of_type = [&](const Input& input) {
+    return type_of(input) == type ? input : input_of(operands.collector().cast(input, shape_of(input), type));
+  };
+  return operands.collector().collected(
+      type, shape, {of_type(left), of_type(right)},
+      [](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { batch.matmul(to, of[0], of[1]); });
+}
+
+void bind_products(nb::class_<Tensor>& type, nb::module_& m) {
+  m.def("matmul", &multiplied, "x1"_a, "x2"_a, "The product of matrices; of vectors, and of batches, as torch.matmul.");
+  const auto bind = [&](const char* name, bool reflected) {
+    type.def(
+        name, [reflected](nb::handle self, nb::handle other) { return reflected ? multiplied(other, self) : multiplied(self, other); },
+        "other"_a, nb::sig(("def " + std::string(name) + "(self, other: object, /) -> Array").c_str()));
+  };
+  bind("__matmul__", false);
+  bind("__rmatmul__", true);
+}
+
+// ---- Elements chosen by an index ---------------------------------------------------------------------------------------------------
+
+Input index_of(Operands& operands, nb::handle object) {
+  const Input index = operands.get_array(object, "indices");
+  if (type_of(index) != ElementType::i64 && type_of(index) != ElementType::i32)
+    refuse_argument(errc::invalid_argument, operands.name("indices"),
+                    "it holds " + numpy_name(type_of(index)) + ": int32 or int64 are needed");
+  return index;
+}
+
+Tensor taken(nb::handle x, nb::handle indices, std::int64_t axis) {
+  Operands operands("take");
+  operands.see(x);
+  const Input from = operands.get_array(x, "x");
+  const Input index = index_of(operands, indices);
+  Dims shape = shape_of(from);
+  const std::size_t dim = dim_of(axis, shape.size(), operands.name("axis"));
+  if (shape_of(index).size() != 1)
+    refuse_argument(errc::invalid_argument, operands.name("indices"),
+                    "it has the shape " + to_string(shape_of(index)) + ": one dimension fits");
+  shape[dim] = shape_of(index)[0];
+  return operands.collector().collected(
+      type_of(from), shape, {from, index},
+      [dim](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { batch.index_select(to, of[0], dim, of[1]); });
+}
+
+Tensor gathered(nb::handle x, nb::handle indices, std::int64_t axis) {
+  Operands operands("take_along_axis");
+  operands.see(x);
+  const Input from = operands.get_array(x, "x");
+  const Input index = index_of(operands, indices);
+  const Dims shape = shape_of(index);
+  const std::size_t dim = dim_of(axis, shape_of(from).size(), operands.name("axis"));
+  bool fits = shape.size() == shape_of(from).size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = i == dim || shape[i] <= shape_of(from)[i];
+  if (!fits)
+    refuse_argument(errc::invalid_argument, operands.name("indices"),
+                    "shape " + to_string(shape) + " does not fit elements of shape " + to_string(shape_of(from)));
+  return operands.collector().collected(
+      type_of(from), shape, {from, index},
+      [dim](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { batch.gather(to, of[0], dim, of[1]); });
+}
+
+Tensor embedded(nb::handle table, nb::handle indices) {
+  Operands operands("embedding");
+  operands.see(table);
+  const Input from = operands.get_array(table, "table");
+  const Input index = index_of(operands, indices);
+  Dims shape = shape_of(index);
+  if (shape_of(from).size() == 0) refuse_argument(errc::invalid_argument, operands.name("table"), "it has no dimensions");
+  for (std::size_t i = 1; i < shape_of(from).size(); ++i) shape.push_back(shape_of(from)[i]);
+  return operands.collector().collected(
+      type_of(from), shape, {from, index},
+      [](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { batch.embedding(to, of[0], of[1]); });
+}
+
+Tensor scattered(nb::handle x, nb::handle indices, nb::handle source, std::int64_t axis) {
+  Operands operands("scatter_add");
+  operands.see(x);
+  const Input to = operands.get_array(x, "x");
+  const Input index = index_of(operands, indices);
+  const Input from = operands.get_array(source, "source", type_of(to));
+  const Dims shape = shape_of(to);
+  const std::size_t dim = dim_of(axis, shape.size(), operands.name("axis"));
+  const Dims chosen = shape_of(index);
+  bool fits = chosen.size() == shape.size() && shape_of(from).size() == shape.size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = chosen[i] <= shape_of(from)[i] && (i == dim || chosen[i] <= shape[i]);
+  if (!fits)
+    refuse_argument(errc::invalid_argument, operands.name("indices"),
+                    "shape " + to_string(chosen) + " does not fit a source of shape " + to_string(shape_of(from)) +
+                        " and a result of shape " + to_string(shape));
+  return operands.collector().collected(type_of(to), shape, {to, index, from},
+                                        [dim](dwell::Batch& batch, const TensorView& result, std::span<const TensorView> of) {
+                                          batch.assign(result, of[0]);
+                                          batch.scatter_add(result, dim, of[1], of[2]);
+                                        });
+}
+
+void bind_selections(nb::module_& m) {
+  m.def("take", &taken, "x"_a, "indices"_a, nb::kw_only(), "axis"_a = 0,
+        "Slices along an axis, by an index of int32 or int64 with one dimension. One that is not there fails the task: reading the result\n"
+        "raises dwell.TaskFailed.");
+  m.def("take_along_axis", &gathered, "x"_a, "indices"_a, "axis"_a = -1, "The element that the index, of its shape, names along an axis.");
+  m.def("embedding", &embedded, "table"_a, "indices"_a, "Rows of a table, for an index of any shape.");
+  m.def("scatter_add", &scattered, "x"_a, "indices"_a, "source"_a, nb::kw_only(), "axis"_a = 0,
+        "A copy of x, where each element of source is added at the place that the index names along an axis.");
+  const auto add = [&](const char* name, auto member, const char* doc) {
+    m.def(
+        name,
+        [=](nb::handle x, std::int64_t k) {
+          Operands operands(name);
+          operands.see(x);
+          const Input from = operands.get_array(x, "x");
+          if (shape_of(from).size() < 2)
+            refuse_argument(errc::invalid_argument, operands.name("x"), "shape " + to_string(shape_of(from)) + " is of no matrix");
+          return operands.collector().collected(
+              type_of(from), shape_of(from), {from},
+              [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) { (batch.*member)(to, of[0], k); });
+        },
+        "x"_a, nb::kw_only(), "k"_a = 0, doc);
+  };
+  add("tril", &dwell::Batch::tril, "The lower triangle of each matrix, up to the k-th diagonal; 0 elsewhere.");
+  add("triu", &dwell::Batch::triu, "The upper triangle of each matrix, from the k-th diagonal on; 0 elsewhere.");
+}
+
+// ---- Arrays put together, and made of numbers --------------------------------------------------------------------------------------
+
+Tensor joined(const char* name, const nb::typed<nb::sequence, nb::object>& arrays, std::int64_t axis, bool stacks) {
+  Operands operands(name);
+  std::vector<Input> inputs;
+  for (const nb::handle one : arrays)
+    if (operands.see(one)) break;
+  for (const nb::handle one : arrays) inputs.push_back(operands.get_array(one, "arrays"));
+  if (inputs.empty()) refuse_argument(errc::invalid_argument, operands.name("arrays"), "there is none");
+  ElementType type = type_of(inputs.front());
+  Dims shape = shape_of(inputs.front());
+  if (stacks) shape.insert_front(1);
+  const std::size_t dim = dim_of(axis, shape.size(), operands.name("axis"));
+  std::int64_t end = 0;
+  for (const Input& one : inputs) {
+    const std::array types = {Typed{type, Typed::Weight::tensor}, Typed{type_of(one), Typed::Weight::tensor}};
+    type = result_type(TensorOp::add, types);
+    Dims same = shape_of(one);
+    if (!stacks && same.size() == shape_of(inputs.front()).size()) {
+      end += same[dim];
+      same[dim] = shape_of(inputs.front())[dim];
+    }
+    if (!(same == shape_of(inputs.front())))
+      refuse_argument(errc::invalid_argument, operands.name("arrays"),
+                      "shapes " + to_string(shape_of(inputs.front())) + " and " + to_string(shape_of(one)) + " do not fit together");
+  }
+  if (stacks) {
+    shape = shape_of(inputs.front());
+    Dims whole;
+    for (std::size_t i = 0; i < dim; ++i) whole.push_back(shape[i]);
+    whole.push_back(static_cast<std::int64_t>(inputs.size()));
+    for (std::size_t i = dim; i < shape.size(); ++i) whole.push_back(shape[i]);
+    shape = whole;
+  } else {
+    shape[dim] = end;
+  }
+  return operands.collector().collected(type, shape, std::move(inputs),
+                                        [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) {
+                                          if (stacks)
+                                            batch.stack(to, of, dim);
+                                          else
+                                            batch.cat(to, of, dim);
+                                        });
+}
+
+// The elements start, start + step, ... in the order of rows; a step of 0 fills.
+Tensor filled(const State& runtime, nb::handle shape, nb::handle dtype, nb::handle start, nb::handle step) {
+  const Dims wanted = dims_from(shape, "argument shape");
+  for (const std::int64_t size : wanted)
+    if (size < 0) refuse_argument(errc::invalid_argument, "argument shape", to_string(wanted) + " has negative sizes");
+  const ElementType type = element_type_from(dtype);
+  if (!has_operations(type)) refuse_argument(errc::unsupported, "argument dtype", "arrays cannot hold " + numpy_name(type));
+  const auto first = number_from(start, "argument fill_value");
+  const auto by = number_from(step, "argument step");
+  if (!first || !by) refuse_argument(errc::signature_mismatch, "argument fill_value", python_name(start) + ": a number is needed");
+  return Collector::of(runtime)->collected(type, wanted, {}, [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView>) {
+    if (by->real == 0 && by->integer == 0) return batch.assign(to, first->expression());
+    const bool real = is_floating(type) || first->type == ElementType::f64 || by->type == ElementType::f64;
+    const Expression index = real ? Expression::index().as(ElementType::f64) : Expression::index();
+    batch.assign(to, index * by->expression() + first->expression());
+  });
+}
+
+Tensor empty(const State& runtime, nb::handle shape, nb::handle dtype) {
+  std::vector<std::size_t> sizes;
+  for (const std::int64_t size : dims_from(shape, "argument shape")) {
+    if (size < 0) refuse_argument(errc::invalid_argument, "argument shape", "it has negative sizes");
+    sizes.push_back(static_cast<std::size_t>(size));
+  }
+  const Array made = allocate(runtime, sizes, element_type_from(dtype), dwell::Memory::device);
+  return Collector::of(runtime)->adopt(*tensor_from(runtime, nb::cast(made), "argument dtype", false), false);
+}
+
+}  // namespace
+
+void bind_array_functions(nb::class_<Tensor>& type, nb::module_& m) {
+  bind_reductions(type, m);
+  bind_normalisations(type, m);
+  bind_products(type, m);
+  bind_selections(m);
+  m.def(
+      "concat", [](const nb::typed<nb::sequence, nb::object>& arrays, std::int64_t axis) { return joined("concat", arrays, axis, false); },
+      "arrays"_a, nb::kw_only(), "axis"_a = 0, "The arrays behind each other along an axis, in their common type.");
+  m.def(
+      "stack", [](const nb::typed<nb::sequence, nb::object>& arrays, std::int64_t axis) { return joined("stack", arrays, axis, true); },
+      "arrays"_a, nb::kw_only(), "axis"_a = 0, "The arrays along a new axis, in their common type.");
+  m.def(
+      "_filled",
+      [](nb::handle runtime, nb::handle shape, nb::handle dtype, nb::handle start, nb::handle step) {
+        return filled(state_of(runtime), shape, dtype, start, step);
+      },
+      "runtime"_a, "shape"_a, "dtype"_a, "start"_a, "step"_a = 0);
+  m.def(
+      "_empty", [](nb::handle runtime, nb::handle shape, nb::handle dtype) { return empty(state_of(runtime), shape, dtype); }, "runtime"_a,
+      "shape"_a, "dtype"_a);
+}
+
+}  // namespace dwell::python
