@@ -29,7 +29,7 @@ def default_runtime() -> Runtime:
 def _numpy_type(dtype: object) -> Any:
     import numpy
 
-    name = _dwell._type_name(dtype)
+    name = _dwell.type_name(dtype)
     if name != "bfloat16":
         return numpy.dtype(name)
     return numpy.dtype("float32")  # which NumPy makes of numbers; a cast follows
@@ -41,12 +41,12 @@ def _numpy_type(dtype: object) -> Any:
 def asarray(obj: object, /, *, dtype: object = None, copy: bool | None = None, runtime: Runtime | None = None) -> Array:
     """An array of what is given, in its memory where that is possible.
 
-    A ``dwell.Array`` is itself. A ``dwell.Buffer`` is shared, and so is an array of NumPy on the CPU, or a tensor on the runtime's device. Other
-    arrays on the host, numbers and lists are copied; floats become float32 and ints int64, as in PyTorch. ``copy=True`` copies always,
-    ``copy=False`` raises dwell.InvalidArgument where a copy is needed.
+    A ``dwell.Array`` is itself. A ``dwell.Buffer`` is shared, and so is an array of NumPy on the CPU, or a tensor on the
+    runtime's device. Other arrays on the host, numbers and lists are copied; floats become float32 and ints int64, as in PyTorch.
+    ``copy=True`` copies always, ``copy=False`` raises dwell.InvalidArgument where a copy is needed.
     """
     if isinstance(obj, Array):
-        wanted = obj if dtype is None or obj.dtype == _dwell._element_type(dtype) else _dwell.astype(obj, dtype)
+        wanted = obj if dtype is None or obj.dtype == _dwell.element_type(dtype) else _dwell.astype(obj, dtype)
         return _dwell.astype(obj, obj.dtype) if copy and wanted is obj else wanted
     rt = runtime or default_runtime()
     if not copy and not isinstance(obj, (bool, int, float, list, tuple)):
@@ -64,7 +64,7 @@ def asarray(obj: object, /, *, dtype: object = None, copy: bool | None = None, r
 
 def _shared(rt: Runtime, obj: object, refuse: bool) -> Array | None:
     try:
-        return _dwell._share(rt, obj)
+        return _dwell.share_array(rt, obj)
     except InvalidArgument:
         if refuse:
             raise
@@ -78,7 +78,7 @@ def _copied(rt: Runtime, obj: object, dtype: object) -> Array:
     source = numpy.asarray(obj, wanted)
     if dtype is None and not hasattr(obj, "dtype") and source.dtype == numpy.float64:
         source = source.astype(numpy.float32)
-    made = _dwell._own(rt.array(source))
+    made = _dwell.own_buffer(rt.array(source))
     return made if dtype is None else asarray(made, dtype=dtype)
 
 
@@ -91,7 +91,7 @@ def full(shape: int | Sequence[int], fill_value: float, *, dtype: object = None,
     """An array of one number; float32, int64 or bool as the number is, unless ``dtype`` says otherwise."""
     if dtype is None:
         dtype = "bool" if isinstance(fill_value, bool) else "int64" if isinstance(fill_value, int) else _DEFAULT
-    return _dwell._filled(runtime or default_runtime(), shape, dtype, fill_value)
+    return _dwell.fill_array(runtime or default_runtime(), shape, dtype, fill_value)
 
 
 def zeros(shape: int | Sequence[int], *, dtype: object = _DEFAULT, runtime: Runtime | None = None) -> Array:
@@ -106,12 +106,12 @@ def ones(shape: int | Sequence[int], *, dtype: object = _DEFAULT, runtime: Runti
 
 def empty(shape: int | Sequence[int], *, dtype: object = _DEFAULT, runtime: Runtime | None = None) -> Array:
     """An array of whatever its memory holds."""
-    return _dwell._empty(runtime or default_runtime(), shape, dtype)
+    return _dwell.empty_array(runtime or default_runtime(), shape, dtype)
 
 
 def full_like(x: Array, /, fill_value: float, *, dtype: object = None) -> Array:
     """An array of one number, of the shape, the type and the runtime of another."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, runtime=_dwell._runtime_of(x))
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, runtime=_dwell.runtime_of(x))
 
 
 def zeros_like(x: Array, /, *, dtype: object = None) -> Array:
@@ -126,7 +126,7 @@ def ones_like(x: Array, /, *, dtype: object = None) -> Array:
 
 def empty_like(x: Array, /, *, dtype: object = None) -> Array:
     """An array of whatever its memory holds, of the shape, the type and the runtime of another."""
-    return empty(x.shape, dtype=dtype or x.dtype, runtime=_dwell._runtime_of(x))
+    return empty(x.shape, dtype=dtype or x.dtype, runtime=_dwell.runtime_of(x))
 
 
 def arange(
@@ -145,7 +145,7 @@ def arange(
     if dtype is None:
         dtype = "int64" if all(isinstance(one, int) for one in (first, end, step)) else _DEFAULT
     count = max(0, math.ceil((end - first) / step))
-    return _dwell._filled(runtime or default_runtime(), count, dtype, first, step)
+    return _dwell.fill_array(runtime or default_runtime(), count, dtype, first, step)
 
 
 def linspace(
@@ -156,7 +156,7 @@ def linspace(
     step = (stop - start) / steps
     if step == 0:
         return full(num, start, dtype=dtype, runtime=runtime)
-    made = _dwell._filled(runtime or default_runtime(), num, "float64", float(start), step)
+    made = _dwell.fill_array(runtime or default_runtime(), num, "float64", float(start), step)
     return _dwell.astype(made, dtype)
 
 
@@ -290,4 +290,4 @@ def result_type(*arrays: Array | bool | int | float) -> ElementType:
     found = next((one for one in arrays if isinstance(one, Array)), None)
     if found is None:
         raise InvalidArgument("dwell.result_type: no argument is a dwell.Array")
-    return _dwell._common_type(arrays)
+    return _dwell.common_type(arrays)

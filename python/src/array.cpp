@@ -252,15 +252,15 @@ void bind_array(nb::module_& m) {
   bind_array_functions(type, m);
 
   m.def(
-      "_share", [](nb::handle runtime, nb::handle object) { return share(state_of(runtime), object); }, "runtime"_a, "array"_a,
-      nb::sig("def _share(runtime: Runtime, array: object) -> Array | None"));
-  m.def("_own", &own, "buffer"_a);
+      "share_array", [](nb::handle runtime, nb::handle object) { return share(state_of(runtime), object); }, "runtime"_a, "array"_a,
+      nb::sig("def share_array(runtime: Runtime, array: object) -> Array | None"));
+  m.def("own_buffer", &own, "buffer"_a);
   m.def(
-      "_array_stats", [](nb::handle runtime) { return Collector::of(state_of(runtime))->stats(); }, "runtime"_a,
-      nb::sig("def _array_stats(runtime: Runtime) -> BatchStats"));
+      "array_stats", [](nb::handle runtime) { return Collector::of(state_of(runtime))->stats(); }, "runtime"_a,
+      nb::sig("def array_stats(runtime: Runtime) -> BatchStats"));
   m.def(
-      "_runtime_of", [](const Tensor& self) { return runtime_object(self.value->collector->runtime()); }, "array"_a,
-      nb::sig("def _runtime_of(array: Array) -> Runtime"));
+      "runtime_of", [](const Tensor& self) { return runtime_object(self.value->collector->runtime()); }, "array"_a,
+      nb::sig("def runtime_of(array: Array) -> Runtime"));
 }
 
 }  // namespace dwell::python

@@ -225,10 +225,10 @@ void bind_array_elements(nb::class_<Tensor>& type, nb::module_& m) {
     return operands.collector().cast(input, shape_of(input), wanted);
   };
   m.def(
-      "_element_type", [](nb::handle dtype) { return element_type_from(dtype); }, "dtype"_a);
+      "element_type", [](nb::handle dtype) { return element_type_from(dtype); }, "dtype"_a);
   m.def(
-      "_type_name", [](nb::handle dtype) { return numpy_name(element_type_from(dtype)); }, "dtype"_a);
-  m.def("_common_type", &common_type, "operands"_a, nb::sig("def _common_type(operands: typing.Sequence[object]) -> ElementType"));
+      "type_name", [](nb::handle dtype) { return numpy_name(element_type_from(dtype)); }, "dtype"_a);
+  m.def("common_type", &common_type, "operands"_a, nb::sig("def common_type(operands: typing.Sequence[object]) -> ElementType"));
   m.def("astype", as, "x"_a, "dtype"_a, "A copy with elements of another type.");
   type.def("astype", as, "dtype"_a, "A copy with elements of another type.");
 }

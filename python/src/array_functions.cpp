@@ -422,13 +422,13 @@ void bind_array_functions(nb::class_<Tensor>& type, nb::module_& m) {
       "stack", [](const nb::typed<nb::sequence, nb::object>& arrays, std::int64_t axis) { return joined("stack", arrays, axis, true); },
       "arrays"_a, nb::kw_only(), "axis"_a = 0, "The arrays along a new axis, in their common type.");
   m.def(
-      "_filled",
+      "fill_array",
       [](nb::handle runtime, nb::handle shape, nb::handle dtype, nb::handle start, nb::handle step) {
         return filled(state_of(runtime), shape, dtype, start, step);
       },
       "runtime"_a, "shape"_a, "dtype"_a, "start"_a, "step"_a = 0);
   m.def(
-      "_empty", [](nb::handle runtime, nb::handle shape, nb::handle dtype) { return empty(state_of(runtime), shape, dtype); }, "runtime"_a,
+      "empty_array", [](nb::handle runtime, nb::handle shape, nb::handle dtype) { return empty(state_of(runtime), shape, dtype); }, "runtime"_a,
       "shape"_a, "dtype"_a);
 }
 

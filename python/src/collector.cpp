@@ -248,6 +248,8 @@ void Collector::collect(Value& root) {
 
 void Collector::store(Value& value) {
   const std::size_t bytes = bytes_of_value(value);
+  forget_failures();
+  ++collected_;  // before operands are let go of: they stay until the flush then
   Allocated memory = allocate(bytes);
   const TensorView to(BufferView(memory->buffer.slice(0, bytes), value.type), value.shape);
   try {
@@ -264,7 +266,7 @@ void Collector::store(Value& value) {
   value.memory = std::move(memory);
   value.inputs.clear();
   value.collect = nullptr;
-  count();
+  submit_when_many();
 }
 
 void Collector::compute(const Value& value, const TensorView& to) {
@@ -345,8 +347,10 @@ void Collector::collect_readers(const Value& value, const TensorView::Extent& ex
 
 void Collector::write(const Value& value, const TensorView& to, const Expression& from) {
   collect_readers(value, to.extent());
+  forget_failures();
+  ++collected_;
   batch_->assign(to, from);
-  count();
+  submit_when_many();
 }
 
 namespace {
@@ -431,16 +435,29 @@ void Collector::collect_all() {
 Ticket Collector::submit() {
   Ticket ticket = batch_->flush();
   collected_ = 0;
+  recent_.push_back(ticket);
   trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
   return ticket;
 }
 
-// A result has been collected.
-void Collector::count() {
-  if (++collected_ < kMostCollected) return;
-  std::erase_if(earlier_, [](const Ticket& ticket) { return ticket.done() && ticket.status() == 0; });
+void Collector::submit_when_many() {
+  if (collected_ >= kMostCollected) earlier_.push_back(submit());
+}
+
+// The batch has what comes behind a failed task cancelled, as long as it knows of that. What uses its memory again has nothing to do with
+// it: once all have run, a flush forgets them.
+void Collector::forget_failures() {
+  bool failed = false;
+  while (!recent_.empty() && recent_.front().done()) {
+    failed = failed || recent_.front().status() != 0;
+    recent_.pop_front();
+  }
+  if (!failed) return;
   earlier_.push_back(submit());
+  runtime_->get().wait_all();
+  static_cast<void>(batch_->flush());
+  recent_.clear();
 }
 
 Receipt Collector::flush(bool all) {
@@ -494,6 +511,7 @@ void Collector::renew() {
   pooled_ = 0;
   collected_ = 0;
   earlier_.clear();
+  recent_.clear();
 }
 
 // ---- Memory ----------------------------------------------------------------------------------------------------------------------

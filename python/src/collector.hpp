@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -102,7 +103,8 @@ class Collector : public std::enable_shared_from_this<Collector> {
   void write(const Value& value, const TensorView& to, const Expression& from);  // (u)
   void collect_all();                                                            // (u)
   Ticket submit();                                                               // (u)
-  void count();                                                                  // (u)
+  void submit_when_many();                                                       // (u)
+  void forget_failures();                                                        // (u)
   Allocated allocate(std::size_t bytes);                                         // (u)
   void release(Allocated memory, bool foreign);
 
@@ -114,6 +116,7 @@ class Collector : public std::enable_shared_from_this<Collector> {
   unsigned foreign_readers_ = 0;
   unsigned collected_ = 0;       // results, since the last flush
   std::vector<Ticket> earlier_;  // of flushes that nobody has asked for
+  std::deque<Ticket> recent_;    // of all flushes, until they are complete
 
   // Memory of our own that nothing names any more, by the binary logarithm of its size: the batch orders those that use it again.
   static constexpr std::size_t kClasses = 21;

@@ -38,15 +38,15 @@ void check_type(ElementType type, const std::string& name, const std::string& ca
 }  // namespace
 
 Operand Number::operand() const {
-  if (type == ElementType::f64) return real;
   if (type == ElementType::boolean) return integer != 0;
-  return integer;
+  if (type == ElementType::i64) return integer;
+  return real;
 }
 
 Expression Number::expression() const {
-  if (type == ElementType::f64) return real;
   if (type == ElementType::boolean) return integer != 0;
-  return integer;
+  if (type == ElementType::i64) return integer;
+  return real;
 }
 
 std::optional<Number> number_from(nb::handle object, const std::string& name) {
