@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-import threading
-from collections.abc import Sequence
-from typing import Any
 
 from . import _dwell
 from ._dwell import Array, ElementType, Runtime
 from ._errors import InvalidArgument
 
+TYPE_CHECKING = False  # as that of typing, which takes longer to import than this package
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 _DEFAULT = "float32"
-_lock = threading.Lock()
 _runtimes: dict[int, Runtime] = {}
 
 
 def default_runtime() -> Runtime:
     """The runtime of arrays that are made without ``runtime=``: opened when it is first needed, on the device "auto"."""
-    with _lock:
-        if os.getpid() not in _runtimes:
-            _runtimes.clear()  # of the parent
-            _runtimes[os.getpid()] = Runtime()
-        return _runtimes[os.getpid()]
+    process = os.getpid()
+    if process not in _runtimes:
+        opened = Runtime()
+        # Of two threads the first: the other's runtime closes itself. A parent's is of no use.
+        _runtimes.setdefault(process, opened)
+    return _runtimes[process]
 
 
 def _numpy_type(dtype: object) -> Any:

@@ -12,7 +12,6 @@ import concurrent.futures
 import enum
 from typing import Any, overload
 
-import numpy
 from numpy.typing import NDArray
 
 import dwell._futures
@@ -1225,12 +1224,12 @@ class Array:
         Submits what computes it, and what has been collected before: the ticket stands for that.
         """
 
-    def numpy(self) -> numpy.ndarray:
+    def numpy(self) -> NDArray[Any]:
         """
         Its elements as an array of NumPy: a copy. Runs what is lazy, and waits; raises what became of it.
         """
 
-    def __array__(self, dtype: object = None, copy: object = None) -> numpy.ndarray: ...
+    def __array__(self, dtype: object = None, copy: object = None) -> NDArray[Any]: ...
 
     def item(self) -> int | float | bool:
         """The only element as a number of Python."""
@@ -1332,9 +1331,9 @@ class Array:
 
     def __irshift__(self, other: object, /) -> Array: ...
 
-    def __eq__(self, other: object, /) -> Array: ...
+    def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]
 
-    def __ne__(self, other: object, /) -> Array: ...
+    def __ne__(self, other: object, /) -> Array: ...  # type: ignore[override]
 
     def __lt__(self, other: object, /) -> Array: ...
 
@@ -1350,7 +1349,7 @@ class Array:
 
     def __invert__(self) -> Array: ...
 
-    __hash__: None = None
+    __hash__: None  # type: ignore[assignment]
 
     def negative(self) -> Array:
         """``neg`` of each element, as PyTorch has it."""
@@ -1801,6 +1800,12 @@ def softplus(x: object, beta: float = 1.0, threshold: float = 20.0) -> Array:
 def where(condition: object, x1: object, x2: object) -> Array:
     """x1 where the condition, of bool, is true, else x2."""
 
+def element_type(dtype: object) -> ElementType: ...
+
+def type_name(dtype: object) -> str: ...
+
+def common_type(operands: Sequence[object]) -> ElementType: ...
+
 def astype(x: object, dtype: object) -> Array:
     """A copy with elements of another type."""
 
@@ -1924,3 +1929,15 @@ def concat(arrays: Sequence[object], *, axis: int = 0) -> Array:
 
 def stack(arrays: Sequence[object], *, axis: int = 0) -> Array:
     """The arrays along a new axis, in their common type."""
+
+def fill_array(runtime: object, shape: object, dtype: object, start: object, step: object = 0) -> Array: ...
+
+def empty_array(runtime: object, shape: object, dtype: object) -> Array: ...
+
+def share_array(runtime: Runtime, array: object) -> Array | None: ...
+
+def own_buffer(buffer: Buffer) -> Array: ...
+
+def array_stats(runtime: Runtime) -> BatchStats: ...
+
+def runtime_of(array: Array) -> Runtime: ...

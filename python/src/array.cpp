@@ -32,6 +32,8 @@ Dims shape_of(const Input& input) {
   return input.leaf != nullptr ? input.leaf->view.shape() : input.value->shape;
 }
 
+bool is_floating(ElementType type) { return kind_of(type) == Kind::floating || kind_of(type) == Kind::bfloat; }
+
 std::size_t dim_of(std::int64_t index, std::size_t dims, const std::string& name) {
   const auto count = static_cast<std::int64_t>(dims);
   if (index < -count || index >= count)
@@ -249,6 +251,7 @@ void bind_array(nb::module_& m) {
   type.attr("__array_ufunc__") = nb::none();
   bind_array_elements(type, m);
   bind_array_views(type, m);
+  bind_array_reductions(type, m);
   bind_array_functions(type, m);
 
   m.def(

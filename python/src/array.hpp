@@ -48,12 +48,15 @@ Dims shape_of(const Input& input);
 const State& state_of(nb::handle runtime);
 nb::object runtime_object(const State& runtime);
 
+bool is_floating(ElementType type);
+
 // A dimension by its index, which may be negative. Throws errc::invalid_argument.
 std::size_t dim_of(std::int64_t index, std::size_t dims, const std::string& name);
 
 // The parts of the binding.
 void bind_array_views(nb::class_<Tensor>& type, nb::module_& module);
 void bind_array_elements(nb::class_<Tensor>& type, nb::module_& module);
+void bind_array_reductions(nb::class_<Tensor>& type, nb::module_& module);
 void bind_array_functions(nb::class_<Tensor>& type, nb::module_& module);
 
 }  // namespace dwell::python

@@ -1,8 +1,9 @@
 #include "collector.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
+
+#include "collector_session.hpp"
 
 namespace dwell::python {
 
@@ -12,9 +13,6 @@ namespace {
 constexpr unsigned kMostOperations = 40;
 // Results that are collected before they are submitted without being asked for.
 constexpr unsigned kMostCollected = 1024;
-constexpr std::size_t kMostPooledBytes = std::size_t{64} << 20U;
-
-bool waits(const Input& input) { return input.value != nullptr && input.leaf == nullptr && input.value->lazy(); }
 
 std::size_t bytes_of_value(const Value& value) {
   std::int64_t bytes = static_cast<std::int64_t>(bytes_of(value.type));
@@ -25,27 +23,6 @@ std::size_t bytes_of_value(const Value& value) {
 }
 
 }  // namespace
-
-// Holds the lock. Memory that is let go of goes when the lock has.
-class Collector::Session {
- public:
-  explicit Session(Collector& of) : collector_(of.shared_from_this()), guard_(of.checked().mutex_) {
-    of.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  }
-  ~Session() {
-    trash_.swap(collector_->trash_);
-    collector_->owner_.store({}, std::memory_order_relaxed);
-    guard_.reset();
-    collector_->drain();
-  }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
- private:
-  std::shared_ptr<Collector> collector_;
-  std::vector<Allocated> trash_;
-  std::optional<Guard> guard_;
-};
 
 std::shared_ptr<Collector> Collector::known(const State& runtime) { return runtime->arrays().lock(); }
 
@@ -75,46 +52,6 @@ Collector::~Collector() {
   }
 }
 
-// ---- The end of values -----------------------------------------------------------------------------------------------------------
-
-void Collector::bury(Value* value) {
-  const std::shared_ptr<Collector> collector = value->collector;
-  if (collector->owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return collector->dispose(value);
-  {
-    const std::lock_guard lock(collector->buried_mutex_);
-    collector->buried_.push_back(value);
-  }
-  collector->drain();
-}
-
-// Whoever has the lock comes here when it has let go of it, so that one that was buried meanwhile does not stay.
-void Collector::drain() {
-  for (;;) {
-    std::vector<Value*> buried;
-    std::vector<Allocated> trash;
-    {
-      const std::lock_guard lock(buried_mutex_);
-      if (buried_.empty()) return;
-    }
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
-    {
-      const std::lock_guard list(buried_mutex_);
-      buried.swap(buried_);
-    }
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    for (Value* const value : buried) dispose(value);
-    trash.swap(trash_);
-    owner_.store({}, std::memory_order_relaxed);
-  }
-}
-
-void Collector::dispose(Value* value) {
-  if (value->lazy()) unlist(*value);
-  if (value->memory != nullptr) release(std::move(value->memory), value->foreign);
-  delete value;
-}
-
 // ---- Making values ---------------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Value> Collector::make(Value::Kind kind, ElementType type, const Dims& shape, std::vector<Input> inputs) {
@@ -133,7 +70,7 @@ void Collector::enlist(Value& value) {
     value.size = 1;
     Input* largest = nullptr;
     for (Input& input : value.inputs) {
-      if (!waits(input)) continue;
+      if (!input.waits()) continue;
       value.size += input.value->size;
       if (largest == nullptr || input.value->size > largest->value->size) largest = &input;
     }
@@ -173,26 +110,6 @@ Tensor Collector::adopt(HeldTensor held, bool foreign) {
   return {std::move(value), {}};
 }
 
-namespace {
-
-struct Inferred {
-  ElementType type;
-  Dims shape;
-};
-
-Inferred infer(TensorOp op, const char* name, std::span<const Input> operands) {
-  std::array<Typed, 3> types;
-  std::array<Dims, 3> shapes;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    types.at(i) = typed(operands[i]);
-    if (operands[i].value != nullptr)
-      shapes.at(i) = operands[i].leaf != nullptr ? operands[i].leaf->view.shape() : operands[i].value->shape;
-  }
-  return {result_type(op, std::span(types).first(operands.size())), broadcast(name, std::span(shapes).first(operands.size()))};
-}
-
-}  // namespace
-
 Tensor Collector::operation(TensorOp op, const char* name, std::span<const Input> operands) {
   const Inferred result = infer(op, name, operands);
   const Session session(*this);
@@ -230,7 +147,7 @@ void Collector::collect(Value& root) {
   std::vector<Found> order;  // operands first
   const auto visit = [&](const auto& self, Value& value) -> void {
     for (Input& input : value.inputs) {
-      if (!waits(input) || input.value->found++ != 0) continue;
+      if (!input.waits() || input.value->found++ != 0) continue;
       self(self, *input.value);
       order.push_back({&input.value, false});
     }
@@ -255,10 +172,10 @@ void Collector::store(Value& value) {
   try {
     compute(value, to);
   } catch (const Error& error) {
-    const bool has_lazy = std::ranges::any_of(value.inputs, [](const Input& input) { return waits(input); });
+    const bool has_lazy = std::ranges::any_of(value.inputs, [](const Input& input) { return input.waits(); });
     if (error.kind() != errc::resource_limit || !has_lazy) throw;
     for (const Input& input : value.inputs)
-      if (waits(input)) collect(*input.value);
+      if (input.waits()) collect(*input.value);
     compute(value, to);
   }
   unlist(value);
@@ -276,7 +193,7 @@ void Collector::compute(const Value& value, const TensorView& to) {
     for (const Input& input : value.inputs) operands.push_back(leaf_of(input)->view);
     return value.collect(*batch_, to, operands);
   }
-  const bool simple = std::ranges::none_of(value.inputs, [](const Input& input) { return waits(input); });
+  const bool simple = std::ranges::none_of(value.inputs, [](const Input& input) { return input.waits(); });
   if (simple && value.kind == Value::Kind::operation) {
     // As most operations with a result of their own: cheaper than an expression.
     std::vector<Operand> operands;
@@ -298,7 +215,7 @@ Expression Collector::express(const Value& value, Made& made) const {
   if (at != made.end()) return at->second;
   const auto operand = [&](const Input& input) {
     if (input.value == nullptr) return input.number.expression();
-    if (waits(input)) return express(*input.value, made);
+    if (input.waits()) return express(*input.value, made);
     return input.leaf != nullptr ? input.leaf->expression : input.value->leaf->expression;
   };
   const std::vector<Input>& inputs = value.inputs;
@@ -325,102 +242,6 @@ LeafPointer Collector::leaf_of(const Tensor& tensor) {
     collect(*value);
   }
   return value->leaf;
-}
-
-// ---- Writing ---------------------------------------------------------------------------------------------------------------------
-
-// The newest first: those before that are their operands are computed with them then.
-void Collector::collect_readers(const Value& value, const TensorView::Extent& extent) {
-  if (value.readers == 0 && !(value.foreign && foreign_readers_ != 0)) return;
-  std::vector<std::weak_ptr<Value>> readers;
-  for (Value* at = newest_; at != nullptr; at = at->older) {
-    const auto reads = [&](const Input& input) {
-      if (input.value == nullptr || waits(input)) return false;
-      const Leaf& leaf = input.leaf != nullptr ? *input.leaf : *input.value->leaf;
-      return leaf.view.extent().overlaps(extent);
-    };
-    if (std::ranges::any_of(at->inputs, reads)) readers.push_back(at->weak_from_this());
-  }
-  for (const auto& reader : readers)
-    if (const auto alive = reader.lock()) collect(*alive);
-}
-
-void Collector::write(const Value& value, const TensorView& to, const Expression& from) {
-  collect_readers(value, to.extent());
-  forget_failures();
-  ++collected_;
-  batch_->assign(to, from);
-  submit_when_many();
-}
-
-namespace {
-
-void check_writable(const Value& value) {
-  if (value.readonly)
-    throw Error(errc::invalid_argument, "the array shares read-only memory of others: write to a copy", {"argument", "x"});
-}
-
-int category_of(ElementType type) {
-  switch (kind_of(type)) {
-    case Kind::boolean: return 0;
-    case Kind::floating:
-    case Kind::bfloat: return 2;
-    default: return 1;
-  }
-}
-
-}  // namespace
-
-void Collector::assign(const Tensor& to, const Input& from) {
-  const std::shared_ptr<Value> value = to.value;
-  check_writable(*value);
-  const Dims shape = from.value == nullptr ? Dims() : from.leaf != nullptr ? from.leaf->view.shape() : from.value->shape;
-  const std::array shapes = {to.shape(), shape};
-  if (!(broadcast("assignment", shapes) == to.shape()))
-    throw Error(errc::invalid_argument, "assignment: shape " + to_string(shape) + " does not fit into " + to_string(to.shape()),
-                {"argument", "value"});
-  const LeafPointer leaf = to.leaf;
-  const Session session(*this);
-  const Unlocked unlocked;
-  collect(*value);
-  const TensorView& view = leaf != nullptr ? leaf->view : value->leaf->view;
-  write(*value, view, from.value == nullptr ? from.number.expression() : leaf_of(from)->expression);
-}
-
-void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& operand) {
-  check_writable(*x.value);
-  const std::array<Input, 2> operands = {Input{x.value, x.leaf, {}}, operand};
-  const Inferred result = infer(op, name, operands);
-  const ElementType type = x.type();
-  if (!(result.shape == x.shape()))
-    throw Error(errc::invalid_argument,
-                std::string(name) + " in place: an array of shape " + to_string(x.shape()) + " cannot hold a result of shape " +
-                    to_string(result.shape),
-                {"argument", name});
-  if (category_of(result.type) > category_of(type))
-    throw Error(errc::invalid_argument,
-                std::string(name) + " in place: an array of " + numpy_name(type) + " cannot hold a result of " + numpy_name(result.type) +
-                    ": use x = x op y",
-                {"argument", name});
-  const Session session(*this);
-  if (waits(operands[0])) {
-    // Nobody else sees it: a view would have made it memory.
-    auto value = make(Value::Kind::operation, result.type, result.shape, {operands.begin(), operands.end()});
-    value->op = op;
-    enlist(*value);
-    if (result.type != type) {
-      auto same = make(Value::Kind::cast, type, result.shape, {Input{value, {}, {}}});
-      enlist(*same);
-      value = std::move(same);
-    }
-    x.value = std::move(value);
-    return;
-  }
-  const std::shared_ptr<Value> value = x.value;
-  const LeafPointer leaf = x.leaf != nullptr ? x.leaf : value->leaf;
-  const Unlocked unlocked;
-  const Expression other = operand.value == nullptr ? operand.number.expression() : leaf_of(operand)->expression;
-  write(*value, leaf->view, Expression::of(op, leaf->expression, other));
 }
 
 // ---- Running ---------------------------------------------------------------------------------------------------------------------
@@ -512,34 +333,6 @@ void Collector::renew() {
   collected_ = 0;
   earlier_.clear();
   recent_.clear();
-}
-
-// ---- Memory ----------------------------------------------------------------------------------------------------------------------
-
-Collector::Allocated Collector::allocate(std::size_t bytes) {
-  const std::size_t rounded = std::bit_ceil(std::max<std::size_t>(bytes, 64));
-  const auto at = static_cast<std::size_t>(std::countr_zero(rounded));
-  if (at >= kClasses) return hold(runtime_, bytes, dwell::Memory::device);
-  auto& blocks = pool_.at(at);
-  if (blocks.empty()) return hold(runtime_, rounded, dwell::Memory::device);
-  Allocated memory = std::move(blocks.back());
-  blocks.pop_back();
-  pooled_ -= rounded;
-  return memory;
-}
-
-void Collector::release(Allocated memory, bool foreign) {
-  const std::size_t bytes = memory->buffer.bytes();
-  const auto at = static_cast<std::size_t>(std::countr_zero(std::max<std::size_t>(bytes, 1)));
-  // What somebody shares, by DLPack, is not ours to use again.
-  const bool again = !foreign && bytes >= 64 && std::has_single_bit(bytes) && at < kClasses && memory.use_count() == 1 &&
-                     pooled_ + bytes <= kMostPooledBytes;
-  if (again) {
-    pooled_ += bytes;
-    pool_.at(at).push_back(std::move(memory));
-  } else {
-    (collected_ == 0 ? trash_ : retired_).push_back(std::move(memory));
-  }
 }
 
 }  // namespace dwell::python

@@ -35,8 +35,12 @@ Typed typed(const Input& input) {
 ElementType result_type(TensorOp op, std::span<const Typed> operands) {
   // Asked for at each operation: what the library has said is kept. There are some thousand of them at most.
   static std::unordered_map<std::uint32_t, ElementType> known;
-  auto key = static_cast<std::uint32_t>(op);
-  for (const Typed& one : operands) key = key << 6U | static_cast<std::uint32_t>(one.type) << 2U | static_cast<std::uint32_t>(one.weight);
+  constexpr unsigned kBits = 6;  // of an operand, of up to three
+  auto key = static_cast<std::uint32_t>(op) << 2U | static_cast<std::uint32_t>(operands.size());
+  for (std::size_t i = 0; i < 3; ++i) {
+    key <<= kBits;
+    if (i < operands.size()) key |= static_cast<std::uint32_t>(operands[i].type) << 2U | static_cast<std::uint32_t>(operands[i].weight);
+  }
   if (const auto at = known.find(key); at != known.end()) return at->second;
   const auto expression = [](const Typed& one) -> Expression {
     if (one.weight == Typed::Weight::number) return Number{one.type, 0, 0}.expression();
@@ -47,6 +51,17 @@ ElementType result_type(TensorOp op, std::span<const Typed> operands) {
                                 ? Expression::of(op, expression(operands[0]), expression(operands[1]))
                                 : Expression::of(op, expression(operands[0]), expression(operands[1]), expression(operands[2]));
   return known[key] = result.type();
+}
+
+Inferred infer(TensorOp op, const char* name, std::span<const Input> operands) {
+  std::array<Typed, 3> types;
+  std::array<Dims, 3> shapes;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    types.at(i) = typed(operands[i]);
+    if (operands[i].value != nullptr)
+      shapes.at(i) = operands[i].leaf != nullptr ? operands[i].leaf->view.shape() : operands[i].value->shape;
+  }
+  return {result_type(op, std::span(types).first(operands.size())), broadcast(name, std::span(shapes).first(operands.size()))};
 }
 
 }  // namespace dwell::python

@@ -30,6 +30,9 @@ struct Input {
   std::shared_ptr<Value> value;  // null: a number
   LeafPointer leaf;              // null: all of the value
   Number number;
+
+  // Whether it is to be computed. The caller has the collector's lock.
+  bool waits() const;
 };
 
 // What is collected for a value that is no expression of elements: it writes `to`, of the value's shape and type.
@@ -63,6 +66,7 @@ struct Value : std::enable_shared_from_this<Value> {
 
   bool lazy() const { return leaf == nullptr; }
 };
+inline bool Input::waits() const { return value != nullptr && leaf == nullptr && value->lazy(); }
 
 // The shape that operands broadcast to. Throws errc::invalid_argument, naming `what`.
 Dims broadcast(const char* what, std::span<const Dims> shapes);
@@ -75,5 +79,12 @@ struct Typed {
 };
 Typed typed(const Input& input);
 ElementType result_type(TensorOp op, std::span<const Typed> operands);
+
+// Of a result of operands. Throws errc::invalid_argument, naming `name`.
+struct Inferred {
+  ElementType type;
+  Dims shape;
+};
+Inferred infer(TensorOp op, const char* name, std::span<const Input> operands);
 
 }  // namespace dwell::python
