@@ -63,6 +63,10 @@ void Collector::assign(const Tensor& to, const Input& from) {
   const Unlocked unlocked;
   collect(*value);
   const TensorView& view = leaf != nullptr ? leaf->view : value->leaf->view;
+  // What `x[...] += y` ends with.
+  if (from.leaf != nullptr && from.value == value && from.leaf->view.address() == view.address() &&
+      from.leaf->view.shape() == view.shape() && from.leaf->view.strides() == view.strides())
+    return;
   write(*value, view, from.value == nullptr ? from.number.expression() : leaf_of(from)->expression);
 }
 

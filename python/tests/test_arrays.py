@@ -250,9 +250,19 @@ def test_selections(rt):
     for k in (-1, 0, 2):
         check(dwell.tril(a, k=k), np.tril(x, k))
         check(dwell.triu(a, k=k), np.triu(x, k))
-    missing = dwell.take(a, of(rt, np.array([0, 9])))
-    with pytest.raises(dwell.TaskFailed):
-        missing.numpy()
+
+
+def test_failures_do_not_spread(rt):
+    x = np.arange(24, dtype="f4").reshape(4, 6)
+    a = of(rt, x)
+    for wait in (lambda one: one.numpy(), lambda one: one.flush().wait()):
+        missing = dwell.take(a, of(rt, np.array([0, 9])))
+        with pytest.raises(dwell.TaskFailed):
+            wait(missing)
+        del missing
+        again = [dwell.take(a, of(rt, np.array([i, 3]))) * 2 for i in range(4)]  # in its memory
+        for i, one in enumerate(again):
+            check(one, x[[i, 3]] * 2)
 
 
 def test_arrays_put_together(rt):
@@ -387,6 +397,9 @@ def test_long_expressions_are_split(rt):
     for i in range(500):
         y, expected = (y + i) * 0.5, (expected + i) * 0.5
     check(y, expected, 1e-12)
+    for _ in range(20000):  # would overflow the stack as a whole
+        y = y - 1
+    check(y, expected - 20000, 1e-9)
     many = [of(rt, x + i) for i in range(60)]
     total = many[0]
     for one in many[1:]:
@@ -578,9 +591,10 @@ def test_arrays_keep_their_runtime(cpu):
     del rt
     gc.collect()
     check(y, [1, 2, 3, 4])  # it was collected before memory changed
+    z += 1
     del z, y
     gc.collect()
-    assert x.tolist() == [1, 2, 3, 4]  # written, though nobody has asked for it
+    assert x.tolist() == [2, 3, 4, 5]  # written, though nobody has asked for it
 
 
 def test_a_closed_runtime(cpu):
