@@ -54,6 +54,30 @@ Collector& Operands::collector() const {
   return *collector_;
 }
 
+namespace {
+
+// A copy of an array on the host, in memory of the runtime.
+HeldTensor copied(const State& runtime, nb::handle object, const std::string& name) {
+  const nb::object copy = nb::module_::import_("numpy").attr("array")(object, "order"_a = "C");
+  const std::optional<Foreign> array = look_at(copy, *runtime, name);
+  if (!array) refuse_argument(errc::signature_mismatch, name, python_name(object) + ": NumPy makes no array of it");
+  if (runtime->cuda() < 0) return tensor_of(runtime, *array, name);
+  if (!array->type || !has_operations(*array->type) || array->shape.size() > Dims::kMost)
+    refuse_argument(errc::unsupported, name, array->text() + ": arrays of dwell cannot hold that");
+  HeldTensor made;
+  made.memory = hold(runtime, array->bytes(), dwell::Memory::device);
+  {
+    const Unlocked unlocked;
+    made.memory->buffer.write({static_cast<const std::byte*>(array->data), array->bytes()}, 0);
+  }
+  Dims shape;
+  for (const std::size_t size : array->shape) shape.push_back(static_cast<std::int64_t>(size));
+  made.view = TensorView(BufferView(made.memory->buffer, *array->type), shape);
+  return made;
+}
+
+}  // namespace
+
 std::optional<Input> Operands::find(nb::handle object, const char* argument) {
   if (const Tensor* const tensor = array_in(object)) {
     if (tensor->value->collector != collector_)
@@ -71,13 +95,7 @@ std::optional<Input> Operands::find(nb::handle object, const char* argument) {
   }
   std::optional<Foreign> array = look_at(object, *runtime, named);
   if (!array) return std::nullopt;
-  nb::object copy;
-  if (array->place == Foreign::Place::host && runtime->cuda() < 0) {
-    copy = nb::module_::import_("numpy").attr("array")(object, "order"_a = "C");
-    array = look_at(copy, *runtime, named);
-    if (!array) return std::nullopt;
-    return input_of(collector().adopt(tensor_of(runtime, *array, named), false));
-  }
+  if (array->place == Foreign::Place::host) return input_of(collector().adopt(copied(runtime, object, named), false));
   return input_of(collector().adopt(tensor_of(runtime, *array, named), true));
 }
 

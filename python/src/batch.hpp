@@ -28,6 +28,7 @@ class PyBatch {
   void with(const std::vector<std::shared_ptr<HeldMemory>>& memory, bool may_compile, Collect collect) {
     const Guard guard(mutex_);
     for (const auto& one : memory) kept_.try_emplace(one.get(), one);
+    if (Kept* const kept = captured()) kept->insert(kept->end(), memory.begin(), memory.end());
     if (!may_compile) return collect(batch());
     const Unlocked unlocked;
     collect(batch());

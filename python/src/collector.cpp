@@ -41,6 +41,13 @@ Collector::Collector(State runtime) : runtime_(std::move(runtime)) {
   batch_.emplace(opened);
 }
 
+Collector& Collector::checked() {
+  static_cast<void>(runtime_->get());
+  if (captured() != nullptr)
+    throw Error(errc::unsupported, "operations on a dwell.Array inside of Runtime.capture: a graph keeps no results, use Runtime.batch");
+  return *this;
+}
+
 Collector::~Collector() {
   // What has been written to memory of others is still to be done.
   try {
@@ -288,6 +295,12 @@ Receipt Collector::flush(bool all) {
   Receipt receipt{submit()};
   for (const Ticket& ticket : std::exchange(earlier_, {})) ticket.wait();
   return receipt;
+}
+
+void Collector::submit_collected() {
+  const Session session(*this);
+  const Unlocked unlocked;
+  earlier_.push_back(submit());
 }
 
 Collector::Rows Collector::rows_of(const Tensor& tensor) {

@@ -62,6 +62,8 @@ class Collector : public std::enable_shared_from_this<Collector> {
   // Submits what has been collected, all that is lazy and seen by somebody with `all`, or a tensor: the ticket stands for all since the
   // flush before.
   Receipt flush(bool all);
+  // Submits what has been collected, for a later flush to stand for.
+  void submit_collected();
   // The tensor's elements in the order of rows: itself, or a copy. They are there when the ticket is complete.
   struct Rows {
     TensorView view;
@@ -81,11 +83,8 @@ class Collector : public std::enable_shared_from_this<Collector> {
   // Expressions of values that are computed on the way to another.
   using Made = std::vector<std::pair<const Value*, Expression>>;
 
-  // Throws errc::closed in a forked child.
-  Collector& checked() {
-    static_cast<void>(runtime_->get());
-    return *this;
-  }
+  // Throws errc::closed in a forked child, errc::unsupported while this thread captures a graph.
+  Collector& checked();
   // What becomes of a value that nobody names any more.
   static void bury(Value* value);
   void drain();

@@ -338,7 +338,7 @@ nb::object define_async(const PyRuntime& self, const std::string& name, std::str
 
 // What has been collected of arrays' operations is submitted: it may write to memory of others.
 void submit_arrays(const PyRuntime& self) {
-  if (const auto collector = Collector::known(self.state)) static_cast<void>(collector->flush(false));
+  if (const auto collector = Collector::known(self.state)) collector->submit_collected();
 }
 
 void close(const PyRuntime& self, bool now) {
