@@ -61,7 +61,7 @@ void bind_products(nb::class_<Tensor>& type, nb::module_& m) {
 // ---- Elements chosen by an index ---------------------------------------------------------------------------------------------------
 
 Input index_of(Operands& operands, nb::handle object) {
-  const Input index = operands.get_array(object, "indices");
+  Input index = operands.get_array(object, "indices");
   if (type_of(index) != ElementType::i64 && type_of(index) != ElementType::i32)
     refuse_argument(errc::invalid_argument, operands.name("indices"),
                     "it holds " + numpy_name(type_of(index)) + ": int32 or int64 are needed");

@@ -13,7 +13,7 @@ namespace {
 
 Tensor seen(const Tensor& tensor, const TensorView& view) { return {tensor.value, std::make_shared<const Leaf>(view)}; }
 
-const TensorView view_of(const Tensor& tensor) {
+TensorView view_of(const Tensor& tensor) {
   require_epoch(tensor.epoch, "the array");
   return tensor.value->collector->leaf_of(tensor)->view;
 }

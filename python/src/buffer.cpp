@@ -581,11 +581,11 @@ dlpack::Device dlpack_device(const Array& array) {
 }
 
 template <class Any>
-nb::object capsule_of(const Array& array, std::vector<std::int64_t> strides, const char* name, std::uint64_t flags) {
+nb::object capsule_of(const Array& array, const std::vector<std::int64_t>& strides, const char* name, std::uint64_t flags) {
   auto made = std::make_unique<Export<Any>>();
   made->memory = array.memory;
   made->shape.assign(array.shape.begin(), array.shape.end());
-  made->strides = std::move(strides);
+  made->strides = strides;
   const TypeName& type = named(array.type);
   made->managed.tensor = {reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(array.memory->buffer.data()) + array.offset),
                           dlpack_device(array),

@@ -62,7 +62,7 @@ Collector::~Collector() {
 // ---- Making values ---------------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Value> Collector::make(Value::Kind kind, ElementType type, const Dims& shape, std::vector<Input> inputs) {
-  const std::shared_ptr<Value> value(new Value, &Collector::bury);
+  std::shared_ptr<Value> value(new Value, &Collector::bury);
   value->collector = shared_from_this();
   value->kind = kind;
   value->type = type;
@@ -226,10 +226,10 @@ Expression Collector::express(const Value& value, Made& made) const {
     return input.leaf != nullptr ? input.leaf->expression : input.value->leaf->expression;
   };
   const std::vector<Input>& inputs = value.inputs;
-  const Expression result = value.kind == Value::Kind::cast ? operand(inputs[0]).as(value.type)
-                            : inputs.size() == 1            ? Expression::of(value.op, operand(inputs[0]))
-                            : inputs.size() == 2            ? Expression::of(value.op, operand(inputs[0]), operand(inputs[1]))
-                                                 : Expression::of(value.op, operand(inputs[0]), operand(inputs[1]), operand(inputs[2]));
+  Expression result = value.kind == Value::Kind::cast ? operand(inputs[0]).as(value.type)
+                      : inputs.size() == 1            ? Expression::of(value.op, operand(inputs[0]))
+                      : inputs.size() == 2            ? Expression::of(value.op, operand(inputs[0]), operand(inputs[1]))
+                                           : Expression::of(value.op, operand(inputs[0]), operand(inputs[1]), operand(inputs[2]));
   made.emplace_back(&value, result);
   return result;
 }
