@@ -11,8 +11,11 @@ namespace {
 
 // Operations that a lazy value may stand for: more are collected in parts, so that no walk is long and most fit into a program.
 constexpr unsigned kMostOperations = 40;
-// Results that are collected before they are submitted without being asked for.
+// Results, and bytes of memory that nobody names any more, that are collected before they are submitted without being asked for; and such
+// submissions that may be under way.
 constexpr unsigned kMostCollected = 1024;
+constexpr std::size_t kMostRetiredBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMostUnderWay = 2;
 
 std::size_t bytes_of_value(const Value& value) {
   std::int64_t bytes = static_cast<std::int64_t>(bytes_of(value.type));
@@ -266,11 +269,16 @@ Ticket Collector::submit() {
   recent_.push_back(ticket);
   trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
+  retired_bytes_ = 0;
   return ticket;
 }
 
 void Collector::submit_when_many() {
-  if (collected_ >= kMostCollected) earlier_.push_back(submit());
+  if (collected_ < kMostCollected && retired_bytes_ < kMostRetiredBytes) return;
+  earlier_.push_back(submit());
+  // The memory goes when they have run. What became of them is for the next flush to say.
+  if (earlier_.size() > kMostUnderWay) static_cast<void>(earlier_[earlier_.size() - kMostUnderWay - 1].status());
+  while (!earlier_.empty() && earlier_.front().done() && earlier_.front().status() == 0) earlier_.pop_front();
 }
 
 // The batch has what comes behind a failed task cancelled, as long as it knows of that. What uses its memory again has nothing to do with
@@ -338,11 +346,10 @@ void Collector::renew() {
   const Unlocked unlocked;
   batch_.reset();
   batch_.emplace(runtime_->get());
-  for (auto& blocks : pool_) trash_.insert(trash_.end(), std::make_move_iterator(blocks.begin()), std::make_move_iterator(blocks.end()));
-  for (auto& blocks : pool_) blocks.clear();
+  empty_pool();
   trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
-  pooled_ = 0;
+  retired_bytes_ = 0;
   collected_ = 0;
   earlier_.clear();
   recent_.clear();

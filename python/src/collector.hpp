@@ -1,7 +1,6 @@
 // The arrays of one runtime: what is lazy, in which order it is collected, where results lie.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -106,6 +106,8 @@ class Collector : public std::enable_shared_from_this<Collector> {
   void forget_failures();                                                        // (u)
   Allocated allocate(std::size_t bytes);                                         // (u)
   void release(Allocated memory, bool foreign);
+  void retire(Allocated memory);
+  void empty_pool();
 
   State runtime_;  // declared first, so that it goes last
   std::mutex mutex_;
@@ -113,16 +115,16 @@ class Collector : public std::enable_shared_from_this<Collector> {
   std::optional<dwell::Batch> batch_;
   Value* newest_ = nullptr;  // of lazy values
   unsigned foreign_readers_ = 0;
-  unsigned collected_ = 0;       // results, since the last flush
-  std::vector<Ticket> earlier_;  // of flushes that nobody has asked for
-  std::deque<Ticket> recent_;    // of all flushes, until they are complete
+  unsigned collected_ = 0;      // results, since the last flush
+  std::deque<Ticket> earlier_;  // of flushes that nobody has asked for
+  std::deque<Ticket> recent_;   // of all flushes, until they are complete
 
-  // Memory of our own that nothing names any more, by the binary logarithm of its size: the batch orders those that use it again.
-  static constexpr std::size_t kClasses = 21;
-  std::array<std::vector<Allocated>, kClasses> pool_;
+  // Memory of our own that nothing names any more, by its size: the batch orders those that use it again.
+  std::unordered_map<std::size_t, std::vector<Allocated>> pool_;
   std::size_t pooled_ = 0;          // bytes
   std::vector<Allocated> retired_;  // until the next flush
-  std::vector<Allocated> trash_;    // dropped without the lock, as it may be an array of Python's
+  std::size_t retired_bytes_ = 0;
+  std::vector<Allocated> trash_;  // dropped without the lock, as it may be an array of Python's
 
   std::mutex buried_mutex_;
   std::vector<Value*> buried_;  // to be deleted by the next that has the lock

@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::size_t kMostPooledBytes = std::size_t{64} << 20U;
 
+// As much as is allocated, so that sizes come again: small ones to a power of two.
+std::size_t rounded(std::size_t bytes) {
+  constexpr std::size_t kLeast = 64;
+  constexpr std::size_t kSmall = std::size_t{1} << 20U;
+  constexpr std::size_t kStep = std::size_t{1} << 16U;
+  return bytes <= kSmall ? std::bit_ceil(std::max(bytes, kLeast)) : (bytes + kStep - 1) / kStep * kStep;
+}
+
 }  // namespace
 
 // ---- The end of values -----------------------------------------------------------------------------------------------------------
@@ -56,29 +64,36 @@ void Collector::dispose(Value* value) {
 // ---- Memory ----------------------------------------------------------------------------------------------------------------------
 
 Collector::Allocated Collector::allocate(std::size_t bytes) {
-  const std::size_t rounded = std::bit_ceil(std::max<std::size_t>(bytes, 64));
-  const auto at = static_cast<std::size_t>(std::countr_zero(rounded));
-  if (at >= kClasses) return hold(runtime_, bytes, dwell::Memory::device);
-  auto& blocks = pool_.at(at);
-  if (blocks.empty()) return hold(runtime_, rounded, dwell::Memory::device);
+  const std::size_t size = rounded(bytes);
+  std::vector<Allocated>& blocks = pool_[size];
+  if (blocks.empty()) return hold(runtime_, size, dwell::Memory::device);
   Allocated memory = std::move(blocks.back());
   blocks.pop_back();
-  pooled_ -= rounded;
+  pooled_ -= size;
   return memory;
 }
 
 void Collector::release(Allocated memory, bool foreign) {
   const std::size_t bytes = memory->buffer.bytes();
-  const auto at = static_cast<std::size_t>(std::countr_zero(std::max<std::size_t>(bytes, 1)));
   // What somebody shares, by DLPack, is not ours to use again.
-  const bool again = !foreign && bytes >= 64 && std::has_single_bit(bytes) && at < kClasses && memory.use_count() == 1 &&
-                     pooled_ + bytes <= kMostPooledBytes;
-  if (again) {
-    pooled_ += bytes;
-    pool_.at(at).push_back(std::move(memory));
-  } else {
-    (collected_ == 0 ? trash_ : retired_).push_back(std::move(memory));
-  }
+  if (foreign || bytes > kMostPooledBytes || rounded(bytes) != bytes || memory.use_count() != 1) return retire(std::move(memory));
+  // Others may be of sizes that nobody asks for any more.
+  if (pooled_ + bytes > kMostPooledBytes) empty_pool();
+  pooled_ += bytes;
+  pool_[bytes].push_back(std::move(memory));
+}
+
+void Collector::retire(Allocated memory) {
+  if (collected_ == 0) return trash_.push_back(std::move(memory));
+  retired_bytes_ += memory->buffer.bytes();
+  retired_.push_back(std::move(memory));
+}
+
+void Collector::empty_pool() {
+  for (auto& [size, blocks] : pool_)
+    for (Allocated& one : blocks) retire(std::move(one));
+  pool_.clear();
+  pooled_ = 0;
 }
 
 }  // namespace dwell::python

@@ -499,6 +499,23 @@ def test_memory_is_used_again(rt):
         check(one, (np.arange(1000) + 3000) * -float(i))
 
 
+def test_large_memory_is_given_back_on_the_way(cpu):
+    def taken():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * 4096
+
+    with dwell.Runtime("cpu", workers=1) as rt:
+        total = of(rt, 0.0)
+        before = most = taken()
+        for i in range(160):  # 0.8 GB together, each of another size
+            a = dwell.full((1 << 20) + (i << 12), 1, dtype="float32", runtime=rt)
+            total += a[-1]
+            del a
+            most = max(most, taken())
+        assert total.item() == 160
+    assert most - before < 500e6
+
+
 def test_no_elements_and_no_dimensions(rt):
     none = of(rt, np.ones((0, 3), "f4"))
     check(none + 1, np.ones((0, 3)))
