@@ -76,14 +76,9 @@ class Call {
 
   std::string name(const char* argument) const { return std::string("argument ") + argument + " of Batch." + function_; }
 
-  // Operations over elements are there from the beginning, others are compiled when they are first needed.
   template <class Collect>
   void collect(Collect f) {
-    batch_.with(memory_, false, f);
-  }
-  template <class Collect>
-  void compile(Collect f) {
-    batch_.with(memory_, true, f);
+    batch_.with(memory_, f);
   }
 
  private:
@@ -153,7 +148,7 @@ void bind_reductions(Class& type) {
           const TensorView result = call.writes(to, "to");
           const TensorView from = call.reads(x, "x");
           const Dims along = call.dims(axes, "axes");
-          call.compile([&](dwell::Batch& batch) { batch.reduce(reduction, result, from, along); });
+          call.collect([&](dwell::Batch& batch) { batch.reduce(reduction, result, from, along); });
         },
         "to"_a, "x"_a, "axes"_a = nb::none(), doc);
   };
@@ -176,7 +171,7 @@ void bind_reductions(Class& type) {
           const TensorView result = call.writes(to, "to");
           const TensorView from = call.reads(x, "x");
           const Dims along = call.dims(axes, "axes");
-          call.compile([&](dwell::Batch& batch) { batch.reduce(reduction, result, from, along, given); });
+          call.collect([&](dwell::Batch& batch) { batch.reduce(reduction, result, from, along, given); });
         },
         "to"_a, "x"_a, "axes"_a = nb::none(), nb::arg(parameter) = value, doc);
   };
@@ -191,7 +186,7 @@ void bind_reductions(Class& type) {
           const TensorView result = call.writes(values, "values");
           const TensorView where = call.writes(places, "places");
           const TensorView from = call.reads(x, "x");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, where, from, axis); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, where, from, axis); });
         },
         "values"_a, "places"_a, "x"_a, "axis"_a, doc);
   };
@@ -208,7 +203,7 @@ void bind_normalisations(Class& type) {
           Call call(self, name);
           const TensorView result = call.writes(to, "to");
           const TensorView from = call.reads(x, "x");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, from, axis); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, from, axis); });
         },
         "to"_a, "x"_a, "axis"_a = -1, doc);
   };
@@ -224,7 +219,7 @@ void bind_normalisations(Class& type) {
         const Dims last = call.dims(shape, "shape");
         const auto weights = call.reads_if(weight, "weight");
         const auto biases = call.reads_if(bias, "bias");
-        call.compile([&](dwell::Batch& batch) { batch.layer_norm(result, from, last, weights, biases, epsilon); });
+        call.collect([&](dwell::Batch& batch) { batch.layer_norm(result, from, last, weights, biases, epsilon); });
       },
       "to"_a, "x"_a, "shape"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "epsilon"_a = 1e-5,
       "to = x with mean 0 and variance 1 along its last dimensions, which have `shape`; times weights, plus biases, of that shape.");
@@ -236,7 +231,7 @@ void bind_normalisations(Class& type) {
         const TensorView from = call.reads(x, "x");
         const Dims last = call.dims(shape, "shape");
         const auto weights = call.reads_if(weight, "weight");
-        call.compile([&](dwell::Batch& batch) { batch.rms_norm(result, from, last, weights, epsilon); });
+        call.collect([&](dwell::Batch& batch) { batch.rms_norm(result, from, last, weights, epsilon); });
       },
       "to"_a, "x"_a, "shape"_a, "weight"_a = nb::none(), "epsilon"_a = 1e-5,
       "to = x with a mean square of 1 along its last dimensions, times weights.");
@@ -252,7 +247,7 @@ void bind_products(Class& type) {
           const TensorView result = call.writes(to, "to");
           const TensorView left = call.reads(a, "a");
           const TensorView right = call.reads(b, "b");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, left, right); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, left, right); });
         },
         "to"_a, "a"_a, "b"_a, doc);
   };
@@ -271,7 +266,7 @@ void bind_products(Class& type) {
           const TensorView added = call.reads(bias, "bias");
           const TensorView left = call.reads(a, "a");
           const TensorView right = call.reads(b, "b");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, added, left, right, beta, alpha); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, added, left, right, beta, alpha); });
         },
         "to"_a, "bias"_a, "a"_a, "b"_a, "beta"_a = 1.0, "alpha"_a = 1.0, doc);
   };
@@ -291,7 +286,7 @@ void bind_selections(Class& type) {
           const TensorView source = call.reads(from, "source");
           const TensorView where = call.reads(index, "index");
           const std::size_t dim = call.dim(axis, source, "axis");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, source, dim, where); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, source, dim, where); });
         },
         "to"_a, "source"_a, "axis"_a, "index"_a, doc);
   };
@@ -305,7 +300,7 @@ void bind_selections(Class& type) {
         const TensorView result = call.writes(to, "to");
         const TensorView source = call.reads(from, "source");
         const TensorView where = call.reads(index, "index");
-        call.compile([&](dwell::Batch& batch) { batch.embedding(result, source, where); });
+        call.collect([&](dwell::Batch& batch) { batch.embedding(result, source, where); });
       },
       "to"_a, "source"_a, "index"_a, "to = rows of a table, for an index of any shape.");
   type.def(
@@ -316,7 +311,7 @@ void bind_selections(Class& type) {
         const TensorView where = call.reads(index, "index");
         const TensorView source = call.reads(from, "source");
         const std::size_t dim = call.dim(axis, result, "axis");
-        call.compile([&](dwell::Batch& batch) { batch.scatter_add(result, dim, where, source); });
+        call.collect([&](dwell::Batch& batch) { batch.scatter_add(result, dim, where, source); });
       },
       "to"_a, "axis"_a, "index"_a, "source"_a, "Adds each element of source where the index says along an axis of `to`.");
   const auto add_triangle = [&](const char* name, auto member, const char* doc) {
@@ -326,7 +321,7 @@ void bind_selections(Class& type) {
           Call call(self, name);
           const TensorView result = call.writes(to, "to");
           const TensorView from = call.reads(x, "x");
-          call.compile([&](dwell::Batch& batch) { (batch.*member)(result, from, diagonal); });
+          call.collect([&](dwell::Batch& batch) { (batch.*member)(result, from, diagonal); });
         },
         "to"_a, "x"_a, "diagonal"_a = 0, doc);
   };

@@ -23,15 +23,16 @@ class PyBatch {
 
   const State& runtime() const { return runtime_; }
 
-  // Calls `collect(batch)` with what the operands are kept alive by.
+  // Calls `collect(batch)` without the GIL: it may compile an operator, or wait for room in the ring while tasks there wait for a callback.
+  // `memory` is what the operands lie in.
   template <class Collect>
-  void with(const std::vector<std::shared_ptr<HeldMemory>>& memory, bool may_compile, Collect collect) {
+  void with(const std::vector<std::shared_ptr<HeldMemory>>& memory, Collect collect) {
     const Guard guard(mutex_);
     for (const auto& one : memory) kept_.try_emplace(one.get(), one);
     if (Kept* const kept = captured()) kept->insert(kept->end(), memory.begin(), memory.end());
-    if (!may_compile) return collect(batch());
+    dwell::Batch& all = batch();
     const Unlocked unlocked;
-    collect(batch());
+    collect(all);
   }
 
   Receipt flush();

@@ -97,14 +97,14 @@ class Collector : public std::enable_shared_from_this<Collector> {
   void store(Value& value);                                // (u)
   void compute(const Value& value, const TensorView& to);  // (u)
   Expression express(const Value& value, Made& made) const;
-  const LeafPointer& leaf_of(const Input& input);                                // (u)
-  void collect_readers(const Value& value, const TensorView::Extent& extent);    // (u)
-  void write(const Value& value, const TensorView& to, const Expression& from);  // (u)
-  void collect_all();                                                            // (u)
-  Ticket submit();                                                               // (u)
-  void submit_when_many();                                                       // (u)
-  void forget_failures();                                                        // (u)
-  Allocated allocate(std::size_t bytes);                                         // (u)
+  const LeafPointer& leaf_of(const Input& input);                              // (u)
+  void collect_readers(const Value& value, const TensorView::Extent& extent);  // (u)
+  void begin_write(const Value& value, const TensorView& to);                  // (u)
+  void collect_all();                                                          // (u)
+  Ticket submit();                                                             // (u)
+  void submit_when_many();                                                     // (u)
+  void forget_failures();                                                      // (u)
+  Allocated allocate(std::size_t bytes);                                       // (u)
   void release(Allocated memory, bool foreign);
   void retire(Allocated memory);
   void empty_pool();

@@ -24,12 +24,11 @@ void Collector::collect_readers(const Value& value, const TensorView::Extent& ex
     if (const auto alive = reader.lock()) collect(*alive);
 }
 
-void Collector::write(const Value& value, const TensorView& to, const Expression& from) {
+// Before elements are written.
+void Collector::begin_write(const Value& value, const TensorView& to) {
   collect_readers(value, to.extent());
   forget_failures();
   ++collected_;
-  batch_->assign(to, from);
-  submit_when_many();
 }
 
 namespace {
@@ -67,7 +66,10 @@ void Collector::assign(const Tensor& to, const Input& from) {
   if (from.leaf != nullptr && from.value == value && from.leaf->view.address() == view.address() &&
       from.leaf->view.shape() == view.shape() && from.leaf->view.strides() == view.strides())
     return;
-  write(*value, view, from.value == nullptr ? from.number.expression() : leaf_of(from)->expression);
+  const Expression elements = from.value == nullptr ? from.number.expression() : leaf_of(from)->expression;
+  begin_write(*value, view);
+  batch_->assign(view, elements);
+  submit_when_many();
 }
 
 void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& operand) {
@@ -102,8 +104,11 @@ void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& op
   const std::shared_ptr<Value> value = x.value;
   const LeafPointer leaf = x.leaf != nullptr ? x.leaf : value->leaf;
   const Unlocked unlocked;
-  const Expression other = operand.value == nullptr ? operand.number.expression() : leaf_of(operand)->expression;
-  write(*value, leaf->view, Expression::of(op, leaf->expression, other));
+  const LeafPointer other = operand.value == nullptr ? nullptr : leaf_of(operand);
+  begin_write(*value, leaf->view);
+  const std::array<Operand, 2> given = {leaf->view, other == nullptr ? operand.number.operand() : Operand(other->view)};
+  batch_->apply(op, leaf->view, given);
+  submit_when_many();
 }
 
 }  // namespace dwell::python
