@@ -12,6 +12,7 @@ namespace dwell {
 
 class Arguments;
 class DeviceValue;
+class TensorView;
 
 // A Span as data: the address on the device, how many elements, and their type. An argument of a task through Arguments::add. Made of a
 // Buffer or a Slice it refers to the buffer, which must live until the task is submitted, as with a Slice. A small value to be copied;
@@ -48,6 +49,7 @@ class BufferView {
  private:
   friend class Arguments;
   friend class DeviceValue;
+  friend class TensorView;
   BufferView(detail::SliceParts parts, ElementType type) : use_(parts.use), words_(parts.words), type_(type) {}
   BufferView(detail::SliceParts parts, std::size_t element, ElementType type);
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <dwell/buffer.hpp>
+#include <dwell/buffer_view.hpp>
 #include <dwell/element_type.hpp>
 
 namespace dwell {
@@ -67,6 +68,10 @@ class TensorView {
   template <class T>
   TensorView(const Buffer<T>& buffer) : TensorView(buffer.slice()) {}
   // NOLINTEND(google-explicit-constructor)
+  // Of elements whose type is known only when the program runs. With strides, those that lie from element `first` of `memory` on. Throws
+  // errc::invalid_argument when they are not all of its elements, and with strides when some are none of them.
+  TensorView(const BufferView& memory, const Dims& shape);
+  TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first);
   // Memory that is in no buffer of dwell's, which the caller keeps alive until the tasks have run. `memory` says where it lies: results in
   // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, has more than 48 bits, or
   // shape and strides have different dimensions.

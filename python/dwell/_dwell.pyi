@@ -4,6 +4,7 @@ from collections.abc import (
     Callable,
     Generator,
     Iterable,
+    Iterator,
     Mapping,
     Sequence
 )
@@ -833,13 +834,212 @@ class Module:
 
     def __repr__(self) -> str: ...
 
+class BatchStats:
+    """What has been collected since the beginning."""
+
+    @property
+    def operations(self) -> int:
+        """Collected, copies in between among them."""
+
+    @property
+    def tasks(self) -> int:
+        """Submitted: fewer, as far as operations became part of others."""
+
+    @property
+    def programs(self) -> int:
+        """Tasks among these that run a program over elements."""
+
+    @property
+    def compiled(self) -> int:
+        """And among those, by an operator compiled for the program."""
+
+    def __repr__(self) -> str: ...
+
+class Batch:
+    """
+    Collects operations on tensors, and runs them as few tasks: nothing is compiled for them, and no kernel is launched.
+
+    Tensors are ``dwell.Buffer``, or arrays of others on the runtime's device, of any strides, up to 8 dimensions and of float16,
+    bfloat16, float32, float64, int8, int16, int32, int64, uint8 or bool. ``to`` is where results go; types are PyTorch's. Order follows
+    from memory. What an operation names lives until it has run. A context manager: the block's end flushes. Threads may share it, and
+    then wait for each other. Made by ``Runtime.batch``.
+    """
+
+    def apply(self, op: str, to: object, *operands: object) -> None:
+        """
+        to = op(operands), element by element, with broadcasting: ``batch.apply("add", y, x, 1.0)``. The names are those of C++,
+        ``dwell/device/tensor_op.hpp``. Operands are tensors, bools, ints and floats. Raises dwell.InvalidArgument for what does not
+        fit, dwell.Unsupported for types that tensors cannot have.
+        """
+
+    def assign(self, to: object, value: object) -> None:
+        """
+        to = a tensor or a number, converted to its type and broadcast to its shape.
+        """
+
+    def arange(self, to: object, start: object = 0, step: object = 1) -> None:
+        """to = start, start + step, ... in the order of rows."""
+
+    def flush(self) -> Ticket:
+        """
+        Submits what is left. The ticket stands for all since the flush before.
+        """
+
+    @property
+    def stats(self) -> BatchStats:
+        """What it has done since it was made."""
+
+    def __enter__(self) -> Batch: ...
+
+    def __exit__(self, type: object = None, value: object = None, traceback: object = None) -> None:
+        """Flushes, and does not wait."""
+
+    def __repr__(self) -> str: ...
+
+    def sum(self, to: object, x: object, axes: object | None = None) -> None:
+        """
+        to = the sum along axes: all, when none is named. `to` has the shape of x without them, or 1 in their place.
+        """
+
+    def mean(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the mean along axes."""
+
+    def prod(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the product along axes."""
+
+    def amax(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the largest element along axes."""
+
+    def amin(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the smallest element along axes."""
+
+    def argmax(self, to: object, x: object, axes: object | None = None) -> None:
+        """
+        to = the place of the largest element, the first of equal ones, in the order of rows.
+        """
+
+    def argmin(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the place of the smallest element."""
+
+    def any(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = whether some element along axes is not 0."""
+
+    def all(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = whether no element along axes is 0."""
+
+    def logsumexp(self, to: object, x: object, axes: object | None = None) -> None:
+        """to = the logarithm of the sum of exponentials along axes."""
+
+    def var(self, to: object, x: object, axes: object | None = None, correction: float = 1.0) -> None:
+        """
+        to = squared differences from the mean, divided by the count less the correction.
+        """
+
+    def std(self, to: object, x: object, axes: object | None = None, correction: float = 1.0) -> None:
+        """to = the square root of `var`."""
+
+    def norm(self, to: object, x: object, axes: object | None = None, p: float = 2.0) -> None:
+        """
+        to = the sum of ``|x|**p`` to the power of 1/p; the largest |x| for an infinite p.
+        """
+
+    def max(self, values: object, places: object, x: object, axis: int) -> None:
+        """The largest elements along an axis, and their places."""
+
+    def min(self, values: object, places: object, x: object, axis: int) -> None:
+        """The smallest elements along an axis, and their places."""
+
+    def softmax(self, to: object, x: object, axis: int = -1) -> None:
+        """
+        to = exponentials of x, divided by their sum along an axis. `to` may be x.
+        """
+
+    def log_softmax(self, to: object, x: object, axis: int = -1) -> None:
+        """to = the logarithm of `softmax`."""
+
+    def cumsum(self, to: object, x: object, axis: int = -1) -> None:
+        """to = the sum of all elements up to this one along an axis."""
+
+    def layer_norm(self, to: object, x: object, shape: object, weight: object | None = None, bias: object | None = None, epsilon: float = 1e-05) -> None:
+        """
+        to = x with mean 0 and variance 1 along its last dimensions, which have `shape`; times weights, plus biases, of that shape.
+        """
+
+    def rms_norm(self, to: object, x: object, shape: object, weight: object | None = None, epsilon: float = 1e-05) -> None:
+        """
+        to = x with a mean square of 1 along its last dimensions, times weights.
+        """
+
+    def mm(self, to: object, a: object, b: object) -> None:
+        """to (m, n) = a (m, k) times b (k, n), all of one type."""
+
+    def bmm(self, to: object, a: object, b: object) -> None:
+        """
+        The same for each of a batch: to (batch, m, n), a (batch, m, k), b (batch, k, n).
+        """
+
+    def matmul(self, to: object, a: object, b: object) -> None:
+        """
+        As torch.matmul: vectors, matrices, and dimensions ahead of them that broadcast.
+        """
+
+    def mv(self, to: object, a: object, b: object) -> None:
+        """to (m) = a (m, k) times b (k)."""
+
+    def dot(self, to: object, a: object, b: object) -> None:
+        """to () = the sum of a (k) times b (k)."""
+
+    def outer(self, to: object, a: object, b: object) -> None:
+        """to (m, n) = a (m) times b (n), of any types."""
+
+    def addmm(self, to: object, bias: object, a: object, b: object, beta: float = 1.0, alpha: float = 1.0) -> None:
+        """
+        to = beta * bias + alpha * (a times b); the bias broadcasts, and may be `to`.
+        """
+
+    def baddbmm(self, to: object, bias: object, a: object, b: object, beta: float = 1.0, alpha: float = 1.0) -> None:
+        """The same for each of a batch."""
+
+    def addmv(self, to: object, bias: object, a: object, b: object, beta: float = 1.0, alpha: float = 1.0) -> None:
+        """The same of a matrix and a vector."""
+
+    def index_select(self, to: object, source: object, axis: int, index: object) -> None:
+        """
+        to = slices of source along an axis, by an index of int32 or int64 with one dimension.
+        """
+
+    def gather(self, to: object, source: object, axis: int, index: object) -> None:
+        """
+        to = the element that the index, of its shape, names along an axis of source.
+        """
+
+    def embedding(self, to: object, source: object, index: object) -> None:
+        """to = rows of a table, for an index of any shape."""
+
+    def scatter_add(self, to: object, axis: int, index: object, source: object) -> None:
+        """
+        Adds each element of source where the index says along an axis of `to`.
+        """
+
+    def tril(self, to: object, x: object, diagonal: int = 0) -> None:
+        """to = the lower triangle of each matrix, 0 elsewhere."""
+
+    def triu(self, to: object, x: object, diagonal: int = 0) -> None:
+        """to = the upper triangle of each matrix, 0 elsewhere."""
+
+    def cat(self, to: object, arrays: object, axis: int = 0) -> None:
+        """to = the arrays behind each other along an axis."""
+
+    def stack(self, to: object, arrays: object, axis: int = 0) -> None:
+        """to = the arrays along an axis that they do not have."""
+
 class Runtime:
     """
     A device, its resident loop, and everything that is submitted to it. A context manager, which closes it. Times are in
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, warn: Callable[[str], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, warn: Callable[[str], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -857,6 +1057,7 @@ class Runtime:
         compile_threads: threads for define_async
         tier: "relocatable" or "lto"; None: the one, then the other
         limits: Limits of the image
+        compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never
         warn: called with one line when something works, but not as well as it could; None: the logger "dwell\"
         """
 
@@ -918,6 +1119,16 @@ class Runtime:
         ordered by nobody but the caller.
         """
 
+    def batch(self) -> Batch:
+        """
+        Collects operations on tensors: a dwell.Batch. The first one of a runtime defines dwell's operators for elements.
+        """
+
+    def flush(self) -> Ticket:
+        """
+        Computes all lazy arrays that somebody still has: submits their tasks. The ticket stands for all since the flush before.
+        """
+
     def capture(self, tasks: Callable[[], object]) -> Graph:
         """
         Calls ``tasks()``. What the calling thread submits meanwhile is not run: it becomes the nodes of the graph that is returned, ordered
@@ -974,3 +1185,759 @@ class Runtime:
         """Closes the runtime; with ``now`` when an exception is on its way."""
 
     def __repr__(self) -> str: ...
+
+class Array:
+    """
+    A tensor whose operations are lazy: they run when somebody looks at a result, or flushes, as few tasks, without launches and without
+    compiling. Up to 8 dimensions of float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8 or bool.
+
+    ``dwell.asarray``, ``dwell.zeros`` and others make arrays; functions have the names of the array API, types of results are PyTorch's.
+    Slices and other views share memory, and in-place operations write to it, as in NumPy. Keeps its runtime open. May be used from any
+    thread; operations of one runtime take turns.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> ElementType:
+        """The type of its elements."""
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+
+    @property
+    def device(self) -> str:
+        """"cpu", "cuda:0"."""
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is still to be computed: nothing has been collected for it."""
+
+    def flush(self) -> Ticket:
+        """
+        Submits what computes it, and what has been collected before: the ticket stands for that.
+        """
+
+    def numpy(self) -> NDArray[Any]:
+        """
+        Its elements as an array of NumPy: a copy. Runs what is lazy, and waits; raises what became of it.
+        """
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NDArray[Any]: ...
+
+    def item(self) -> int | float | bool:
+        """The only element as a number of Python."""
+
+    def tolist(self) -> Any:
+        """As lists of numbers."""
+
+    def __bool__(self) -> bool: ...
+
+    def __float__(self) -> float: ...
+
+    def __int__(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """
+        Its memory as a capsule of DLPack, when what computes it has run. Operations on the array and its consumer are then the caller's
+        to order.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
+
+    __array_ufunc__: None = None
+
+    def __add__(self, other: object, /) -> Array: ...
+
+    def __radd__(self, other: object, /) -> Array: ...
+
+    def __iadd__(self, other: object, /) -> Array: ...
+
+    def __sub__(self, other: object, /) -> Array: ...
+
+    def __rsub__(self, other: object, /) -> Array: ...
+
+    def __isub__(self, other: object, /) -> Array: ...
+
+    def __mul__(self, other: object, /) -> Array: ...
+
+    def __rmul__(self, other: object, /) -> Array: ...
+
+    def __imul__(self, other: object, /) -> Array: ...
+
+    def __truediv__(self, other: object, /) -> Array: ...
+
+    def __rtruediv__(self, other: object, /) -> Array: ...
+
+    def __itruediv__(self, other: object, /) -> Array: ...
+
+    def __floordiv__(self, other: object, /) -> Array: ...
+
+    def __rfloordiv__(self, other: object, /) -> Array: ...
+
+    def __ifloordiv__(self, other: object, /) -> Array: ...
+
+    def __mod__(self, other: object, /) -> Array: ...
+
+    def __rmod__(self, other: object, /) -> Array: ...
+
+    def __imod__(self, other: object, /) -> Array: ...
+
+    def __pow__(self, other: object, /) -> Array: ...
+
+    def __rpow__(self, other: object, /) -> Array: ...
+
+    def __ipow__(self, other: object, /) -> Array: ...
+
+    def __and__(self, other: object, /) -> Array: ...
+
+    def __rand__(self, other: object, /) -> Array: ...
+
+    def __iand__(self, other: object, /) -> Array: ...
+
+    def __or__(self, other: object, /) -> Array: ...
+
+    def __ror__(self, other: object, /) -> Array: ...
+
+    def __ior__(self, other: object, /) -> Array: ...
+
+    def __xor__(self, other: object, /) -> Array: ...
+
+    def __rxor__(self, other: object, /) -> Array: ...
+
+    def __ixor__(self, other: object, /) -> Array: ...
+
+    def __lshift__(self, other: object, /) -> Array: ...
+
+    def __rlshift__(self, other: object, /) -> Array: ...
+
+    def __ilshift__(self, other: object, /) -> Array: ...
+
+    def __rshift__(self, other: object, /) -> Array: ...
+
+    def __rrshift__(self, other: object, /) -> Array: ...
+
+    def __irshift__(self, other: object, /) -> Array: ...
+
+    def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]
+
+    def __ne__(self, other: object, /) -> Array: ...  # type: ignore[override]
+
+    def __lt__(self, other: object, /) -> Array: ...
+
+    def __le__(self, other: object, /) -> Array: ...
+
+    def __gt__(self, other: object, /) -> Array: ...
+
+    def __ge__(self, other: object, /) -> Array: ...
+
+    def __neg__(self) -> Array: ...
+
+    def __abs__(self) -> Array: ...
+
+    def __invert__(self) -> Array: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def negative(self) -> Array:
+        """``neg`` of each element, as PyTorch has it."""
+
+    def abs(self) -> Array:
+        """``abs`` of each element, as PyTorch has it."""
+
+    def sign(self) -> Array:
+        """``sign`` of each element, as PyTorch has it."""
+
+    def relu(self) -> Array:
+        """``relu`` of each element, as PyTorch has it."""
+
+    def floor(self) -> Array:
+        """``floor`` of each element, as PyTorch has it."""
+
+    def ceil(self) -> Array:
+        """``ceil`` of each element, as PyTorch has it."""
+
+    def round(self) -> Array:
+        """``round`` of each element, as PyTorch has it."""
+
+    def trunc(self) -> Array:
+        """``trunc`` of each element, as PyTorch has it."""
+
+    def logical_not(self) -> Array:
+        """``logical_not`` of each element, as PyTorch has it."""
+
+    def reciprocal(self) -> Array:
+        """``reciprocal`` of each element, as PyTorch has it."""
+
+    def sqrt(self) -> Array:
+        """``sqrt`` of each element, as PyTorch has it."""
+
+    def rsqrt(self) -> Array:
+        """``rsqrt`` of each element, as PyTorch has it."""
+
+    def exp(self) -> Array:
+        """``exp`` of each element, as PyTorch has it."""
+
+    def exp2(self) -> Array:
+        """``exp2`` of each element, as PyTorch has it."""
+
+    def expm1(self) -> Array:
+        """``expm1`` of each element, as PyTorch has it."""
+
+    def log(self) -> Array:
+        """``log`` of each element, as PyTorch has it."""
+
+    def log2(self) -> Array:
+        """``log2`` of each element, as PyTorch has it."""
+
+    def log10(self) -> Array:
+        """``log10`` of each element, as PyTorch has it."""
+
+    def log1p(self) -> Array:
+        """``log1p`` of each element, as PyTorch has it."""
+
+    def sin(self) -> Array:
+        """``sin`` of each element, as PyTorch has it."""
+
+    def cos(self) -> Array:
+        """``cos`` of each element, as PyTorch has it."""
+
+    def tan(self) -> Array:
+        """``tan`` of each element, as PyTorch has it."""
+
+    def asin(self) -> Array:
+        """``asin`` of each element, as PyTorch has it."""
+
+    def acos(self) -> Array:
+        """``acos`` of each element, as PyTorch has it."""
+
+    def atan(self) -> Array:
+        """``atan`` of each element, as PyTorch has it."""
+
+    def sinh(self) -> Array:
+        """``sinh`` of each element, as PyTorch has it."""
+
+    def cosh(self) -> Array:
+        """``cosh`` of each element, as PyTorch has it."""
+
+    def tanh(self) -> Array:
+        """``tanh`` of each element, as PyTorch has it."""
+
+    def erf(self) -> Array:
+        """``erf`` of each element, as PyTorch has it."""
+
+    def erfc(self) -> Array:
+        """``erfc`` of each element, as PyTorch has it."""
+
+    def frac(self) -> Array:
+        """``frac`` of each element, as PyTorch has it."""
+
+    def sigmoid(self) -> Array:
+        """``sigmoid`` of each element, as PyTorch has it."""
+
+    def logit(self) -> Array:
+        """``logit`` of each element, as PyTorch has it."""
+
+    def selu(self) -> Array:
+        """``selu`` of each element, as PyTorch has it."""
+
+    def gelu(self) -> Array:
+        """``gelu`` of each element, as PyTorch has it."""
+
+    def gelu_tanh(self) -> Array:
+        """``gelu_tanh`` of each element, as PyTorch has it."""
+
+    def silu(self) -> Array:
+        """``silu`` of each element, as PyTorch has it."""
+
+    def mish(self) -> Array:
+        """``mish`` of each element, as PyTorch has it."""
+
+    def hardsigmoid(self) -> Array:
+        """``hardsigmoid`` of each element, as PyTorch has it."""
+
+    def hardswish(self) -> Array:
+        """``hardswish`` of each element, as PyTorch has it."""
+
+    def softsign(self) -> Array:
+        """``softsign`` of each element, as PyTorch has it."""
+
+    def bitwise_invert(self) -> Array:
+        """``bitwise_not`` of each element, as PyTorch has it."""
+
+    def astype(self, dtype: object) -> Array:
+        """A copy with elements of another type."""
+
+    def __getitem__(self, key: object) -> Array:
+        """
+        A view: ints, slices with steps of either sign, ``...`` and None. Rows by an array of int32 or int64 are a copy.
+        """
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Writes an array or a number to a view, converted to its type."""
+
+    def __iter__(self) -> Iterator[Array]: ...
+
+    @property
+    def T(self) -> Array:
+        """The matrix with its dimensions exchanged: a view."""
+
+    @property
+    def mT(self) -> Array:
+        """The same of the last two dimensions."""
+
+    def reshape(self, shape: int | Sequence[int]) -> Array:
+        """
+        The same elements in the order of rows, a view where strides say that; -1: what is left.
+        """
+
+    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The largest element along axes: all, when none is named."""
+
+    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The smallest element along axes."""
+
+    def argmax(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The place of the largest element, the first of equal ones."""
+
+    def argmin(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The place of the smallest element, the first of equal ones."""
+
+    def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """Whether some element along axes is not 0."""
+
+    def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """Whether no element along axes is 0."""
+
+    def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The logarithm of the sum of exponentials along axes."""
+
+    def sum(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+        """
+        The sum along axes: all, when none is named; int64 of integers and bool.
+        """
+
+    def prod(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+        """The product along axes; int64 of integers and bool."""
+
+    def mean(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+        """The mean along axes; float32 of integers and bool."""
+
+    def var(self, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+        """
+        Squared differences from the mean along axes, divided by the count less the correction.
+        """
+
+    def std(self, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+        """The square root of `var`."""
+
+    def softmax(self, axis: int = -1) -> Array:
+        """Exponentials, divided by their sum along an axis."""
+
+    def log_softmax(self, axis: int = -1) -> Array:
+        """The logarithm of `softmax`."""
+
+    def cumulative_sum(self, axis: int = -1) -> Array:
+        """
+        The sum of all elements up to each along an axis; int64 of integers and bool.
+        """
+
+    def __matmul__(self, other: object, /) -> Array: ...
+
+    def __rmatmul__(self, other: object, /) -> Array: ...
+
+def add(x1: object, x2: object) -> Array:
+    """``add`` of each element, as PyTorch has it."""
+
+def subtract(x1: object, x2: object) -> Array:
+    """``sub`` of each element, as PyTorch has it."""
+
+def multiply(x1: object, x2: object) -> Array:
+    """``mul`` of each element, as PyTorch has it."""
+
+def negative(x: object) -> Array:
+    """``neg`` of each element, as PyTorch has it."""
+
+def abs(x: object) -> Array:
+    """``abs`` of each element, as PyTorch has it."""
+
+def sign(x: object) -> Array:
+    """``sign`` of each element, as PyTorch has it."""
+
+def relu(x: object) -> Array:
+    """``relu`` of each element, as PyTorch has it."""
+
+def maximum(x1: object, x2: object) -> Array:
+    """``maximum`` of each element, as PyTorch has it."""
+
+def minimum(x1: object, x2: object) -> Array:
+    """``minimum`` of each element, as PyTorch has it."""
+
+def fmax(x1: object, x2: object) -> Array:
+    """``fmax`` of each element, as PyTorch has it."""
+
+def fmin(x1: object, x2: object) -> Array:
+    """``fmin`` of each element, as PyTorch has it."""
+
+def clamp_min(x1: object, x2: object) -> Array:
+    """``clamp_min`` of each element, as PyTorch has it."""
+
+def clamp_max(x1: object, x2: object) -> Array:
+    """``clamp_max`` of each element, as PyTorch has it."""
+
+def floor_divide(x1: object, x2: object) -> Array:
+    """``floor_divide`` of each element, as PyTorch has it."""
+
+def trunc_divide(x1: object, x2: object) -> Array:
+    """``trunc_divide`` of each element, as PyTorch has it."""
+
+def remainder(x1: object, x2: object) -> Array:
+    """``remainder`` of each element, as PyTorch has it."""
+
+def fmod(x1: object, x2: object) -> Array:
+    """``fmod`` of each element, as PyTorch has it."""
+
+def pow(x1: object, x2: object) -> Array:
+    """``pow`` of each element, as PyTorch has it."""
+
+def floor(x: object) -> Array:
+    """``floor`` of each element, as PyTorch has it."""
+
+def ceil(x: object) -> Array:
+    """``ceil`` of each element, as PyTorch has it."""
+
+def round(x: object) -> Array:
+    """``round`` of each element, as PyTorch has it."""
+
+def trunc(x: object) -> Array:
+    """``trunc`` of each element, as PyTorch has it."""
+
+def equal(x1: object, x2: object) -> Array:
+    """``eq`` of each element, as PyTorch has it."""
+
+def not_equal(x1: object, x2: object) -> Array:
+    """``ne`` of each element, as PyTorch has it."""
+
+def less(x1: object, x2: object) -> Array:
+    """``lt`` of each element, as PyTorch has it."""
+
+def less_equal(x1: object, x2: object) -> Array:
+    """``le`` of each element, as PyTorch has it."""
+
+def greater(x1: object, x2: object) -> Array:
+    """``gt`` of each element, as PyTorch has it."""
+
+def greater_equal(x1: object, x2: object) -> Array:
+    """``ge`` of each element, as PyTorch has it."""
+
+def logical_and(x1: object, x2: object) -> Array:
+    """``logical_and`` of each element, as PyTorch has it."""
+
+def logical_or(x1: object, x2: object) -> Array:
+    """``logical_or`` of each element, as PyTorch has it."""
+
+def logical_xor(x1: object, x2: object) -> Array:
+    """``logical_xor`` of each element, as PyTorch has it."""
+
+def logical_not(x: object) -> Array:
+    """``logical_not`` of each element, as PyTorch has it."""
+
+def divide(x1: object, x2: object) -> Array:
+    """``div`` of each element, as PyTorch has it."""
+
+def reciprocal(x: object) -> Array:
+    """``reciprocal`` of each element, as PyTorch has it."""
+
+def sqrt(x: object) -> Array:
+    """``sqrt`` of each element, as PyTorch has it."""
+
+def rsqrt(x: object) -> Array:
+    """``rsqrt`` of each element, as PyTorch has it."""
+
+def atan2(x1: object, x2: object) -> Array:
+    """``atan2`` of each element, as PyTorch has it."""
+
+def hypot(x1: object, x2: object) -> Array:
+    """``hypot`` of each element, as PyTorch has it."""
+
+def exp(x: object) -> Array:
+    """``exp`` of each element, as PyTorch has it."""
+
+def exp2(x: object) -> Array:
+    """``exp2`` of each element, as PyTorch has it."""
+
+def expm1(x: object) -> Array:
+    """``expm1`` of each element, as PyTorch has it."""
+
+def log(x: object) -> Array:
+    """``log`` of each element, as PyTorch has it."""
+
+def log2(x: object) -> Array:
+    """``log2`` of each element, as PyTorch has it."""
+
+def log10(x: object) -> Array:
+    """``log10`` of each element, as PyTorch has it."""
+
+def log1p(x: object) -> Array:
+    """``log1p`` of each element, as PyTorch has it."""
+
+def sin(x: object) -> Array:
+    """``sin`` of each element, as PyTorch has it."""
+
+def cos(x: object) -> Array:
+    """``cos`` of each element, as PyTorch has it."""
+
+def tan(x: object) -> Array:
+    """``tan`` of each element, as PyTorch has it."""
+
+def asin(x: object) -> Array:
+    """``asin`` of each element, as PyTorch has it."""
+
+def acos(x: object) -> Array:
+    """``acos`` of each element, as PyTorch has it."""
+
+def atan(x: object) -> Array:
+    """``atan`` of each element, as PyTorch has it."""
+
+def sinh(x: object) -> Array:
+    """``sinh`` of each element, as PyTorch has it."""
+
+def cosh(x: object) -> Array:
+    """``cosh`` of each element, as PyTorch has it."""
+
+def tanh(x: object) -> Array:
+    """``tanh`` of each element, as PyTorch has it."""
+
+def erf(x: object) -> Array:
+    """``erf`` of each element, as PyTorch has it."""
+
+def erfc(x: object) -> Array:
+    """``erfc`` of each element, as PyTorch has it."""
+
+def frac(x: object) -> Array:
+    """``frac`` of each element, as PyTorch has it."""
+
+def sigmoid(x: object) -> Array:
+    """``sigmoid`` of each element, as PyTorch has it."""
+
+def logit(x: object) -> Array:
+    """``logit`` of each element, as PyTorch has it."""
+
+def selu(x: object) -> Array:
+    """``selu`` of each element, as PyTorch has it."""
+
+def gelu(x: object) -> Array:
+    """``gelu`` of each element, as PyTorch has it."""
+
+def gelu_tanh(x: object) -> Array:
+    """``gelu_tanh`` of each element, as PyTorch has it."""
+
+def silu(x: object) -> Array:
+    """``silu`` of each element, as PyTorch has it."""
+
+def mish(x: object) -> Array:
+    """``mish`` of each element, as PyTorch has it."""
+
+def hardsigmoid(x: object) -> Array:
+    """``hardsigmoid`` of each element, as PyTorch has it."""
+
+def hardswish(x: object) -> Array:
+    """``hardswish`` of each element, as PyTorch has it."""
+
+def softsign(x: object) -> Array:
+    """``softsign`` of each element, as PyTorch has it."""
+
+def bitwise_and(x1: object, x2: object) -> Array:
+    """``bitwise_and`` of each element, as PyTorch has it."""
+
+def bitwise_or(x1: object, x2: object) -> Array:
+    """``bitwise_or`` of each element, as PyTorch has it."""
+
+def bitwise_xor(x1: object, x2: object) -> Array:
+    """``bitwise_xor`` of each element, as PyTorch has it."""
+
+def bitwise_invert(x: object) -> Array:
+    """``bitwise_not`` of each element, as PyTorch has it."""
+
+def bitwise_left_shift(x1: object, x2: object) -> Array:
+    """``left_shift`` of each element, as PyTorch has it."""
+
+def bitwise_right_shift(x1: object, x2: object) -> Array:
+    """``right_shift`` of each element, as PyTorch has it."""
+
+def clamp(x: object, y: object, z: object) -> Array:
+    """``clamp`` of each element, as PyTorch has it."""
+
+def threshold(x: object, y: object, z: object) -> Array:
+    """``threshold`` of each element, as PyTorch has it."""
+
+def lerp(x: object, y: object, z: object) -> Array:
+    """``lerp`` of each element, as PyTorch has it."""
+
+def leaky_relu(x: object, negative_slope: float = 0.01) -> Array:
+    """x where it is above 0, else the slope times x."""
+
+def elu(x: object, alpha: float = 1.0) -> Array:
+    """x where it is above 0, else ``alpha * (exp(x) - 1)``."""
+
+def softplus(x: object, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """
+    ``log(1 + exp(beta * x)) / beta``; x where ``beta * x`` is above the threshold.
+    """
+
+def where(condition: object, x1: object, x2: object) -> Array:
+    """x1 where the condition, of bool, is true, else x2."""
+
+def element_type(dtype: object) -> ElementType: ...
+
+def type_name(dtype: object) -> str: ...
+
+def common_type(operands: Sequence[object]) -> ElementType: ...
+
+def astype(x: object, dtype: object) -> Array:
+    """A copy with elements of another type."""
+
+def permute_dims(x: Array, axes: Sequence[int]) -> Array:
+    """Its dimensions in another order: a view."""
+
+def matrix_transpose(x: Array) -> Array:
+    """The last two dimensions exchanged: a view."""
+
+def reshape(x: Array, shape: int | Sequence[int]) -> Array:
+    """The same elements in the order of rows; -1: what is left."""
+
+def broadcast_to(x: Array, shape: int | Sequence[int]) -> Array:
+    """Repeated along dimensions of size 1, and new ones in front: a view."""
+
+def expand_dims(x: Array, axis: int = 0) -> Array:
+    """With a new dimension of size 1: a view."""
+
+def squeeze(x: Array, axis: int | Sequence[int] | None = None) -> Array:
+    """Without dimensions of size 1, all of them or those named: a view."""
+
+def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
+    """Backwards along axes, all when none is named: a view."""
+
+def max(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The largest element along axes: all, when none is named."""
+
+def min(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The smallest element along axes."""
+
+def argmax(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The place of the largest element, the first of equal ones."""
+
+def argmin(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The place of the smallest element, the first of equal ones."""
+
+def any(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """Whether some element along axes is not 0."""
+
+def all(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """Whether no element along axes is 0."""
+
+def logsumexp(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The logarithm of the sum of exponentials along axes."""
+
+def sum(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+    """
+    The sum along axes: all, when none is named; int64 of integers and bool.
+    """
+
+def prod(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+    """The product along axes; int64 of integers and bool."""
+
+def mean(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+    """The mean along axes; float32 of integers and bool."""
+
+def var(x: Array, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """
+    Squared differences from the mean along axes, divided by the count less the correction.
+    """
+
+def std(x: Array, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The square root of `var`."""
+
+def vector_norm(x: Array, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0) -> Array:
+    """
+    The sum of ``|x|**ord`` to the power of 1/ord along axes; the largest |x| for an infinite one.
+    """
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Exponentials, divided by their sum along an axis."""
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """The logarithm of `softmax`."""
+
+def cumulative_sum(x: Array, axis: int = -1) -> Array:
+    """
+    The sum of all elements up to each along an axis; int64 of integers and bool.
+    """
+
+def layer_norm(x: Array, shape: int | Sequence[int], weight: object = None, bias: object = None, epsilon: float = 1e-05) -> Array:
+    """
+    x with mean 0 and variance 1 along its last dimensions, which have `shape`; times weights, plus biases, of that shape.
+    """
+
+def rms_norm(x: Array, shape: int | Sequence[int], weight: object = None, epsilon: float = 1e-05) -> Array:
+    """x with a mean square of 1 along its last dimensions, times weights."""
+
+def matmul(x1: object, x2: object) -> Array:
+    """The product of matrices; of vectors, and of batches, as torch.matmul."""
+
+def take(x: object, indices: object, *, axis: int = 0) -> Array:
+    """
+    Slices along an axis, by an index of int32 or int64 with one dimension. One that is not there fails the task: reading the result
+    raises dwell.TaskFailed.
+    """
+
+def take_along_axis(x: object, indices: object, axis: int = -1) -> Array:
+    """The element that the index, of its shape, names along an axis."""
+
+def embedding(table: object, indices: object) -> Array:
+    """Rows of a table, for an index of any shape."""
+
+def scatter_add(x: object, indices: object, source: object, *, axis: int = 0) -> Array:
+    """
+    A copy of x, where each element of source is added at the place that the index names along an axis.
+    """
+
+def tril(x: object, *, k: int = 0) -> Array:
+    """
+    The lower triangle of each matrix, up to the k-th diagonal; 0 elsewhere.
+    """
+
+def triu(x: object, *, k: int = 0) -> Array:
+    """
+    The upper triangle of each matrix, from the k-th diagonal on; 0 elsewhere.
+    """
+
+def concat(arrays: Sequence[object], *, axis: int = 0) -> Array:
+    """The arrays behind each other along an axis, in their common type."""
+
+def stack(arrays: Sequence[object], *, axis: int = 0) -> Array:
+    """The arrays along a new axis, in their common type."""
+
+def fill_array(runtime: object, shape: object, dtype: object, start: object, step: object = 0) -> Array: ...
+
+def empty_array(runtime: object, shape: object, dtype: object) -> Array: ...
+
+def share_array(runtime: Runtime, array: object) -> Array | None: ...
+
+def own_buffer(buffer: Buffer) -> Array: ...
+
+def array_stats(runtime: Runtime) -> BatchStats: ...
+
+def runtime_of(array: Array) -> Runtime: ...

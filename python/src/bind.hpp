@@ -10,6 +10,8 @@ void bind_ticket(nb::module_& module);
 void bind_operator(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_kernel(nb::module_& module);
+void bind_batch(nb::module_& module);
+void bind_array(nb::module_& module);
 void bind_runtime(nb::module_& module);
 
 // Seconds as durations of the library. Throws errc::invalid_argument, naming `name`, for negative ones.
@@ -26,6 +28,10 @@ struct PyGraph {
 };
 
 nb::object module_object(Module module, State runtime);
+
+// Waits for a ticket, without the GIL and with signals handled: false when `timeout`, in seconds, is over first. Raises what became of a
+// task that failed.
+bool wait(const Receipt& self, std::optional<double> timeout);
 
 // The order in which a launch stands among tasks, by name; see Modifiers.
 Receipt launch(const State& runtime, const Exec& exec, const Modifiers& modifiers);

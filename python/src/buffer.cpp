@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,13 @@
 namespace dwell::python {
 
 using namespace nb::literals;
+
+std::string python_name(nb::handle object) {
+  const nb::handle type = object.type();
+  std::string name = nb::cast<std::string>(nb::str(type.attr("__qualname__")));
+  const std::string module = nb::cast<std::string>(nb::str(nb::getattr(type, "__module__", nb::str("builtins"))));
+  return module == "builtins" ? name : module + "." + name;
+}
 
 namespace {
 
@@ -73,19 +81,19 @@ std::optional<ElementType> type_of(char kind, std::size_t bytes) {
 
 std::size_t alignment_of(ElementType type) { return bytes_of(type); }
 
-std::string python_name(nb::handle object) {
-  const nb::handle type = object.type();
-  std::string name = nb::cast<std::string>(nb::str(type.attr("__qualname__")));
-  const std::string module = nb::cast<std::string>(nb::str(nb::getattr(type, "__module__", nb::str("builtins"))));
-  return module == "builtins" ? name : module + "." + name;
-}
-
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw Error(errc::invalid_argument, name + ": " + why, {"argument", name});
 }
 
 // The Python exception that is being raised, as a text, which is then forgotten.
 std::string text_of(nb::python_error& error) { return nb::cast<std::string>(nb::str(error.value())); }
+
+// Notes strides in bytes of something that is not in C order.
+void set_strides(Foreign& to, const std::vector<std::int64_t>& bytes) {
+  const auto itemsize = static_cast<std::int64_t>(to.itemsize);
+  if (std::ranges::any_of(bytes, [&](std::int64_t stride) { return stride % itemsize != 0; })) return;
+  for (const std::int64_t stride : bytes) to.strides.push_back(stride / itemsize);
+}
 
 // ---- The buffer protocol ---------------------------------------------------------------------------------------------------------
 
@@ -123,6 +131,7 @@ std::optional<Foreign> from_buffer(nb::handle object) {
   to.readonly = view->readonly != 0;
   to.contiguous = PyBuffer_IsContiguous(view.get(), 'C') != 0;
   for (int i = 0; i < view->ndim; ++i) to.shape.push_back(static_cast<std::size_t>(view->shape[i]));
+  if (!to.contiguous && view->strides != nullptr) set_strides(to, {view->strides, view->strides + view->ndim});
   set_format(to, view->format);
   to.keep = std::shared_ptr<void>(view.release(), [](void* dropped) {
     const auto release = [held = static_cast<Py_buffer*>(dropped)] {
@@ -167,6 +176,7 @@ Foreign from_interface(nb::handle object, nb::handle interface, const std::strin
       if (to.shape[at] > 1 && nb::cast<std::int64_t>(list[at]) != expected) to.contiguous = false;
       expected *= static_cast<std::int64_t>(to.shape[at]);
     }
+    if (!to.contiguous) set_strides(to, nb::cast<std::vector<std::int64_t>>(strides));
   }
   const nb::object data = nb::borrow(dict["data"]);
   to.data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
@@ -192,6 +202,7 @@ void set_tensor(Foreign& to, const dlpack::Tensor& tensor) {
       if (tensor.shape[i] > 1 && tensor.strides[i] != expected) to.contiguous = false;
       expected *= tensor.shape[i];
     }
+    if (!to.contiguous) to.strides.assign(tensor.strides, tensor.strides + tensor.dimensions);
   }
   to.type_text = "DLPack type " + std::to_string(tensor.type.code) + " of " + std::to_string(tensor.type.bits) + " bits";
   if (tensor.type.lanes != 1 || tensor.type.bits % 8 != 0) return;
@@ -410,6 +421,25 @@ std::string Array::text() const {
          (memory->place == dwell::Memory::host ? ", in host memory" : "") + ">";
 }
 
+std::shared_ptr<HeldMemory> hold(const State& runtime, std::size_t bytes, dwell::Memory memory) {
+  auto held = std::make_shared<HeldMemory>();
+  held->runtime = runtime;
+  held->place = memory;
+  Runtime& opened = runtime->get();
+  if (runtime->cuda() >= 0 || bytes == 0) {
+    held->buffer = opened.allocate<std::byte>(bytes, memory);
+    return held;
+  }
+  constexpr std::size_t kAlignment = 64;
+  void* const block =
+      bytes > SIZE_MAX - kAlignment ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (block == nullptr)
+    throw Error(errc::out_of_memory, std::to_string(bytes) + " bytes of host memory cannot be had", {"memory", "", bytes});
+  held->owner = std::shared_ptr<void>(block, std::free);
+  held->buffer = opened.wrap(block, bytes, held->owner);
+  return held;
+}
+
 Array allocate(const State& runtime, const std::vector<std::size_t>& shape, ElementType type, dwell::Memory memory) {
   Array made;
   made.count = 1;
@@ -422,22 +452,8 @@ Array allocate(const State& runtime, const std::vector<std::size_t>& shape, Elem
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(made.count, bytes_of(type), &bytes))
     throw Error(errc::out_of_memory, "an array of shape " + shape_text(shape) + " fits into no memory", {"memory", ""});
-  made.memory = std::make_shared<HeldMemory>();
-  made.memory->runtime = runtime;
-  made.memory->place = memory;
-  Runtime& opened = runtime->get();
-  if (runtime->cuda() < 0 && bytes != 0) {
-    constexpr std::size_t kAlignment = 64;
-    void* const block =
-        bytes > SIZE_MAX - kAlignment ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-    if (block == nullptr)
-      throw Error(errc::out_of_memory, std::to_string(bytes) + " bytes of host memory cannot be had", {"memory", "", bytes});
-    made.memory->owner = std::shared_ptr<void>(block, std::free);
-    made.memory->buffer = opened.wrap(block, bytes, made.memory->owner);
-    return made;
-  }
   const Unlocked unlocked;
-  made.memory->buffer = opened.allocate<std::byte>(bytes, memory);
+  made.memory = hold(runtime, bytes, memory);
   return made;
 }
 
@@ -535,11 +551,15 @@ nb::tuple shape_tuple(const std::vector<std::size_t>& shape) {
   return nb::tuple(list);
 }
 
-nb::object read(const Array& from) {
+}  // namespace
+
+nb::object numpy_copy(const Array& from) {
   nb::object to = numpy().attr("empty")(shape_tuple(from.shape), "dtype"_a = numpy_dtype(from.type));
   read_into(from, to);
   return to;
 }
+
+namespace {
 
 bool on_host(const Array& array) { return array.memory->runtime->cuda() < 0 || array.memory->place == dwell::Memory::host; }
 
@@ -561,16 +581,11 @@ dlpack::Device dlpack_device(const Array& array) {
 }
 
 template <class Any>
-nb::object capsule_of(const Array& array, const char* name, std::uint64_t flags) {
+nb::object capsule_of(const Array& array, const std::vector<std::int64_t>& strides, const char* name, std::uint64_t flags) {
   auto made = std::make_unique<Export<Any>>();
   made->memory = array.memory;
   made->shape.assign(array.shape.begin(), array.shape.end());
-  made->strides.resize(made->shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = made->shape.size(); i-- > 0;) {
-    made->strides[i] = stride;
-    stride *= made->shape[i];
-  }
+  made->strides = strides;
   const TypeName& type = named(array.type);
   made->managed.tensor = {reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(array.memory->buffer.data()) + array.offset),
                           dlpack_device(array),
@@ -598,27 +613,51 @@ nb::object capsule_of(const Array& array, const char* name, std::uint64_t flags)
   return nb::steal(capsule);
 }
 
-nb::object to_dlpack(const Array& array, nb::handle stream, nb::handle max_version, nb::handle dl_device, nb::handle copy) {
+std::vector<std::int64_t> row_major(const std::vector<std::size_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= static_cast<std::int64_t>(shape[i]);
+  }
+  return strides;
+}
+
+}  // namespace
+
+nb::object to_dlpack(const Array& array, const std::vector<std::int64_t>& strides, bool readonly, nb::handle stream, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy) {
   const dlpack::Device device = dlpack_device(array);
   if (!dl_device.is_none()) {
     const nb::object wanted = nb::borrow(dl_device);
     if (nb::cast<std::int32_t>(nb::int_(nb::object(wanted[0]))) != device.type ||
         nb::cast<std::int32_t>(nb::int_(nb::object(wanted[1]))) != device.id) {
-      PyErr_SetString(PyExc_BufferError, "dwell.Buffer.__dlpack__ copies to no other device: use read()");
+      PyErr_SetString(PyExc_BufferError, "dwell's __dlpack__ copies to no other device: use read() or numpy()");
       throw nb::python_error();
     }
   }
   if (!copy.is_none() && nb::cast<bool>(copy)) {
-    PyErr_SetString(PyExc_BufferError, "dwell.Buffer.__dlpack__ makes no copies: use read()");
+    PyErr_SetString(PyExc_BufferError, "dwell's __dlpack__ makes no copies: use read() or numpy()");
     throw nb::python_error();
   }
   // Tasks run on no stream: with them done, what the buffer holds is there for every stream. -1: the consumer wants no order.
   const bool no_order = !stream.is_none() && nb::cast<std::int64_t>(stream) == -1;
   if (!no_order) array.wait();
   if (!max_version.is_none() && nb::cast<std::int64_t>(nb::object(nb::borrow(max_version)[0])) >= 1)
-    return capsule_of<dlpack::ManagedVersioned>(array, dlpack::kVersionedName, 0);
-  return capsule_of<dlpack::Managed>(array, dlpack::kName, 0);
+    return capsule_of<dlpack::ManagedVersioned>(array, strides, dlpack::kVersionedName, readonly ? dlpack::kReadOnly : 0);
+  if (readonly) {
+    PyErr_SetString(PyExc_BufferError, "read-only memory needs a consumer that takes DLPack 1.0 (max_version)");
+    throw nb::python_error();
+  }
+  return capsule_of<dlpack::Managed>(array, strides, dlpack::kName, 0);
 }
+
+nb::tuple dlpack_device_of(const Array& array) {
+  const dlpack::Device device = dlpack_device(array);
+  return nb::make_tuple(device.type, device.id);
+}
+
+namespace {
 
 nb::object to_numpy(nb::handle self) {
   const auto& array = nb::cast<const Array&>(self);
@@ -788,7 +827,7 @@ void bind_buffer(nb::module_& m) {
       .def("write", &write, "source"_a,
            "Copies an array on the host, ``bytes``, or a list of numbers into it, after the tasks so far that name it.",
            nb::sig("def write(self, source: object) -> None"))
-      .def("read", &read,
+      .def("read", &numpy_copy,
            "A copy as a NumPy array, taken after the tasks so far that name it. A bfloat16 is that of ml_dtypes where\n"
            "that is installed, else ``uint16``.",
            nb::sig("def read(self) -> numpy.ndarray"))
@@ -804,7 +843,7 @@ void bind_buffer(nb::module_& m) {
           "__array__",
           [](nb::handle_t<Array> self, nb::handle dtype, nb::handle copy) {
             const auto& array = nb::cast<const Array&>(self);
-            nb::object made = on_host(array) && (copy.is_none() || !nb::cast<bool>(copy)) ? to_numpy(self) : read(array);
+            nb::object made = on_host(array) && (copy.is_none() || !nb::cast<bool>(copy)) ? to_numpy(self) : numpy_copy(array);
             return dtype.is_none() ? made : nb::object(made.attr("astype")(dtype));
           },
           "dtype"_a = nb::none(), "copy"_a = nb::none(),
@@ -817,20 +856,17 @@ void bind_buffer(nb::module_& m) {
       .def("__len__", [](const Array& self) { return self.shape.empty() ? self.count : self.shape[0]; })
       .def("__repr__", &Array::text)
       .def(
-          "__dlpack__", &to_dlpack, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(), "dl_device"_a = nb::none(),
-          "copy"_a = nb::none(),
+          "__dlpack__",
+          [](const Array& self, nb::handle stream, nb::handle max_version, nb::handle dl_device, nb::handle copy) {
+            return to_dlpack(self, row_major(self.shape), false, stream, max_version, dl_device, copy);
+          },
+          nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(), "dl_device"_a = nb::none(), "copy"_a = nb::none(),
           "The memory as a capsule of DLPack, of version 1 when the consumer takes that. Waits for the tasks so far on the host, so that\n"
           "every stream sees their results; with ``stream=-1`` for none.",
           nb::sig(
               "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | "
               "None = None, copy: bool | None = None) -> object"))
-      .def(
-          "__dlpack_device__",
-          [](const Array& self) {
-            const dlpack::Device device = dlpack_device(self);
-            return nb::make_tuple(device.type, device.id);
-          },
-          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
+      .def("__dlpack_device__", &dlpack_device_of, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def_prop_ro("__cuda_array_interface__", &cuda_interface, nb::sig("def __cuda_array_interface__(self) -> dict[str, object]"));
 }
 

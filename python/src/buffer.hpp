@@ -52,6 +52,7 @@ struct Foreign {
   std::optional<ElementType> type;  // nothing: a struct, or a type that dwell does not know
   std::string type_text;            // as its owner names it
   std::vector<std::size_t> shape;
+  std::vector<std::int64_t> strides;  // in elements; empty when they follow from the shape, or are none of whole elements
   Place place = Place::host;
   int id = 0;
   std::string place_text;
@@ -84,7 +85,20 @@ std::string numpy_name(ElementType type);
 
 std::string shape_text(const std::vector<std::size_t>& shape);
 
+// As messages name the type of an object: "torch.Tensor".
+std::string python_name(nb::handle object);
+
+// Memory of the runtime, uninitialised. Works with and without the GIL.
+std::shared_ptr<HeldMemory> hold(const State& runtime, std::size_t bytes, dwell::Memory memory);
 Array allocate(const State& runtime, const std::vector<std::size_t>& shape, ElementType type, dwell::Memory memory);
+
+// A copy as an array of NumPy, after the tasks so far that name the memory.
+nb::object numpy_copy(const Array& from);
+// As DLPack's protocol has it, of elements with strides. Waits for the tasks so far, unless `stream` is -1.
+nb::object to_dlpack(const Array& array, const std::vector<std::int64_t>& strides, bool readonly, nb::handle stream, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy);
+nb::tuple dlpack_device_of(const Array& array);
+
 void bind_buffer(nb::module_& module);
 void bind_buffer_makers(nb::handle runtime_class);
 

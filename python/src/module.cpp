@@ -20,6 +20,8 @@ NB_MODULE(_dwell, m) {
   python::bind_operator(m);
   python::bind_graph(m);
   python::bind_kernel(m);
+  python::bind_batch(m);
   python::bind_runtime(m);
+  python::bind_array(m);
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&python::close_all));
 }

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <mutex>
 #include <stop_token>
 
+#include "array.hpp"
+#include "batch.hpp"
 #include "bind.hpp"
 #include "errors.hpp"
 
@@ -18,13 +21,15 @@ namespace dwell::python {
 
 using namespace nb::literals;
 
-namespace {
-
 // ---- Ticket ----------------------------------------------------------------------------------------------------------------------
+
+namespace {
 
 [[noreturn]] void raise_for(const Ticket& ticket, const Error& error) {
   raise(error, error.kind() == errc::task_failed ? std::optional(ticket.status()) : std::nullopt);
 }
+
+}  // namespace
 
 bool wait(const Receipt& self, std::optional<double> timeout) {
   require_epoch(self.epoch, "the ticket");
@@ -35,6 +40,8 @@ bool wait(const Receipt& self, std::optional<double> timeout) {
     raise_for(self.ticket, error);
   }
 }
+
+namespace {
 
 int status(const Receipt& self) {
   require_epoch(self.epoch, "the ticket");
@@ -193,6 +200,19 @@ struct PyRuntime {
   State state;
 };
 
+}  // namespace
+
+const State& state_of(nb::handle runtime) {
+  const auto& found = nb::cast<const PyRuntime&>(runtime);
+  run_posted();
+  static_cast<void>(found.state->get());
+  return found.state;
+}
+
+nb::object runtime_object(const State& runtime) { return nb::cast(PyRuntime{runtime}); }
+
+namespace {
+
 std::function<void(std::string_view)> warning(nb::object warn) {
   // By default the logger `dwell` gets them.
   return [held = Shared(std::move(warn))](std::string_view line) {
@@ -255,7 +275,7 @@ void open_packaged_compilers() {
 void make_runtime(PyRuntime* self, std::string device, unsigned workers, double lease, double idle, double task_timeout,
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
-                  const std::optional<Limits>& limits, nb::object warn) {
+                  const std::optional<Limits>& limits, std::uint32_t compile_programs_after, nb::object warn) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -275,6 +295,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
     options.tier = *tier == "lto" ? Tier::lto : Tier::relocatable;
   }
   if (limits) options.limits = *limits;
+  options.compile_programs_after = compile_programs_after;
   options.warn = warning(std::move(warn));
   if (options.device != "cpu") open_packaged_compilers();
   new (self) PyRuntime{open_runtime(std::move(options))};
@@ -315,8 +336,18 @@ nb::object define_async(const PyRuntime& self, const std::string& name, std::str
   return future;
 }
 
+// What has been collected of arrays' operations is submitted: it may write to memory of others.
+void submit_arrays(const PyRuntime& self) {
+  if (const auto collector = Collector::known(self.state)) collector->submit_collected();
+}
+
 void close(const PyRuntime& self, bool now) {
   self.state->get();
+  try {
+    if (!now) submit_arrays(self);
+  } catch (const Error& error) {
+    if (error.kind() != errc::closed) throw;
+  }
   {
     const Unlocked unlocked;
     self.state->get().close(now ? Close::now : Close::when_done);
@@ -586,7 +617,7 @@ void bind_runtime(nb::module_& m) {
           "__init__", &make_runtime, "device"_a = "auto", nb::kw_only(), "workers"_a = 0, "lease"_a = 0.0, "idle"_a = 0.0,
           "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
           "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
-          "warn"_a = nb::none(),
+          "compile_programs_after"_a = 1000, "warn"_a = nb::none(),
           "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
           "own\n"
           "choice.\n\n"
@@ -603,13 +634,15 @@ void bind_runtime(nb::module_& m) {
           "compile_threads: threads for define_async\n"
           "tier: \"relocatable\" or \"lto\"; None: the one, then the other\n"
           "limits: Limits of the image\n"
+          "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
           "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"",
           nb::sig(
               "def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = "
               "10.0, "
               "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
               "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, warn: typing.Callable[[str], object] | None = None) -> None"))
+              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, warn: typing.Callable[[str], object] | None = "
+              "None) -> None"))
       .def(
           "define", &define, "name"_a, "source"_a, "instances"_a = std::vector<std::string>(), "options"_a = nb::none(),
           "file"_a = nb::none(), "line"_a = 1,
@@ -675,6 +708,7 @@ void bind_runtime(nb::module_& m) {
           "sync",
           [](const PyRuntime& self) {
             Runtime& runtime = runtime_of(self);
+            submit_arrays(self);
             const Unlocked unlocked;
             runtime.wait_all();
           },
@@ -693,6 +727,23 @@ void bind_runtime(nb::module_& m) {
            "array is kept alive until the buffer and the last task that names it have gone. Work that others put on streams afterwards is\n"
            "ordered by nobody but the caller.",
            nb::sig("def wrap(self, array: object) -> Buffer"))
+      .def(
+          "batch",
+          [](const PyRuntime& self) {
+            static_cast<void>(runtime_of(self));
+            return std::make_unique<PyBatch>(self.state);
+          },
+          "Collects operations on tensors: a dwell.Batch. The first one of a runtime defines dwell's operators for elements.",
+          nb::sig("def batch(self) -> Batch"))
+      .def(
+          "flush",
+          [](const PyRuntime& self) {
+            static_cast<void>(runtime_of(self));
+            const auto collector = Collector::known(self.state);
+            return collector ? collector->flush(true) : Receipt();
+          },
+          "Computes all lazy arrays that somebody still has: submits their tasks. The ticket stands for all since the flush before.",
+          nb::sig("def flush(self) -> Ticket"))
       .def("capture", &capture, "tasks"_a,
            "Calls ``tasks()``. What the calling thread submits meanwhile is not run: it becomes the nodes of the graph that is returned, "
            "ordered\n"
@@ -763,8 +814,11 @@ void bind_runtime(nb::module_& m) {
           "rebuild",
           [](const PyRuntime& self) {
             Runtime& runtime = runtime_of(self);
-            const Unlocked unlocked;
-            runtime.rebuild();
+            {
+              const Unlocked unlocked;
+              runtime.rebuild();
+            }
+            if (const auto collector = Collector::known(self.state)) collector->renew();
           },
           "Opens the device anew after dwell.DeviceLost or dwell.TaskTimeout. Operators and buffers are stale then.")
       .def("close", &close, nb::kw_only(), "now"_a = false,

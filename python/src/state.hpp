@@ -72,6 +72,8 @@ class Shared {
   std::shared_ptr<Cell> held_;
 };
 
+class Collector;
+
 // A runtime that all its handles keep alive. The last one closes it, wherever that is dropped: without the GIL, and never on a thread of
 // the runtime itself.
 class RuntimeState {
@@ -86,12 +88,15 @@ class RuntimeState {
   const std::string& device() const { return device_; }
   // The number of the CUDA device, or -1 on the CPU.
   int cuda() const { return cuda_; }
+  // What collects operations on its arrays, which keep it. Guarded by the GIL.
+  std::weak_ptr<Collector>& arrays() { return arrays_; }
 
  private:
   std::unique_ptr<Runtime> runtime_;
   std::uint32_t epoch_ = fork_epoch();
   std::string device_;
   int cuda_ = -1;
+  std::weak_ptr<Collector> arrays_;
 };
 using State = std::shared_ptr<RuntimeState>;
 

@@ -67,6 +67,20 @@ TensorView::TensorView(detail::SliceParts parts, ElementType type, const Dims& s
   measure();
 }
 
+TensorView::TensorView(const BufferView& memory, const Dims& shape)
+    : TensorView(detail::SliceParts(memory.use_, memory.words_), memory.type_, shape) {
+  memory_ = Memory::host;
+}
+
+TensorView::TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first)
+    : TensorView(memory.address() + first * bytes_of(memory.type()), memory.type(), shape, strides) {
+  use_ = memory.use_;
+  memory_ = Memory::host;  // that of a buffer is known by the buffer
+  if (elements_ != 0 && (extent_.first < memory.address() || extent_.end > memory.address() + memory.bytes()))
+    refuse("elements of a tensor of shape " + to_string(shape) + " and strides " + to_string(strides) + " from element " +
+           std::to_string(first) + " on are none of the " + std::to_string(memory.count()) + " of the buffer");
+}
+
 TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory)
     : address_(address), type_(type), memory_(memory), shape_(shape), strides_(strides) {
   static_cast<void>(elements_of(shape));

@@ -51,6 +51,17 @@ TEST(TensorView, IsSeenInOtherWays) {
   EXPECT_EQ(rows({}).expand({2, 2}).strides(), (Dims{0, 0}));
 }
 
+TEST(TensorView, IsMadeOfElementsOfATypeAsData) {
+  const BufferView memory(4096, 6, ElementType::f32);
+  EXPECT_EQ(TensorView(memory, {2, 3}).strides(), (Dims{3, 1}));
+  const TensorView backwards(memory, {3}, {-2}, 5);
+  EXPECT_EQ(backwards.address(), 4096U + 20);
+  EXPECT_EQ(backwards.extent().first, 4096U + 4);
+  DWELL_EXPECT_ERROR(TensorView(memory, {2, 2}), errc::invalid_argument, HasSubstr("has 4 elements, the buffer 6"));
+  DWELL_EXPECT_ERROR(TensorView(memory, {3}, {1}, 4), errc::invalid_argument, HasSubstr("from element 4 on are none of the 6"));
+  DWELL_EXPECT_ERROR(TensorView(memory, {3}, {-2}, 3), errc::invalid_argument, HasSubstr("none of the 6"));
+}
+
 TEST(TensorView, IsReshapedWhereStridesSayThat) {
   EXPECT_EQ(rows({4, 6}).reshape({2, 2, 3, 2}).strides(), (Dims{12, 6, 2, 1}));
   EXPECT_EQ(view({4, 6}, {12, 2}).reshape({24}).strides(), (Dims{2}));
