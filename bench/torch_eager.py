@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import faulthandler
 import json
+import math
 import os
 import platform
 import statistics
@@ -73,8 +74,9 @@ class Bench:
     def add(self, case: Case, by: str, seconds: list[float], eager: float, *, peer: bool) -> None:
         each = sorted(s / case.operations * 1e9 for s in seconds)
         middle = statistics.median(each)
-        row = {"what": case.what, "by": by, "peer": peer, "unit": "ns", "count": len(each), "min": each[0], "p50": middle, "max": each[-1]}
-        row["ratio"] = middle / eager
+        row = {"what": case.what, "by": by, "peer": peer, "unit": "ns", "count": len(each), "ratio": middle / eager}
+        quantiles = {"p90": 0.9, "p99": 0.99, "max": 1}
+        row |= {"min": each[0], "p50": middle} | {name: each[math.ceil(q * len(each)) - 1] for name, q in quantiles.items()}
         self.rows.append(row)
         print(f"  {case.what:<58} {by:<15} {middle / 1000:9.3f} us  {middle / eager:6.2f} x", flush=True)
 
@@ -321,6 +323,9 @@ def main() -> int:
                     "seconds": time.perf_counter() - begun,
                     "key_figure": key_figure,
                     "rows": bench.rows,
+                    "goals": [],
+                    "checks": [],
+                    "notes": [],
                 }
             ],
         }

@@ -1,0 +1,292 @@
+// Batches: programs of several operations, their order, what becomes part of what.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "tests/conformance/tensor_test.hpp"
+
+namespace dwell::test {
+namespace {
+
+class BatchTest : public TensorTest {};
+DWELL_ON_EVERY_DEVICE(BatchTest);
+
+TEST_P(BatchTest, ProgramsBeyondTheLimitsAreRefused) {
+  auto x = runtime().allocate<float>(8);
+  auto y = runtime().allocate<float>(20);
+  Expression sum = TensorView(x);
+  for (int i = 0; i < 70; ++i) {
+    try {
+      sum = sum + 1.0;
+      batch().assign(x, sum);
+      ASSERT_LT(i, 63);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), errc::resource_limit) << error.what();
+      ASSERT_GE(i, 60);
+      break;
+    }
+  }
+  Expression many = TensorView(x);
+  for (int i = 0; i < 16; ++i) many = many + TensorView(y).slice(0, i, 1);
+  DWELL_EXPECT_ERROR(batch().assign(x, many), errc::resource_limit, HasSubstr("16 tensors"));
+}
+
+TEST_P(BatchTest, LongProgramsTravelBesideTheRing) {
+  // Eight dimensions that do not join, and many tensors.
+  Dims shape{2, 2, 2, 2, 2, 2, 2, 2};
+  std::vector<Buffer<float>> buffers;
+  Expression sum = 0.0;
+  for (int i = 0; i < 15; ++i) {
+    std::vector<float> values(512);
+    std::iota(values.begin(), values.end(), static_cast<float>(i));
+    buffers.push_back(filled_with(values));
+    Dims strides;
+    for (int dim = 0; dim < 8; ++dim) strides.push_back(std::int64_t{2} << ((dim + i) % 8));
+    sum = sum + TensorView(reinterpret_cast<std::uint64_t>(buffers.back().data()), ElementType::f32, shape, strides);
+  }
+  const auto result = runtime().allocate<float>(256);
+  batch().assign(TensorView(result, shape), sum);
+  batch().flush().wait();
+  const std::vector<float> got = read(result);
+  for (unsigned i = 0; i < 256; ++i) {
+    float expected = 0;
+    for (unsigned tensor = 0; tensor < 15; ++tensor) {
+      unsigned at = 0;
+      for (unsigned dim = 0; dim < 8; ++dim)
+        if ((i >> (7 - dim) & 1U) != 0) at += 2U << ((dim + tensor) % 8);
+      expected += static_cast<float>(at + tensor);
+    }
+    ASSERT_EQ(got[i], expected) << i;
+  }
+}
+
+// ---- Order -----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(BatchTest, OrderFollowsFromMemory) {
+  Random random(8);
+  constexpr std::size_t kElements = 600;
+  std::vector<u64> expected(kElements);
+  std::iota(expected.begin(), expected.end(), 1U);
+  std::vector<i64> initial(expected.begin(), expected.end());
+  auto memory = filled_with(initial);
+  const TensorView all(memory);
+  Ticket last;
+  for (int round = 0; round < (kSanitized ? 400 : 3000); ++round) {
+    const std::size_t count = 1 + random() % 100;
+    const std::size_t to = random() % (kElements - count + 1);
+    const std::size_t a = random() % (kElements - count + 1);
+    const std::size_t b = random() % (kElements - count + 1);
+    const auto part = [&](std::size_t first) { return all.slice(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)); };
+    batch().assign(part(to), Expression(part(a)) * 3 + part(b));
+    std::vector<u64> result(count);
+    for (std::size_t i = 0; i < count; ++i) result[i] = expected[a + i] * 3 + expected[b + i];
+    std::copy(result.begin(), result.end(), expected.begin() + static_cast<std::ptrdiff_t>(to));
+    if (random() % 8 == 0) last = batch().flush();
+  }
+  batch().flush().wait();
+  const std::vector<i64> got = read(memory);
+  for (std::size_t i = 0; i < kElements; ++i) ASSERT_EQ(got[i], static_cast<i64>(expected[i])) << i;
+}
+
+// Operations that take one worker long, beside short ones.
+constexpr std::size_t kLong = 8000;
+constexpr int kRounds = 20;
+Expression long_work(const TensorView& x) {
+  Expression value = x;
+  for (int i = 0; i < 10; ++i) value = ops::sin(value) * 0.25 + value + 1.0;
+  return value;
+}
+float long_work(float x) {
+  for (int i = 0; i < 10; ++i) x = std::sin(x) * 0.25F + x + 1.0F;
+  return x;
+}
+
+TEST_P(BatchTest, AReaderWaitsForALongWriter) {
+  auto x = filled_with(std::vector<float>(kLong, 0.5F));
+  auto y = runtime().allocate<float>(1);
+  float expected = 0.5F;
+  for (int round = 0; round < kRounds; ++round) {
+    batch().assign(x, long_work(x));
+    expected = long_work(expected);
+  }
+  batch().assign(y, TensorView(x).slice(0, kLong - 1, 1));
+  batch().flush();
+  EXPECT_NEAR(read(y)[0], expected, 0.1);
+}
+
+TEST_P(BatchTest, AWriterWaitsForALongReader) {
+  auto x = filled_with(std::vector<float>(kLong, 0.5F));
+  auto y = runtime().allocate<float>(kLong);
+  for (int round = 0; round < kRounds; ++round) batch().assign(y, long_work(x));
+  batch().flush();
+  batch().assign(TensorView(x).slice(0, kLong - 8, 8), 100.0);  // another flush makes no difference
+  batch().flush();
+  EXPECT_NEAR(read(y)[kLong - 1], long_work(0.5F), 0.1);
+}
+
+TEST_P(BatchTest, TheTicketStandsForAll) {
+  auto x = runtime().allocate<float>(kLong, Memory::host);
+  std::ranges::fill(x.host(), 0.5F);
+  std::vector<Buffer<float>> buffers;
+  for (int i = 0; i < 300; ++i) buffers.push_back(runtime().allocate<float>(16, Memory::host));
+  for (int i = 0; i < 300; ++i) {
+    if (i == 150) batch().assign(x, long_work(x));
+    batch().assign(buffers[static_cast<std::size_t>(i)], static_cast<double>(i));
+  }
+  batch().flush().wait();
+  EXPECT_NEAR(x.host()[kLong - 1], long_work(0.5F), 0.1);
+  for (int i = 0; i < 300; ++i) ASSERT_THAT(buffers[static_cast<std::size_t>(i)].host(), testing::Each(static_cast<float>(i)));
+}
+
+// The edges of what is captured of a write, of `between`, and of a read of what was written.
+std::size_t edges_of_capture(Runtime& runtime, const Buffer<float>& x, const std::function<void(Batch&)>& between) {
+  const std::string dot = runtime
+                              .capture([&] {
+                                Batch batch(runtime);
+                                batch.assign(x, 1.0);
+                                EXPECT_EQ(batch.submit().size(), 1U);
+                                between(batch);
+                                batch.assign(x, Expression(x) + 1.0);
+                                EXPECT_EQ(batch.submit().size(), 1U);
+                              })
+                              .dot();
+  std::size_t edges = 0;
+  for (std::size_t at = dot.find("->"); at != std::string::npos; at = dot.find("->", at + 2)) ++edges;
+  return edges;
+}
+
+TEST_P(BatchTest, TasksThatAreForgottenAreNotWaitedFor) {
+  const auto x = runtime().allocate<float>(8);
+  EXPECT_EQ(edges_of_capture(runtime(), x, [](Batch&) {}), 1U);
+  EXPECT_EQ(edges_of_capture(runtime(), x, [](Batch& batch) { batch.forget(); }), 0U);
+}
+
+TEST_P(BatchTest, SubmitGivesTheTicketsOfAllTasks) {
+  std::vector<Buffer<float>> buffers;
+  for (int i = 0; i < 100; ++i) buffers.push_back(runtime().allocate<float>(16, Memory::host));
+  for (int i = 0; i < 100; ++i) {
+    if (i == 40) EXPECT_FALSE(batch().flush().captured());
+    batch().assign(buffers[static_cast<std::size_t>(i)], static_cast<double>(i));
+  }
+  const std::uint64_t before = batch().stats().tasks;
+  const std::vector<Ticket> tickets = batch().submit();
+  EXPECT_EQ(tickets.size(), 60U);
+  EXPECT_LE(batch().stats().tasks - before, 16U);  // those that could still have grown, and none that waits for others
+  for (const Ticket& ticket : tickets) ticket.wait();
+  for (int i = 40; i < 100; ++i) ASSERT_THAT(buffers[static_cast<std::size_t>(i)].host(), testing::Each(static_cast<float>(i)));
+  EXPECT_TRUE(batch().submit().empty());
+}
+
+// ---- Fusion ----------------------------------------------------------------------------------------------------------------------
+
+TEST_P(BatchTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
+  const auto x = filled_with(std::vector<float>(3000, 2.0F));
+  auto y = runtime().allocate<float>(3000);
+  auto z = runtime().allocate<float>(3000);
+  const auto tasks = [&](const std::function<void()>& assignments) {
+    const std::uint64_t before = runtime().info().submitted;
+    assignments();
+    batch().flush().wait();
+    return runtime().info().submitted - before;
+  };
+  EXPECT_EQ(tasks([&] {
+              batch().assign(y, Expression(x) + 1.0);
+              batch().assign(y, Expression(y) * y);
+              batch().assign(z, Expression(x) - y);
+              batch().assign(y, Expression(z) + y);
+            }),
+            1U);
+  EXPECT_EQ(read(y), std::vector<float>(3000, 2.0F));
+  EXPECT_EQ(read(z), std::vector<float>(3000, -7.0F));
+  // Other elements of the same memory, and of it in another shape: tasks of their own.
+  EXPECT_EQ(tasks([&] {
+              batch().assign(y, Expression(x) + 1.0);
+              batch().assign(TensorView(z).slice(0, 0, 1000), TensorView(y).slice(0, 1000, 1000));
+              batch().assign(TensorView(z, {30, 100}).transpose(0, 1).slice(0, 40, 1), Expression(5));
+            }),
+            3U);
+}
+
+TEST_P(BatchTest, AProgramGoesOnBehindWhatItHadNoRoomFor) {
+  const auto x = filled_with(std::vector<float>(100, 2.0F));
+  auto y = runtime().allocate<float>(100);
+  auto z = runtime().allocate<float>(100);
+  auto w = runtime().allocate<float>(100);
+  auto wide = runtime().allocate<double>(100);
+  batch().assign(y, Expression(x) + 1.0);
+  batch().assign(z, Expression(y) * 2.0);
+  batch().assign(wide, Expression(z) / 8.0);  // takes 64 bits
+  batch().assign(w, -Expression(y));
+  batch().flush().wait();
+  EXPECT_EQ(read(z), std::vector<float>(100, 6.0F));
+  EXPECT_EQ(read(wide), std::vector<double>(100, 0.75));
+  EXPECT_EQ(read(w), std::vector<float>(100, -3.0F));
+}
+
+TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
+  Random random(9);
+  constexpr std::size_t kElements = 2600;  // several blocks of a group
+  constexpr std::size_t kTensors = 7;
+  std::vector<std::vector<u64>> expected(kTensors, std::vector<u64>(kElements));
+  std::vector<Buffer<i64>> buffers;
+  for (auto& values : expected) {
+    for (u64& value : values) value = static_cast<u64>(random()) << 32U | random();
+    buffers.push_back(filled_with(std::vector<i64>(values.begin(), values.end())));
+  }
+  buffers.push_back(runtime().allocate<i64>(kElements));  // for results in between
+  for (int round = 0; round < (kSanitized ? 300 : 1500); ++round) {
+    const std::size_t to = random() % kTensors;
+    const std::size_t a = random() % kTensors;
+    const std::size_t b = random() % kTensors;
+    // Now and then only a half, every second, backwards, or one element for all.
+    const std::size_t first = random() % 10 == 0 ? kElements / 2 : 0;
+    const std::size_t step = random() % 10 == 0 ? 2 : 1;
+    const std::size_t from_step = random() % 2 == 0 ? step : 1;
+    const std::size_t count = (kElements - first) / step;
+    const bool backwards = random() % 12 == 0;
+    const bool one = random() % 12 == 0;
+    const auto n = static_cast<std::int64_t>(count);
+    const auto part = [&](std::size_t tensor, std::size_t by) {
+      return TensorView(buffers[tensor]).slice(0, static_cast<std::int64_t>(first), n, static_cast<std::int64_t>(by));
+    };
+    const TensorView left = backwards ? part(a, from_step).slice(0, n - 1, n, -1) : part(a, from_step);
+    const TensorView right = one ? part(b, step).slice(0, 3, 1) : part(b, step);
+    const bool inverted = random() % 3 == 0;
+    const bool reversed = !inverted && random() % 3 == 0;
+    std::vector<u64> result(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const u64 x = expected[a][first + (backwards ? count - 1 - i : i) * from_step];
+      const u64 y = expected[b][first + (one ? 3 : i) * step];
+      result[i] = inverted ? ~x - ~y * 3 : reversed ? y - x * 3 : x * 3 - y;
+    }
+    if (inverted) {
+      batch().assign(part(to, step), ops::bitwise_not(left) - ops::bitwise_not(right) * 3);
+    } else if (reversed) {
+      batch().apply(TensorOp::mul, part(kTensors, step), {left, 3});
+      batch().apply(TensorOp::sub, part(to, step), {right, part(kTensors, step)});
+    } else if (random() % 2 == 0) {
+      batch().assign(part(to, step), Expression(left) * 3 - right);
+    } else {
+      // The same by single operations; `right` may be what the first of them writes.
+      batch().apply(TensorOp::mul, part(kTensors, step), {left, 3});
+      batch().apply(TensorOp::sub, part(to, step), {part(kTensors, step), right});
+    }
+    for (std::size_t i = 0; i < count; ++i) expected[to][first + i * step] = result[i];
+    if (random() % 40 == 0) batch().flush();
+  }
+  batch().flush();
+  for (std::size_t tensor = 0; tensor < kTensors; ++tensor)
+    ASSERT_EQ(read(buffers[tensor]), std::vector<i64>(expected[tensor].begin(), expected[tensor].end())) << tensor;
+}
+
+TEST_P(BatchTest, BuffersOfOthersAreRefused) {
+  Runtime other(options());
+  auto x = other.allocate<float>(4);
+  DWELL_EXPECT_ERROR(batch().assign(x, 1.0), errc::invalid_argument, HasSubstr("another runtime"));
+}
+
+}  // namespace
+}  // namespace dwell::test
