@@ -168,7 +168,7 @@ TEST_P(BatchTest, SubmitGivesTheTicketsOfAllTasks) {
   std::vector<Buffer<float>> buffers;
   for (int i = 0; i < 100; ++i) buffers.push_back(runtime().allocate<float>(16, Memory::host));
   for (int i = 0; i < 100; ++i) {
-    if (i == 40) EXPECT_FALSE(batch().flush().captured());
+    if (i == 40) batch().flush();
     batch().assign(buffers[static_cast<std::size_t>(i)], static_cast<double>(i));
   }
   const std::uint64_t before = batch().stats().tasks;

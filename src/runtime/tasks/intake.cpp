@@ -1,5 +1,6 @@
 #include "runtime/tasks/intake.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
@@ -17,6 +18,7 @@ std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail
   detail::Task task;
   task.first = slot;
   for (const Parameter& parameter : op.signature.parameters()) task.words += device::words_of(parameter);
+  task.words = std::min(task.words, detail::kFirstSlotWords);  // a program is shorter than the parameter that it is given as
   task.flags = static_cast<std::uint32_t>(slot.head >> 36U) & 0xFFFFU;
   task.groups = static_cast<std::uint32_t>(slot.head >> 16U) & 0xFFFFU;
   return recorder.record(op, task);
