@@ -52,6 +52,16 @@ void Accesses::add(Node node, std::uint64_t begin, std::uint64_t end, bool write
     add(node, *known->second, writes, before, oldest);
     return;
   }
+  // Most often nobody has named any of it.
+  const auto behind = pieces_.upper_bound(begin);
+  const bool is_new =
+      (behind == pieces_.end() || behind->first >= end) && (behind == pieces_.begin() || std::prev(behind)->second.end <= begin);
+  if (is_new) {
+    Piece& piece = pieces_.emplace_hint(behind, begin, Piece{end, kNobody, {}})->second;
+    by_begin_[begin] = &piece;
+    add(node, piece, writes, before, oldest);
+    return;
+  }
   split(begin);
   split(end);
   std::uint64_t at = begin;

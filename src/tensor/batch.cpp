@@ -24,9 +24,6 @@ namespace tensor {
 
 namespace {
 
-// That assignments may still be added to: each is compared with all of them.
-constexpr std::size_t kMostPrograms = 16;
-
 // Whether two views are, when broadcast to a shape, the same elements at the same places.
 bool are_same_in(const Dims& shape, const TensorView& a, const TensorView& b) {
   if (are_same(a, b)) return true;
@@ -71,6 +68,7 @@ Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::s
   Relation relation = Relation::none;
   const auto compare = [&](const TensorView& view, bool reads_it) {
     const TensorView::Extent extent = view.extent();
+    if (!(reads_it ? program.span_of_writes() : tensors.span()).overlaps(extent)) return;
     for (std::size_t at = 0; at < tensors.size(); ++at) {
       if ((reads_it && !program.writes(at)) || !tensors.extent(at).overlaps(extent)) continue;
       if (tensors.shape() != to.shape() || !tensors.is_at(at, view))
@@ -87,9 +85,10 @@ Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::s
 // The last program that an assignment has to do with, if that may take it in: those behind have nothing to do with it, and those before
 // come before that program then.
 ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<const TensorView* const> reads) {
-  for (auto program = all.programs.rbegin(); program != all.programs.rend(); ++program) {
-    const Relation relation = relation_of(*program, to, reads);
-    if (relation != Relation::none) return relation == Relation::same_elements ? &*program : nullptr;
+  for (std::size_t at = all.programs.size(); at-- != 0;) {
+    ProgramBuilder& program = all.programs[at];
+    const Relation relation = relation_of(program, to, reads);
+    if (relation != Relation::none) return relation == Relation::same_elements ? &program : nullptr;
   }
   return nullptr;
 }
@@ -191,7 +190,7 @@ void Batch::add(const TensorView& to, const Expression& from) {
   try {
     begin_program(to.shape()).add(to, from.state_);
   } catch (...) {
-    state_->programs.pop_back();
+    state_->programs.drop_last();
     throw;
   }
 }
@@ -212,8 +211,8 @@ void Batch::check(const TensorView& tensor) const {
 }
 
 tensor::ProgramBuilder& Batch::begin_program(const Dims& shape) {
-  if (state_->programs.size() == tensor::kMostPrograms) submit_first_program();
-  return state_->programs.emplace_back(shape);
+  if (state_->programs.full()) submit_first_program();
+  return state_->programs.begin(shape);
 }
 
 // ---- Submission --------------------------------------------------------------------------------------------------------------------
@@ -221,8 +220,11 @@ tensor::ProgramBuilder& Batch::begin_program(const Dims& shape) {
 // It takes no assignments any more.
 void Batch::submit_first_program() {
   Collected& all = *state_;
-  const tensor::ProgramBuilder program = std::move(all.programs.front());
-  all.programs.pop_front();
+  const struct Dropped {
+    tensor::Programs& programs;
+    ~Dropped() { programs.drop_first(); }
+  } dropped{all.programs};
+  const tensor::ProgramBuilder& program = all.programs.first();
   const tensor::NamedTensors& tensors = program.tensors();
   program.write_to(all.words);
   const Accesses::Node number = all.first + all.tickets.size();

@@ -16,7 +16,7 @@
 #include "tensor/compiled_programs.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
-#include "tensor/program_builder.hpp"
+#include "tensor/programs.hpp"
 
 namespace dwell::tensor {
 
@@ -25,7 +25,7 @@ struct Collected {
   Operators operators;
   std::shared_ptr<CompiledPrograms> compiled;
   std::uint32_t workers = 1;
-  std::deque<ProgramBuilder> programs = {};    // that may still grow, in order
+  Programs programs = {};
   std::vector<Buffer<std::byte>> copies = {};  // memory that they name
   // Operations are numbered as they are submitted. Those that may still run, from number `first` on; what others did is of no interest.
   Accesses accesses = {};

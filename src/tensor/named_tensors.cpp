@@ -4,6 +4,7 @@
 #include <string>
 
 #include <dwell/detail/task.hpp>
+#include <dwell/device/pack.hpp>
 #include <dwell/error.hpp>
 
 #include "tensor/layout.hpp"
@@ -51,6 +52,9 @@ std::optional<unsigned> NamedTensors::place(const TensorView& view) {
   end_[size_] = extent.end;
   type_[size_] = view.type();
   step_[size_] = step;
+  widen(span_, extent);
+  are_f32_ = are_f32_ && view.type() == ElementType::f32;
+  if (step == Step::one) misaligned_ |= view.address() & (device::kWidestAccess - 1);
   flags_ |= ViewMemory::flags(view);
   return static_cast<unsigned>(size_++);
 }

@@ -1,6 +1,7 @@
 // The tensors that a program names.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,12 @@ struct ViewMemory {
 // a few words for each say it all: that is what small operations mostly are, and their price is the host's time.
 class NamedTensors {
  public:
+  // Of no tensor: overlaps none, and can be widened.
+  static constexpr TensorView::Extent kNoSpan{~std::uint64_t{0}, 0};
+  static void widen(TensorView::Extent& span, const TensorView::Extent& by) {
+    span = {std::min(span.first, by.first), std::max(span.end, by.end)};
+  }
+
   explicit NamedTensors(const Dims& shape);
 
   // The place of a view, which may be a new one; nothing when all places are taken.
@@ -36,9 +43,15 @@ class NamedTensors {
   std::int64_t elements() const { return elements_; }
   std::size_t size() const { return size_; }
   TensorView::Extent extent(std::size_t place) const { return {first_[place], end_[place]}; }
+  // From the first byte of all to the last; there may be others between.
+  TensorView::Extent span() const { return span_; }
   std::uint32_t flags() const { return flags_; }
   // Whether the view, when broadcast to the shape, is the tensor at this place.
   bool is_at(std::size_t place, const TensorView& view) const;
+
+  // Whether all are f32, and each has its elements behind each other or a single one; and whether the former are aligned to 16 bytes.
+  bool are_plain() const { return flat_ && are_f32_; }
+  bool are_packed() const { return misaligned_ == 0; }
 
   // Dimensions, sizes of them where there are several, and tensors, as a program has them. With `any_order`, nobody asks which element is
   // which. Throws errc::unsupported for tensors that are too large.
@@ -54,7 +67,10 @@ class NamedTensors {
   std::int64_t elements_;
   std::size_t size_ = 0;
   std::uint32_t flags_ = 0;
+  TensorView::Extent span_ = kNoSpan;
   bool flat_ = true;
+  bool are_f32_ = true;
+  std::uint64_t misaligned_ = 0;
   std::array<std::uint64_t, device::kMaxTensors> address_;
   std::array<std::uint64_t, device::kMaxTensors> first_;
   std::array<std::uint64_t, device::kMaxTensors> end_;

@@ -45,6 +45,8 @@ class ProgramBuilder {
   // The tensors that are named so far, and which of them are written.
   const NamedTensors& tensors() const { return tensors_; }
   bool writes(std::size_t tensor) const { return (written_ >> tensor & 1U) != 0; }
+  // As NamedTensors::span, of those.
+  TensorView::Extent span_of_writes() const { return span_of_writes_; }
 
   // Puts the program into `words`. Throws errc::unsupported for tensors that are too large.
   void write_to(std::vector<std::uint32_t>& words) const;
@@ -93,6 +95,7 @@ class ProgramBuilder {
   bool wide_ = false;          // some number takes 64 bits
   bool uses_index_ = false;    // so the order of elements matters
   std::uint32_t written_ = 0;  // a bit a tensor
+  TensorView::Extent span_of_writes_ = NamedTensors::kNoSpan;
   std::uint32_t instructions_ = 0;
   std::uint32_t constants_ = 0;
   std::array<std::uint32_t, device::kMaxInstructions> code_;
