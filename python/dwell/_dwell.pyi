@@ -1390,14 +1390,38 @@ class Array:
     def exp(self) -> Array:
         """``exp`` of each element, as PyTorch has it."""
 
+    def log(self) -> Array:
+        """``log`` of each element, as PyTorch has it."""
+
+    def tanh(self) -> Array:
+        """``tanh`` of each element, as PyTorch has it."""
+
+    def erf(self) -> Array:
+        """``erf`` of each element, as PyTorch has it."""
+
+    def sigmoid(self) -> Array:
+        """``sigmoid`` of each element, as PyTorch has it."""
+
+    def gelu(self) -> Array:
+        """``gelu`` of each element, as PyTorch has it."""
+
+    def gelu_tanh(self) -> Array:
+        """``gelu_tanh`` of each element, as PyTorch has it."""
+
+    def silu(self) -> Array:
+        """``silu`` of each element, as PyTorch has it."""
+
+    def hardsigmoid(self) -> Array:
+        """``hardsigmoid`` of each element, as PyTorch has it."""
+
+    def hardswish(self) -> Array:
+        """``hardswish`` of each element, as PyTorch has it."""
+
     def exp2(self) -> Array:
         """``exp2`` of each element, as PyTorch has it."""
 
     def expm1(self) -> Array:
         """``expm1`` of each element, as PyTorch has it."""
-
-    def log(self) -> Array:
-        """``log`` of each element, as PyTorch has it."""
 
     def log2(self) -> Array:
         """``log2`` of each element, as PyTorch has it."""
@@ -1432,20 +1456,11 @@ class Array:
     def cosh(self) -> Array:
         """``cosh`` of each element, as PyTorch has it."""
 
-    def tanh(self) -> Array:
-        """``tanh`` of each element, as PyTorch has it."""
-
-    def erf(self) -> Array:
-        """``erf`` of each element, as PyTorch has it."""
-
     def erfc(self) -> Array:
         """``erfc`` of each element, as PyTorch has it."""
 
     def frac(self) -> Array:
         """``frac`` of each element, as PyTorch has it."""
-
-    def sigmoid(self) -> Array:
-        """``sigmoid`` of each element, as PyTorch has it."""
 
     def logit(self) -> Array:
         """``logit`` of each element, as PyTorch has it."""
@@ -1453,23 +1468,8 @@ class Array:
     def selu(self) -> Array:
         """``selu`` of each element, as PyTorch has it."""
 
-    def gelu(self) -> Array:
-        """``gelu`` of each element, as PyTorch has it."""
-
-    def gelu_tanh(self) -> Array:
-        """``gelu_tanh`` of each element, as PyTorch has it."""
-
-    def silu(self) -> Array:
-        """``silu`` of each element, as PyTorch has it."""
-
     def mish(self) -> Array:
         """``mish`` of each element, as PyTorch has it."""
-
-    def hardsigmoid(self) -> Array:
-        """``hardsigmoid`` of each element, as PyTorch has it."""
-
-    def hardswish(self) -> Array:
-        """``hardswish`` of each element, as PyTorch has it."""
 
     def softsign(self) -> Array:
         """``softsign`` of each element, as PyTorch has it."""
@@ -1666,23 +1666,47 @@ def sqrt(x: object) -> Array:
 def rsqrt(x: object) -> Array:
     """``rsqrt`` of each element, as PyTorch has it."""
 
+def exp(x: object) -> Array:
+    """``exp`` of each element, as PyTorch has it."""
+
+def log(x: object) -> Array:
+    """``log`` of each element, as PyTorch has it."""
+
+def tanh(x: object) -> Array:
+    """``tanh`` of each element, as PyTorch has it."""
+
+def erf(x: object) -> Array:
+    """``erf`` of each element, as PyTorch has it."""
+
+def sigmoid(x: object) -> Array:
+    """``sigmoid`` of each element, as PyTorch has it."""
+
+def gelu(x: object) -> Array:
+    """``gelu`` of each element, as PyTorch has it."""
+
+def gelu_tanh(x: object) -> Array:
+    """``gelu_tanh`` of each element, as PyTorch has it."""
+
+def silu(x: object) -> Array:
+    """``silu`` of each element, as PyTorch has it."""
+
+def hardsigmoid(x: object) -> Array:
+    """``hardsigmoid`` of each element, as PyTorch has it."""
+
+def hardswish(x: object) -> Array:
+    """``hardswish`` of each element, as PyTorch has it."""
+
 def atan2(x1: object, x2: object) -> Array:
     """``atan2`` of each element, as PyTorch has it."""
 
 def hypot(x1: object, x2: object) -> Array:
     """``hypot`` of each element, as PyTorch has it."""
 
-def exp(x: object) -> Array:
-    """``exp`` of each element, as PyTorch has it."""
-
 def exp2(x: object) -> Array:
     """``exp2`` of each element, as PyTorch has it."""
 
 def expm1(x: object) -> Array:
     """``expm1`` of each element, as PyTorch has it."""
-
-def log(x: object) -> Array:
-    """``log`` of each element, as PyTorch has it."""
 
 def log2(x: object) -> Array:
     """``log2`` of each element, as PyTorch has it."""
@@ -1717,20 +1741,11 @@ def sinh(x: object) -> Array:
 def cosh(x: object) -> Array:
     """``cosh`` of each element, as PyTorch has it."""
 
-def tanh(x: object) -> Array:
-    """``tanh`` of each element, as PyTorch has it."""
-
-def erf(x: object) -> Array:
-    """``erf`` of each element, as PyTorch has it."""
-
 def erfc(x: object) -> Array:
     """``erfc`` of each element, as PyTorch has it."""
 
 def frac(x: object) -> Array:
     """``frac`` of each element, as PyTorch has it."""
-
-def sigmoid(x: object) -> Array:
-    """``sigmoid`` of each element, as PyTorch has it."""
 
 def logit(x: object) -> Array:
     """``logit`` of each element, as PyTorch has it."""
@@ -1738,23 +1753,8 @@ def logit(x: object) -> Array:
 def selu(x: object) -> Array:
     """``selu`` of each element, as PyTorch has it."""
 
-def gelu(x: object) -> Array:
-    """``gelu`` of each element, as PyTorch has it."""
-
-def gelu_tanh(x: object) -> Array:
-    """``gelu_tanh`` of each element, as PyTorch has it."""
-
-def silu(x: object) -> Array:
-    """``silu`` of each element, as PyTorch has it."""
-
 def mish(x: object) -> Array:
     """``mish`` of each element, as PyTorch has it."""
-
-def hardsigmoid(x: object) -> Array:
-    """``hardsigmoid`` of each element, as PyTorch has it."""
-
-def hardswish(x: object) -> Array:
-    """``hardswish`` of each element, as PyTorch has it."""
 
 def softsign(x: object) -> Array:
     """``softsign`` of each element, as PyTorch has it."""

@@ -47,6 +47,10 @@ bool is_commutative(TensorOp op) {
   }
 }
 
+bool is_plain(std::span<const std::uint32_t> code) {
+  return std::ranges::all_of(code, [](std::uint32_t word) { return device::is_plain(Instruction(word)); });
+}
+
 // Whether its elements are what a program reads, converted or not.
 bool reads_tensor(const Expressed& node) {
   return node.kind == Kind::tensor || (node.kind == Kind::cast && node.operand[0]->kind == Kind::tensor);
@@ -118,6 +122,7 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
 void ProgramBuilder::store(unsigned target, NumberClass number) {
   emit(Instruction(Step::store, number, widest(number), OperandKind::tensor, target));
   written_ |= 1U << target;
+  NamedTensors::widen(span_of_writes_, tensors_.extent(target));
   accumulated_ = target;
 }
 
@@ -334,6 +339,8 @@ void ProgramBuilder::write_to(std::vector<std::uint32_t>& words) const {
   words.resize(1);
   const std::uint32_t dims = tensors_.append_to(words, !uses_index_);
   words[0] = device::ProgramWords::head(wide_, dims, static_cast<std::uint32_t>(tensors_.size()), instructions_, constants_);
+  if (!wide_ && tensors_.are_plain() && is_plain(std::span(code_).first(instructions_)))
+    words[0] |= device::ProgramWords::kPlain | (tensors_.are_packed() ? device::ProgramWords::kPacked : 0);
   words.insert(words.end(), code_.begin(), code_.begin() + instructions_);
   for (std::uint32_t i = 0; i < constants_; ++i) {
     words.push_back(static_cast<std::uint32_t>(constant_[i]));

@@ -7,6 +7,7 @@
 
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
+#include <dwell/device/plain_elementwise.hpp>
 #include <dwell/device/tensor_element.hpp>
 
 namespace dwell {
@@ -262,7 +263,9 @@ DWELL_DEVICE_COLD void run_in_slots(const Group& g, const u32* words) {
 
 // Together: runs a program (tensor_program.hpp) over all its elements, divided among all groups of the task.
 DWELL_DEVICE void run_program(const Group& g, const u32* words) {
-  if (ProgramWords(words).wide())
+  if (ProgramWords(words).plain())
+    run_plain(g, words);
+  else if (ProgramWords(words).wide())
     run_in_slots<u64>(g, words);
   else
     run_in_slots<float>(g, words);

@@ -102,7 +102,7 @@ struct RemoveConst<const T> {
 
 // The same bits as another type: std::bit_cast.
 template <class To, class From>
-DWELL_DEVICE To bits_as(const From& from) {
+DWELL_DEVICE To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From) && __is_trivially_copyable(To) && __is_trivially_copyable(From), "bits are kept");
   To to;
 #if DWELL_ON_CUDA

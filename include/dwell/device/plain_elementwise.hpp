@@ -1,0 +1,199 @@
+// The machine for programs of the usual kind (is_plain): neighbouring floats, numbers, and functions of them. It has nothing but what these
+// need, so that on CUDA all it works with stays in registers: memory of a thread's own would be fetched anew from behind the
+// multiprocessor's L1, which the control warp empties while it waits for the host.
+#pragma once
+
+#include <dwell/device/group.hpp>
+#include <dwell/device/pack.hpp>
+#include <dwell/device/tensor_element.hpp>
+
+namespace dwell {
+namespace device {
+
+// Where the parts of a plain program lie, which has one dimension and narrow slots.
+class PlainWords {
+ public:
+  explicit DWELL_DEVICE PlainWords(const u32* words)
+      : tensors_(words + 2),
+        code_(tensors_ + ProgramWords(words).tensors() * 3),
+        constants_(code_ + ProgramWords(words).instructions()),
+        elements_(words[1]),
+        instructions_(ProgramWords(words).instructions()),
+        packed_(ProgramWords(words).packed()) {}
+
+  DWELL_DEVICE u32 elements() const { return elements_; }
+  DWELL_DEVICE u32 instructions() const { return instructions_; }
+  DWELL_DEVICE bool packed() const { return packed_; }
+  DWELL_DEVICE Instruction instruction(u32 index) const { return Instruction(code_[index]); }
+  DWELL_DEVICE float constant(u32 index) const { return bits_as<float>(constants_[index]); }
+  DWELL_DEVICE float* address(u32 tensor) const { return pointer_to_global<float>(ProgramWords::address(tensors_ + tensor * 3)); }
+  // Whether all elements are the same.
+  DWELL_DEVICE bool is_one(u32 tensor) const { return ProgramWords::stride(tensors_ + tensor * 3, 0) == 0; }
+
+ private:
+  const u32* tensors_;
+  const u32* code_;
+  const u32* constants_;
+  u32 elements_;
+  u32 instructions_;
+  bool packed_;
+};
+
+// A program on its way through one block of elements.
+class PlainMachine {
+ public:
+#if DWELL_ON_CUDA
+  static constexpr u32 kEach = 8;  // elements that a thread works on at once
+#else
+  static constexpr u32 kEach = 128;
+#endif
+  static constexpr u32 kBlock = kEach * kGroupThreads;
+
+  // `first`: of the block's elements.
+  DWELL_DEVICE PlainMachine(const PlainWords& program, u32 first, u32 rank)
+      : program_(program), first_(first), left_(program.elements() - first), rank_(rank) {}
+
+  DWELL_DEVICE void run() const {
+    float sum[kEach];  // the accumulator
+    DWELL_UNROLL_NOT
+    for (u32 i = 0; i < program_.instructions(); ++i) {
+      const Instruction in = program_.instruction(i);
+      const bool is_tensor = in.kind() == OperandKind::tensor;
+      if (in.code() == static_cast<u32>(Step::store)) {
+        store(in.operand(), sum);
+      } else if (in.code() == static_cast<u32>(Step::load) && is_tensor) {
+        // Not through `second`: a copy would wait for what is loaded before the next load begins.
+        load(in.operand(), sum);
+      } else {
+        float second[kEach];
+        if (is_tensor)
+          load(in.operand(), second);
+        else
+          fill(in.kind() == OperandKind::constant ? program_.constant(in.operand()) : 0, second);
+        if (in.code() == static_cast<u32>(Step::load))
+          each([&](u32 k) { sum[k] = second[k]; });
+        else
+          compute(in, sum, second);
+      }
+    }
+  }
+
+ private:
+  static DWELL_DEVICE void fill(float value, float* to) {
+    DWELL_UNROLL
+    for (u32 k = 0; k < kEach; ++k) to[k] = value;
+  }
+
+  DWELL_DEVICE void compute(Instruction in, float* sum, float* second) const {
+    if (in.swapped()) {
+      each([&](u32 k) {
+        const float first = sum[k];
+        sum[k] = second[k];
+        second[k] = first;
+      });
+    }
+    const float third = in.has_third() ? program_.constant(in.third()) : 0;
+    const auto op = static_cast<TensorOp>(in.code() - Instruction::kFirstOp);
+    const auto all = [&](auto f) { each([&](u32 k) { sum[k] = f(sum[k], second[k], third); }); };
+    if (with_light(op, all, static_cast<float*>(nullptr))) return;
+#if DWELL_ON_CUDA
+    // Copies are handed over: what a call gets an address of does not stay in registers.
+    float a[kEach];
+    float b[kEach];
+    float c[kEach];
+    each([&](u32 k) { a[k] = sum[k]; });
+    each([&](u32 k) { b[k] = second[k]; });
+    fill(third, c);
+    compute_usual<kEach>(op, a, b, c);
+    each([&](u32 k) { sum[k] = a[k]; });
+#else
+    with_usual(op, all);
+#endif
+  }
+
+#if DWELL_ON_CUDA
+  // Neighbouring threads have neighbouring packs of four.
+  static constexpr u32 kPack = 4;
+  DWELL_DEVICE u32 place(u32 k) const { return k / kPack * (kPack * kGroupThreads) + rank_ * kPack + k % kPack; }
+  // Whether the thread has such an element, in the last block.
+  DWELL_DEVICE bool has(u32 k) const { return place(k) < left_; }
+  DWELL_DEVICE bool whole() const { return left_ >= kBlock && program_.packed(); }
+  template <class F>
+  DWELL_DEVICE void each(const F& f) const {
+#pragma unroll
+    for (u32 k = 0; k < kEach; ++k) f(k);
+  }
+
+  DWELL_DEVICE void load(u32 tensor, float* to) const {
+    const float* const from = program_.address(tensor);
+    if (program_.is_one(tensor)) {
+      fill(*from, to);
+    } else if (whole()) {
+      const Pack<float, kPack>* const packs = reinterpret_cast<const Pack<float, kPack>*>(from + first_) + rank_;
+#pragma unroll
+      for (u32 i = 0; i < kEach / kPack; ++i) {
+        const Pack<float, kPack> pack = packs[i * kGroupThreads];
+#pragma unroll
+        for (u32 j = 0; j < kPack; ++j) to[i * kPack + j] = pack.at[j];
+      }
+    } else {
+      each([&](u32 k) { to[k] = from[first_ + (has(k) ? place(k) : 0)]; });
+    }
+  }
+  DWELL_DEVICE void store(u32 tensor, const float* numbers) const {
+    float* const to = program_.address(tensor) + first_;
+    if (whole()) {
+      Pack<float, kPack>* const packs = reinterpret_cast<Pack<float, kPack>*>(to) + rank_;
+#pragma unroll
+      for (u32 i = 0; i < kEach / kPack; ++i) {
+        Pack<float, kPack> pack;
+#pragma unroll
+        for (u32 j = 0; j < kPack; ++j) pack.at[j] = numbers[i * kPack + j];
+        packs[i * kGroupThreads] = pack;
+      }
+    } else {
+      each([&](u32 k) {
+        if (has(k)) to[place(k)] = numbers[k];
+      });
+    }
+  }
+#else
+  DWELL_DEVICE u32 place(u32 k) const { return rank_ + k; }
+  template <class F>
+  DWELL_DEVICE void each(const F& f) const {
+    const u32 count = left_ < kEach ? left_ : kEach;
+    for (u32 k = 0; k < count; ++k) f(k);
+  }
+
+  DWELL_DEVICE void load(u32 tensor, float* to) const {
+    const float* const from = program_.address(tensor);
+    if (program_.is_one(tensor))
+      fill(*from, to);
+    else
+      each([&](u32 k) { to[k] = from[first_ + place(k)]; });
+  }
+  DWELL_DEVICE void store(u32 tensor, const float* numbers) const {
+    float* const to = program_.address(tensor) + first_;
+    each([&](u32 k) { to[place(k)] = numbers[k]; });
+  }
+#endif
+
+  const PlainWords& program_;
+  const u32 first_;
+  const u32 left_;  // elements from the block's first to the last of all
+  const u32 rank_;
+};
+
+// Together: runs a plain program over all its elements, divided among all groups of the task. Out of line, so that its registers are its
+// own.
+DWELL_DEVICE_COLD void run_plain(const Group& g, const u32* words) {
+  const PlainWords program(words);
+  const u32 rank = g.rank();
+  const u64 stride = static_cast<u64>(g.count()) * PlainMachine::kBlock;
+  DWELL_UNROLL_NOT
+  for (u64 first = static_cast<u64>(g.index()) * PlainMachine::kBlock; first < program.elements(); first += stride)
+    PlainMachine(program, static_cast<u32>(first), rank).run();
+}
+
+}  // namespace device
+}  // namespace dwell
