@@ -26,7 +26,26 @@ std::optional<ElementType> element_type_named(std::string_view name);
 std::string element_type_names();
 
 // Of one element.
-std::size_t bytes_of(ElementType type);
+constexpr std::size_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::i8:
+    case ElementType::u8:
+    case ElementType::boolean: return 1;
+    case ElementType::f16:
+    case ElementType::bf16:
+    case ElementType::i16:
+    case ElementType::u16: return 2;
+    case ElementType::f32:
+    case ElementType::i32:
+    case ElementType::u32: return 4;
+    case ElementType::f64:
+    case ElementType::i64:
+    case ElementType::u64:
+    case ElementType::complex64: return 8;
+    case ElementType::complex128: return 16;
+  }
+  return 0;
+}
 Kind kind_of(ElementType type);
 
 // The type of `parameter`, or of the elements of a span or a pointer; nothing for structs and opaque values.

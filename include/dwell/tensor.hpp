@@ -26,7 +26,10 @@ class Dims {
   Dims() = default;
   // Throws errc::invalid_argument for more than 8.
   Dims(std::initializer_list<std::int64_t> list) : Dims(std::span<const std::int64_t>(list.begin(), list.size())) {}
-  explicit Dims(std::span<const std::int64_t> list);
+  explicit Dims(std::span<const std::int64_t> list) : size_(list.size()) {
+    if (size_ > kMost) refuse(size_);
+    for (std::size_t dim = 0; dim < size_; ++dim) at_[dim] = list[dim];
+  }
 
   std::size_t size() const noexcept { return size_; }
   std::int64_t operator[](std::size_t dim) const noexcept { return at_[dim]; }
@@ -38,9 +41,16 @@ class Dims {
   void insert_front(std::int64_t value);
   void erase(std::size_t dim);
 
-  bool operator==(const Dims& other) const noexcept;
+  bool operator==(const Dims& other) const noexcept {
+    if (size_ != other.size_) return false;
+    for (std::size_t dim = 0; dim < size_; ++dim)
+      if (at_[dim] != other.at_[dim]) return false;
+    return true;
+  }
 
  private:
+  [[noreturn]] static void refuse(std::size_t dims);
+
   std::array<std::int64_t, kMost> at_{};
   std::size_t size_ = 0;
 };
@@ -78,6 +88,16 @@ class TensorView {
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory = Memory::device);
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device)
       : TensorView(address, type, shape, row_major(shape), memory) {}
+  // So many elements behind each other, in one dimension, for a lower price. Throws as the others.
+  struct Elements {
+    std::int64_t count;
+  };
+  TensorView(Elements elements, std::uint64_t address, ElementType type) : address_(address), type_(type), elements_(elements.count) {
+    const std::uint64_t width = bytes_of(type);
+    shape_[0] = elements_;
+    if (elements_ <= 0 || address >> 48U != 0 || (address & (width - 1)) != 0) check();
+    if (elements_ != 0) extent_ = {address, address + static_cast<std::uint64_t>(elements_) * width};
+  }
 
   std::uint64_t address() const noexcept { return address_; }
   ElementType type() const noexcept { return type_; }
@@ -122,6 +142,8 @@ class TensorView {
     return element_type_of<std::remove_const_t<T>>().value();
   }
 
+  // That it may be a view. Throws.
+  void check() const;
   // Follows from the others.
   void measure() noexcept;
 

@@ -9,6 +9,8 @@ from torch_support import DEVICE, dt, torch
 
 _PROGRAMS = int(os.environ.get("DWELL_TORCH_PROGRAMS", "40"))
 _STEPS = 1000
+_SHORT_PROGRAMS = int(os.environ.get("DWELL_TORCH_SHORT_PROGRAMS", "10000"))
+_SHORT_STEPS = 12
 
 _UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "round", "sign", "square"]
 _BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "atan2"]
@@ -43,13 +45,12 @@ def tame(value: Any) -> Any:
     return torch.nan_to_num(value, 0.5, 2.0, -2.0).clamp(-3, 3)
 
 
-def run(seed: int) -> tuple[list[float], list[Any]]:
+def run(seed: int, steps: int) -> tuple[list[float], list[Any]]:
     draw = random.Random(seed)
-    torch.manual_seed(seed)
-    options = {"device": DEVICE, "dtype": torch.float64}
+    options = {"device": DEVICE, "dtype": torch.float64, "generator": torch.Generator(device=DEVICE).manual_seed(seed)}
     tensors = [torch.rand(8, 16, **options) + 0.5 for _ in range(4)] + [torch.rand(16, **options), torch.rand(8, 1, **options)]
     reads: list[float] = []
-    for _ in range(_STEPS):
+    for _ in range(steps):
         kind = draw.random()
         a, b = draw.choice(tensors), draw.choice(tensors)
         try:
@@ -91,14 +92,26 @@ def run(seed: int) -> tuple[list[float], list[Any]]:
     return reads, [tensor.clone() for tensor in tensors]
 
 
+def compare(seed: int, steps: int) -> None:
+    expected_reads, expected = run(seed, steps)
+    with dt.eager(capacity=random.Random(seed).choice([3, 50, 1000])):
+        reads, got = run(seed, steps)
+    assert reads == pytest.approx(expected_reads, rel=1e-6, abs=1e-6), seed
+    assert len(got) == len(expected), seed
+    for x, y in zip(expected, got, strict=True):
+        assert x.shape == y.shape, seed
+        assert y.dtype == x.dtype, seed
+        if not torch.allclose(y, x, rtol=1e-6, atol=1e-6, equal_nan=True):
+            torch.testing.assert_close(y, x, rtol=1e-6, atol=1e-6, equal_nan=True, msg=lambda text: f"program {seed}: {text}")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(_PROGRAMS))
 def test_a_program_is_the_same(seed: int) -> None:
-    expected_reads, expected = run(seed)
-    with dt.eager(capacity=random.Random(seed).choice([3, 50, 1000])):
-        reads, got = run(seed)
-    assert reads == pytest.approx(expected_reads, rel=1e-6, abs=1e-6)
-    assert len(got) == len(expected)
-    for x, y in zip(expected, got, strict=True):
-        assert x.shape == y.shape
-        torch.testing.assert_close(y, x, rtol=1e-6, atol=1e-6, equal_nan=True)
+    compare(seed, _STEPS)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_short_programs_are_the_same() -> None:
+    for seed in range(_PROGRAMS, _PROGRAMS + _SHORT_PROGRAMS):
+        compare(seed, _SHORT_STEPS)

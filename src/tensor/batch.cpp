@@ -63,7 +63,12 @@ void collect_reads(const Expressed& from, std::vector<const TensorView*>& to) {
 // anything else.
 enum class Relation : unsigned char { none, same_elements, other };
 
-Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::span<const TensorView* const> reads) {
+// Whether each view of an assignment has its elements behind each other, or one for all.
+bool is_flat(const TensorView& to, std::span<const TensorView* const> reads) {
+  return to.contiguous() && std::ranges::all_of(reads, [&](const TensorView* read) { return NamedTensors::is_flat(*read, to.elements()); });
+}
+
+Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::span<const TensorView* const> reads, bool flat) {
   const NamedTensors& tensors = program.tensors();
   Relation relation = Relation::none;
   const auto compare = [&](const TensorView& view, bool reads_it) {
@@ -71,7 +76,7 @@ Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::s
     if (!(reads_it ? program.span_of_writes() : tensors.span()).overlaps(extent)) return;
     for (std::size_t at = 0; at < tensors.size(); ++at) {
       if ((reads_it && !program.writes(at)) || !tensors.extent(at).overlaps(extent)) continue;
-      if (tensors.shape() != to.shape() || !tensors.is_at(at, view))
+      if (!tensors.takes(to.shape(), to.elements(), flat) || !tensors.is_at(at, view))
         relation = Relation::other;
       else if (relation == Relation::none)
         relation = Relation::same_elements;
@@ -85,12 +90,35 @@ Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::s
 // The last program that an assignment has to do with, if that may take it in: those behind have nothing to do with it, and those before
 // come before that program then.
 ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<const TensorView* const> reads) {
+  const bool flat = is_flat(to, reads);
   for (std::size_t at = all.programs.size(); at-- != 0;) {
     ProgramBuilder& program = all.programs[at];
-    const Relation relation = relation_of(program, to, reads);
+    const Relation relation = relation_of(program, to, reads, flat);
     if (relation != Relation::none) return relation == Relation::same_elements ? &program : nullptr;
   }
   return nullptr;
+}
+
+// The tensors, a bit each, that a program writes and nobody else reads.
+std::uint32_t unseen_by(Collected& all, const ProgramBuilder& program) {
+  std::uint32_t unseen = 0;
+  if (!all.is_needed) return unseen;
+  for (std::size_t place = 0; place < program.tensors().size(); ++place) {
+    const TensorView::Extent extent = program.tensors().extent(place);
+    if (!program.writes(place) || all.is_needed(extent)) continue;
+    bool named = false;
+    for (std::size_t at = 0; at < all.programs.size() && !named; ++at)
+      named = &all.programs[at] != &program && all.programs[at].tensors().overlaps(extent);
+    if (!named) unseen |= 1U << place;
+  }
+  return unseen;
+}
+
+// Calls `add`, which adds an assignment to a program, and makes room for it if there is too little. False when there is none.
+template <class Add>
+bool add_to(Collected& all, ProgramBuilder* program, const Add& add) {
+  if (program == nullptr) return false;
+  return add(*program) || (program->prune(unseen_by(all, *program)) && add(*program));
 }
 
 }  // namespace
@@ -145,6 +173,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   std::array<tensor::Given, 3> given;
   std::array<const TensorView*, 3> reads{};
   std::size_t tensors = 0;
+  bool floats = !tensor::is_bitwise(op);  // and then no type has to be looked for
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
     given[i] = {operand.tensor_, operand.type_, operand.real_, operand.integer_};
@@ -156,6 +185,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
     }
     const TensorView& view = *operand.tensor_;
     reads[tensors++] = &view;
+    floats = floats && view.type() == ElementType::f32;
     if (!tensor::is_computable(view.type()) || (is_condition && view.type() != ElementType::boolean)) return false;
     if (!is_condition) common.add(view.type(), view.dims() == 0 ? tensor::Weight::scalar : tensor::Weight::tensor);
     if (view.shape() != to.shape() && !tensor::fits(view.shape(), to.shape())) return false;
@@ -163,9 +193,10 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   }
   if (!to.contiguous()) tensor::check_result(to);
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
-  const ElementType computed = tensor::computed_in(op, common.type());
+  floats = floats && tensors != 0;
+  const ElementType computed = floats ? ElementType::f32 : tensor::computed_in(op, common.type());
   op = tensor::performed_in(op, computed);
-  for (std::size_t i = 0; i < tensors; ++i)
+  for (std::size_t i = 0; i < tensors && !floats; ++i)
     if (reads[i]->type() != computed && !(op == TensorOp::where && reads[i]->type() == ElementType::boolean)) return false;
 
   check(to);
@@ -174,7 +205,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   const std::span<const tensor::Given> all(given.data(), operands.size());
   tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, read);
   ++state_->stats.operations;
-  if (known != nullptr && known->add(op, computed, to, all)) return true;
+  if (tensor::add_to(*state_, known, [&](tensor::ProgramBuilder& program) { return program.add(op, computed, to, all); })) return true;
   tensor::ProgramBuilder& program = begin_program(to.shape());
   return program.add(op, computed, to, all);
 }
@@ -186,7 +217,7 @@ void Batch::add(const TensorView& to, const Expression& from) {
   for (const TensorView* const read : reads) check(*read);
   ++state_->stats.operations;
   tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, reads);
-  if (known != nullptr && known->add(to, from.state_)) return;
+  if (tensor::add_to(*state_, known, [&](tensor::ProgramBuilder& program) { return program.add(to, from.state_); })) return;
   try {
     begin_program(to.shape()).add(to, from.state_);
   } catch (...) {
@@ -224,7 +255,10 @@ void Batch::submit_first_program() {
     tensor::Programs& programs;
     ~Dropped() { programs.drop_first(); }
   } dropped{all.programs};
-  const tensor::ProgramBuilder& program = all.programs.first();
+  tensor::ProgramBuilder& program = all.programs.first();
+  const std::uint32_t unseen = tensor::unseen_by(all, program);
+  if (unseen != 0 || program.has_overwritten()) program.prune(unseen);
+  if (program.empty()) return;
   const tensor::NamedTensors& tensors = program.tensors();
   program.write_to(all.words);
   const Accesses::Node number = all.first + all.tickets.size();
@@ -303,6 +337,8 @@ std::vector<Ticket> Batch::join(std::vector<Ticket> tickets, std::size_t most) {
 }
 
 BatchStats Batch::stats() const { return state_->stats; }
+
+void Batch::store_only(std::function<bool(const TensorView::Extent&)> needed) { state_->is_needed = std::move(needed); }
 
 Ticket Batch::flush() {
   Collected& all = *state_;

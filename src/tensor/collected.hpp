@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Collected {
   std::shared_ptr<CompiledPrograms> compiled;
   std::uint32_t workers = 1;
   Programs programs = {};
-  std::vector<Buffer<std::byte>> copies = {};  // memory that they name
+  std::function<bool(const TensorView::Extent&)> is_needed = {};  // whether somebody reads what a program writes there; empty: always
+  std::vector<Buffer<std::byte>> copies = {};                     // memory that they name
   // Operations are numbered as they are submitted. Those that may still run, from number `first` on; what others did is of no interest.
   Accesses accesses = {};
   std::deque<Ticket> tickets = {};

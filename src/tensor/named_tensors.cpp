@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include <dwell/detail/task.hpp>
 #include <dwell/device/pack.hpp>
@@ -19,9 +20,8 @@ std::uint32_t ViewMemory::flags(const TensorView& view) {
 NamedTensors::NamedTensors(const Dims& shape) : shape_(shape), elements_(TensorView(0, ElementType::u8, shape).elements()) {}
 
 NamedTensors::Step NamedTensors::step_of(const TensorView& view) const {
-  const std::int64_t elements = view.elements();
-  if (elements == 1) return Step::none;
-  return elements == elements_ && view.shape() == shape_ && view.contiguous() ? Step::one : Step::general;
+  if (view.elements() == 1) return Step::none;
+  return is_flat(view, elements_) ? Step::one : Step::general;
 }
 
 TensorView NamedTensors::view_at(std::size_t place) const {
@@ -45,16 +45,14 @@ std::optional<unsigned> NamedTensors::place(const TensorView& view) {
     for (std::size_t at = 0; at < size_; ++at) views_.push_back(view_at(at));
     flat_ = false;
   }
-  if (!flat_) views_.push_back(view.expand(shape_));
   const TensorView::Extent extent = view.extent();
   address_[size_] = view.address();
   first_[size_] = extent.first;
   end_[size_] = extent.end;
   type_[size_] = view.type();
   step_[size_] = step;
-  widen(span_, extent);
-  are_f32_ = are_f32_ && view.type() == ElementType::f32;
-  if (step == Step::one) misaligned_ |= view.address() & (device::kWidestAccess - 1);
+  if (!flat_) views_.push_back(step == Step::general ? view.expand(shape_) : view_at(size_));
+  note(size_);
   flags_ |= ViewMemory::flags(view);
   return static_cast<unsigned>(size_++);
 }
@@ -62,6 +60,31 @@ std::optional<unsigned> NamedTensors::place(const TensorView& view) {
 void NamedTensors::shrink(std::size_t count) {
   size_ = count;
   if (!flat_) views_.resize(count);
+}
+
+void NamedTensors::keep_only(std::uint32_t used) {
+  const std::size_t before = std::exchange(size_, 0);
+  span_ = kNoSpan;
+  are_f32_ = true;
+  misaligned_ = 0;
+  for (std::size_t from = 0; from < before; ++from) {
+    if ((used >> from & 1U) == 0) continue;
+    const std::size_t to = size_++;
+    address_[to] = address_[from];
+    first_[to] = first_[from];
+    end_[to] = end_[from];
+    type_[to] = type_[from];
+    step_[to] = step_[from];
+    if (!flat_ && to != from) views_[to] = views_[from];
+    note(to);
+  }
+  if (!flat_) views_.resize(size_);
+}
+
+void NamedTensors::note(std::size_t place) {
+  widen(span_, extent(place));
+  are_f32_ = are_f32_ && type_[place] == ElementType::f32;
+  if (step_[place] == Step::one) misaligned_ |= address_[place] & (device::kWidestAccess - 1);
 }
 
 std::uint32_t NamedTensors::append_to(std::vector<std::uint32_t>& words, bool any_order) const {

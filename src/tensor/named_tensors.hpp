@@ -34,17 +34,36 @@ class NamedTensors {
 
   explicit NamedTensors(const Dims& shape);
 
+  // Whether the elements of a tensor of shape `other` may be seen as those of this shape, the first as the first and so on. `flat`: each
+  // view of theirs has them behind each other, or has one for all.
+  bool takes(const Dims& other, std::int64_t elements, bool flat) const {
+    return elements == elements_ && (flat || flat_ || shape_ == other);
+  }
+  // Goes on with that shape, where all tensors allow it.
+  void take_shape(const Dims& other) {
+    if (flat_ && !(shape_ == other)) shape_ = other;
+  }
+  // Whether the view has its elements behind each other, `elements` of them, or one for all.
+  static bool is_flat(const TensorView& view, std::int64_t elements) {
+    return view.elements() == 1 || (view.elements() == elements && view.contiguous());
+  }
+
   // The place of a view, which may be a new one; nothing when all places are taken.
   std::optional<unsigned> place(const TensorView& view);
   // Forgets all places from `count` on.
   void shrink(std::size_t count);
 
-  const Dims& shape() const { return shape_; }
   std::int64_t elements() const { return elements_; }
   std::size_t size() const { return size_; }
   TensorView::Extent extent(std::size_t place) const { return {first_[place], end_[place]}; }
   // From the first byte of all to the last; there may be others between.
   TensorView::Extent span() const { return span_; }
+  bool overlaps(const TensorView::Extent& memory) const {
+    if (!span_.overlaps(memory)) return false;
+    for (std::size_t at = 0; at < size_; ++at)
+      if (extent(at).overlaps(memory)) return true;
+    return false;
+  }
   std::uint32_t flags() const { return flags_; }
   // Whether the view, when broadcast to the shape, is the tensor at this place.
   bool is_at(std::size_t place, const TensorView& view) const;
@@ -52,6 +71,9 @@ class NamedTensors {
   // Whether all are f32, and each has its elements behind each other or a single one; and whether the former are aligned to 16 bytes.
   bool are_plain() const { return flat_ && are_f32_; }
   bool are_packed() const { return misaligned_ == 0; }
+
+  // Drops those without a bit in `used`; the others move to the front, in their order.
+  void keep_only(std::uint32_t used);
 
   // Dimensions, sizes of them where there are several, and tensors, as a program has them. With `any_order`, nobody asks which element is
   // which. Throws errc::unsupported for tensors that are too large.
@@ -62,6 +84,8 @@ class NamedTensors {
 
   Step step_of(const TensorView& view) const;
   TensorView view_at(std::size_t place) const;
+  // What follows from all of them.
+  void note(std::size_t place);
 
   Dims shape_;
   std::int64_t elements_;

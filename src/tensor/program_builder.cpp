@@ -9,6 +9,8 @@
 #include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
+#include "tensor/live_code.hpp"
+
 namespace dwell::tensor {
 
 namespace {
@@ -51,6 +53,20 @@ bool is_plain(std::span<const std::uint32_t> code) {
   return std::ranges::all_of(code, [](std::uint32_t word) { return device::is_plain(Instruction(word)); });
 }
 
+// Some of the things that a program names, which move together.
+class Named {
+ public:
+  void add(std::uint32_t place) { bits_ |= 1U << place; }
+  bool has(std::uint32_t place) const { return (bits_ >> place & 1U) != 0; }
+  std::uint32_t place_of(std::uint32_t before) const { return static_cast<std::uint32_t>(std::popcount(bits_ & ((1U << before) - 1))); }
+  std::uint32_t count() const { return static_cast<std::uint32_t>(std::popcount(bits_)); }
+  std::uint32_t bits() const { return bits_; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+static_assert(device::kMaxTensors <= 32 && device::kMaxConstants <= 32, "a bit each");
+
 // Whether its elements are what a program reads, converted or not.
 bool reads_tensor(const Expressed& node) {
   return node.kind == Kind::tensor || (node.kind == Kind::cast && node.operand[0]->kind == Kind::tensor);
@@ -68,6 +84,7 @@ bool ProgramBuilder::add(const TensorView& to, const Pointer& from) {
   if (fresh) wide_ = needs_wide_;
   try {
     if (needs_wide_ && !wide_) throw Error(errc::resource_limit, "a program of 32-bit numbers has no room for others");
+    tensors_.take_shape(to.shape());
     const unsigned target = tensor(to);
     compute(*root);
     store(target, number_of(root->type));
@@ -90,6 +107,7 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
       tensors_.size() + 4 > device::kMaxTensors)
     return false;
   const NumberClass number = number_of(computed);
+  tensors_.take_shape(to.shape());
   const unsigned target = tensor(to);
   std::array<Operand, 3> at{};
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -121,9 +139,48 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
 
 void ProgramBuilder::store(unsigned target, NumberClass number) {
   emit(Instruction(Step::store, number, widest(number), OperandKind::tensor, target));
+  overwritten_ = overwritten_ || writes(target);
   written_ |= 1U << target;
   NamedTensors::widen(span_of_writes_, tensors_.extent(target));
   accumulated_ = target;
+}
+
+bool ProgramBuilder::prune(std::uint32_t unseen) {
+  const std::span<std::uint32_t> code = std::span(code_).first(instructions_);
+  const std::uint32_t last = code.empty() ? 0 : code.back();
+  const std::uint32_t left = keep_live_code(code, unseen);
+  overwritten_ = false;
+  if (left == instructions_) return false;
+  instructions_ = left;
+  if (left == 0 || code_[left - 1] != last) accumulated_.reset();
+
+  // What is left names some of the tensors and numbers, by new places.
+  Named tensors;
+  Named numbers;
+  for (const std::uint32_t word : std::span(code_).first(instructions_)) {
+    const Instruction in(word);
+    if (in.kind() == OperandKind::tensor) tensors.add(in.operand());
+    if (in.kind() == OperandKind::constant) numbers.add(in.operand());
+    if (in.has_third() && in.third_is_constant()) numbers.add(in.third());
+  }
+  written_ = 0;
+  for (std::uint32_t& word : std::span(code_).first(instructions_)) {
+    Instruction in(word);
+    if (in.kind() == OperandKind::tensor) in = in.with_operand(tensors.place_of(in.operand()));
+    if (in.kind() == OperandKind::constant) in = in.with_operand(numbers.place_of(in.operand()));
+    if (in.has_third() && in.third_is_constant()) in = in.with_third(OperandKind::constant, numbers.place_of(in.third()));
+    if (in.code() == static_cast<std::uint32_t>(Step::store)) written_ |= 1U << in.operand();
+    word = in.bits();
+  }
+  if (accumulated_) accumulated_ = tensors.place_of(*accumulated_);
+  for (std::uint32_t from = 0; from < constants_; ++from)
+    if (numbers.has(from)) constant_[numbers.place_of(from)] = constant_[from];
+  constants_ = numbers.count();
+  tensors_.keep_only(tensors.bits());
+  span_of_writes_ = NamedTensors::kNoSpan;
+  for (std::size_t at = 0; at < tensors_.size(); ++at)
+    if (writes(at)) NamedTensors::widen(span_of_writes_, tensors_.extent(at));
+  return true;
 }
 
 void ProgramBuilder::undo(const Mark& mark) {

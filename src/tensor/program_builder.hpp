@@ -48,6 +48,14 @@ class ProgramBuilder {
   // As NamedTensors::span, of those.
   TensorView::Extent span_of_writes() const { return span_of_writes_; }
 
+  // Whether no instruction is left.
+  bool empty() const { return instructions_ == 0; }
+  // Whether `prune` might find something without unseen tensors: one was stored to twice.
+  bool has_overwritten() const { return overwritten_; }
+  // Removes what nobody sees: stores of elements that are stored anew before they are read, or that are of tensors with a bit in `unseen`,
+  // what only these need, and tensors that are then named no more. Returns whether there was any.
+  bool prune(std::uint32_t unseen);
+
   // Puts the program into `words`. Throws errc::unsupported for tensors that are too large.
   void write_to(std::vector<std::uint32_t>& words) const;
 
@@ -94,6 +102,7 @@ class ProgramBuilder {
   NamedTensors tensors_;
   bool wide_ = false;          // some number takes 64 bits
   bool uses_index_ = false;    // so the order of elements matters
+  bool overwritten_ = false;   // some tensor was stored to twice
   std::uint32_t written_ = 0;  // a bit a tensor
   TensorView::Extent span_of_writes_ = NamedTensors::kNoSpan;
   std::uint32_t instructions_ = 0;

@@ -57,17 +57,6 @@ const Description& description(TensorOp op) { return kDescriptions.at(static_cas
 
 }  // namespace
 
-bool is_computable(ElementType type) {
-  switch (type) {
-    case ElementType::u16:
-    case ElementType::u32:
-    case ElementType::u64:
-    case ElementType::complex64:
-    case ElementType::complex128: return false;
-    default: return true;
-  }
-}
-
 int operands_of(TensorOp op) { return description(op).operands; }
 std::string_view name_of(TensorOp op) { return description(op).name; }
 
@@ -81,12 +70,6 @@ ElementType promoted(ElementType a, ElementType b) {
   // u8 holds numbers that i8 does not.
   if (bytes_of(a) == bytes_of(b)) return ElementType::i16;
   return bytes_of(a) > bytes_of(b) ? a : b;
-}
-
-void CommonType::add(ElementType type, Weight weight) {
-  const auto at = static_cast<std::size_t>(weight);
-  types_[at] = has_[at] ? promoted(types_[at], type) : type;
-  has_[at] = true;
 }
 
 ElementType CommonType::type() const {

@@ -1,6 +1,7 @@
 // The types of results, as PyTorch has them.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include <dwell/device/tensor_op.hpp>
@@ -18,7 +19,11 @@ enum class Weight : unsigned char { number, scalar, tensor };
 // The common type of operands that are added one by one.
 class CommonType {
  public:
-  void add(ElementType type, Weight weight);
+  void add(ElementType type, Weight weight) {
+    const auto at = static_cast<std::size_t>(weight);
+    types_[at] = has_[at] ? promoted(types_[at], type) : type;
+    has_[at] = true;
+  }
   ElementType type() const;
 
  private:
@@ -34,7 +39,26 @@ ElementType result_of(TensorOp op, ElementType computed);
 TensorOp performed_in(TensorOp op, ElementType computed);
 
 // Whether tensors of the type have operations.
-bool is_computable(ElementType type);
+constexpr bool is_computable(ElementType type) {
+  switch (type) {
+    case ElementType::u16:
+    case ElementType::u32:
+    case ElementType::u64:
+    case ElementType::complex64:
+    case ElementType::complex128: return false;
+    default: return true;
+  }
+}
+// Whether it is of integers and bool alone.
+constexpr bool is_bitwise(TensorOp op) {
+  switch (op) {
+#define DWELL_CASE(name, operands) case TensorOp::name:
+    DWELL_BITWISE_OPS(DWELL_CASE)
+#undef DWELL_CASE
+    return true;
+    default: return false;
+  }
+}
 
 int operands_of(TensorOp op);
 std::string_view name_of(TensorOp op);

@@ -27,13 +27,10 @@ void check_dim(std::size_t dim, const Dims& shape) {
 
 // ---- Dims --------------------------------------------------------------------------------------------------------------------------
 
-Dims::Dims(std::span<const std::int64_t> list) : size_(list.size()) {
-  if (list.size() > kMost) refuse("a tensor has up to 8 dimensions, not " + std::to_string(list.size()));
-  std::ranges::copy(list, at_.begin());
-}
+void Dims::refuse(std::size_t dims) { dwell::refuse("a tensor has up to 8 dimensions, not " + std::to_string(dims)); }
 
 void Dims::push_back(std::int64_t value) {
-  if (size_ == kMost) refuse("a tensor has up to 8 dimensions");
+  if (size_ == kMost) refuse(kMost + 1);
   at_[size_++] = value;
 }
 
@@ -48,8 +45,6 @@ void Dims::erase(std::size_t dim) {
             at_.begin() + static_cast<std::ptrdiff_t>(dim));
   --size_;
 }
-
-bool Dims::operator==(const Dims& other) const noexcept { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 std::string to_string(const Dims& dims) {
   std::string text = "(";
@@ -83,14 +78,18 @@ TensorView::TensorView(const BufferView& memory, const Dims& shape, const Dims& 
 
 TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory)
     : address_(address), type_(type), memory_(memory), shape_(shape), strides_(strides) {
-  static_cast<void>(elements_of(shape));
-  if (shape.size() != strides.size())
-    refuse("a tensor of shape " + to_string(shape) + " cannot have the strides " + to_string(strides) +
-           ": one for each dimension is needed");
-  if (std::bit_width(address) > 48) refuse("address " + std::to_string(address) + " of a tensor has more than 48 bits");
-  if (address % bytes_of(type) != 0)
-    refuse("address " + std::to_string(address) + " of a tensor is not aligned for " + std::string(name_of(type)));
+  check();
   measure();
+}
+
+void TensorView::check() const {
+  static_cast<void>(elements_of(shape_));
+  if (shape_.size() != strides_.size())
+    refuse("a tensor of shape " + to_string(shape_) + " cannot have the strides " + to_string(strides_) +
+           ": one for each dimension is needed");
+  if (std::bit_width(address_) > 48) refuse("address " + std::to_string(address_) + " of a tensor has more than 48 bits");
+  if (address_ % bytes_of(type_) != 0)
+    refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
 }
 
 void TensorView::measure() noexcept {

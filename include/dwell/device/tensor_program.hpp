@@ -47,8 +47,11 @@ class Instruction {
       : bits_(word(kFirstOp + static_cast<u32>(op), number, result, kind, operand) | (swapped ? 1U << 27U : 0U)) {}
   // With a third operand, a temporary or a constant.
   DWELL_HOST_DEVICE Instruction with_third(OperandKind kind, u32 index) const {
-    return Instruction(bits_ | (kind == OperandKind::constant ? 1U << 20U : 0U) | index << 21U | 1U << 30U);
+    return Instruction((bits_ & ~(127U << 20U)) | (kind == OperandKind::constant ? 1U << 20U : 0U) | index << 21U | 1U << 30U);
   }
+
+  // With its operand's index replaced.
+  DWELL_HOST_DEVICE Instruction with_operand(u32 index) const { return Instruction((bits_ & ~(63U << 14U)) | index << 14U); }
 
   DWELL_HOST_DEVICE u32 bits() const { return bits_; }
   // The step's number, or kFirstOp + the operation's.

@@ -89,9 +89,18 @@ def _run(command: list[str]) -> None:
         raise BuildError(f"dwell.torch cannot be built for PyTorch {torch.__version__} with {command[0]}:\n{result.stderr[-4000:]}")
 
 
+def _units(folder: str) -> list[Path]:
+    """What is compiled by itself. PyTorch's headers take longer than most sources: all but the longest are compiled as one."""
+    longest = _SOURCES / "elementwise.cpp"
+    others = Path(folder) / "others.cpp"
+    names = sorted(source for source in _SOURCES.glob("*.cpp") if source != longest)
+    others.write_text("".join(f'#include "{name}"\n' for name in names))
+    return [longest, others]
+
+
 def _make(compiler: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        sources = sorted(_SOURCES.glob("*.cpp"))
+        sources = _units(folder)
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         commands = [[*_compilation(compiler), str(source), "-o", str(made)] for source, made in zip(sources, objects, strict=True)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:

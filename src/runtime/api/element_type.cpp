@@ -7,26 +7,25 @@ namespace {
 struct Description {
   std::string_view name;
   Kind kind;
-  std::uint16_t bytes;
 };
 
 // In the order of ElementType.
 constexpr std::array<Description, kElementTypes.size()> kDescriptions = {{
-    {"f16", Kind::floating, 2},
-    {"bf16", Kind::bfloat, 2},
-    {"f32", Kind::floating, 4},
-    {"f64", Kind::floating, 8},
-    {"i8", Kind::signed_integer, 1},
-    {"i16", Kind::signed_integer, 2},
-    {"i32", Kind::signed_integer, 4},
-    {"i64", Kind::signed_integer, 8},
-    {"u8", Kind::unsigned_integer, 1},
-    {"u16", Kind::unsigned_integer, 2},
-    {"u32", Kind::unsigned_integer, 4},
-    {"u64", Kind::unsigned_integer, 8},
-    {"bool", Kind::boolean, 1},
-    {"complex64", Kind::complex, 8},
-    {"complex128", Kind::complex, 16},
+    {"f16", Kind::floating},
+    {"bf16", Kind::bfloat},
+    {"f32", Kind::floating},
+    {"f64", Kind::floating},
+    {"i8", Kind::signed_integer},
+    {"i16", Kind::signed_integer},
+    {"i32", Kind::signed_integer},
+    {"i64", Kind::signed_integer},
+    {"u8", Kind::unsigned_integer},
+    {"u16", Kind::unsigned_integer},
+    {"u32", Kind::unsigned_integer},
+    {"u64", Kind::unsigned_integer},
+    {"bool", Kind::boolean},
+    {"complex64", Kind::complex},
+    {"complex128", Kind::complex},
 }};
 
 const Description& description_of(ElementType type) { return kDescriptions.at(static_cast<std::size_t>(type)); }
@@ -38,7 +37,6 @@ bool has_elements(Kind kind) {
 }  // namespace
 
 std::string_view name_of(ElementType type) { return description_of(type).name; }
-std::size_t bytes_of(ElementType type) { return description_of(type).bytes; }
 Kind kind_of(ElementType type) { return description_of(type).kind; }
 
 std::optional<ElementType> element_type_named(std::string_view name) {
@@ -62,8 +60,8 @@ std::optional<ElementType> element_type_of(const Parameter& parameter) {
   return std::nullopt;
 }
 
-Parameter value_of(ElementType type) { return {kind_of(type), Kind::structure, description_of(type).bytes}; }
-Parameter span_of(ElementType type) { return {Kind::span, kind_of(type), description_of(type).bytes}; }
-Parameter const_span_of(ElementType type) { return {Kind::const_span, kind_of(type), description_of(type).bytes}; }
+Parameter value_of(ElementType type) { return {kind_of(type), Kind::structure, static_cast<std::uint16_t>(bytes_of(type))}; }
+Parameter span_of(ElementType type) { return {Kind::span, kind_of(type), static_cast<std::uint16_t>(bytes_of(type))}; }
+Parameter const_span_of(ElementType type) { return {Kind::const_span, kind_of(type), static_cast<std::uint16_t>(bytes_of(type))}; }
 
 }  // namespace dwell

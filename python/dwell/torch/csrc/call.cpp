@@ -20,24 +20,20 @@ namespace dwell::pytorch {
 
 namespace {
 
-at::Scalar number_of(const at::Tensor& wrapped) {
+Number number_of(const at::Tensor& wrapped) {
   switch (wrapped.scalar_type()) {
-    case at::kDouble: return *static_cast<const double*>(wrapped.const_data_ptr());
-    case at::kLong: return *static_cast<const std::int64_t*>(wrapped.const_data_ptr());
-    case at::kBool: return *static_cast<const bool*>(wrapped.const_data_ptr());
-    default: return wrapped.item();
+    case at::kDouble: return Number(*static_cast<const double*>(wrapped.const_data_ptr()));
+    case at::kLong: return Number(*static_cast<const std::int64_t*>(wrapped.const_data_ptr()));
+    case at::kBool: return Number(*static_cast<const bool*>(wrapped.const_data_ptr()));
+    default: return Number(wrapped.item());
   }
 }
 
-Operand operand_of(const at::Scalar& number) {
-  if (number.isFloatingPoint()) return number.toDouble();
-  if (number.isBoolean()) return number.toBool();
-  return number.toLong();
-}
-Expression expression_of(const at::Scalar& number) {
-  if (number.isFloatingPoint()) return number.toDouble();
-  if (number.isBoolean()) return number.toBool();
-  return number.toLong();
+template <class Wanted>
+Wanted as(const Number& number) {
+  if (number.kind == Number::Kind::real) return number.real;
+  if (number.kind == Number::Kind::truth) return number.integer != 0;
+  return number.integer;
 }
 
 template <class T>
@@ -45,23 +41,22 @@ bool holds(std::int64_t number) {
   return number >= std::numeric_limits<T>::min() && number <= std::numeric_limits<T>::max();
 }
 // Whether a type has the number, up to rounding: else it wraps around, in ways of the kernel's.
-bool has(at::ScalarType type, const at::Scalar& number) {
-  if (number.isComplex() || number.isSymbolic()) return false;
-  if (!number.isIntegral(false)) return true;
+bool has(at::ScalarType type, const Number& number) {
+  if (number.kind != Number::Kind::integer) return number.kind != Number::Kind::other;
   switch (type) {
-    case at::kByte: return holds<std::uint8_t>(number.toLong());
-    case at::kChar: return holds<std::int8_t>(number.toLong());
-    case at::kShort: return holds<std::int16_t>(number.toLong());
-    case at::kInt: return holds<std::int32_t>(number.toLong());
+    case at::kByte: return holds<std::uint8_t>(number.integer);
+    case at::kChar: return holds<std::int8_t>(number.integer);
+    case at::kShort: return holds<std::int16_t>(number.integer);
+    case at::kInt: return holds<std::int32_t>(number.integer);
     default: return true;
   }
 }
 
 // Whether a number leaves the type of tensors of that type as it is.
-bool keeps(at::ScalarType type, const at::Scalar& number) {
-  if (number.isComplex()) return false;
+bool keeps(at::ScalarType type, const Number& number) {
+  if (number.kind == Number::Kind::other) return false;
   if (at::isFloatingType(type)) return true;
-  return type != at::kBool ? !number.isFloatingPoint() : number.isBoolean();
+  return type != at::kBool ? number.kind != Number::Kind::real : number.kind == Number::Kind::truth;
 }
 
 // As a kernel of PyTorch's would allocate it for inputs of any strides.
@@ -76,6 +71,20 @@ at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, con
 }
 
 }  // namespace
+
+Number::Number(const at::Scalar& given) {
+  if (given.isFloatingPoint()) {
+    real = given.toDouble();
+  } else if (given.isBoolean()) {
+    kind = Kind::truth;
+    integer = given.toBool() ? 1 : 0;
+  } else if (given.isIntegral(false) && !given.isSymbolic()) {
+    kind = Kind::integer;
+    integer = given.toLong();
+  } else {
+    kind = Kind::other;
+  }
+}
 
 Input::Input(const at::Tensor& given) {
   if (given.unsafeGetTensorImpl()->is_wrapped_number())
@@ -140,8 +149,9 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
     for (std::size_t i = 0; i < count_; ++i) {
       if (is_condition(i)) continue;
       const Input& input = inputs_[i];
+      if (input.number.kind == Number::Kind::other) return {};
       state = input.tensor != nullptr ? at::native::update_result_type_state(*input.tensor, state)
-                                      : at::native::update_result_type_state(input.number, state);
+                                      : at::native::update_result_type_state(as<at::Scalar>(input.number), state);
     }
     type = at::native::result_type(state);
   }
@@ -201,59 +211,71 @@ at::Tensor Call::make() const {
     if (elements > limits().elements.load(std::memory_order_relaxed) || sizes.size() > Dims::kMost) return {};
     out = contiguous ? empty_on(*first, sizes, type) : allocated_for(inputs(), type, first->device());
   }
-  collect(out, *computed);
+  collect(out, *computed, true);
   return out;
 }
 
 bool Call::write(const at::Tensor& out) const {
   if (count_ == 0 || !is_small(out) || !is_apart(out) || c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr())) return false;
   const at::Tensor* first = nullptr;
+  bool same = true;  // all have the sizes of the result
   for (const Input& input : inputs()) {
     if (input.tensor == nullptr) continue;
     const at::Tensor& tensor = *input.tensor;
     if (!is_small(tensor) || tensor.device() != out.device() || !may_write(out, tensor)) return false;
     if (first == nullptr) first = &tensor;
+    same = same && tensor.sizes() == out.sizes();
   }
   const std::optional<at::ScalarType> computed = common_type(first != nullptr ? *first : out);
   if (!computed) return false;
-  if (gives_ == Gives::common && !at::canCast(*computed, out.scalar_type())) return false;
-  // The shapes broadcast to that of the result, exactly; where everything is converted, to it.
-  bool same = false;
-  for (const Input& input : inputs()) same = same || (input.tensor != nullptr && input.tensor->sizes() == out.sizes());
-  at::DimVector sizes;
-  for (const Input& input : inputs()) {
-    if (input.tensor == nullptr || input.tensor->sizes() == out.sizes()) continue;
-    if (!at::are_expandable(sizes, input.tensor->sizes())) return false;
-    sizes = at::infer_size_dimvector(sizes, input.tensor->sizes());
-  }
-  if (same || gives_ == Gives::target) {
-    if (sizes.size() > static_cast<std::size_t>(out.dim()) || !at::is_expandable_to(sizes, out.sizes())) return false;
-  } else if (out.sizes() != at::IntArrayRef(sizes)) {
-    return false;
-  }
-  collect(out, gives_ == Gives::target ? out.scalar_type() : *computed);
+  if (gives_ == Gives::common && *computed != out.scalar_type() && !at::canCast(*computed, out.scalar_type())) return false;
+  if ((!same || first == nullptr) && !fits(out.sizes())) return false;
+  collect(out, gives_ == Gives::target ? out.scalar_type() : *computed, false);
   return true;
 }
 
-void Call::collect(const at::Tensor& out, at::ScalarType computed) const {
+// Whether the inputs broadcast to that shape, exactly; where everything is converted, to it.
+bool Call::fits(at::IntArrayRef wanted) const {
+  bool same = gives_ == Gives::target;
+  at::DimVector sizes;
+  for (const Input& input : inputs()) {
+    if (input.tensor == nullptr) continue;
+    if (input.tensor->sizes() == wanted) {
+      same = true;
+      continue;
+    }
+    if (!at::are_expandable(sizes, input.tensor->sizes())) return false;
+    sizes = at::infer_size_dimvector(sizes, input.tensor->sizes());
+  }
+  return same ? sizes.size() <= wanted.size() && at::is_expandable_to(sizes, wanted) : wanted == at::IntArrayRef(sizes);
+}
+
+void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) const {
   std::array<const at::Tensor*, kMost + 1> named{&out};
   std::size_t tensors = 1;
-  for (const Input& input : inputs())
-    if (input.tensor != nullptr) named[tensors++] = input.tensor;
-  Collector::of(out.device()).take(std::span(named).first(tensors), [&](Batch& batch) {
-    const TensorView to = view_of(out);
+  bool flat = out.dim() != 0 && out.is_contiguous();
+  for (const Input& input : inputs()) {
+    if (input.tensor == nullptr) continue;
+    named[tensors++] = input.tensor;
+    flat = flat && (input.tensor->dim() == 0 || (input.tensor->is_contiguous() && input.tensor->sizes() == out.sizes()));
+  }
+  // Which dimensions there are is of no interest then. Views are made where they stay: they are large.
+  const auto view = [flat](const at::Tensor& tensor, std::optional<TensorView>& to) -> const TensorView& {
+    if (!flat || tensor.dim() == 0) return to.emplace(view_of(tensor));
+    return to.emplace(TensorView::Elements{tensor.numel()}, address_of(tensor), *element_type_of(tensor.scalar_type()));
+  };
+  Collector::of(out.device()).take(std::span(named).first(tensors), made, [&](Batch& batch) {
+    std::optional<TensorView> to;
+    view(out, to);
     if (formula_ == nullptr) {
-      std::array<TensorView, kMost> views;
-      std::array<Operand, 3> operands{0.0, 0.0, 0.0};
-      for (std::size_t i = 0; i < count_; ++i) {
-        if (inputs_[i].tensor == nullptr) {
-          operands[i] = operand_of(inputs_[i].number);
-          continue;
-        }
-        views[i] = view_of(*inputs_[i].tensor);
-        operands[i] = views[i];
-      }
-      batch.apply(op_, to, std::span<const Operand>(operands).first(count_));
+      std::array<std::optional<TensorView>, 3> views;
+      const auto operand = [&](std::size_t i) -> Operand {
+        if (i >= count_) return 0.0;
+        if (inputs_[i].tensor == nullptr) return as<Operand>(inputs_[i].number);
+        return view(*inputs_[i].tensor, views[i]);
+      };
+      const std::array<Operand, 3> operands{operand(0), operand(1), operand(2)};
+      batch.apply(op_, *to, std::span(operands).first(count_));
       return;
     }
     // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
@@ -262,12 +284,10 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed) const {
     std::vector<Expression> expressions;
     expressions.reserve(count_);
     for (const Input& input : inputs()) {
-      if (input.tensor == nullptr)
-        expressions.push_back(expression_of(input.number));
-      else
-        expressions.push_back(Expression(view_of(*input.tensor)).as(type));
+      std::optional<TensorView> from;
+      expressions.push_back(input.tensor != nullptr ? Expression(view(*input.tensor, from)).as(type) : as<Expression>(input.number));
     }
-    batch.assign(to, formula_(expressions));
+    batch.assign(*to, formula_(expressions));
   });
 }
 

@@ -13,6 +13,18 @@
 
 namespace dwell::pytorch {
 
+// A number that an operation was given: an at::Scalar without what takes a destructor.
+struct Number {
+  enum class Kind : std::uint8_t { real, integer, truth, other };
+
+  Number() = default;
+  explicit Number(const at::Scalar& given);
+
+  Kind kind = Kind::real;  // other: of no kind that dwell computes with
+  double real = 0;
+  std::int64_t integer = 0;
+};
+
 // What an operation has: a tensor, or a number, as which PyTorch's wrapped numbers count.
 struct Input {
   Input() = default;
@@ -20,7 +32,7 @@ struct Input {
   Input(const at::Scalar& given) : number(given) {}  // NOLINT(google-explicit-constructor)
 
   const at::Tensor* tensor = nullptr;  // null: a number
-  at::Scalar number;
+  Number number;
 };
 
 // The common types for which an operation is taken. PyTorch's own errors come from PyTorch, so this leaves out what it refuses.
@@ -57,9 +69,10 @@ class Call {
  private:
   std::span<const Input> inputs() const { return std::span(inputs_).first(count_); }
   bool is_condition(std::size_t input) const { return formula_ == nullptr && op_ == TensorOp::where && input == 2; }
-  bool find_first();
   std::optional<at::ScalarType> common_type(const at::Tensor& first) const;
-  void collect(const at::Tensor& out, at::ScalarType computed) const;
+  bool fits(at::IntArrayRef wanted) const;
+  // `made`: the result's memory was allocated for it.
+  void collect(const at::Tensor& out, at::ScalarType computed, bool made) const;
 
   TensorOp op_ = TensorOp::add;
   Formula formula_ = nullptr;

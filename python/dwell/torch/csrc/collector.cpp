@@ -8,14 +8,6 @@
 
 namespace dwell::pytorch {
 
-Limits& limits() {
-  static Limits all;
-  return all;
-}
-Counts& counts() {
-  static Counts all;
-  return all;
-}
 const char* name_of(Reason reason) {
   switch (reason) {
     case Reason::asked: return "asked";
@@ -29,18 +21,6 @@ const char* name_of(Reason reason) {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 65;  // the CPU, and CUDA devices behind it
-
-struct Collectors {
-  std::mutex mutex;
-  std::array<std::atomic<Collector*>, kMostDevices> of{};
-};
-// Never destroyed: threads may be inside when the process ends.
-Collectors& collectors() {
-  static auto* const all = new Collectors;
-  return *all;
-}
-
 c10::Stream current_stream(const c10::Device& device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 // As the driver has it; PyTorch's default stream is CUDA's legacy one.
@@ -51,18 +31,17 @@ void* handle_of(const c10::Stream& stream) {
 
 }  // namespace
 
-Collector& Collector::of(const c10::Device& device) {
-  const std::size_t index = device.is_cpu() ? 0 : static_cast<std::size_t>(device.index()) + 1;
-  std::atomic<Collector*>& at = collectors().of.at(index);
-  if (Collector* const known = at.load(std::memory_order_acquire)) return *known;
-  const std::lock_guard lock(collectors().mutex);
+Collector& Collector::open(const c10::Device& device) {
+  static auto* const mutex = new std::mutex;
+  std::atomic<Collector*>& at = opened_.at(index_of(device));
+  const std::lock_guard lock(*mutex);
   if (at.load(std::memory_order_relaxed) == nullptr) at.store(new Collector(device), std::memory_order_release);
   return *at.load(std::memory_order_relaxed);
 }
 
 std::vector<Collector*> Collector::all() {
   std::vector<Collector*> opened;
-  for (const auto& at : collectors().of)
+  for (const auto& at : opened_)
     if (Collector* const collector = at.load(std::memory_order_acquire)) opened.push_back(collector);
   return opened;
 }
@@ -73,6 +52,7 @@ Collector::Collector(const c10::Device& device) : device_(device) {
   options.bursts = true;
   runtime_.emplace(options);
   batch_.emplace(*runtime_);
+  batch_->store_only([this](const TensorView::Extent& memory) { return storages_.is_needed(memory.first); });
 }
 
 void Collector::keep_in_order() {
@@ -96,7 +76,7 @@ void Collector::flush_locked(Reason reason, bool wait) {
       ~Flushed() {
         collector.pending_ = 0;
         collector.storages_.clear();  // behind this the stream orders their next use
-        pending_anywhere().fetch_sub(1, std::memory_order_release);
+        pending_anywhere_.fetch_sub(1, std::memory_order_release);
       }
     } flushed{*this};
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
@@ -131,7 +111,8 @@ void Collector::wait_locked() {
 }
 
 void Collector::count_pending() {
-  if (pending_++ == 0) pending_anywhere().fetch_add(1, std::memory_order_relaxed);
+  ++taken_;
+  if (pending_++ == 0) pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
   if (pending_ >= limits().operations.load(std::memory_order_relaxed)) flush_locked(Reason::full, false);
 }
 
@@ -160,37 +141,21 @@ BatchStats Collector::stats() {
   return batch_->stats();
 }
 
+std::uint64_t Collector::taken() {
+  const std::lock_guard lock(mutex_);
+  return taken_;
+}
+
 bool Collector::names(const c10::StorageImpl* storage) {
   const std::lock_guard lock(mutex_);
   return storages_.has(storage);
 }
 
-std::atomic<int>& Collector::pending_anywhere() {
-  static std::atomic<int> count{0};
-  return count;
-}
-
-std::optional<ElementType> element_type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return ElementType::f32;
-    case at::kDouble: return ElementType::f64;
-    case at::kHalf: return ElementType::f16;
-    case at::kBFloat16: return ElementType::bf16;
-    case at::kChar: return ElementType::i8;
-    case at::kShort: return ElementType::i16;
-    case at::kInt: return ElementType::i32;
-    case at::kLong: return ElementType::i64;
-    case at::kByte: return ElementType::u8;
-    case at::kBool: return ElementType::boolean;
-    default: return {};
-  }
-}
-
 TensorView view_of(const at::Tensor& tensor) {
   const at::IntArrayRef sizes = tensor.sizes();
   const at::IntArrayRef strides = tensor.strides();
-  return TensorView(reinterpret_cast<std::uint64_t>(tensor.const_data_ptr()), *element_type_of(tensor.scalar_type()),
-                    Dims(std::span(sizes.data(), sizes.size())), Dims(std::span(strides.data(), strides.size())));
+  return TensorView(address_of(tensor), *element_type_of(tensor.scalar_type()), Dims(std::span(sizes.data(), sizes.size())),
+                    Dims(std::span(strides.data(), strides.size())));
 }
 
 }  // namespace dwell::pytorch

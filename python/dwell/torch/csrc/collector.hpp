@@ -32,22 +32,27 @@ struct Limits {
   std::atomic<std::int64_t> elements{1 << 15};  // of a tensor, at most
   std::atomic<std::int64_t> operations{1024};   // after which a burst starts, so that the device works while more are collected
 };
-Limits& limits();
+inline constinit Limits all_limits;
+inline Limits& limits() { return all_limits; }
 
 // Why operations were flushed.
 enum class Reason : std::uint8_t { asked, full, fallback, stream, kReasons };
 const char* name_of(Reason reason);
 
 struct Counts {
-  std::atomic<std::uint64_t> taken{0};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kReasons)> flushed{};
 };
-Counts& counts();
+inline constinit Counts all_counts;
+inline Counts& counts() { return all_counts; }
 
 class Collector {
  public:
   // That of a device, opened with the first call. Throws dwell::Error.
-  static Collector& of(const c10::Device& device);
+  static Collector& of(const c10::Device& device) {
+    const std::size_t index = index_of(device);
+    Collector* const known = index < kMostDevices ? opened_[index].load(std::memory_order_acquire) : nullptr;
+    return known != nullptr ? *known : open(device);
+  }
   // All that were opened.
   static std::vector<Collector*> all();
 
@@ -55,15 +60,15 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // Calls collect(batch), which adds operations on these tensors, that are read and written. Any thread.
+  // Calls collect(batch), which adds operations on these tensors, that are read and written. `made`: the first was allocated for its
+  // result. Any thread.
   template <class Collect>
-  void take(std::span<const at::Tensor* const> tensors, Collect&& collect) {
-    if (Recording* const recording = recording_here()) return recording->add(tensors, std::ref(collect));
+  void take(std::span<const at::Tensor* const> tensors, bool made, Collect&& collect) {
+    if (Recording* const recording = recording_here()) return recording->add(tensors, made, std::ref(collect));
     const std::lock_guard lock(mutex_);
     keep_in_order();
     collect(*batch_);
-    for (const at::Tensor* const tensor : tensors) storages_.keep(tensor->storage().unsafeGetStorageImpl());
-    counts().taken.fetch_add(1, std::memory_order_relaxed);
+    storages_.keep(tensors, made);
     count_pending();
   }
 
@@ -74,15 +79,22 @@ class Collector {
 
   // Lets what was collected run. With `wait`, and always on a CPU, returns when it has.
   void flush(Reason reason, bool wait);
-  // Of its batch: what became of the operations.
+  // What became of the operations, and how many were taken.
   BatchStats stats();
+  std::uint64_t taken();
   // Whether an operation that was collected reads or writes this storage.
   bool names(const c10::StorageImpl* storage);
   // Whether any collector has operations that were not flushed.
-  static bool any_pending() { return pending_anywhere().load(std::memory_order_acquire) != 0; }
+  static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
 
  private:
-  static std::atomic<int>& pending_anywhere();  // collectors that have some
+  static constexpr std::size_t kMostDevices = 65;  // the CPU, and CUDA devices behind it
+  static std::size_t index_of(const c10::Device& device) { return device.is_cpu() ? 0 : static_cast<std::size_t>(device.index()) + 1; }
+  static Collector& open(const c10::Device& device);
+
+  // Never closed: threads may be inside when the process ends.
+  static inline constinit std::array<std::atomic<Collector*>, kMostDevices> opened_{};
+  static inline constinit std::atomic<int> pending_anywhere_{0};  // collectors that have some
   // That of this thread, which may not be of another device.
   Recording* recording_here();
   void count_pending();
@@ -104,12 +116,29 @@ class Collector {
   std::deque<Ticket> submitted_;  // and not known to be done
   std::optional<Ticket> failed_;  // the first, which nobody has heard of
   std::int64_t pending_ = 0;
+  std::uint64_t taken_ = 0;
   std::optional<c10::Stream> stream_;  // of what was collected
 };
 
+// Nothing for types that dwell has no operations for.
+constexpr std::optional<ElementType> element_type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return ElementType::f32;
+    case at::kDouble: return ElementType::f64;
+    case at::kHalf: return ElementType::f16;
+    case at::kBFloat16: return ElementType::bf16;
+    case at::kChar: return ElementType::i8;
+    case at::kShort: return ElementType::i16;
+    case at::kInt: return ElementType::i32;
+    case at::kLong: return ElementType::i64;
+    case at::kByte: return ElementType::u8;
+    case at::kBool: return ElementType::boolean;
+    default: return {};
+  }
+}
+// Of the first element.
+inline std::uint64_t address_of(const at::Tensor& tensor) { return reinterpret_cast<std::uint64_t>(tensor.const_data_ptr()); }
 // The view of a tensor that dwell computes with.
 TensorView view_of(const at::Tensor& tensor);
-// Nothing for types that dwell has no operations for.
-std::optional<ElementType> element_type_of(at::ScalarType type);
 
 }  // namespace dwell::pytorch

@@ -19,14 +19,14 @@ namespace dwell::pytorch {
 namespace {
 
 // Operations of the calling thread are taken from now on, or no more. Returns what was.
-bool take(bool on) {
+bool take_here(bool on) {
   c10::impl::tls_set_dispatch_key_included(kKey, true);
   return set_takes(on);
 }
 
 // The calling thread may have tensors whose results are not there yet: from others that take operations.
 void watch() {
-  if (!c10::impl::tls_is_dispatch_key_included(kKey)) take(false);
+  if (!c10::impl::tls_is_dispatch_key_included(kKey)) take_here(false);
 }
 
 // It has none any more.
@@ -93,13 +93,15 @@ void set_limits(std::int64_t elements, std::int64_t operations) {
 
 std::vector<std::string> stats() {
   BatchStats ran;
+  std::uint64_t taken = 0;
   for (Collector* const collector : Collector::all()) {
     const BatchStats some = collector->stats();
+    taken += collector->taken();
     ran.tasks += some.tasks;
     ran.programs += some.programs;
     ran.compiled += some.compiled;
   }
-  std::vector<std::string> lines{"taken=" + std::to_string(counts().taken.load()), "tasks=" + std::to_string(ran.tasks),
+  std::vector<std::string> lines{"taken=" + std::to_string(taken), "tasks=" + std::to_string(ran.tasks),
                                  "programs=" + std::to_string(ran.programs), "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
     lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
@@ -113,7 +115,7 @@ std::vector<std::string> stats() {
 
 TORCH_LIBRARY(dwell, m) {
   m.def("open() -> ()", &dwell::pytorch::open);
-  m.def("take(bool on) -> bool", &dwell::pytorch::take);
+  m.def("take(bool on) -> bool", &dwell::pytorch::take_here);
   m.def("watch() -> ()", &dwell::pytorch::watch);
   m.def("leave() -> ()", &dwell::pytorch::leave);
   m.def("take_none() -> ()", &dwell::pytorch::take_none);

@@ -28,7 +28,7 @@ Tensor product(const Tensor& a, at::IntArrayRef sizes, std::initializer_list<con
   const Tensor out = empty_on(a, sizes, a.scalar_type());
   std::vector<const Tensor*> named(from);
   named.push_back(&out);
-  Collector::of(a.device()).take(named, [&](Batch& batch) { collect(batch, view_of(out)); });
+  Collector::of(a.device()).take(named, false, [&](Batch& batch) { collect(batch, view_of(out)); });
   return out;
 }
 

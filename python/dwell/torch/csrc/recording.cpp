@@ -28,6 +28,7 @@ void Recording::record() {
   try {
     graph_ = runtime_.capture([this] {
       Batch batch(runtime_);
+      batch.store_only([this](const TensorView::Extent& memory) { return storages_.is_needed(memory.first); });
       std::unique_lock lock(mutex_);
       for (;;) {
         changed_.wait(lock, [this] { return work_ != nullptr || over_; });
@@ -51,14 +52,14 @@ void Recording::record() {
   changed_.notify_all();
 }
 
-void Recording::add(std::span<const at::Tensor* const> tensors, const std::function<void(Batch&)>& collect) {
+void Recording::add(std::span<const at::Tensor* const> tensors, bool made, const std::function<void(Batch&)>& collect) {
   std::unique_lock lock(mutex_);
   work_ = &collect;
   changed_.notify_all();
   changed_.wait(lock, [this] { return work_ == nullptr || done_; });
   work_ = nullptr;
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
-  for (const at::Tensor* const tensor : tensors) storages_.keep(tensor->storage().unsafeGetStorageImpl());
+  storages_.keep(tensors, made);
 }
 
 void Recording::end() {

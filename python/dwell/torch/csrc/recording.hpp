@@ -31,8 +31,8 @@ class Recording {
   // That of the calling thread, or null.
   static Recording*& mine();
 
-  // Adds what collect(batch) collects. Throws what it throws.
-  void add(std::span<const at::Tensor* const> tensors, const std::function<void(Batch&)>& collect);
+  // Adds what collect(batch) collects, as Collector::take. Throws what it throws.
+  void add(std::span<const at::Tensor* const> tensors, bool made, const std::function<void(Batch&)>& collect);
   // Nothing is added any more. Throws dwell::Error.
   void end();
   // Submits it, behind all that was submitted before and ahead of all that comes later.

@@ -23,7 +23,7 @@ constexpr std::int64_t kSum = 2;
 
 // Adds what collect(batch) does to these tensors.
 void collect(std::initializer_list<const Tensor*> named, const auto& work) {
-  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), work);
+  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), false, work);
 }
 
 // Dimensions of a tensor; nothing when some do not exist, or one is named twice. None named: all.

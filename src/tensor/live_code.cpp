@@ -1,0 +1,56 @@
+#include "tensor/live_code.hpp"
+
+#include <array>
+
+#include <dwell/device/tensor_program.hpp>
+
+namespace dwell::tensor {
+
+using device::Instruction;
+using device::OperandKind;
+using device::Step;
+
+namespace {
+
+// From the last instruction to the first: what those behind need.
+struct Needs {
+  std::uint32_t overwritten;      // tensors: what is stored there is not read
+  bool accumulator = false;       //
+  std::uint32_t temporaries = 0;  // a bit each
+
+  // Whether the instruction is of use; then what it needs itself is noted.
+  bool take(Instruction in) {
+    const auto code = in.code();
+    if (code == static_cast<std::uint32_t>(Step::store)) {
+      if ((overwritten >> in.operand() & 1U) != 0) return false;
+      overwritten |= 1U << in.operand();
+      return accumulator = true;
+    }
+    if (code == static_cast<std::uint32_t>(Step::keep)) {
+      const bool used = (temporaries >> in.operand() & 1U) != 0;
+      temporaries &= ~(1U << in.operand());
+      accumulator |= used;
+      return used;
+    }
+    if (!accumulator) return false;
+    accumulator = code != static_cast<std::uint32_t>(Step::load) && code != static_cast<std::uint32_t>(Step::index);
+    if (in.kind() == OperandKind::tensor) overwritten &= ~(1U << in.operand());
+    if (in.kind() == OperandKind::temporary) temporaries |= 1U << in.operand();
+    if (in.has_third() && !in.third_is_constant()) temporaries |= 1U << in.third();
+    return true;
+  }
+};
+
+}  // namespace
+
+std::uint32_t keep_live_code(std::span<std::uint32_t> code, std::uint32_t unseen) {
+  Needs needs{.overwritten = unseen};
+  std::array<bool, device::kMaxInstructions> live;
+  for (std::size_t i = code.size(); i-- != 0;) live[i] = needs.take(Instruction(code[i]));
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < code.size(); ++i)
+    if (live[i]) code[count++] = code[i];
+  return count;
+}
+
+}  // namespace dwell::tensor
