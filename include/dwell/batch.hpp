@@ -196,9 +196,9 @@ class Batch {
 
   // From now on results of assignments are stored only where `needed` says that somebody outside of the batch may still read memory [first,
   // end): for intermediate results that are gone. It is called when a task is about to be submitted, or a program is full, by the thread
-  // that uses the batch, must not use the batch, and must not throw. What is collected already and reads that memory sees the results all the
-  // same; once `needed` has denied it, nothing else may, until it is written again. A call's own tensors are needed until it returns. Empty,
-  // as at first: everything is stored.
+  // that uses the batch, must not use the batch, and must not throw. What is collected already and reads that memory sees the results all
+  // the same; once `needed` has denied it, nothing else may, until it is written again. A call's own tensors are needed until it returns.
+  // Empty, as at first: everything is stored.
   void store_only(std::function<bool(const TensorView::Extent&)> needed);
 
   BatchStats stats() const;

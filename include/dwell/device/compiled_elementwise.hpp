@@ -31,8 +31,10 @@ struct Choice {};
 // Places of words in a task of program P.
 template <class P>
 struct CompiledWords {
+  // NOLINTBEGIN(bugprone-sizeof-expression): arrays, as long as P is not known
   static constexpr u32 kTensors = sizeof(P::tensor) / sizeof(P::tensor[0]);
   static constexpr u32 kInstructions = sizeof(P::code) / sizeof(P::code[0]);
+  // NOLINTEND(bugprone-sizeof-expression)
 
   static DWELL_HOST_DEVICE u32 tensor(u32 index) { return ProgramWords::words(P::wide, P::dims, index, 0, 0); }
   static DWELL_HOST_DEVICE u32 constant(u32 index) { return ProgramWords::words(P::wide, P::dims, kTensors, kInstructions, index); }

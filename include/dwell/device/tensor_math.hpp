@@ -143,14 +143,19 @@ template <class T>
 DWELL_DEVICE T trunc_divide(T a, T b) {
   return trunc(a / b);
 }
+// False for what is no number, which differs from itself.
+template <class T>
+DWELL_DEVICE bool is_number(T x) {
+  return x == x;  // NOLINT(misc-redundant-expression)
+}
 template <class T>
 DWELL_DEVICE T maximum(T a, T b) {
-  if (a != a) return a;
+  if (!is_number(a)) return a;
   return a > b ? a : b;  // b, when it is no number
 }
 template <class T>
 DWELL_DEVICE T minimum(T a, T b) {
-  if (a != a) return a;
+  if (!is_number(a)) return a;
   return a < b ? a : b;
 }
 template <class T>
@@ -163,13 +168,11 @@ DWELL_DEVICE T relu(T x) {
 }
 template <class T>
 DWELL_DEVICE T clamp_min(T x, T least) {
-  if (x != x) return x;
-  return x > least ? x : least;
+  return maximum(x, least);
 }
 template <class T>
 DWELL_DEVICE T clamp_max(T x, T most) {
-  if (x != x) return x;
-  return x < most ? x : most;
+  return minimum(x, most);
 }
 template <class T>
 DWELL_DEVICE T clamp(T x, T least, T most) {

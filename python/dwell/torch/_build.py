@@ -118,7 +118,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def build() -> Path:
-    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes half a minute."""
+    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes about a minute."""
     if not _LIBRARY.exists():
         raise BuildError(f"dwell.torch is built with the library in {_LIBRARY}, which this installation of dwell does not have")
     compiler = _compiler()
