@@ -1,12 +1,14 @@
 """dwell.torch: order, looks at results, threads, gradients, statistics and the published interface."""
 
 import copy
+import ctypes
 import gc
 import io
 import os
 import pickle
 import queue
 import threading
+import time
 
 import pytest
 from conftest import run_python
@@ -534,6 +536,41 @@ def test_what_cannot_be_recorded_is_an_error() -> None:
         pass
     recorded().replay()
     assert torch.equal(y, x * 2)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
+def test_a_resident_loop_works_without_a_flush() -> None:
+    out = torch.zeros(4)
+    seen = ctypes.c_float.from_address(out.data_ptr())
+    with dt.eager(resident=True, capacity=10):
+        before = dt.stats()["flushed"]
+        for _ in range(100):
+            out.add_(1)
+        deadline = time.monotonic() + 20
+        while seen.value != 100 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert seen.value == 100
+        assert dt.stats()["flushed"] == before
+
+
+def test_a_resident_loop_comes_and_goes() -> None:
+    x = made(64)
+    a, b, c = (torch.zeros_like(x) for _ in range(3))
+    with dt.record() as recorded:
+        torch.mul(x, 2, out=c)
+    recording = recorded()
+    with dt.eager():
+        a.add_(x)
+        with dt.eager(resident=True):
+            b.add_(a).add_(x)
+            a.copy_(b.sort()[0])  # not taken
+            b.mul_(a)
+            recording.replay()
+            b.add_(c)
+        a.sub_(b)
+    assert torch.equal(c, x * 2)
+    torch.testing.assert_close(b, (x + x) * (x + x).sort()[0] + x * 2)
+    torch.testing.assert_close(a, (x + x).sort()[0] - b)
 
 
 def test_limits_end_with_their_context() -> None:

@@ -97,15 +97,15 @@ def flush(sync: bool = False) -> None:
         torch.ops.dwell.flush(sync)
 
 
-# Those of the newest context, of any thread: elements, operations.
-_limits = (_SIZE_THRESHOLD, _CAPACITY)
+# Those of the newest context, of any thread: elements, operations, whether the loop is resident.
+_limits = (_SIZE_THRESHOLD, _CAPACITY, False)
 
 
-def _set_limits(elements: int, operations: int) -> tuple[int, int]:
+def _set_limits(elements: int, operations: int, resident: bool = False) -> tuple[int, int, bool]:
     """Returns those before."""
     global _limits
-    before, _limits = _limits, (elements, operations)
-    _ops().set_limits(elements, operations)
+    before, _limits = _limits, (elements, operations, resident)
+    _ops().set_limits(elements, operations, resident)
     return before
 
 
@@ -114,7 +114,7 @@ class _Thread(threading.local):
 
     depth = 0  # contexts
     watches = False  # it is not the one that loaded the extension, so that tensors of others may come here
-    enabled = False
+    enabled: tuple[int, int, bool] | None = None  # the limits before
 
 
 _thread = _Thread()
@@ -137,13 +137,17 @@ def _leave() -> None:
 
 
 @contextlib.contextmanager
-def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY) -> Iterator[None]:
+def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False) -> Iterator[None]:
     """Takes operations of this thread, and of the backward passes that it starts, on tensors of up to `size_threshold` elements. A burst
-    starts after `capacity` of them, and at the end."""
+    starts after `capacity` of them, and at the end.
+
+    `resident`: the loop stays on the device and works while operations are collected, without an order of streams: the host waits for the
+    stream at the first operation and behind each that PyTorch runs, and for all operations at the end and where something looks at a result.
+    For programs that hardly do. It holds for all threads as long as the block lasts."""
     if _OFF:
         yield
         return
-    before = _set_limits(size_threshold, capacity)
+    before = _set_limits(size_threshold, capacity, resident)
     _enter()
     try:
         yield
@@ -152,21 +156,22 @@ def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY) -
         _set_limits(*before)
 
 
-def enable(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY) -> None:
+def enable(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False) -> None:
     """As `eager`, for this thread until `disable`."""
     if _OFF:
         return
-    _set_limits(size_threshold, capacity)
-    if not _thread.enabled:
-        _thread.enabled = True
+    before = _set_limits(size_threshold, capacity, resident)
+    if _thread.enabled is None:
+        _thread.enabled = before
         _enter()
 
 
 def disable() -> None:
     """The end of `enable`."""
-    if _thread.enabled:
-        _thread.enabled = False
+    if _thread.enabled is not None:
         _leave()
+        _set_limits(*_thread.enabled)
+        _thread.enabled = None
 
 
 def accelerate(function: _F) -> _F:

@@ -46,21 +46,46 @@ std::vector<Collector*> Collector::all() {
   return opened;
 }
 
-Collector::Collector(const c10::Device& device) : device_(device) {
+namespace {
+
+Options options_for(const c10::Device& device, bool resident) {
   Options options;
   options.device = device.is_cpu() ? "cpu" : "cuda:" + std::to_string(device.index());
-  options.bursts = true;
-  runtime_.emplace(options);
-  batch_.emplace(*runtime_);
-  batch_->store_only([this](const TensorView::Extent& memory) { return storages_.is_needed(memory.first); });
+  options.bursts = !resident;
+  return options;
 }
 
-void Collector::keep_in_order() {
+}  // namespace
+
+Collector::Loop::Loop(const c10::Device& device, bool resident, Storages& storages)
+    : runtime(options_for(device, resident)), batch(runtime) {
+  batch.store_only([&storages](const TensorView::Extent& memory) { return storages.is_needed(memory.first); });
+}
+
+Collector::Collector(const c10::Device& device) : device_(device), bursting_(device, false, storages_) {}
+
+void Collector::use(bool resident) {
+  if (resident == is_resident()) return;
+  flush_locked(Reason::asked, true);
+  if (resident && !resident_) resident_.emplace(device_, true, storages_);
+  loop_ = resident ? &*resident_ : &bursting_;
+  elsewhere_ = kUnknown;
+}
+
+void Collector::keep_in_order(bool resident) {
+  use(resident);
   if (device_.is_cpu()) return;
   const c10::Stream now = current_stream(device_);
-  if (stream_ && *stream_ == now) return;
-  if (pending_ != 0) flush_locked(Reason::stream, false);
-  stream_ = now;
+  if (!stream_ || *stream_ != now) {
+    if (pending_ != 0) flush_locked(Reason::stream, false);
+    stream_ = now;
+    elsewhere_ = kUnknown;
+  }
+  if (!resident) return;
+  const std::uint64_t calls = counts().elsewhere.load(std::memory_order_relaxed);
+  if (calls == elsewhere_) return;
+  now.synchronize();
+  elsewhere_ = calls;
 }
 
 void Collector::flush(Reason reason, bool wait) {
@@ -81,18 +106,19 @@ void Collector::flush_locked(Reason reason, bool wait) {
     } flushed{*this};
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     submit_locked();
-    if (device_.is_cuda()) {
-      runtime_->burst(handle_of(*stream_));
-      batch_->forget();  // the next burst comes behind this one
+    if (device_.is_cuda() && !is_resident()) {
+      loop_->runtime.burst(handle_of(*stream_));
+      loop_->batch.forget();  // the next burst comes behind this one
+    } else {
+      wait_locked();
     }
-    if (device_.is_cpu()) wait_locked();
   }
   if (wait) wait_locked();
   forget_done();
 }
 
 void Collector::submit_locked() {
-  for (const Ticket& ticket : batch_->submit()) submitted_.push_back(ticket);
+  for (const Ticket& ticket : loop_->batch.submit()) submitted_.push_back(ticket);
 }
 
 void Collector::end_first() {
@@ -113,24 +139,30 @@ void Collector::wait_locked() {
 void Collector::count_pending() {
   ++taken_;
   if (pending_++ == 0) pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
-  if (pending_ >= limits().operations.load(std::memory_order_relaxed)) flush_locked(Reason::full, false);
+  const std::int64_t most = limits().operations.load(std::memory_order_relaxed);
+  if (!is_resident() || pending_ >= most * kRounds) {
+    if (pending_ >= most) flush_locked(Reason::full, false);
+  } else if (pending_ % most == 0) {
+    submit_locked();
+    forget_done();
+  }
 }
 
 Recording* Collector::recording_here() {
   Recording* const recording = Recording::mine();
-  if (recording != nullptr && &recording->runtime() != &*runtime_)
+  if (recording != nullptr && &recording->runtime() != &bursting_.runtime)
     throw Error(errc::unsupported, "a recording is of one device: this operation is on " + device_.str());
   return recording;
 }
 
 std::shared_ptr<Recording> Collector::record() {
   flush(Reason::asked, false);
-  return std::make_shared<Recording>(*runtime_);
+  return std::make_shared<Recording>(bursting_.runtime);
 }
 
 void Collector::replay(const Recording& recording) {
   const std::lock_guard lock(mutex_);
-  keep_in_order();
+  keep_in_order(false);
   submit_locked();
   submitted_.push_back(recording.launch());
   count_pending();
@@ -138,7 +170,15 @@ void Collector::replay(const Recording& recording) {
 
 BatchStats Collector::stats() {
   const std::lock_guard lock(mutex_);
-  return batch_->stats();
+  BatchStats all = bursting_.batch.stats();
+  if (resident_) {
+    const BatchStats more = resident_->batch.stats();
+    all.operations += more.operations;
+    all.tasks += more.tasks;
+    all.programs += more.programs;
+    all.compiled += more.compiled;
+  }
+  return all;
 }
 
 std::uint64_t Collector::taken() {

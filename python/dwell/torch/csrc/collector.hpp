@@ -3,6 +3,9 @@
 // Each device has a collector: a runtime whose loop is on the device in bursts alone, and a batch. An operation is taken when its result
 // is allocated and the batch has it; it runs with the next flush, on a GPU between what the current stream holds and what comes there
 // later. Until then the storages that it names are kept.
+//
+// In resident contexts there is another runtime, whose loop stays: operations run while more are collected, and the host waits where
+// streams would: for the stream before the first operation behind something that PyTorch has put there, and for all operations in a flush.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -31,6 +34,7 @@ namespace dwell::pytorch {
 struct Limits {
   std::atomic<std::int64_t> elements{1 << 15};  // of a tensor, at most
   std::atomic<std::int64_t> operations{1024};   // after which a burst starts, so that the device works while more are collected
+  std::atomic<bool> resident{false};            // the loop stays
 };
 inline constinit Limits all_limits;
 inline Limits& limits() { return all_limits; }
@@ -40,6 +44,7 @@ enum class Reason : std::uint8_t { asked, full, fallback, stream, kReasons };
 const char* name_of(Reason reason);
 
 struct Counts {
+  std::atomic<std::uint64_t> elsewhere{0};  // calls in resident contexts that PyTorch ran, and may have put on a stream
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kReasons)> flushed{};
 };
 inline constinit Counts all_counts;
@@ -66,8 +71,8 @@ class Collector {
   void take(std::span<const at::Tensor* const> tensors, bool made, Collect&& collect) {
     if (Recording* const recording = recording_here()) return recording->add(tensors, made, std::ref(collect));
     const std::lock_guard lock(mutex_);
-    keep_in_order();
-    collect(*batch_);
+    keep_in_order(limits().resident.load(std::memory_order_relaxed));
+    collect(loop_->batch);
     storages_.keep(tensors, made);
     count_pending();
   }
@@ -77,7 +82,7 @@ class Collector {
   // Runs a recording of this device's, in the order of what is collected.
   void replay(const Recording& recording);
 
-  // Lets what was collected run. With `wait`, and always on a CPU, returns when it has.
+  // Lets what was collected run. With `wait`, and always on a CPU and in resident contexts, returns when it has.
   void flush(Reason reason, bool wait);
   // What became of the operations, and how many were taken.
   BatchStats stats();
@@ -95,11 +100,26 @@ class Collector {
   // Never closed: threads may be inside when the process ends.
   static inline constinit std::array<std::atomic<Collector*>, kMostDevices> opened_{};
   static inline constinit std::atomic<int> pending_anywhere_{0};  // collectors that have some
+  // What operations are collected for.
+  struct Loop {
+    Loop(const c10::Device& device, bool resident, Storages& storages);
+
+    Runtime runtime;
+    Batch batch;
+  };
+
+  // How often the operations after which a burst starts come, before a resident collector waits and lets go of storages.
+  static constexpr std::int64_t kRounds = 64;
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+
+  bool is_resident() const { return loop_ != &bursting_; }
+  // Collects for the resident loop from now on, or for the other.
+  void use(bool resident);
   // That of this thread, which may not be of another device.
   Recording* recording_here();
   void count_pending();
-  // What was collected on another stream is flushed there.
-  void keep_in_order();
+  // What was collected on another stream, or for the other loop, is flushed there.
+  void keep_in_order(bool resident);
   void flush_locked(Reason reason, bool wait);
   // Returns when all that was submitted is done. Throws for the first that failed.
   void wait_locked();
@@ -110,14 +130,16 @@ class Collector {
 
   const c10::Device device_;
   std::mutex mutex_;
-  std::optional<Runtime> runtime_;
-  std::optional<Batch> batch_;
   Storages storages_;
+  Loop bursting_;
+  std::optional<Loop> resident_;
+  Loop* loop_ = &bursting_;       // that is in use
   std::deque<Ticket> submitted_;  // and not known to be done
   std::optional<Ticket> failed_;  // the first, which nobody has heard of
   std::int64_t pending_ = 0;
   std::uint64_t taken_ = 0;
-  std::optional<c10::Stream> stream_;  // of what was collected
+  std::optional<c10::Stream> stream_;   // of what was collected
+  std::uint64_t elsewhere_ = kUnknown;  // calls that the resident loop is behind
 };
 
 // Nothing for types that dwell has no operations for.

@@ -59,6 +59,7 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     const std::size_t arguments = schema.arguments().size();
     for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value) flush_for_value(*value);
   }
+  const Elsewhere elsewhere;
   const Aside aside;
   op.redispatchBoxed(below(keys), stack);
 }
@@ -100,6 +101,10 @@ bool set_takes(bool on) {
   const bool before = taking == Taking::yes;
   taking = on ? Taking::yes : Taking::no;
   return before;
+}
+
+Elsewhere::~Elsewhere() {
+  if (limits().resident.load(std::memory_order_relaxed)) counts().elsewhere.fetch_add(1, std::memory_order_relaxed);
 }
 
 void flush_for(const at::Tensor& tensor) {

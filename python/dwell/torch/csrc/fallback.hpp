@@ -35,6 +35,13 @@ void flush_for(const at::ITensorListRef& tensors);
 template <class T>
 void flush_for(const T&) {}
 
+// While PyTorch runs a call: what it has put on a stream is nothing that a resident loop knows of.
+struct Elsewhere {
+  Elsewhere() = default;
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+  ~Elsewhere();
+};
 // Counts the calls of an operation that PyTorch runs.
 std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload);
 // Operations that PyTorch ran, and how often.

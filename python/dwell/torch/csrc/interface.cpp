@@ -86,9 +86,10 @@ void flush(bool wait) {
   for (Collector* const collector : Collector::all()) collector->flush(Reason::asked, wait);
 }
 
-void set_limits(std::int64_t elements, std::int64_t operations) {
+void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
   limits().elements = elements;
   limits().operations = operations;
+  limits().resident = resident;
 }
 
 std::vector<std::string> stats() {
@@ -120,7 +121,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("leave() -> ()", &dwell::pytorch::leave);
   m.def("take_none() -> ()", &dwell::pytorch::take_none);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
-  m.def("set_limits(int elements, int operations) -> ()", &dwell::pytorch::set_limits);
+  m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
   m.def("stats() -> str[]", &dwell::pytorch::stats);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
