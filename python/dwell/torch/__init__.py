@@ -141,8 +141,8 @@ def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, r
     """Takes operations of this thread, and of the backward passes that it starts, on tensors of up to `size_threshold` elements. A burst
     starts after `capacity` of them, and at the end.
 
-    `resident`: the loop stays on the device and works while operations are collected, without an order of streams: the host waits for the
-    stream at the first operation and behind each that PyTorch runs, and for all operations at the end and where something looks at a result.
+    `resident`: the loop stays on the device and works while operations are collected. No stream orders it: the host waits for the stream
+    before the first operation and behind each that PyTorch runs, and for all operations at the end and where something looks at a result.
     For programs that hardly do. It holds for all threads as long as the block lasts."""
     if _OFF:
         yield
