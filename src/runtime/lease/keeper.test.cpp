@@ -565,7 +565,7 @@ TEST_F(KeeperTest, ANewImageWaitsForAParkToEnd) {
   hand_over();
   EXPECT_EQ(starts(), 1);
   keeper_->resume();
-  EXPECT_EQ(starts(), 2);
+  EXPECT_TRUE(started(2));  // at once, or by the keeper's thread
 }
 
 TEST_F(KeeperTest, ATryToParkAsksNoLeaseToEnd) {
