@@ -23,6 +23,8 @@
   X(cuStreamDestroy)                  \
   X(cuStreamSynchronize)              \
   X(cuStreamWaitEvent)                \
+  X(cuStreamBeginCapture)             \
+  X(cuStreamEndCapture)               \
   X(cuEventCreate)                    \
   X(cuEventRecord)                    \
   X(cuEventSynchronize)               \

@@ -7,7 +7,7 @@ PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, a
 dwell does not compute what is overwritten or dropped before it has run. Most pieces of work repeat one result: there its time is the
 host's for the most part. Adds apart, in-place chains, models and optimisers have results that are seen or follow from one another.
 
-usage: bench/torch_eager.py [--device D] [--json FILE]     DWELL_BENCH=short: quick and worthless figures
+usage: bench/torch_eager.py [--device D] [--json FILE] [--resident]     DWELL_BENCH=short: quick and worthless figures
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Case:
 
 
 class Bench:
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, resident: bool) -> None:
         self.device = device
+        self.resident = resident
         self.cuda = device.startswith("cuda")
         self.rows: list[dict[str, Any]] = []
         self.right = True
@@ -97,6 +98,10 @@ class Bench:
         times_taken, got = self.samples(case.work, dt.eager)
         self.add(case, "dwell.torch", times_taken, eager, peer=False)
         self.check(case, "dwell.torch", expected, got)
+        if self.resident:
+            times_taken, got = self.samples(case.work, lambda: dt.eager(resident=True))
+            self.add(case, "dwell resident", times_taken, eager, peer=False)
+            self.check(case, "dwell resident", expected, got)
         if case.graph:
             times_taken, got = self.samples(recorded(case.work))
             self.add(case, "dwell recorded", times_taken, eager, peer=False)
@@ -308,9 +313,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", help="write the figures there")
+    parser.add_argument("--resident", action="store_true", help="time eager(resident=True) too")
     options = parser.parse_args()
     device = options.device
-    bench = Bench(device)
+    bench = Bench(device, resident=options.resident)
     begun = time.perf_counter()
     print(f"torch: small operations of PyTorch {torch.__version__} on {device}; an operation, against eager")
     cases = [lambda n=n: adds(device, n) for n in (256, 1024, 4096, 16384)]

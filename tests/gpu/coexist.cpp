@@ -99,6 +99,30 @@ TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
   stream.expect_all();
 }
 
+// As PyTorch captures CUDA graphs: in the mode in which a careless call of any thread ends the capture with an error.
+TEST_F(CoexistTest, CapturesOfOthersGoOnBesideWork) {
+  const Foreign foreign;
+  Runtime runtime(options());
+  auto add = runtime.define<Add>("add", kAdd);
+  auto mark = runtime.define<Mark>("mark", mark_with(1));
+  auto cells = filled<u32>(runtime, 1, 0);
+  Stream stream(runtime, add);
+  u32 sum = 0;
+  for (u32 turn = 1; turn <= 20; ++turn) {
+    CUgraph graph = nullptr;
+    DWELL_BENCH_CUDA(foreign.driver, cuStreamBeginCapture, foreign.stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    runtime.submit(mark, cells, 0U).wait();
+    EXPECT_EQ(read(cells)[0], sum += turn);
+    EXPECT_THAT(read(filled<u32>(runtime, 1000, turn)), testing::Each(turn));
+    mark.redefine(mark_with(turn + 1));
+    runtime.park();
+    runtime.resume();
+    DWELL_BENCH_CUDA(foreign.driver, cuStreamEndCapture, foreign.stream, &graph);
+    DWELL_BENCH_CUDA(foreign.driver, cuGraphDestroy, graph);
+  }
+  stream.expect_all();
+}
+
 // Both want every multiprocessor, and there is no room for all workers of both at once: the leases take turns.
 TEST_F(CoexistTest, TwoRuntimesOnOneDeviceTakeTurns) {
   Runtime first(options());

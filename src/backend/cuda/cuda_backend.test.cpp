@@ -49,8 +49,10 @@ struct StandIn {
   std::vector<CUstream> launches;  // the streams of kernels that were launched
   CUstream slow = nullptr;         // the one stream in which something still runs
   std::vector<CUcontext> current;
-  std::map<void*, std::unique_ptr<std::byte[]>> memory;  // on the device and on the host
-  std::map<CUdeviceptr, Known> known;                    // memory of others
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // the thread's
+  bool joins_captures = false;                                       // some call was made in another mode than the relaxed one
+  std::map<void*, std::unique_ptr<std::byte[]>> memory;              // on the device and on the host
+  std::map<CUdeviceptr, Known> known;                                // memory of others
 
   void* allocate(std::size_t bytes) {
     auto made = std::make_unique<std::byte[]>(bytes);
@@ -63,6 +65,8 @@ struct StandIn {
   // Counts a call; its result.
   CUresult call(const char* name) {
     ++calls;
+    const bool about_contexts = std::strcmp(name, "current") == 0 || std::strcmp(name, "push") == 0 || std::strcmp(name, "pop") == 0;
+    joins_captures = joins_captures || (!current.empty() && !about_contexts && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED);
     const auto failure = failures.find(name);
     if (failure == failures.end()) return CUDA_SUCCESS;
     const CUresult result = failure->second;
@@ -147,6 +151,10 @@ class CudaBackendTest : public testing::Test {
     };
     driver_.cuCtxPushCurrent = [](CUcontext context) { return it->current.push_back(context), it->call("push"); };
     driver_.cuCtxPopCurrent = [](CUcontext*) { return it->current.pop_back(), it->call("pop"); };
+    driver_.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+      std::swap(*mode, it->capture_mode);
+      return CUDA_SUCCESS;
+    };
     driver_.cuCtxGetStreamPriorityRange = [](int* lowest, int* highest) { return *lowest = 0, *highest = -5, CUDA_SUCCESS; };
     driver_.cuStreamCreateWithPriority = [](CUstream* stream, unsigned, int priority) {
       const CUresult result = it->give("stream", "stream", stream);
@@ -272,6 +280,8 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
   }
   EXPECT_THAT(stand_in_.alive, IsEmpty());
   EXPECT_THAT(stand_in_.current, IsEmpty());
+  EXPECT_EQ(stand_in_.capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "calls of others are looked at as before";
+  EXPECT_FALSE(stand_in_.joins_captures) << "a call would end the capture of another thread";
 }
 
 TEST_F(CudaBackendTest, MemoryOfOthersIsTakenWithItsPlace) {

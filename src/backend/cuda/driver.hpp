@@ -26,6 +26,7 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuCtxGetCurrent)                             \
   X(cuCtxPushCurrent)                            \
   X(cuCtxPopCurrent)                             \
+  X(cuThreadExchangeStreamCaptureMode)           \
   X(cuCtxGetStreamPriorityRange)                 \
   X(cuStreamCreateWithPriority)                  \
   X(cuStreamDestroy)                             \
@@ -97,9 +98,13 @@ struct Driver {
 std::string cuda_version_text(int version);
 
 // Makes a context current for as long as it lives, and then the one from before. A thread that has it current already pays one look.
+//
+// While somebody captures a stream in CUDA's global mode, as PyTorch does, calls that could take part by accident fail in every thread, and
+// end the capture with an error. The runtime's own go to no stream that is captured but where it is asked to, so they are not looked at.
 class Current {
  public:
   Current(const Driver& driver, CUcontext context) noexcept : driver_(driver) {
+    driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
     CUcontext now = nullptr;
     result_ = driver_.cuCtxGetCurrent(&now);
     if (result_ != CUDA_SUCCESS || now == context) return;
@@ -109,6 +114,7 @@ class Current {
   ~Current() {
     CUcontext popped = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&popped);
+    driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
   }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
@@ -120,6 +126,7 @@ class Current {
   const Driver& driver_;
   CUresult result_;
   bool pushed_ = false;
+  CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 }  // namespace dwell::backend

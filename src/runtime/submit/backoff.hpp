@@ -18,22 +18,34 @@ class Backoff {
   // Whether so much time has gone by that dear checks are worth it.
   bool wait() {
     ++rounds_;
-    if (rounds_ < 4096) {
+    if (rounds_ < kSpins) {
       // A completion takes a few microseconds: the pause instruction alone would be a noticeable part of it.
       if (rounds_ > 1024) relax();
       if (shared_ && (rounds_ & 63U) == 0) std::this_thread::yield();
       return (rounds_ & 255U) == 0;
     }
-    if (rounds_ < 4096 + 256)
+    if (is_patient()) {
       std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      return shared_ || (rounds_ & 63U) == 0;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
     return true;
   }
 
  private:
+  static constexpr std::uint32_t kSpins = 4096;
+
+  // Whether it is too early to sleep. A sleep of 50 us takes twice as long: little beside what has taken milliseconds.
+  bool is_patient() {
+    if (shared_) return rounds_ < kSpins + 256;
+    const auto now = std::chrono::steady_clock::now();
+    if (rounds_ == kSpins) sleeps_from_ = now + std::chrono::milliseconds(2);
+    return now < sleeps_from_;
+  }
+
   bool shared_;
   std::uint32_t rounds_ = 0;
+  std::chrono::steady_clock::time_point sleeps_from_;
 };
 
 }  // namespace dwell::runtime
