@@ -26,8 +26,18 @@ namespace dwell::device {
 using Callee = u32;
 DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return opcode; }
 #elif DWELL_ON_CUDA
-using Callee = Entry;
-DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return dwell_operators[opcode]; }
+// In halves, which the compiler need not keep side by side: it loads a whole address into one pair of registers and moves it to another,
+// where it waits for the load, 40 ns, before the barrier in whose shadow the load is meant to be.
+struct Callee {
+  u32 low, high;
+};
+DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) {
+  Callee callee;
+  asm("{ .reg .u64 at; mad.wide.u32 at, %2, 8, %3; ld.const.u32 %0, [at]; ld.const.u32 %1, [at + 4]; }"
+      : "=r"(callee.low), "=r"(callee.high)
+      : "r"(opcode), "l"(__cvta_generic_to_constant(dwell_operators)));
+  return callee;
+}
 #else
 using Callee = Entry;
 DWELL_DEVICE Callee callee_of(const Lease& lease, u32 opcode) {
@@ -40,7 +50,11 @@ DWELL_DEVICE void call_operator(Callee callee, const Group& group, const u32* ar
 #if defined(DWELL_INLINE_OPERATORS)
   dwell_dispatch(callee, group, arguments);
 #else
+#if DWELL_ON_CUDA
+  reinterpret_cast<Entry>(static_cast<u64>(callee.high) << 32U | callee.low)(group, arguments);
+#else
   callee(group, arguments);
+#endif
 #endif
 }
 

@@ -268,14 +268,21 @@ void Batch::submit_first_program() {
     all.accesses.add(number, extent.first, extent.end, program.writes(at), all.before, all.first);
   }
   const auto most = std::min(tensor::kMostGroups, static_cast<std::int64_t>(all.workers));
-  const auto groups = static_cast<std::uint32_t>(std::clamp<std::int64_t>(tensors.elements() / tensor::kElementsOfGroup, 1, most));
+  const auto groups_of = [&](std::int64_t each) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>((tensors.elements() + each / 2) / each, 1, most));
+  };
   ++all.stats.programs;
   if (const Operator<>* const compiled = all.compiled->find(*all.runtime, all.words)) {
     ++all.stats.compiled;
-    return submit_next(*compiled, all.words, tensors.flags(), groups);
+    return submit_next(*compiled, all.words, tensors.flags(), groups_of(tensor::kElementsOfGroup));
   }
   const std::size_t instance = all.words.size() <= detail::kMaxWords ? tensor::kInRing : tensor::kBesideRing;
-  submit_next(all.operators.get(tensor::kElementwise, instance), all.words, tensors.flags(), groups);
+  const bool plain = device::ProgramWords(all.words.data()).plain();
+  const bool is_long = program.instructions() >= tensor::kLongProgram;
+  const std::int64_t each = !is_long ? tensor::kElementsOfGroup
+                            : plain  ? tensor::kLeastElementsOfPlainGroup
+                                     : tensor::kLeastElementsOfGroup;
+  submit_next(all.operators.get(tensor::kElementwise, instance), all.words, tensors.flags(), groups_of(each));
 }
 
 void Batch::add(Operation operation) {

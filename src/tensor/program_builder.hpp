@@ -48,6 +48,8 @@ class ProgramBuilder {
   // As NamedTensors::span, of those.
   TensorView::Extent span_of_writes() const { return span_of_writes_; }
 
+  // What it does for each element.
+  std::uint32_t instructions() const { return instructions_; }
   // Whether no instruction is left.
   bool empty() const { return instructions_ == 0; }
   // Whether `prune` might find something without unseen tensors: one was stored to twice.

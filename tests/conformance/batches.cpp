@@ -63,6 +63,36 @@ TEST_P(BatchTest, LongProgramsTravelBesideTheRing) {
   }
 }
 
+// Twelve steps from 3 towards 2, exact in both types, on all elements but those behind.
+template <class T>
+void expect_steps(Runtime& runtime, std::size_t count) {
+  constexpr std::size_t kBehind = 64;
+  SCOPED_TRACE(std::to_string(count) + " of " + std::to_string(sizeof(T)) + " bytes");
+  auto memory = runtime.allocate<T>(count + kBehind);
+  memory.write(std::vector<T>(memory.size(), 3));
+  const TensorView part(memory.slice(0, count));
+  Batch batch(runtime);
+  for (int i = 0; i < 12; ++i) {
+    batch.apply(TensorOp::mul, part, {part, 0.5});
+    batch.apply(TensorOp::add, part, {part, 1.0});
+  }
+  batch.flush().wait();
+  const std::vector<T> got = read(memory);
+  const T expected = 2 + std::ldexp(T{1}, -12);
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i < count ? expected : 3) << i;
+}
+
+// Some groups have nothing to do, one has a part of what others have, or all go round several times.
+TEST_P(BatchTest, GroupsShareLongProgramsOfAnySize) {
+  Options several = options();
+  several.workers = 5;
+  Runtime runtime(several);
+  for (const std::size_t count : {1U, 100U, 127U, 128U, 129U, 600U, 1000U, 1024U, 1025U, 5000U, 8192U, 9001U, 40'000U, 70'001U}) {
+    expect_steps<float>(runtime, count);
+    expect_steps<double>(runtime, count);
+  }
+}
+
 // ---- Order -----------------------------------------------------------------------------------------------------------------------
 
 TEST_P(BatchTest, OrderFollowsFromMemory) {

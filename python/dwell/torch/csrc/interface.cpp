@@ -62,14 +62,15 @@ std::int64_t begin_recording(const std::string& device) {
   if (Recording::mine() != nullptr) throw Error(errc::invalid_argument, "a recording inside of a recording: end the one before it first");
   Collector& collector = Collector::of(c10::Device(device));
   auto made = collector.record();
-  Recording::mine() = made.get();
+  made->start();
   const std::lock_guard lock(recordings().mutex);
   recordings().all[recordings().next] = {&collector, std::move(made)};
   return recordings().next++;
 }
 void end_recording(std::int64_t number) {
-  Recording::mine() = nullptr;
-  recordings().of(number).second->end();
+  const auto recording = recordings().of(number).second;
+  recording->stop();
+  recording->end();
 }
 void replay(std::int64_t number) {
   const auto [collector, recording] = recordings().of(number);

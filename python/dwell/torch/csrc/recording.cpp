@@ -1,14 +1,54 @@
 #include "recording.hpp"
 
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <dwell/error.hpp>
 
 namespace dwell::pytorch {
 
-Recording*& Recording::mine() {
-  thread_local Recording* recording = nullptr;
-  return recording;
+namespace {
+
+// What PyTorch hands from a thread to those of the autograd engine that work for it, by a kind of our own: once a number, now a name.
+template <class Kind = c10::DebugInfoKind>
+Kind kind_of_recordings() {
+  static constexpr std::string_view kName = "DWELL_RECORDING";
+  if constexpr (std::is_enum_v<Kind>)
+    return static_cast<Kind>(0xD3);
+  else
+    return Kind(&kName);
+}
+
+}  // namespace
+
+struct Recording::Mine : c10::DebugInfoBase {
+  explicit Mine(Recording* of) : recording(of) {}
+  std::atomic<Recording*> recording;  // null once it is stopped
+};
+
+Recording* Recording::found() {
+  auto* const mine = static_cast<Mine*>(c10::ThreadLocalDebugInfo::get(kind_of_recordings()));
+  return mine == nullptr ? nullptr : mine->recording.load(std::memory_order_relaxed);
+}
+
+void Recording::start() {
+  started_here_ = std::make_shared<Mine>(this);
+  c10::ThreadLocalDebugInfo::_push(kind_of_recordings(), started_here_);
+  started_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Recording::stop() {
+  if (started_here_ == nullptr) return;
+  started_here_->recording = nullptr;
+  started_here_.reset();
+  started_.fetch_sub(1, std::memory_order_relaxed);
+  // Something else of the thread's that has begun meanwhile and goes on may stand above it: then it stays, and means nothing.
+  try {
+    c10::ThreadLocalDebugInfo::_pop(kind_of_recordings());
+  } catch (const c10::Error&) {}
 }
 
 Recording::Recording(Runtime& runtime) : runtime_(runtime), recorder_([this] { record(); }) {}

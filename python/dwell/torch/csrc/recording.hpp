@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -20,7 +21,8 @@
 
 namespace dwell::pytorch {
 
-// What one thread's operations are while it records, on one device; afterwards what can be run. Keeps the memory of all tensors named.
+// What one thread's operations are while it records, and those of backward passes that it starts, on one device; afterwards what can be
+// run. Keeps the memory of all tensors named.
 class Recording {
  public:
   explicit Recording(Runtime& runtime);
@@ -28,8 +30,11 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // That of the calling thread, or null.
-  static Recording*& mine();
+  // That of the calling thread, or of the thread for whose backward pass it works; null where there is none.
+  static Recording* mine() { return started_.load(std::memory_order_relaxed) == 0 ? nullptr : found(); }
+  // It is the calling thread's from now on, which has none; until that thread calls `stop`.
+  void start();
+  void stop();
 
   // Adds what collect(batch) collects, as Collector::take. Throws what it throws.
   void add(std::span<const at::Tensor* const> tensors, bool made, const std::function<void(Batch&)>& collect);
@@ -42,9 +47,15 @@ class Recording {
   Runtime& runtime() const { return runtime_; }
 
  private:
+  struct Mine;
+
+  static Recording* found();
   void record();
 
+  static inline std::atomic<int> started_{0};  // recordings that threads have
+
   Runtime& runtime_;
+  std::shared_ptr<Mine> started_here_;
   Storages storages_;
   std::optional<GraphExec> exec_;
 
