@@ -33,7 +33,7 @@ class CudaTensorTest : public CudaFiguresTest, public testing::WithParamInterfac
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(For, CudaTensorTest, testing::Values("sm_75", "sm_80", "sm_90", "sm_100", "sm_120"),
+INSTANTIATE_TEST_SUITE_P(For, CudaTensorTest, testing::Values("sm_75", "sm_90", "sm_120"),
                          [](const testing::TestParamInfo<const char*>& at) { return std::string(at.param); });
 
 TEST_P(CudaTensorTest, OperatorsLeaveRoomForFiveWorkers) {
