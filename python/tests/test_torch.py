@@ -213,7 +213,7 @@ def test_no_memory_is_left_behind() -> None:
                 if i % 1000 == 0:
                     y.sum().item()
 
-    work(20_000)
+    work(170_000)  # by then the compilers have been loaded, and programs that run often compiled
     gc.collect()
     memory, files = psutil_free(), descriptors()
     work(340_000)  # a million operations
@@ -482,6 +482,24 @@ def test_it_can_be_switched_off() -> None:
 
 def test_a_process_that_ends_inside_a_context_ends() -> None:
     done = run_python("import torch, dwell.torch as dt\ndt.enable()\nx = torch.ones(4)\nfor i in range(100): x = x * 1.01\nprint('end')")
+    assert done.stdout.strip() == "end"
+
+
+def test_a_process_ends_while_the_loop_works_and_programs_are_compiled() -> None:
+    done = run_python(
+        f"""
+        import torch, dwell.torch as dt
+        dt.enable(resident=True, capacity=10)
+        x = torch.ones(64, device={DEVICE!r})
+        outs = [torch.empty_like(x) for _ in range(50)]
+        for i in range(60):
+            for out in outs: torch.add(x, x, out=out)
+        with dt.record() as recorded:
+            torch.add(outs[0], x, out=outs[1])
+        recorded().replay()
+        print('end')
+        """
+    )
     assert done.stdout.strip() == "end"
 
 

@@ -10,6 +10,7 @@ taken, and where the limits are.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -61,6 +62,7 @@ def _ops() -> Any:
                 watch_looks(flush)
                 watch_threads(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=torch.ops.dwell.take_none)
+                atexit.register(_close, os.getpid())
                 if torch.cuda.is_available():
                     watch_captures(_step_aside, _step_back)
                 _loaded = True
@@ -70,6 +72,11 @@ def _ops() -> Any:
 def _before_fork() -> None:
     """The child has the memory, but nobody who would run what was collected."""
     flush(sync=True)
+
+
+def _close(process: int) -> None:
+    if os.getpid() == process:  # the runtimes are not a forked child's
+        torch.ops.dwell.close()
 
 
 def _watch() -> None:

@@ -117,6 +117,19 @@ void Collector::flush_locked(Reason reason, bool wait) {
   forget_done();
 }
 
+void Collector::close() {
+  const std::lock_guard lock(mutex_);
+  const auto attempt = [](auto&& step) {
+    try {
+      step();
+    } catch (const std::exception&) {  // nobody is left to hear of it
+    }
+  };
+  attempt([this] { flush_locked(Reason::asked, true); });
+  attempt([this] { bursting_.runtime.close(); });
+  if (resident_) attempt([this] { resident_->runtime.close(); });
+}
+
 void Collector::submit_locked() {
   for (const Ticket& ticket : loop_->batch.submit()) submitted_.push_back(ticket);
 }

@@ -84,6 +84,8 @@ class Collector {
 
   // Lets what was collected run. With `wait`, and always on a CPU and in resident contexts, returns when it has.
   void flush(Reason reason, bool wait);
+  // Runs what was collected, and ends the threads of its runtimes. Nothing may be taken any more. Throws nothing.
+  void close();
   // What became of the operations, and how many were taken.
   BatchStats stats();
   std::uint64_t taken();

@@ -87,6 +87,12 @@ void flush(bool wait) {
   for (Collector* const collector : Collector::all()) collector->flush(Reason::asked, wait);
 }
 
+// When the process ends: the compilers and CUDA go then, which threads of the runtimes may be about to use.
+void close() {
+  take_none();
+  for (Collector* const collector : Collector::all()) collector->close();
+}
+
 void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
   limits().elements = elements;
   limits().operations = operations;
@@ -122,6 +128,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("leave() -> ()", &dwell::pytorch::leave);
   m.def("take_none() -> ()", &dwell::pytorch::take_none);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
+  m.def("close() -> ()", &dwell::pytorch::close);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
   m.def("stats() -> str[]", &dwell::pytorch::stats);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
@@ -130,7 +137,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);
 }
 TORCH_LIBRARY_IMPL(dwell, Fake, m) {
-  for (const char* const name : {"open", "take", "watch", "leave", "take_none", "flush", "set_limits", "stats", "begin_recording",
+  for (const char* const name : {"open", "take", "watch", "leave", "take_none", "flush", "close", "set_limits", "stats", "begin_recording",
                                  "end_recording", "replay", "forget"})
     m.impl(name, torch::CppFunction::makeFallthrough());
 }
