@@ -33,9 +33,9 @@ struct Callee {
 };
 DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) {
   Callee callee;
-  asm("{ .reg .u64 at; mad.wide.u32 at, %2, 8, %3; ld.const.u32 %0, [at]; ld.const.u32 %1, [at + 4]; }"
-      : "=r"(callee.low), "=r"(callee.high)
-      : "r"(opcode), "l"(__cvta_generic_to_constant(dwell_operators)));
+  asm volatile("{ .reg .u64 at; mad.wide.u32 at, %2, 8, %3; ld.const.u32 %0, [at]; ld.const.u32 %1, [at + 4]; }"
+               : "=r"(callee.low), "=r"(callee.high)
+               : "r"(opcode), "l"(__cvta_generic_to_constant(dwell_operators)));
   return callee;
 }
 #else
