@@ -27,6 +27,7 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -381,6 +382,17 @@ def overhead(bench: Bench) -> None:
     bench.add(case, "eager", times, eager, peer=True)
 
 
+def device_of(bench: Bench) -> dict[str, Any]:
+    device: dict[str, Any] = {"device": bench.device, "name": "cpu", "torch": torch.__version__}
+    if bench.cuda:
+        device |= {"name": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+        query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            driver, clock = subprocess.run(query, check=True, capture_output=True, text=True, timeout=30).stdout.splitlines()[0].split(",")
+            device |= {"driver": driver.strip(), "clock_mhz": float(clock)}
+    return device
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
@@ -414,7 +426,7 @@ def main() -> int:
             "commit": os.environ.get("DWELL_COMMIT", "unknown"),
             "short": SHORT,
             "host": {"processor": platform.processor(), "processors": os.cpu_count(), "system": platform.platform()},
-            "device": {"device": device, "name": torch.cuda.get_device_name() if bench.cuda else "cpu", "torch": torch.__version__},
+            "device": device_of(bench),
             "benchmarks": [
                 {
                     "name": "torch",
