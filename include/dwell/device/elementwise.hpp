@@ -79,7 +79,7 @@ class Machine {
       if (op == TensorOp::where)
         each([&](u32 k) { sum_.at[k] = third.at[k] != 0 ? sum_.at[k] : second.at[k]; });
       else
-        compute(in.number(), op, second, third);
+        compute(in, op, second, third);
     }
     if (is_rounded(in.number(), in.result())) round(in.number(), in.result());
   }
@@ -127,9 +127,10 @@ class Machine {
   DWELL_DEVICE void round(NumberClass number, ElementType type) {
     each([&](u32 k) { sum_.at[k] = round_element<Slot>(number, type, sum_.at[k]); });
   }
-  DWELL_DEVICE void compute(NumberClass number, TensorOp op, const Values& second, const Values& third) {
-    if (compute_floats(op, sum_.at, second.at, third.at) || compute_usual_floats(op, sum_.at, second.at, third.at)) return;
-    each([&](u32 k) { sum_.at[k] = compute_element<Slot>(number, op, sum_.at[k], second.at[k], third.at[k]); });
+  DWELL_DEVICE void compute(Instruction in, TensorOp op, const Values& second, const Values& third) {
+    const bool one_third = !in.has_third() || in.third_is_constant();
+    if (compute_floats(op, sum_.at, second.at, third.at) || (one_third && compute_usual_floats(op, sum_.at, second.at, third.at))) return;
+    each([&](u32 k) { sum_.at[k] = compute_element<Slot>(in.number(), op, sum_.at[k], second.at[k], third.at[k]); });
   }
 
   // The usual: neighbouring floats. False when these are none.
@@ -170,16 +171,15 @@ class Machine {
     return with_light(
         op, [&](auto f) { each([&](u32 k) { a[k] = f(a[k], b[k], c[k]); }); }, static_cast<float*>(nullptr));
   }
-  // Copies are handed over: what a call gets an address of does not stay in registers.
+  // With one third number for all.
   DWELL_DEVICE bool compute_usual_floats(TensorOp op, float* a, const float* b, const float* c) const {
-    float first[kEach];
-    float second[kEach];
-    float third[kEach];
-    each([&](u32 k) { first[k] = a[k]; });
-    each([&](u32 k) { second[k] = b[k]; });
-    each([&](u32 k) { third[k] = c[k]; });
-    if (!compute_usual<kEach>(op, first, second, third)) return false;
-    each([&](u32 k) { a[k] = first[k]; });
+    Floats<kEach> first;
+    Floats<kEach> second;
+    each([&](u32 k) { first.at[k] = a[k]; });
+    each([&](u32 k) { second.at[k] = b[k]; });
+    const Computed<kEach> result = compute_usual(op, first, second, c[0]);
+    if (!result.known) return false;
+    each([&](u32 k) { a[k] = result.value.at[k]; });
     return true;
   }
   DWELL_DEVICE bool load_floats(const u32*, u64*) const { return false; }
@@ -229,8 +229,8 @@ class Machine {
                   [&](auto* as) { each([&](u32 k) { round_slot<T, typename Pointee<decltype(as)>::type>(&sum_.at[k]); }); });
     });
   }
-  DWELL_DEVICE void compute(NumberClass number, TensorOp op, const Values& second, const Values& third) {
-    with_number(number, Slot(), [&](auto* as) {
+  DWELL_DEVICE void compute(Instruction in, TensorOp op, const Values& second, const Values& third) {
+    with_number(in.number(), Slot(), [&](auto* as) {
       using C = typename Pointee<decltype(as)>::type;
       const auto all = [&](auto f) {
         each([&](u32 k) { put_number(&sum_.at[k], f(number_in<C>(sum_.at[k]), number_in<C>(second.at[k]), number_in<C>(third.at[k]))); });

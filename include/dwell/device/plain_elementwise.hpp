@@ -99,15 +99,12 @@ class PlainMachine {
     const auto all = [&](auto f) { each([&](u32 k) { sum[k] = f(sum[k], second[k], third); }); };
     if (with_light(op, all, static_cast<float*>(nullptr))) return;
 #if DWELL_ON_CUDA
-    // Copies are handed over: what a call gets an address of does not stay in registers.
-    float a[kEach];
-    float b[kEach];
-    float c[kEach];
-    each([&](u32 k) { a[k] = sum[k]; });
-    each([&](u32 k) { b[k] = second[k]; });
-    fill(third, c);
-    compute_usual<kEach>(op, a, b, c);
-    each([&](u32 k) { sum[k] = a[k]; });
+    Floats<kEach> a;
+    Floats<kEach> b;
+    each([&](u32 k) { a.at[k] = sum[k]; });
+    each([&](u32 k) { b.at[k] = second[k]; });
+    const Computed<kEach> result = compute_usual(op, a, b, third);
+    each([&](u32 k) { sum[k] = result.value.at[k]; });
 #else
     with_usual(op, all);
 #endif

@@ -149,14 +149,28 @@ DWELL_DEVICE_COLD Slot round_element(NumberClass number, ElementType type, Slot 
   return slot;
 }
 
-// A usual operation on all numbers of a thread together, so that one need not wait for the other: a[k] = op(a[k], b[k], c[k]). False when
-// it is none.
+// Numbers of a thread. Handed over by value they stay in registers: by address they would go through memory of the thread's own, behind the
+// multiprocessor's L1, there and back.
 template <u32 count>
-DWELL_DEVICE_COLD bool compute_usual(TensorOp op, float* a, const float* b, const float* c) {
-  return with_usual(op, [&](auto f) {
+struct Floats {
+  float at[count];
+};
+template <u32 count>
+struct Computed {
+  Floats<count> value;
+  bool known;
+};
+
+// A usual operation on all numbers of a thread together, so that one need not wait for the other: op(a, b, c). Not known when it is none.
+template <u32 count>
+DWELL_DEVICE_COLD Computed<count> compute_usual(TensorOp op, Floats<count> a, Floats<count> b, float c) {
+  Computed<count> result;
+  result.value = a;
+  result.known = with_usual(op, [&](auto f) {
     DWELL_UNROLL
-    for (u32 k = 0; k < count; ++k) a[k] = f(a[k], b[k], c[k]);
+    for (u32 k = 0; k < count; ++k) result.value.at[k] = f(a.at[k], b.at[k], c);
   });
+  return result;
 }
 
 // Any operation in a wide program, and a heavy one in others.
