@@ -49,8 +49,11 @@ bool is_commutative(TensorOp op) {
   }
 }
 
-bool is_plain(std::span<const std::uint32_t> code) {
-  return std::ranges::all_of(code, [](std::uint32_t word) { return device::is_plain(Instruction(word)); });
+// As plain as the least plain instruction.
+device::Plain plain_of(std::span<const std::uint32_t> code) {
+  device::Plain plain = device::Plain::light;
+  for (const std::uint32_t word : code) plain = std::max(plain, device::plain_of(Instruction(word)));
+  return plain;
 }
 
 // Some of the things that a program names, which move together.
@@ -396,8 +399,11 @@ void ProgramBuilder::write_to(std::vector<std::uint32_t>& words) const {
   words.resize(1);
   const std::uint32_t dims = tensors_.append_to(words, !uses_index_);
   words[0] = device::ProgramWords::head(wide_, dims, static_cast<std::uint32_t>(tensors_.size()), instructions_, constants_);
-  if (!wide_ && tensors_.are_plain() && is_plain(std::span(code_).first(instructions_)))
-    words[0] |= device::ProgramWords::kPlain | (tensors_.are_packed() ? device::ProgramWords::kPacked : 0);
+  if (!wide_ && tensors_.are_plain()) {
+    const device::Plain plain = plain_of(std::span(code_).first(instructions_));
+    if (plain != device::Plain::no) words[0] |= device::ProgramWords::kPlain | (tensors_.are_packed() ? device::ProgramWords::kPacked : 0);
+    if (plain == device::Plain::light) words[0] |= device::ProgramWords::kLight;
+  }
   words.insert(words.end(), code_.begin(), code_.begin() + instructions_);
   for (std::uint32_t i = 0; i < constants_; ++i) {
     words.push_back(static_cast<std::uint32_t>(constant_[i]));

@@ -45,8 +45,10 @@ DWELL_CONSTANT u32 kPlainEach = 8;
 DWELL_CONSTANT u32 kPlainEach = 128;
 #endif
 
-// A program on its way through one block of elements, of which a thread works on kEach at once.
-template <u32 kEach>
+// A program on its way through one block of elements, of which a thread works on kEach at once. One for light programs calls nothing: a
+// function that calls others has to keep what it needs behind them in registers that its own caller wants back, and on CUDA saves each of
+// these in memory, which is more of it than the elements of a short program take.
+template <u32 kEach, bool kCalls>
 class PlainMachine {
  public:
   static constexpr u32 kBlock = kEach * kGroupThreads;
@@ -97,7 +99,8 @@ class PlainMachine {
     const float third = in.has_third() ? program_.constant(in.third()) : 0;
     const auto op = static_cast<TensorOp>(in.code() - Instruction::kFirstOp);
     const auto all = [&](auto f) { each([&](u32 k) { sum[k] = f(sum[k], second[k], third); }); };
-    if (with_light(op, all, static_cast<float*>(nullptr))) return;
+    if (kCalls ? with_light(op, all, static_cast<float*>(nullptr)) : with_lightest(op, all)) return;
+    if (!kCalls) return;
 #if DWELL_ON_CUDA
     Floats<kEach> a;
     Floats<kEach> b;
@@ -185,15 +188,15 @@ class PlainMachine {
 
 // Together: runs a plain program over all its elements, divided among all groups of the task. Out of line, so that its registers are its
 // own.
-template <u32 kEach>
+template <u32 kEach, bool kCalls>
 DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
-  constexpr u32 kBlock = PlainMachine<kEach>::kBlock;
+  using Machine = PlainMachine<kEach, kCalls>;
   const PlainWords program(words);
   const u32 rank = g.rank();
-  const u64 stride = static_cast<u64>(g.count()) * kBlock;
+  const u64 stride = static_cast<u64>(g.count()) * Machine::kBlock;
   DWELL_UNROLL_NOT
-  for (u64 first = static_cast<u64>(g.index()) * kBlock; first < program.elements(); first += stride)
-    PlainMachine<kEach>(program, static_cast<u32>(first), rank).run();
+  for (u64 first = static_cast<u64>(g.index()) * Machine::kBlock; first < program.elements(); first += stride)
+    Machine(program, static_cast<u32>(first), rank).run();
 }
 
 // The same. Where a group has few elements, each thread works on one at a time: a step takes a fourth of the time then, since the functions
@@ -201,9 +204,10 @@ DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
 DWELL_DEVICE void run_plain(const Group& g, const u32* words) {
 #if DWELL_ON_CUDA
   if (g.count() > 1 && PlainWords(words).elements() <= static_cast<u64>(g.count()) * (kGroupThreads * 4))
-    return run_plain_blocks<1>(g, words);
+    return run_plain_blocks<1, true>(g, words);
+  if (ProgramWords(words).light()) return run_plain_blocks<kPlainEach, false>(g, words);
 #endif
-  run_plain_blocks<kPlainEach>(g, words);
+  run_plain_blocks<kPlainEach, true>(g, words);
 }
 
 }  // namespace device

@@ -68,6 +68,16 @@ DWELL_COMPUTED_OPS(DWELL_OPERATION)
 // Calls `apply` with an operation on numbers of class C, and returns true; false when it is of another list.
 #define DWELL_CASE(name, operands) \
   case TensorOp::name: apply(Operation<TensorOp::name>()); return true;
+// Of these none calls a function, not even for rare numbers, as a division does.
+template <class Apply>
+DWELL_DEVICE bool with_lightest(TensorOp op, const Apply& apply) {
+  switch (op) {
+    DWELL_LIGHT_OPS(DWELL_CASE)
+    DWELL_COMPARISONS(DWELL_CASE)
+    DWELL_LOGICAL_OPS(DWELL_CASE)
+    default: return false;
+  }
+}
 template <class C, class Apply>
 DWELL_DEVICE bool with_light(TensorOp op, const Apply& apply, C*) {
   switch (op) {

@@ -73,21 +73,24 @@ class Instruction {
   u32 bits_;
 };
 
-// Whether a plain program may have such an instruction, but for the tensors that it names.
-DWELL_HOST_DEVICE bool is_plain(Instruction in) {
-  if (in.number() != NumberClass::f32 || in.result() != ElementType::f32 || in.kind() == OperandKind::temporary) return false;
-  if (in.has_third() && !in.third_is_constant()) return false;
-  if (in.code() < Instruction::kFirstOp) return in.code() == static_cast<u32>(Step::load) || in.code() == static_cast<u32>(Step::store);
+// What a plain program may have, but for the tensors that it names: moves, and operations that call nothing; others; and what it may not.
+enum class Plain : u8 { light, usual, no };
+DWELL_HOST_DEVICE Plain plain_of(Instruction in) {
+  if (in.number() != NumberClass::f32 || in.result() != ElementType::f32 || in.kind() == OperandKind::temporary) return Plain::no;
+  if (in.has_third() && !in.third_is_constant()) return Plain::no;
+  if (in.code() < Instruction::kFirstOp)
+    return in.code() == static_cast<u32>(Step::load) || in.code() == static_cast<u32>(Step::store) ? Plain::light : Plain::no;
   switch (static_cast<TensorOp>(in.code() - Instruction::kFirstOp)) {
 #define DWELL_CASE(name, operands) case TensorOp::name:
     DWELL_LIGHT_OPS(DWELL_CASE)
     DWELL_COMPARISONS(DWELL_CASE)
     DWELL_LOGICAL_OPS(DWELL_CASE)
+    return Plain::light;
     DWELL_LIGHT_FLOAT_OPS(DWELL_CASE)
     DWELL_USUAL_FLOAT_OPS(DWELL_CASE)
+    return Plain::usual;
 #undef DWELL_CASE
-    return true;
-    default: return false;
+    default: return Plain::no;
   }
 }
 
@@ -100,15 +103,14 @@ DWELL_CONSTANT u32 kMaxTemporaries = 8;
 DWELL_CONSTANT u32 kTypeShift = 20;
 
 // The words of a program:
-//   0            dimensions (4 bits), tensors (5), instructions (7), constants (6); bit 29: packed, bit 30: plain, bit 31: wide
-//   1            elements, below 2^31
-//   sizes        of the dimensions, outermost first; none for one dimension
-//   tensors      each two words, 48 bits of address and from bit 52 on the element type, and a stride a dimension, in elements
-//   code         an instruction a word
+//   0            dimensions (4 bits), tensors (5), instructions (7), constants (6); bit 28: light, bit 29: packed, bit 30: plain, bit 31:
+//   wide 1            elements, below 2^31 sizes        of the dimensions, outermost first; none for one dimension tensors      each two
+//   words, 48 bits of address and from bit 52 on the element type, and a stride a dimension, in elements code         an instruction a word
 //   constants    two words each in a wide program, else one
 // A program is wide when some number is not f32: its accumulator has 64 bits. It is plain when it has no temporaries, its elements are f32
-// that lie behind each other or are all one, and each instruction is a load, a store or an operation with a result of f32 (is_plain); it
-// is packed when it is plain and all of these tensors but single elements are aligned to the widest access.
+// that lie behind each other or are all one, and each instruction is a load, a store or an operation with a result of f32 (plain_of); it is
+// light when none of these calls anything; and packed when it is plain and all of these tensors but single elements are aligned to the
+// widest access.
 class ProgramWords {
  public:
   // Words that a program has.
@@ -120,12 +122,14 @@ class ProgramWords {
   }
   static constexpr u32 kPlain = 1U << 30U;
   static constexpr u32 kPacked = 1U << 29U;
+  static constexpr u32 kLight = 1U << 28U;
 
   explicit DWELL_HOST_DEVICE ProgramWords(const u32* words) : words_(words) {}
 
   DWELL_HOST_DEVICE bool wide() const { return words_[0] >> 31U != 0; }
   DWELL_HOST_DEVICE bool plain() const { return (words_[0] & kPlain) != 0; }
   DWELL_HOST_DEVICE bool packed() const { return (words_[0] & kPacked) != 0; }
+  DWELL_HOST_DEVICE bool light() const { return (words_[0] & kLight) != 0; }
   DWELL_HOST_DEVICE u32 dims() const { return words_[0] & 0xFU; }
   DWELL_HOST_DEVICE u32 tensors() const { return words_[0] >> 4U & 0x1FU; }
   DWELL_HOST_DEVICE u32 instructions() const { return words_[0] >> 9U & 0x7FU; }
