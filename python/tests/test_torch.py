@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import queue
+import re
 import threading
 import time
 
@@ -200,10 +201,11 @@ def test_no_memory_is_left_behind() -> None:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def descriptors() -> int:
-        """Those of operators apart: programs that run often become some."""
+    def descriptors() -> list[str]:
+        """What they are of, but for operators: programs that run often become some."""
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-        return sum(not os.readlink(link).startswith("/memfd:dwell_") for link in links if os.path.lexists(link))
+        files = [os.readlink(link) for link in links if os.path.lexists(link)]
+        return sorted(re.sub(r"\[\d+\]", "", file) for file in files if not file.startswith("/memfd:dwell_"))
 
     x = made(64)
 
@@ -215,7 +217,7 @@ def test_no_memory_is_left_behind() -> None:
                 if i % 1000 == 0:
                     y.sum().item()
 
-    work(20_000)
+    work(170_000)  # what is opened once is open then
     gc.collect()
     files = descriptors()
     # A million operations at a time. Compilers keep memory too, when programs that run often are compiled: that comes to an end.
@@ -229,9 +231,10 @@ def test_no_memory_is_left_behind() -> None:
             break
     assert grown[-1] < 16 << 20, grown
     deadline = time.monotonic() + 60
-    while descriptors() != files and time.monotonic() < deadline:
+    while len(descriptors()) > len(files) and time.monotonic() < deadline:
         time.sleep(0.1)  # the compiler of such an operator may run
-    assert descriptors() == files
+    left = descriptors()
+    assert len(left) <= len(files), (files, left)
 
 
 # ---- Modes of PyTorch's ----------------------------------------------------------------------------------------------------------------
