@@ -27,7 +27,7 @@ using Callee = u32;
 DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return opcode; }
 #elif DWELL_ON_CUDA
 // In halves, which the compiler need not keep side by side: it loads a whole address into one pair of registers and moves it to another,
-// where it waits for the load, 40 ns, before the barrier in whose shadow the load is meant to be.
+// where it waits for the load before the barrier in whose shadow the load is meant to be (9 ns a step of a chain on an H200).
 struct Callee {
   u32 low, high;
 };

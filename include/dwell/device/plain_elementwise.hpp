@@ -199,8 +199,8 @@ DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
     Machine(program, static_cast<u32>(first), rank).run();
 }
 
-// The same. Where a group has few elements, each thread works on one at a time: a step takes a fourth of the time then, since the functions
-// of several elements follow each other for the most part.
+// The same. Where a group has few elements, each thread works on one at a time: all threads have some then, and none waits for the
+// functions of several.
 DWELL_DEVICE void run_plain(const Group& g, const u32* words) {
 #if DWELL_ON_CUDA
   if (g.count() > 1 && PlainWords(words).elements() <= static_cast<u64>(g.count()) * (kGroupThreads * 4))

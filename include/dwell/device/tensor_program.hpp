@@ -103,9 +103,11 @@ DWELL_CONSTANT u32 kMaxTemporaries = 8;
 DWELL_CONSTANT u32 kTypeShift = 20;
 
 // The words of a program:
-//   0            dimensions (4 bits), tensors (5), instructions (7), constants (6); bit 28: light, bit 29: packed, bit 30: plain, bit 31:
-//   wide 1            elements, below 2^31 sizes        of the dimensions, outermost first; none for one dimension tensors      each two
-//   words, 48 bits of address and from bit 52 on the element type, and a stride a dimension, in elements code         an instruction a word
+//   0            dimensions (4 bits), tensors (5), instructions (7), constants (6); bits 28 to 31: light, packed, plain, wide
+//   1            elements, below 2^31
+//   sizes        of the dimensions, outermost first; none for one dimension
+//   tensors      each two words, 48 bits of address and from bit 52 on the element type, and a stride a dimension, in elements
+//   code         an instruction a word
 //   constants    two words each in a wide program, else one
 // A program is wide when some number is not f32: its accumulator has 64 bits. It is plain when it has no temporaries, its elements are f32
 // that lie behind each other or are all one, and each instruction is a load, a store or an operation with a result of f32 (plain_of); it is
