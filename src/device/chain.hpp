@@ -7,6 +7,7 @@
 #pragma once
 
 #include "device/graph.hpp"
+#include "device/operator_table.hpp"
 
 namespace dwell::device::chain {
 
@@ -79,7 +80,7 @@ DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
   const Frame* const frame = frame_at(worker, place);
   const Header header = frame->header();
   const u64 address = graph::address_of(header, frame->position()) + header.slots * kCell;
-  const u32 slots = static_cast<u32>(__cvta_generic_to_shared(worker->slots));
+  const u32 slots = shared_address(worker->slots);
   // What an earlier chain has read too far must not land on top of this.
   await_copies();
 #pragma unroll 1
@@ -90,12 +91,20 @@ DWELL_DEVICE void await_begin() { await_copies(); }
 // The node behind the one at `place`, for which begin was called.
 DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return kAhead; }
 
-// The steps of a chain that is read ahead. Addresses in shared memory are kept as they are: the compiler would work each out anew.
+// The steps of a chain that is read ahead. One address in shared memory serves all of a step, in a register: of several the compiler keeps
+// some in local memory, or works them out anew.
 class Steps {
  public:
   explicit DWELL_DEVICE Steps(Worker* worker) {
-    asm volatile("mov.u32 %0, %1;" : "=r"(slots_) : "r"(static_cast<u32>(__cvta_generic_to_shared(worker->slots))));
-    context_ = static_cast<u32>(reinterpret_cast<u8*>(&worker->context) - reinterpret_cast<u8*>(worker->slots));
+    // The grid has one dimension, which the assembler does not know: it sees through a copy.
+    asm volatile("{ .reg .u32 none; mov.u32 none, %%ctaid.z; add.u32 %0, %1, none; }" : "=r"(worker_) : "r"(shared_address(worker)));
+  }
+
+  DWELL_DEVICE Worker* worker() const { return pointer_to_shared<Worker>(worker_); }
+
+  // Runs an operator for the task at `at`.
+  DWELL_DEVICE void call(Callee callee, u32 opcode, FramePlace at) const {
+    call_operator(callee, worker_ + kContext, opcode, worker_ + at * (kSlotWords * 4) + sizeof(u32) * kHeaderWords);
   }
 
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
@@ -109,13 +118,13 @@ class Steps {
     u32 used;
     u32 yield;
     u32 spawned;
-    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4 + %5];"
                  : "=r"(status), "=r"(used), "=r"(yield), "=r"(spawned)
-                 : "r"(slots_ + context_)
+                 : "r"(worker_), "n"(kContext)
                  : "memory");
     asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];"
                  : "=r"(seen.word0), "=r"(seen.word1)
-                 : "r"(slots_ + next * (kSlotWords * 4))
+                 : "r"(worker_ + next * (kSlotWords * 4))
                  : "memory");
     seen.stops = (status | used | spawned) != 0;
     seen.yields = yield != 0;
@@ -123,22 +132,25 @@ class Steps {
   }
 
   // The step from `at` to `next`: issues a block when it comes into another. Called by all threads, behind the operator at `at`.
-  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next, u32 rank) const {
-    if (((at ^ next) & kBlock) == 0 || rank >= kLanes) return;
+  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next) const {
+    if (((at ^ next) & kBlock) == 0 || thread_rank() >= kLanes) return;
     u32 word1;
     u32 word2;
-    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(slots_ + next * (kSlotWords * 4) + 4) : "memory");
-    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word2) : "r"(slots_ + next * (kSlotWords * 4) + 8) : "memory");
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(worker_ + next * (kSlotWords * 4) + 4) : "memory");
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word2) : "r"(worker_ + next * (kSlotWords * 4) + 8) : "memory");
     // The record's address, less the slots of its block before it.
     const u64 block = graph::address_of(Header::from(0, word1), word2) - (next & (kBlock - 1)) * kCell;
-    copy_block(slots_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), block + 2 * kBlock * kCell);
+    copy_block(worker_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), block + 2 * kBlock * kCell);
     // All but the newest block are there.
     await_copies_but_one();
   }
 
  private:
-  u32 slots_;
-  u32 context_;
+  // The slots come first in a worker, and the context lies behind them.
+  static constexpr u32 kContext = sizeof(Worker::slots);
+  static_assert(kContext % alignof(Context) == 0, "no gap");
+
+  u32 worker_;
 };
 
 #else
@@ -164,13 +176,15 @@ DWELL_DEVICE FramePlace first(Worker* worker, FramePlace place) {
 class Steps {
  public:
   explicit Steps(Worker* worker) : worker_(worker) {}
+  Worker* worker() const { return worker_; }
+  void call(Callee callee, u32 opcode, FramePlace at) const { callee(&worker_->context, opcode, frame_at(worker_, at)->arguments()); }
   FramePlace behind(FramePlace, u32) const { return kNowhere; }
   Seen look(const Lease& lease, FramePlace) const {
     graph::look_at_clock(lease, worker_);
     const Context& context = worker_->context;
     return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0, context.yield != 0};
   }
-  void read_ahead(FramePlace, FramePlace, u32) const {}
+  void read_ahead(FramePlace, FramePlace) const {}
 
  private:
   Worker* worker_;

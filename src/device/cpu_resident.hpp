@@ -24,6 +24,7 @@ class CpuWorker {
     worker_->me = me;
     worker_->in_flight = lease.in_flight + me;
     worker_->context.yield = 0;
+    worker_->context.share = kWholeTask;
     worker_->graph = {};
     worker_->level = 0;
     spawn::begin(lease_, worker_);
@@ -155,7 +156,7 @@ class CpuWorker {
     if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, now_ticks() | 1U);
-    run(lease_, worker_, kFrame0, 0);
+    run(lease_, worker_, kFrame0);
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 

@@ -14,6 +14,7 @@ namespace dwell::device {
 namespace {
 
 using test::Bench;
+using test::entry_of;
 using test::task_of;
 
 std::atomic<u32> ran[1024];
@@ -40,7 +41,7 @@ class CpuResidentTest : public testing::Test {
   }
 
   Bench bench_{7, 1};
-  const void* entries_[1] = {reinterpret_cast<const void*>(&count)};
+  const void* entries_[1] = {entry_of<&count>()};
   std::atomic<u32> alias_{0};
 };
 

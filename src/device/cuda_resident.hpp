@@ -30,6 +30,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     worker.in_flight = lease.in_flight + blockIdx.x;
     worker.me = blockIdx.x;
     worker.context.yield = 0;
+    worker.context.share = kWholeTask;
     worker.graph = {};
     worker.linked = {};
     spawn::begin(lease, &worker);
@@ -50,7 +51,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     asm volatile("barrier.sync %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
     const FramePlace place = (turn & 1U) == 0 ? kFrame0 : kFrame1;
     if (frame_at(&worker, place)->word[0] == kQuit) return;
-    run(lease, &worker, place, threadIdx.x);
+    run(lease, &worker, place);
   }
 }
 #undef DWELL_BOUNDS

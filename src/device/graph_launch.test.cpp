@@ -16,6 +16,7 @@ namespace dwell::device {
 namespace {
 
 using test::Bench;
+using test::entry_of;
 using test::GraphPlan;
 using test::PlainExec;
 using testing::ElementsAre;
@@ -56,8 +57,7 @@ class GraphLaunchTest : public testing::Test {
     ran.clear();
     during = nullptr;
     targets.clear();
-    entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&launches),
-                reinterpret_cast<const void*>(&chains)};
+    entries_ = {entry_of<&note>(), entry_of<&fail>(), entry_of<&launches>(), entry_of<&chains>()};
     bench_.lease.operators = entries_.data();
     bench_.lease.lease_ticks = ~0U;
     for (u32 me = 0; me < 2; ++me) {
@@ -83,7 +83,7 @@ class GraphLaunchTest : public testing::Test {
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
     if (header.is_spawned()) spawn::take_up(bench_.lease, &worker_[me], task.quad[0].word[2]);
-    run(bench_.lease, &worker_[me], kFrame0, 0);
+    run(bench_.lease, &worker_[me], kFrame0);
   }
   // Runs a task of the ring.
   void run_ring(u32 opcode, u32 position, u32 number, u32 me = 0) {

@@ -9,7 +9,7 @@
 // table.
 #if defined(DWELL_INLINE_OPERATORS)
 // Calls the operator behind an opcode. Generated and linked by src/jit.
-extern "C" __device__ void dwell_dispatch(dwell::u32 opcode, const dwell::Group& group, const dwell::u32* arguments);
+extern "C" __device__ void dwell_dispatch(dwell::u32 context, dwell::u32 opcode, dwell::u32 arguments);
 #elif DWELL_ON_CUDA
 // Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
 extern "C" __constant__ dwell::device::Entry dwell_operators[];
@@ -45,18 +45,16 @@ DWELL_DEVICE Callee callee_of(const Lease& lease, u32 opcode) {
 }
 #endif
 
-// Calls an operator. Called by all threads of the group.
-DWELL_DEVICE void call_operator(Callee callee, const Group& group, const u32* arguments) {
-#if defined(DWELL_INLINE_OPERATORS)
-  dwell_dispatch(callee, group, arguments);
-#else
 #if DWELL_ON_CUDA
-  reinterpret_cast<Entry>(static_cast<u64>(callee.high) << 32U | callee.low)(group, arguments);
+// Calls an operator, as Entry. Called by all threads of the group.
+DWELL_DEVICE void call_operator(Callee callee, u32 context, u32 opcode, u32 arguments) {
+#if defined(DWELL_INLINE_OPERATORS)
+  dwell_dispatch(context, callee, arguments);
 #else
-  callee(group, arguments);
-#endif
+  reinterpret_cast<Entry>(static_cast<u64>(callee.high) << 32U | callee.low)(context, opcode, arguments);
 #endif
 }
+#endif
 
 // The image's table of what each opcode uses.
 DWELL_DEVICE const u32* uses_of([[maybe_unused]] const Lease& lease) {

@@ -58,15 +58,16 @@ DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) 
 }
 
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
-DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
   Wide* const wide = wide_of(lease, header, frame.position());
-  if (rank == 0) {
+  if (thread_rank() == 0) {
     if (cancels::ends(header, wide)) {
       worker->context.status = status::cancelled;
       worker->group = kNoGroup;
     } else {
       worker->group = header.is_gang() ? members::take_group(worker) : fetch_add<Order::acquire>(&wide->next, 1U);
+      worker->context.share = (worker->group & 0xFFFFU) | header.groups << 16U;
     }
     worker->context.scratch_used = 0;
     worker->spawn.refused = 1;
@@ -77,16 +78,17 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
 
 // Ends a share of a wide task, whose groups have all been drawn. True when it was the last; `context.status` then holds the task's first
 // failure. Called by all threads together.
-DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame, u32 rank) {
+DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
   Wide* const wide = wide_of(lease, header, frame.position());
   const bool gang = header.is_gang();
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
-  if (rank == 0 && cancels::is_alone(header)) {
+  if (thread_rank() == 0) worker->context.share = kWholeTask;
+  if (thread_rank() == 0 && cancels::is_alone(header)) {
     worker->spawn.refused = 0;
     worker->group = 1;
-  } else if (rank == 0) {
+  } else if (thread_rank() == 0) {
     worker->spawn.refused = 0;
     if (worker->context.status != status::ok)
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
@@ -128,9 +130,9 @@ struct Ended {
 
 // Whether a chain goes on although something was to be looked at: then it was only scratch memory, which is free again. Called by all
 // threads.
-DWELL_DEVICE_COLD bool goes_on(Worker* worker, u32 rank) {
+DWELL_DEVICE_COLD bool goes_on(Worker* worker) {
   const Group all(&worker->context, 0, 1);
-  if (rank == 0) {
+  if (thread_rank() == 0) {
     const Context& context = worker->context;
     const bool goes = context.status == status::ok && context.spawned == 0 && *const_cast<const volatile u32*>(&context.yield) == 0;
     worker->follows = goes ? 1 : 0;
@@ -153,14 +155,15 @@ DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
 // Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain or the
 // tasks of a run until something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is
 // called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
-DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* place, u32 rank) {
+DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePlace* place) {
+  const chain::Steps steps(runs);
+  Worker* const worker = steps.worker();
+  const Group all(&worker->context, 0, 1);
   FramePlace at = *place;
   u32 word1 = frame_at(worker, at)->word[1];
   u32 opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
   Callee callee = callee_of(lease, opcode);
-  const chain::Steps steps(worker);
   for (;;) {
-    Group group(&worker->context, 0, 1, opcode);
     FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
     if ((word1 & (flag::share | flag::chain) << 4U) != 0) {
       if ((word1 & flag::share << 4U) != 0) {
@@ -168,18 +171,17 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
         const Header header = frame.header();
         if ((header.flags & flag::aside) != 0 || header.launches()) {
           const Ended none{header, frame.position(), true, false};
-          group.sync();  // all have read the frame, into which warp 0 puts what comes next
+          all.sync();  // all have read the frame, into which warp 0 puts what comes next
           return none;
         }
-        const u32 index = next_group(lease, worker, frame, rank);
+        const u32 index = next_group(lease, worker, frame);
         if (index >= header.groups) {
           const u32 position = frame.position();
-          return Ended{header, position, end_share(lease, worker, frame, rank), false};
+          return Ended{header, position, end_share(lease, worker, frame), false};
         }
-        group = Group(&worker->context, index, header.groups, header.opcode);
       } else if (chain::is_ahead(at)) {
         next = steps.behind(at, word1);
-      } else if (rank < kLanes) {
+      } else if (thread_rank() < kLanes) {
         chain::begin(worker, at);
       }
     } else if ((word1 & flag::tracked << 4U) != 0) {
@@ -187,7 +189,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
     }
     bool stops = false;
     for (;;) {
-      call_operator(callee, group, frame_at(worker, at)->arguments());
+      steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
       // chain some nanoseconds a node.
       if (chain::is_ahead(next)) {
@@ -195,7 +197,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        steps.read_ahead(at, next, rank);
+        steps.read_ahead(at, next);
         stops = group_any(seen.stops || seen.yields);
         if (stops) break;
         at = next;
@@ -210,25 +212,24 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
         callee = callee_of(lease, opcode);
         stops = group_any(seen.stops);
         if (stops) break;
-        if (rank == 0) {
+        if (thread_rank() == 0) {
           linked::note(worker, step);
           begin_linked(worker, step.position + (step.word1 & 0xFU));
         }
         at = next;
         next = linked::behind(at, seen.word1 & 0xFU);
       }
-      group = Group(&worker->context, 0, 1, opcode);
     }
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
     if ((ended.header.flags & flag::chain) != 0) {
       if (!stops) {  // the first of a chain
-        if (rank < kLanes) chain::await_begin();
+        if (thread_rank() < kLanes) chain::await_begin();
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
       }
-      if (!stops || goes_on(worker, rank)) {
+      if (!stops || goes_on(worker)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
         word1 = frame_at(worker, at)->word[1];
         opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
@@ -238,7 +239,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* worker, FramePlace* 
       *place = at;
       return ended;
     }
-    group.sync();
+    all.sync();
     if ((ended.header.flags & flag::share) != 0) {
       word1 = ended.header.word1();
       opcode = ended.header.opcode;
@@ -378,15 +379,15 @@ DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* work
 
 // Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
 // group.
-DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 rank) {
+DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place) {
   for (;;) {
-    Ended ended = run_operator(lease, worker, &place, rank);
+    Ended ended = run_operator(lease, worker, &place);
     const bool token = levels::is_token(ended.header);
     const bool spawns = !token && (ended.spawned || ended.header.is_spawned());
     if (spawns || token || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
-      if (rank < kLanes) {
+      if (thread_rank() < kLanes) {
         // A task that an operator has made belongs to none.
         if (spawns && !ended.header.is_spawned()) end_run(lease, worker);
         Follows follows = kNothing;
@@ -412,12 +413,12 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
       Group(&worker->context, 0, 1).sync();                // all have read the frame
     } else if ((ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
-      if (rank < kLanes) graph::change(*frame_at(worker, place));
+      if (thread_rank() < kLanes) graph::change(*frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
     if (!ended.completes || (ended.header.flags & flag::tracked) == 0) {
-      if (linked::is_linked(place) && rank < kLanes) end_run(lease, worker);
-      if (rank == 0) {
+      if (linked::is_linked(place) && thread_rank() < kLanes) end_run(lease, worker);
+      if (thread_rank() == 0) {
         const i32 status = worker->context.status;
         reset(&worker->context);
 #if DWELL_ON_CUDA
@@ -430,7 +431,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
       return;
     }
     FramePlace next = chain::kNowhere;
-    if (rank < kLanes) {
+    if (thread_rank() < kLanes) {
       const FramePlace to = linked::is_linked(place) ? kFrame0 : place;
       if (broadcast(linked::is_on(worker) ? 1 : 0) != 0)
         next = complete_and_go_on(lease, worker, ended.header, ended.position, to);
@@ -442,7 +443,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, u32 
     place = *const_cast<const volatile u32*>(&worker->follows);
   }
 #if DWELL_ON_CUDA
-  if (rank == 0) *const_cast<volatile u32*>(&worker->idle) = 1;
+  if (thread_rank() == 0) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
 }
 

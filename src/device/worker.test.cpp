@@ -11,6 +11,7 @@ namespace dwell::device {
 namespace {
 
 using test::Bench;
+using test::entry_of;
 
 // The arguments that the operators below have seen, in order.
 struct Call {
@@ -41,8 +42,7 @@ class WorkerTest : public testing::Test {
  protected:
   WorkerTest() {
     calls.clear();
-    entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&note_long),
-                reinterpret_cast<const void*>(&take_scratch)};
+    entries_ = {entry_of<&note>(), entry_of<&fail>(), entry_of<&note_long>(), entry_of<&take_scratch>()};
     bench_.lease.operators = entries_.data();
     bench_.set_up(&worker_, 1);
     worker_.context.scratch = scratch_;
@@ -53,7 +53,7 @@ class WorkerTest : public testing::Test {
   void run_task(const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_, kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, &worker_, kFrame0, 0);
+    run(bench_.lease, &worker_, kFrame0);
   }
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
   // Makes a task wait for the one at the place before.

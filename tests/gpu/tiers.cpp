@@ -168,7 +168,9 @@ extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks
   __shared__ uint4 task[2][8 * 4];
   __shared__ device::Context context;
   const device::Lease lease{};
+  if (threadIdx.x == 0) context.share = device::kWholeTask;
   const Group group(&context, 0, 1);
+  const u32 lent = device::shared_address(&context);
   if (threadIdx.x < 32) task[0][threadIdx.x] = tasks[threadIdx.x];
   __syncthreads();
   const u64 start = device::now_ns();
@@ -178,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks
 #pragma unroll 1
     for (u32 k = 0; k < 8; ++k) {
       const u32* const words = reinterpret_cast<const u32*>(&task[turn][k * 4]);
-      device::call_operator(device::callee_of(lease, words[0]), group, words + 3);
+      device::call_operator(device::callee_of(lease, words[0]), lent, words[0], device::shared_address(words + 3));
       group.sync();
     }
   }

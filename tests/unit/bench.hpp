@@ -16,6 +16,15 @@
 
 namespace dwell::test {
 
+// The entry of an operator of tests, for Lease::operators.
+template <void (*kOperator)(const Group&, const u32*)>
+const void* entry_of() {
+  const device::Entry entry = [](device::Context* context, u32 opcode, const u32* arguments) {
+    kOperator(Group(context, opcode), arguments);
+  };
+  return reinterpret_cast<const void*>(entry);
+}
+
 class Bench {
  public:
   explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0)
@@ -58,6 +67,7 @@ class Bench {
   void set_up(device::Worker* worker, u32 me) {
     worker->me = me;
     worker->in_flight = lease.in_flight + me;
+    worker->context.share = device::kWholeTask;
     worker->context.over = &control().crew.over;
     worker->context.started = device::now_ticks();
     device::reset(&worker->context);

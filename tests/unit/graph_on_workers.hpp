@@ -46,8 +46,7 @@ class GraphOnWorkersTest : public testing::Test {
   GraphOnWorkersTest() {
     ran.clear();
     during = nullptr;
-    entries_ = {reinterpret_cast<const void*>(&note), reinterpret_cast<const void*>(&fail), reinterpret_cast<const void*>(&take_scratch),
-                reinterpret_cast<const void*>(&note_group)};
+    entries_ = {test::entry_of<&note>(), test::entry_of<&fail>(), test::entry_of<&take_scratch>(), test::entry_of<&note_group>()};
     bench_.lease.operators = entries_.data();
     bench_.lease.lease_ticks = ~0U;
     for (u32 me = 0; me < std::size(worker_); ++me) {
@@ -74,7 +73,7 @@ class GraphOnWorkersTest : public testing::Test {
   void run_task(u32 me, const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, &worker_[me], kFrame0, 0);
+    run(bench_.lease, &worker_[me], kFrame0);
   }
   // Launches the exec on a worker. `changes`: place of a word, value. A launch without a group is cancelled.
   void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {

@@ -24,6 +24,8 @@ DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit in
 DWELL_CONSTANT u32 kMaxBefore = 8;             // children that one follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
 
+DWELL_CONSTANT u32 kWholeTask = 1U << 16U;  // Context::share of a task that groups do not share
+
 DWELL_CONSTANT u32 kGangBarriers = 8;    // barriers of a gang that have names
 DWELL_CONSTANT u32 kGangStateWords = 6;  // that a gang saves when it yields
 
@@ -42,6 +44,7 @@ struct alignas(16) Context {
   u32 spawned;          // 1: the task has made others (Group::spawn, Group::then)
   u32 scratch_bytes;    // size of `scratch`
   u32 lease;            // number of the lease that runs this worker
+  u32 share;            // which group of the task is run: its index (16) | their count (16)
   const u32* over;      // number of the last lease whose time is over
   const u32* uses;      // of the image: see Group::opcode
   u32 started;          // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
@@ -89,13 +92,16 @@ class Group {
   DWELL_DEVICE Group(device::Context* context, u32 index, u32 count, u32 opcode = 0)
       : context_(context), index_(static_cast<u16>(index)), count_(static_cast<u16>(count)), opcode_(opcode) {}
 
+  // The group that its worker runs, of a task that runs this opcode.
+  DWELL_DEVICE Group(device::Context* context, u32 opcode) : Group(context, context->share & 0xFFFFU, context->share >> 16U, opcode) {}
+
   // Rank of the calling thread, 0 to size() - 1.
   DWELL_DEVICE u32 rank() const {
+    const u32 rank = device::thread_rank();
 #if DWELL_ON_CUDA
-    return threadIdx.x;
-#else
-    return 0;
+    __builtin_assume(rank < kGroupThreads);
 #endif
+    return rank;
   }
   // Threads in this group: 128 on CUDA, 1 on the CPU.
   DWELL_DEVICE u32 size() const { return kGroupThreads; }
@@ -276,7 +282,7 @@ class Group {
   DWELL_DEVICE Child made() const;
 
   device::Context* context_;
-  u16 index_;  // 65,535 groups share a task at most, so that two words hold all: an operator that is called gets them in memory
+  u16 index_;  // 65,535 groups share a task at most
   u16 count_;
   u32 opcode_;
 };

@@ -18,8 +18,13 @@
 namespace dwell {
 namespace device {
 
-// An operator's entry in the image: the group that runs it, and the task's arguments as 32-bit words.
-using Entry = void (*)(const Group& group, const u32* arguments);
+// An operator's entry in the image: what its worker lends to it, its opcode, and the task's arguments as 32-bit words.
+#if DWELL_ON_CUDA
+// Of the pointers, the addresses in shared memory.
+using Entry = void (*)(u32 context, u32 opcode, u32 arguments);
+#else
+using Entry = void (*)(Context* context, u32 opcode, const u32* arguments);
+#endif
 
 // Words of arguments that travel in the ring. More lie in a block of host memory, of which the task holds the address alone.
 DWELL_CONSTANT u32 kMaxRingWords = 93;
@@ -105,9 +110,10 @@ struct Export<void(Group, Parameters...)> {
   static constexpr u32 kWords = SumOf<Wire<Parameters>::words...>::value;
 
   template <u32... Index>
-  static DWELL_DEVICE void call(void (*function)(Group, Parameters...), const Group& group, const u32* arguments, Indices<Index...>) {
+  static DWELL_DEVICE void call(void (*function)(Group, Parameters...), Context* context, u32 opcode, const u32* arguments,
+                                Indices<Index...>) {
     const u32* const from = kWords > kMaxRingWords ? block_of(arguments) : arguments;
-    function(group, Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
+    function(Group(context, opcode), Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
   }
   static constexpr u32 count = sizeof...(Parameters);
 };
@@ -119,19 +125,21 @@ struct Export<void(Group, Parameters...)> {
 // `symbol`_signature. Its name as in DWELL_OPERATOR follows, with template arguments (which may hold commas). The compiler adds
 // this line behind the user's source.
 #if DWELL_ON_CUDA
-#define DWELL_EXPORT(symbol, ...)                                                                          \
-  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                                  \
-      dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature;                            \
-  extern "C" __device__ void symbol(const dwell::Group& group, const dwell::u32* arguments) {              \
-    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                            \
-    Self::call(dwell_operator_##__VA_ARGS__, group, arguments, dwell::device::MakeIndices<Self::count>()); \
+#define DWELL_EXPORT(symbol, ...)                                                                                         \
+  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                                                 \
+      dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature;                                           \
+  extern "C" __device__ void symbol(dwell::u32 context, dwell::u32 opcode, dwell::u32 arguments) {                        \
+    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                           \
+    Self::call(dwell_operator_##__VA_ARGS__, dwell::device::pointer_to_shared<dwell::device::Context>(context), opcode,   \
+               dwell::device::pointer_to_shared<const dwell::u32>(arguments), dwell::device::MakeIndices<Self::count>()); \
   }
 #else
 #define DWELL_EXPORT(symbol, ...)                                                                                             \
   extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature;                          \
   const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature; \
-  extern "C" __attribute__((visibility("default"))) void symbol(const dwell::Group& group, const dwell::u32* arguments) {     \
+  extern "C" __attribute__((visibility("default"))) void symbol(dwell::device::Context* context, dwell::u32 opcode,           \
+                                                                const dwell::u32* arguments) {                                \
     using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                               \
-    Self::call(dwell_operator_##__VA_ARGS__, group, arguments, dwell::device::MakeIndices<Self::count>());                    \
+    Self::call(dwell_operator_##__VA_ARGS__, context, opcode, arguments, dwell::device::MakeIndices<Self::count>());          \
   }
 #endif

@@ -113,6 +113,27 @@ DWELL_DEVICE To bits_as(From from) {
   return to;
 }
 
+#if DWELL_ON_CUDA
+// Addresses in shared memory, and back.
+DWELL_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
+template <class T>
+DWELL_DEVICE T* pointer_to_shared(u32 address) {
+  return static_cast<T*>(__cvta_shared_to_generic(address));
+}
+#endif
+
+// Rank of the calling thread in its worker: those of the group come first. Read anew each time: a loop that inlines operators would else
+// keep it across all of them, in local memory, from where it takes longer.
+DWELL_DEVICE u32 thread_rank() {
+#if DWELL_ON_CUDA
+  u32 rank;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(rank));
+  return rank;
+#else
+  return 0;
+#endif
+}
+
 // Rank of the calling thread among the lanes of its control code.
 DWELL_DEVICE u32 lane() {
 #if DWELL_ON_CUDA

@@ -28,13 +28,13 @@ using testing::Not;
 std::string stand_in_loop() {
   return "#include <dwell/device/operator.hpp>\n"
          "extern \"C\" { extern __constant__ dwell::device::Entry dwell_operators[]; }\n"
-         "extern \"C\" __global__ void __launch_bounds__(160) dwell_resident(dwell::device::Context* context, const dwell::u32* tasks, int "
-         "n) {\n"
+         "extern \"C\" __global__ void __launch_bounds__(160) dwell_resident(const dwell::u32* tasks, int n) {\n"
+         "  __shared__ dwell::device::Context context;\n"
          "  __shared__ dwell::u32 arguments[64];\n"
          "  if (threadIdx.x < 64) arguments[threadIdx.x] = tasks[threadIdx.x];\n"
          "  __syncthreads();\n"
-         "  const dwell::Group group(context, 0, 1);\n"
-         "  for (int i = 0; i < n; ++i) dwell_operators[arguments[i]](group, arguments);\n"
+         "  const dwell::u32 lent = dwell::device::shared_address(&context);\n"
+         "  for (int i = 0; i < n; ++i) dwell_operators[arguments[i]](lent, arguments[i], dwell::device::shared_address(arguments));\n"
          "}\n";
 }
 

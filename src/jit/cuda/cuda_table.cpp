@@ -46,7 +46,7 @@ std::string table_source(std::span<const Opcode> table, Tier tier, const std::st
   std::set<std::string_view> declared;
   for (const Opcode& opcode : table) {
     if (opcode.object != nullptr && declared.insert(opcode.symbol()).second) {
-      text += ".extern .func " + opcode.symbol() + "(.param .b64 group, .param .b64 arguments);\n";
+      text += ".extern .func " + opcode.symbol() + "(.param .b32 context, .param .b32 opcode, .param .b32 arguments);\n";
       if (opcode.object->form == Form::native) text += statics_source(*opcode.object, opcode.symbol());
     }
     entries += (opcode.object == nullptr ? "0" : opcode.symbol()) + ", ";
@@ -58,7 +58,7 @@ std::string table_source(std::span<const Opcode> table, Tier tier, const std::st
 std::string dispatch_source(std::span<const Opcode> table) {
   const auto is_inlined = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::lto; };
   const auto is_called = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::native; };
-  std::string text = "using Entry = void(const void* group, const unsigned* arguments);\n";
+  std::string text = "using Entry = void(unsigned context, unsigned opcode, unsigned arguments);\n";
   // An operator that is there with several bindings is inlined once.
   std::map<std::string_view, std::string> opcodes;
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -67,16 +67,16 @@ std::string dispatch_source(std::span<const Opcode> table) {
   std::string cases;
   for (const auto& [symbol, labels] : opcodes) {
     text += "extern \"C\" __device__ Entry " + std::string(symbol) + ";\n";
-    cases += "    " + labels + "return " + std::string(symbol) + "(group, arguments);\n";
+    cases += "    " + labels + "return " + std::string(symbol) + "(context, opcode, arguments);\n";
   }
   text += "extern \"C\" __device__ const unsigned dwell_uses[] = {" + words_text(table) + "};\n";
   // An opcode that the image has not must not run on as if nothing were.
   std::string others = "__trap()";
   if (std::any_of(table.begin(), table.end(), is_called)) {
     text += "extern \"C\" { extern __constant__ Entry* dwell_operators[]; }\n";
-    others = "dwell_operators[opcode](group, arguments)";
+    others = "dwell_operators[opcode](context, opcode, arguments)";
   }
-  return text + "extern \"C\" __device__ void dwell_dispatch(unsigned opcode, const void* group, const unsigned* arguments) {\n" +
+  return text + "extern \"C\" __device__ void dwell_dispatch(unsigned context, unsigned opcode, unsigned arguments) {\n" +
          "  switch (opcode) {\n" + cases + "    default: " + others + ";\n  }\n}\n";
 }
 

@@ -35,7 +35,7 @@ HostCompiler& compiler() {
 // Loads an object as the backend would, from a file, and looks up its entry.
 struct Loaded {
   explicit Loaded(const image::BundleEntry& entry)
-      : library(save(entry)), run(library.get<void(const Group&, const u32*)>(std::string(entry.symbol).c_str())) {}
+      : library(save(entry)), run(library.get<void(device::Context*, u32, const u32*)>(std::string(entry.symbol).c_str())) {}
   std::string save(const image::BundleEntry& entry) const {
     const auto path = folder.path() / "operator.so";
     std::ofstream(path, std::ios::binary)
@@ -50,6 +50,7 @@ struct Loaded {
 float run_axpy(const image::BundleEntry& entry) {
   const Loaded loaded(entry);
   device::Context context{};
+  context.share = device::kWholeTask;
   float x = 10;
   float y = 1;
   std::vector<u32> words;
@@ -63,7 +64,7 @@ float run_axpy(const image::BundleEntry& entry) {
   add_span(&y);
   add_float(100);
   add_float(0);
-  loaded.run(Group(&context, 0, 1), words.data());
+  loaded.run(&context, 0, words.data());
   return y;
 }
 
@@ -115,8 +116,9 @@ TEST(HostCompiler, AnImageHoldsWhatEachOpcodeUses) {
   const auto address = reinterpret_cast<u64>(&out);
   const u32 words[] = {static_cast<u32>(address), static_cast<u32>(address >> 32U), 2U};
   device::Context context{};
+  context.share = device::kWholeTask;
   context.uses = bundle.uses.data();
-  loaded.run(Group(&context, 0, 1, 2), words);
+  loaded.run(&context, 2, words);
   EXPECT_EQ(out[0], 9U);
   EXPECT_EQ(out[1], 2U);
 }

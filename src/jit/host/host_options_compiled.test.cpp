@@ -35,10 +35,11 @@ i64 value_of(const CompileOptions& options, const std::string& expression, const
       .write(reinterpret_cast<const char*>(object.bytes.data()), static_cast<std::streamsize>(object.bytes.size()));
   const DynamicLibrary library(file);
   device::Context context{};
+  context.share = device::kWholeTask;
   i64 value = 0;
   const auto address = reinterpret_cast<u64>(&value);
   const u32 words[] = {static_cast<u32>(address), static_cast<u32>(address >> 32U)};
-  library.get<void(const Group&, const u32*)>("a_1")(Group(&context, 0, 1), words);
+  library.get<void(device::Context*, u32, const u32*)>("a_1")(&context, 0, words);
   return value;
 }
 
