@@ -1,7 +1,7 @@
 // Chains of a graph: nodes of which each waits for the one before it alone, and their records lie one behind the other. Their worker reads
 // them ahead into its own memory, so that a step costs no look at the device's.
 //
-// What is read ahead lies in four blocks of four slots, which are used in turn. Invariant: while a node runs whose record begins in a
+// What is read ahead lies in four blocks of eight slots, which are used in turn. Invariant: while a node runs whose record begins in a
 // block, this block and the next are there for all threads, and the third is on its way. The step that comes into a block issues the third
 // from there, over the one that it has left before, and waits for the second. So the record behind the one that runs is always there.
 #pragma once
@@ -23,14 +23,14 @@ struct Seen {
 
 #if DWELL_ON_CUDA
 
-inline constexpr u32 kBlock = 4;
+inline constexpr u32 kBlock = 8;  // of fewer slots, a step pays more for the instructions that issue one
+static_assert(4 * kBlock == kAheadSlots);
 
 // Whether a frame was read ahead.
-DWELL_DEVICE bool is_ahead(FramePlace place) { return place - kAhead < kAheadSlots; }
+DWELL_DEVICE bool is_ahead(FramePlace place) { return place < kAheadSlots; }
 
 // The place `slots` behind one that is read ahead.
-DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return kAhead | ((place + slots) & (kAheadSlots - 1)); }
-static_assert(kAhead == kAheadSlots, "one bit more than the place within");
+DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return (place + slots) & (kAheadSlots - 1); }
 
 // Copies of a word from global to shared memory in groups, which the calling thread waits for. Before sm_80 each takes its time at once.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
@@ -67,15 +67,15 @@ DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
     const u32 word = lane / 16 * kSlotWords + lane % 16 / 4 * 3 + (lane & 3U) - 1;
     const u32 to = slots + (place * kSlotWords + word) * 4;
     const u64 from = address + lane * 4;
-    copy_word(to, from);
-    copy_word(to + 2 * kSlotWords * 4, from + 2 * kCell);
+#pragma unroll
+    for (u32 i = 0; i < kBlock; i += 2) copy_word(to + i * kSlotWords * 4, from + i * kCell);
     // The first place is there twice, so that the slots of a record are always neighbours.
-    if (place == kAhead && lane < 16) copy_word(to + kAheadSlots * kSlotWords * 4, from);
+    if (place == 0 && lane < 16) copy_word(to + kAheadSlots * kSlotWords * 4, from);
   }
   end_of_copies();
 }
 
-// Begins to read ahead, at place kAhead, what lies behind the node at `place`, which was not. Called by warp 0.
+// Begins to read ahead, at place 0, what lies behind the node at `place`, which was not. Called by warp 0.
 DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
   const Frame* const frame = frame_at(worker, place);
   const Header header = frame->header();
@@ -84,12 +84,12 @@ DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
   // What an earlier chain has read too far must not land on top of this.
   await_copies();
 #pragma unroll 1
-  for (u32 i = 0; i < 3 * kBlock; i += kBlock) copy_block(slots, kAhead + i, address + i * kCell);
+  for (u32 i = 0; i < 3 * kBlock; i += kBlock) copy_block(slots, i, address + i * kCell);
 }
 // Waits until it is there, for the lanes of warp 0; the others see it behind a barrier.
 DWELL_DEVICE void await_begin() { await_copies(); }
 // The node behind the one at `place`, for which begin was called.
-DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return kAhead; }
+DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return 0; }
 
 // The steps of a chain that is read ahead. One address in shared memory serves all of a step, in a register: of several the compiler keeps
 // some in local memory, or works them out anew.

@@ -41,17 +41,18 @@ struct SpawnWork {
 // The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots that are read ahead of a chain (chain.hpp)
 // and of a run of linked tasks (linked.hpp), of which the first is there twice.
 using FramePlace = u32;  // of a frame: the number of its first slot
-inline constexpr FramePlace kFrame0 = 0;
-inline constexpr FramePlace kFrame1 = kMaxSlots;
-inline constexpr FramePlace kAhead = 2 * kMaxSlots;
 #if DWELL_ON_CUDA
-inline constexpr u32 kAheadSlots = 16;
-inline constexpr FramePlace kLinked = kAhead + kAheadSlots + 1;
+inline constexpr u32 kAheadSlots = 32;  // from 0 on
+inline constexpr FramePlace kFrame0 = kAheadSlots + 1;
+inline constexpr FramePlace kFrame1 = kFrame0 + kMaxSlots;
+inline constexpr FramePlace kLinked = kFrame1 + kMaxSlots;
 inline constexpr u32 kLinkedSlots = 32;
 inline constexpr u32 kLookahead = 24;  // slots that are read at once for it
 inline constexpr u32 kFrameSlots = kLinked + kLinkedSlots + 1;
 #else
-inline constexpr u32 kFrameSlots = kAhead;
+inline constexpr FramePlace kFrame0 = 0;
+inline constexpr FramePlace kFrame1 = kMaxSlots;
+inline constexpr u32 kFrameSlots = 2 * kMaxSlots;
 #endif
 
 inline constexpr u32 kNoGroup = ~0U;

@@ -90,18 +90,30 @@ class Group {
  public:
   // The group with this index among `count`, of a task that runs this opcode.
   DWELL_DEVICE Group(device::Context* context, u32 index, u32 count, u32 opcode = 0)
-      : context_(context), index_(static_cast<u16>(index)), count_(static_cast<u16>(count)), opcode_(opcode) {}
-
+      : context_(context), index_(static_cast<u16>(index)), count_(static_cast<u16>(count)), opcode_(opcode) {
+#if DWELL_ON_CUDA
+    rank_ = threadIdx.x;
+#endif
+  }
   // The group that its worker runs, of a task that runs this opcode.
-  DWELL_DEVICE Group(device::Context* context, u32 opcode) : Group(context, context->share & 0xFFFFU, context->share >> 16U, opcode) {}
+  DWELL_DEVICE Group(device::Context* context, u32 opcode)
+      : context_(context),
+        index_(static_cast<u16>(context->share & 0xFFFFU)),
+        count_(static_cast<u16>(context->share >> 16U)),
+        opcode_(opcode) {
+#if DWELL_ON_CUDA
+    rank_ = device::thread_rank();
+#endif
+  }
 
   // Rank of the calling thread, 0 to size() - 1.
   DWELL_DEVICE u32 rank() const {
-    const u32 rank = device::thread_rank();
 #if DWELL_ON_CUDA
-    __builtin_assume(rank < kGroupThreads);
+    __builtin_assume(rank_ < kGroupThreads);
+    return rank_;
+#else
+    return 0;
 #endif
-    return rank;
   }
   // Threads in this group: 128 on CUDA, 1 on the CPU.
   DWELL_DEVICE u32 size() const { return kGroupThreads; }
@@ -111,7 +123,12 @@ class Group {
   DWELL_DEVICE u32 count() const { return count_; }
 
   // This group as if it had the task to itself: this group's threads alone do all the work of the result's members.
-  DWELL_DEVICE Group alone() const { return Group(context_, 0, 1, opcode_); }
+  DWELL_DEVICE Group alone() const {
+    Group group = *this;
+    group.index_ = 0;
+    group.count_ = 1;
+    return group;
+  }
 
   // This thread's share of 0 .. n - 1 among all threads of all groups of the task: every (count() * size())-th index on CUDA, a block of
   // indices on the CPU.
@@ -285,6 +302,9 @@ class Group {
   u16 index_;  // 65,535 groups share a task at most
   u16 count_;
   u32 opcode_;
+#if DWELL_ON_CUDA
+  u32 rank_;
+#endif
 };
 
 }  // namespace dwell

@@ -22,8 +22,8 @@ struct Budget {
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
 };
 constexpr Budget kBudgets[] = {
-    {"sm_75", 96, 736, 5184, 3},  {"sm_80", 96, 736, 5184, 3},  {"sm_90", 64, 528, 5184, 3},
-    {"sm_100", 88, 568, 5184, 3}, {"sm_120", 88, 568, 5184, 3},
+    {"sm_75", 96, 736, 5952, 3},  {"sm_80", 96, 736, 5952, 3},  {"sm_90", 64, 528, 5952, 3},
+    {"sm_100", 88, 568, 5952, 3}, {"sm_120", 88, 568, 5952, 3},
 };
 
 void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
