@@ -24,7 +24,7 @@ struct Seen {
 #if DWELL_ON_CUDA
 
 inline constexpr u32 kBlock = 8;  // of fewer slots, a step pays more for the instructions that issue one
-static_assert(4 * kBlock == kAheadSlots);
+static_assert(4 * kBlock == kAheadSlots && 3 * kBlock <= kPadding);
 
 // Whether a frame was read ahead.
 DWELL_DEVICE bool is_ahead(FramePlace place) { return place < kAheadSlots; }
@@ -80,7 +80,7 @@ DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
   const Frame* const frame = frame_at(worker, place);
   const Header header = frame->header();
   const u64 address = graph::address_of(header, frame->position()) + header.slots * kCell;
-  const u32 slots = shared_address(worker->slots);
+  const u32 slots = address_in_shared(worker->slots);
   // What an earlier chain has read too far must not land on top of this.
   await_copies();
 #pragma unroll 1
@@ -91,13 +91,13 @@ DWELL_DEVICE void await_begin() { await_copies(); }
 // The node behind the one at `place`, for which begin was called.
 DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return 0; }
 
-// The steps of a chain that is read ahead. One address in shared memory serves all of a step, in a register: of several the compiler keeps
-// some in local memory, or works them out anew.
+// The steps of a worker from task to task, of chains that are read ahead among them. One address in shared memory serves all of a step, in
+// a register: of several the compiler keeps some in local memory, or works them out anew.
 class Steps {
  public:
   explicit DWELL_DEVICE Steps(Worker* worker) {
     // The grid has one dimension, which the assembler does not know: it sees through a copy.
-    asm volatile("{ .reg .u32 none; mov.u32 none, %%ctaid.z; add.u32 %0, %1, none; }" : "=r"(worker_) : "r"(shared_address(worker)));
+    asm volatile("{ .reg .u32 none; mov.u32 none, %%ctaid.z; add.u32 %0, %1, none; }" : "=r"(worker_) : "r"(address_in_shared(worker)));
   }
 
   DWELL_DEVICE Worker* worker() const { return pointer_to_shared<Worker>(worker_); }

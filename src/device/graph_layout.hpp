@@ -36,7 +36,7 @@ inline constexpr u32 kCell = sizeof(Slot);
 inline constexpr u32 kOnly = 1U << 31U;  // of an edge: the successor waits for nothing else
 inline constexpr u32 kMostCells = 1U << 30U;
 inline constexpr u32 kChainSlots = 2;  // that the record of a node behind another one of its chain takes at most
-inline constexpr u32 kPadding = 32;    // cells behind the last record that a worker may read ahead
+inline constexpr u32 kPadding = 24;    // cells behind the last record that a worker may read ahead
 // Successors that the completer of a node makes ready by itself; more are shared out among workers.
 inline constexpr u32 kFewSuccessors = 32;
 

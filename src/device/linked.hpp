@@ -30,25 +30,25 @@ static_assert(kLookahead % 8 == 0 && kLookahead < kLanes && kLookahead + 2 < kLi
 // Memory of the worker, which two warps look at.
 DWELL_DEVICE u32 see(const u32* at) {
   u32 value;
-  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(shared_address(at)) : "memory");
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address_in_shared(at)) : "memory");
   return value;
 }
 DWELL_DEVICE u64 see(const u64* at) {
   u64 value;
-  asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(value) : "r"(shared_address(at)) : "memory");
+  asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(value) : "r"(address_in_shared(at)) : "memory");
   return value;
 }
 DWELL_DEVICE void show(u32* at, u32 value) {
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(shared_address(at)), "r"(value) : "memory");
+  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(address_in_shared(at)), "r"(value) : "memory");
 }
 DWELL_DEVICE void show(u64* at, u64 value) {
-  asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(shared_address(at)), "l"(value) : "memory");
+  asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(address_in_shared(at)), "l"(value) : "memory");
 }
 // Begins to serve, unless somebody does. Called by all lanes, as end_serving is.
 DWELL_DEVICE bool try_to_serve(LinkedWork* work) {
   u32 before = 1;
   if (lane() == 0)
-    asm volatile("atom.acquire.cta.shared.exch.b32 %0, [%1], 1;" : "=r"(before) : "r"(shared_address(&work->busy)) : "memory");
+    asm volatile("atom.acquire.cta.shared.exch.b32 %0, [%1], 1;" : "=r"(before) : "r"(address_in_shared(&work->busy)) : "memory");
   return broadcast(before) == 0;
 }
 DWELL_DEVICE void end_serving(LinkedWork* work) {
@@ -68,12 +68,12 @@ DWELL_DEVICE Running running(const LinkedWork& work) {
   Running is;
   asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(is.run), "=r"(is.position), "=r"(is.behind), "=r"(is.on)
-               : "r"(shared_address(&work.run))
+               : "r"(address_in_shared(&work.run))
                : "memory");
   return Running{broadcast(is.run), broadcast(is.position), broadcast(is.behind), broadcast(is.on)};
 }
 DWELL_DEVICE void set_running(LinkedWork* work, u32 run, u32 position, u32 slots) {
-  asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(&work->run)), "r"(run), "r"(position),
+  asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address_in_shared(&work->run)), "r"(run), "r"(position),
                "r"(position + slots), "r"(1)
                : "memory");
 }

@@ -84,12 +84,13 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   const bool gang = header.is_gang();
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
-  if (thread_rank() == 0) worker->context.share = kWholeTask;
-  if (thread_rank() == 0 && cancels::is_alone(header)) {
+  if (thread_rank() == 0) {
+    worker->context.share = kWholeTask;
     worker->spawn.refused = 0;
+  }
+  if (thread_rank() == 0 && cancels::is_alone(header)) {
     worker->group = 1;
   } else if (thread_rank() == 0) {
-    worker->spawn.refused = 0;
     if (worker->context.status != status::ok)
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible

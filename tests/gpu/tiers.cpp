@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks
   const device::Lease lease{};
   if (threadIdx.x == 0) context.share = device::kWholeTask;
   const Group group(&context, 0, 1);
-  const u32 lent = device::shared_address(&context);
+  const u32 lent = device::address_in_shared(&context);
   if (threadIdx.x < 32) task[0][threadIdx.x] = tasks[threadIdx.x];
   __syncthreads();
   const u64 start = device::now_ns();
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks
 #pragma unroll 1
     for (u32 k = 0; k < 8; ++k) {
       const u32* const words = reinterpret_cast<const u32*>(&task[turn][k * 4]);
-      device::call_operator(device::callee_of(lease, words[0]), lent, words[0], device::shared_address(words + 3));
+      device::call_operator(device::callee_of(lease, words[0]), lent, words[0], device::address_in_shared(words + 3));
       group.sync();
     }
   }

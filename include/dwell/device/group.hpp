@@ -23,8 +23,7 @@ using SpawnFunction = void (*)(Context* context, u32 opcode, Make how);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
 DWELL_CONSTANT u32 kMaxBefore = 8;             // children that one follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
-
-DWELL_CONSTANT u32 kWholeTask = 1U << 16U;  // Context::share of a task that groups do not share
+DWELL_CONSTANT u32 kWholeTask = 1U << 16U;     // Context::share of a task that groups do not share
 
 DWELL_CONSTANT u32 kGangBarriers = 8;    // barriers of a gang that have names
 DWELL_CONSTANT u32 kGangStateWords = 6;  // that a gang saves when it yields
@@ -303,7 +302,7 @@ class Group {
   u16 count_;
   u32 opcode_;
 #if DWELL_ON_CUDA
-  u32 rank_;
+  u32 rank_;  // read where the operator begins, beside its arguments
 #endif
 };
 

@@ -20,7 +20,7 @@ namespace device {
 
 // An operator's entry in the image: what its worker lends to it, its opcode, and the task's arguments as 32-bit words.
 #if DWELL_ON_CUDA
-// Of the pointers, the addresses in shared memory.
+// All that lies in shared memory: its addresses there, which take a register each, and loads that need not ask which memory it is.
 using Entry = void (*)(u32 context, u32 opcode, u32 arguments);
 #else
 using Entry = void (*)(Context* context, u32 opcode, const u32* arguments);

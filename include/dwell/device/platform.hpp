@@ -113,15 +113,6 @@ DWELL_DEVICE To bits_as(From from) {
   return to;
 }
 
-#if DWELL_ON_CUDA
-// Addresses in shared memory, and back.
-DWELL_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
-template <class T>
-DWELL_DEVICE T* pointer_to_shared(u32 address) {
-  return static_cast<T*>(__cvta_shared_to_generic(address));
-}
-#endif
-
 // Rank of the calling thread in its worker: those of the group come first. Read anew each time: a loop that inlines operators would else
 // keep it across all of them, in local memory, from where it takes longer.
 DWELL_DEVICE u32 thread_rank() {
@@ -189,6 +180,15 @@ DWELL_DEVICE u64 address_in_global(T* pointer) {
   return reinterpret_cast<u64>(pointer);
 #endif
 }
+
+#if DWELL_ON_CUDA
+// The same in shared memory.
+template <class T>
+DWELL_DEVICE T* pointer_to_shared(u32 address) {
+  return static_cast<T*>(__cvta_shared_to_generic(address));
+}
+DWELL_DEVICE u32 address_in_shared(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
+#endif
 
 // Nanoseconds of a clock that all workers of a device share; only differences mean anything.
 DWELL_DEVICE u64 now_ns() {

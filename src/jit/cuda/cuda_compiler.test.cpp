@@ -33,8 +33,8 @@ std::string stand_in_loop() {
          "  __shared__ dwell::u32 arguments[64];\n"
          "  if (threadIdx.x < 64) arguments[threadIdx.x] = tasks[threadIdx.x];\n"
          "  __syncthreads();\n"
-         "  const dwell::u32 lent = dwell::device::shared_address(&context);\n"
-         "  for (int i = 0; i < n; ++i) dwell_operators[arguments[i]](lent, arguments[i], dwell::device::shared_address(arguments));\n"
+         "  const dwell::u32 lent = dwell::device::address_in_shared(&context);\n"
+         "  for (int i = 0; i < n; ++i) dwell_operators[arguments[i]](lent, arguments[i], dwell::device::address_in_shared(arguments));\n"
          "}\n";
 }
 
