@@ -191,6 +191,18 @@ TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
   EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity()) << "the last share has the task's own place";
 }
 
+TEST_F(WorkerTest, ATaskBehindAShareHasOneGroup) {
+  const Header wide{kNote, 5, 1, flag::wide, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);
+  TaskQuads share;
+  ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+  run_task(share);
+  run_task(Bench::plain(kNote), 6);
+  ASSERT_EQ(calls.size(), 6U);
+  EXPECT_EQ(calls[5].group, 0U);
+  EXPECT_EQ(calls[5].groups, 1U);
+}
+
 TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
   const Header gang{kNote, 5, 1, flag::wide | flag::gang, 0};
   bench_.control().gangs.memories = 0xFF;
