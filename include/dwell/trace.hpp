@@ -1,0 +1,71 @@
+// What happened when: events of workers and of the host on one clock, and how they are written for the tools that show them.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dwell {
+
+struct TraceEvent {
+  enum class Kind : std::uint8_t {
+    // Of workers.
+    task,     // of the ring: an operator's call
+    node,     // of a graph
+    spawned,  // a task that an operator has made
+    group,    // one group of a wide task or a gang
+    lease,    // a worker's stay on the device; `id`: the lease's number
+    fetch,    // tasks taken out of the ring; `id`: the position of the first, `count`: how many
+    // Of the host.
+    submit,     // tasks submitted; `id`: the position of the first, `count`: how many
+    wait,       // a thread waits for a ticket; `id`: its position
+    define,     // define or redefine; `name`: the operator
+    compile,    // a source is compiled
+    hand_over,  // an image takes over; `id`: its number
+    park,       // Runtime::park until the device is free
+    launch,     // a launch of a graph; `id`: its position
+    flush,      // a batch is flushed; `count`: tasks
+    mark,       // Runtime::mark; `name`: its text
+  };
+  static constexpr std::uint32_t kHost = ~0U;
+  static constexpr std::uint32_t kNoName = ~0U;
+
+  std::int64_t begin_ns = 0;       // std::chrono::steady_clock
+  std::int64_t took_ns = 0;        // 0: an instant
+  std::uint64_t id = 0;            // of a task of the ring: its position; of a node: which one of its exec; else see Kind
+  std::uint32_t worker = kHost;    // of the device
+  std::uint32_t thread = 0;        // of the host: gettid()
+  std::uint32_t name = kNoName;    // index in Trace::names
+  std::uint32_t count = 1;
+  Kind kind = Kind::task;
+  bool failed = false;
+};
+
+// A piece of a trace, as it comes: `names` grows, and what was given once keeps its index.
+struct Trace {
+  std::vector<std::string> names;  // "add (version 2)"
+  std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others
+  std::uint64_t dropped = 0;       // events that were overwritten before the host had read them
+  double clock_error_ns = 0;       // how far the device's clock may be off the host's, at most
+  std::string device;              // "cuda:0"
+  std::uint64_t runtime = 0;
+};
+
+// Writes a trace piece by piece, so that it need not fit into memory. Used by one thread at a time.
+class TraceWriter {
+ public:
+  virtual ~TraceWriter() = default;
+  virtual void write(const Trace& piece) = 0;
+  // Completes the text; nothing is written afterwards.
+  virtual void finish() = 0;
+};
+
+// Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread of the
+// host, flows from submit to task, counters.
+std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
+// The Trace Event Format of chrome://tracing: JSON.
+std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);
+
+}  // namespace dwell
