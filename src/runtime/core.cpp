@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include <dwell/device/status.hpp>
 
@@ -96,7 +97,9 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
     return blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
   });
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits};
+  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
+  meters_->set(options_.metrics);
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits, meters_.get()};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
@@ -113,7 +116,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
-  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_,
+  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_, counts_,
                                 device_.on_host, options_.priorities.has_value()});
   ends_.emplace(Ends::Parts{*queue_, *keeper_, *launches_, *host_calls_, notifier_, *watch_, device_.on_host});
   outcomes_.emplace(
@@ -275,6 +278,50 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   shell_->enter(to);
   shell_->current.store(nullptr, std::memory_order_relaxed);
   shell_->open.reset();
+}
+
+Metrics Core::metrics() {
+  check_open();
+  Metrics all;
+  all.at = std::chrono::steady_clock::now();
+  all.runtime = shell_->lineage->runtime;
+  all.generation = shell_->generation;
+  all.device = device_.device;
+  try {
+    meters_->read(all);
+  } catch (const Error& error) {
+    throw keeper_->explain(error);
+  }
+  all.submitted = queue_->submitted();
+  queue_->reap_done();
+  const std::uint64_t reaped = queue_->reaped();  // before the tail, which only grows
+  all.in_flight = queue_->tail() - reaped;
+  all.ring_slots = queue_->capacity();
+  all.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
+  all.leases = keeper_->leases();
+  all.parks = keeper_->wakes() - std::min<std::uint64_t>(keeper_->wakes(), 1);
+  const ImageTable& table = registry_->table();
+  all.hand_overs_relocatable = table.images(Tier::relocatable);
+  all.hand_overs_lto = table.images(Tier::lto);
+  all.images = all.hand_overs_relocatable + all.hand_overs_lto;
+  const jit::CompileCounts compiled = registry_->compiler().counts();
+  all.compiled = compiled.compiled;
+  all.linked = compiled.linked;
+  all.cache_hits = compiled.cache_hits;
+  all.arena_bytes = arena_->bytes();
+  std::tie(all.buffers, all.buffer_bytes) = buffers_->count();
+  all.graph_launches = counts_.graph_launches.load(std::memory_order_relaxed);
+  all.batch_flushes = counts_.batch_flushes.load(std::memory_order_relaxed);
+  all.batch_operations = counts_.batch_operations.load(std::memory_order_relaxed);
+  all.batch_tasks = counts_.batch_tasks.load(std::memory_order_relaxed);
+  return all;
+}
+
+void Core::set_metrics(Metering metering) {
+  check_open();
+  meters_->set(metering);
+  // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
+  keeper_->outlast_tasks(std::chrono::seconds(1));
 }
 
 RuntimeInfo Core::info() const {

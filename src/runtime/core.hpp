@@ -11,6 +11,7 @@
 
 #include <dwell/buffer.hpp>
 #include <dwell/error.hpp>
+#include <dwell/metrics.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>
 
@@ -26,6 +27,8 @@
 #include "runtime/lease/keeper.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/observe/host_counts.hpp"
+#include "runtime/observe/meters.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
 #include "runtime/tasks/ends.hpp"
@@ -108,6 +111,11 @@ class Core {
   // As Runtime::preempt.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
+  // As Runtime::metrics and set_metrics.
+  Metrics metrics();
+  void set_metrics(Metering metering);
+  HostCounts& counts() { return counts_; }
+
   // As Runtime::burst.
   void burst(void* stream);
 
@@ -148,6 +156,7 @@ class Core {
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
   Notifier notifier_;
+  HostCounts counts_;
 
   std::unique_ptr<backend::Allocation> arena_;
   std::unique_ptr<backend::Allocation> ring_;
@@ -160,6 +169,7 @@ class Core {
 
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Meters> meters_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<LaunchGates> gates_;

@@ -173,6 +173,18 @@ Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout)
   return detail::Shell::require(shell_)->preempt(priority, timeout);
 }
 
+Metrics Runtime::metrics() const { return detail::Shell::require(shell_)->metrics(); }
+void Runtime::set_metrics(Metering metering) { detail::Shell::require(shell_)->set_metrics(metering); }
+
+void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept {
+  const auto core = shell_->core();
+  if (core == nullptr) return;
+  runtime::HostCounts& counts = core->counts();
+  runtime::count(counts.batch_flushes);
+  runtime::count(counts.batch_operations, operations);
+  runtime::count(counts.batch_tasks, tasks);
+}
+
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }
 Options Runtime::options() const { return detail::Shell::require(shell_)->options(); }
 

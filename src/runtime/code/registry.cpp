@@ -77,7 +77,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       shell_(shell),
       options_(std::move(settings.compile)),
       tier_(settings.tier),
-      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits),
+      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits, settings.meters),
       warn_(std::move(settings.warn)),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, warn_) {}

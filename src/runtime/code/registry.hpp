@@ -44,6 +44,7 @@ class Registry {
     std::optional<Tier> tier = Tier::relocatable;  // nothing: the promoter decides
     Promoter::Warn warn = {};
     Limits limits = {};
+    Meters* meters = nullptr;  // hear what opcodes mean; may be null
   };
   Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
            Settings settings);

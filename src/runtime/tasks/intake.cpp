@@ -57,10 +57,11 @@ void Intake::check_gang(std::uint32_t groups) const {
 template <class TrySubmit>
 void Intake::retry(TrySubmit try_submit) {
   Backoff backoff(parts_.on_host);
-  for (;;) {
+  for (bool waited = false;;) {
     const bool done = try_submit();
     parts_.keeper.submitted();
     if (done) return;
+    if (!std::exchange(waited, true)) count(parts_.counts.credit_waits);
     const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room comes when the oldest task has ended
     // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
@@ -167,6 +168,7 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
   std::uint64_t position = 0;
   retry([&] { return parts_.queue.try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
   if (position == SubmissionQueue::kSwitched) return std::nullopt;
+  count(parts_.counts.graph_launches);
   return position;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/complete/launch_gates.hpp"
 #include "runtime/lease/keeper.hpp"
 #include "runtime/memory/blocks.hpp"
+#include "runtime/observe/host_counts.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/recorder.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -33,6 +34,7 @@ class Intake {
     Blocks& blocks;
     HostCalls& host_calls;
     RuntimeWatch& watch;
+    HostCounts& counts;
     bool on_host;     // the loop may need the submitter's processor
     bool priorities;  // there are
   };
