@@ -29,6 +29,7 @@
 #include <dwell/preemption.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
+#include <dwell/trace.hpp>
 
 namespace dwell {
 
@@ -303,6 +304,18 @@ class Runtime {
   // Changes what the device notes (Options::metrics) while it works. Returns when all leases do so, or after a second if a task runs
   // longer. Throws as metrics, and errc::out_of_memory.
   void set_metrics(Metering metering);
+
+  // Takes a timeline for so long: events of workers and of the host's threads, on one clock. The first returns it, of at most the last ten
+  // million events; the second hands it to the writer piece by piece, on a thread of its own, and finishes it. Events that workers
+  // overwrite before they are read are dropped and counted. Throws errc::invalid_argument when a trace is being taken already, or the time
+  // is negative, and as metrics; on CUDA the first one compiles a kernel that reads the clock, with its errors.
+  Trace trace(std::chrono::nanoseconds duration);
+  void trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer);
+  // The same between two calls. close stops it too.
+  void start_trace(std::shared_ptr<TraceWriter> writer);
+  void stop_trace();
+  // Puts a mark of the calling thread into the trace that is being taken, if one is.
+  void mark(std::string_view text);
 
   RuntimeInfo info() const;
   // Those that it was opened with.

@@ -9,6 +9,7 @@
 #include "runtime/api/option_check.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/lease/blame.hpp"
+#include "runtime/observe/clock_probe.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -99,7 +100,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   });
   meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
   meters_->set(options_.metrics);
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits, meters_.get()};
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits, meters_.get(),
+                          &host_events_};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
@@ -117,7 +119,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
   intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_, counts_,
-                                device_.on_host, options_.priorities.has_value()});
+                                host_events_, device_.on_host, options_.priorities.has_value()});
   ends_.emplace(Ends::Parts{*queue_, *keeper_, *launches_, *host_calls_, notifier_, *watch_, device_.on_host});
   outcomes_.emplace(
       Outcomes::Parts{*queue_, *keeper_, *launches_, options_.scratch_bytes, device::most_spawned(workers, options_.spawned_tasks)});
@@ -125,11 +127,15 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     preemptor_ = std::make_unique<Preemptor>(
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
         [this] { return watch_->circumstances(); });
+  clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
+  timeline_ = std::make_unique<Timeline>(
+      Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, workers, device_.device, shell_->lineage->runtime, name_of});
 }
 
 Core::~Core() {
   // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame. The
   // watchdog's uses all.
+  timeline_.reset();
   if (watch_ != nullptr) watch_->stop();
   registry_->close();
   notifier_.finish();
@@ -178,6 +184,7 @@ void Core::burst(void* stream) {
 
 void Core::park() {
   check_open();
+  const HostSpan span(&host_events_, TraceEvent::Kind::park);
   keeper_->park();
   if (shell_->stage() == detail::Stage::open) return;
   keeper_->resume_all();  // close has ended the user's parks, perhaps before this one
@@ -187,6 +194,7 @@ void Core::park() {
 void Core::close(Close how) {
   if (host_calls_->runs_here())
     throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
+  stop_trace();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
   std::optional<Error> failure;
@@ -239,6 +247,7 @@ void Core::give_up() {
     shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
+  stop_trace();
   watch_->stop();
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
@@ -322,6 +331,21 @@ void Core::set_metrics(Metering metering) {
   meters_->set(metering);
   // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
   keeper_->outlast_tasks(std::chrono::seconds(1));
+}
+
+void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
+  check_open();
+  if (writer == nullptr) throw Error(errc::invalid_argument, "Runtime::start_trace: the writer is null");
+  const Lock lock(trace_mutex_);
+  timeline_->start([writer](const Trace& piece) { writer->write(piece); });
+  trace_ = std::move(writer);
+}
+
+void Core::stop_trace() {
+  const Lock lock(trace_mutex_);
+  if (trace_ == nullptr) return;
+  timeline_->stop();
+  std::exchange(trace_, nullptr)->finish();
 }
 
 RuntimeInfo Core::info() const {
