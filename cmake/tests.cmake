@@ -1,6 +1,7 @@
 # All tests. Each has a label named after its folder: ctest -L unit, -L conformance, -L stress, -L gpu, -L headers, -L install ...
 
 find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
@@ -79,7 +80,7 @@ set(cuda_suites "")
 if(DWELL_CUDA_INCLUDE)
   set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
 endif()
-dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
+dwell_test(unit SOURCES ${unit_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
 if(TARGET dwell_tool)
   file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)

@@ -53,6 +53,7 @@ LAYERS = (
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
+    Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
@@ -66,7 +67,7 @@ LAYERS = (
     ),
     Layer(
         ("tests/",),
-        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "dwell/"),
+        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/", "dwell/"),
         "any",
     ),
 )
@@ -82,7 +83,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/")
 OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "examples/", "bench/", "tests/")
 
 
