@@ -91,6 +91,11 @@ if(TARGET dwell_tool)
   endif()
 endif()
 
+if(TARGET dwell_prometheus)
+  file(GLOB exporter_test_sources CONFIGURE_DEPENDS exporter/*.test.cpp)
+  dwell_test(exporter SOURCES ${exporter_test_sources} LIBRARIES dwell_prometheus TIMEOUT 120 PROCESSORS 1)
+endif()
+
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)
 dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
 
@@ -143,6 +148,8 @@ dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SO
 dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")
 dwell_command_test(script.test_names script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/test_names_test.py")
 dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
+
+add_subdirectory(tests/formats)
 
 # One test a file: each is a process, and defines the operators that its cases share.
 if(TARGET dwell_python)
