@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Reads a sample of a format with the package that defines it: prometheus_client, or the schema in perfetto.
 
-usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto
+usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto|dashboard
 
-Exits with 77 when the package is not installed.
+Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text.
 """
 
 import importlib
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 SKIPPED = 77
 
@@ -65,9 +68,28 @@ def check_perfetto(schema, sample):
     assert {flow for event in begun for flow in event.flow_ids} == {flow for event in begun for flow in event.terminating_flow_ids}
 
 
+def check_dashboard(_, sample):
+    """A panel that asks for a metric by a name or a label that it has not is empty, and no viewer says why."""
+    dashboard = json.loads((Path(__file__).parents[2] / "docs/grafana/dwell.json").read_text(encoding="utf-8"))
+    series = {}
+    for name, labels in re.findall(r"^(\w+)\{(.*)\} ", sample.decode(), re.MULTILINE):
+        series.setdefault(name, {"instance"}).update(re.findall(r'(\w+)="', labels))  # the scraper adds who was scraped
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    for query in queries:
+        names = re.findall(r"\bdwell_\w+", query)
+        assert names, query
+        for name in names:
+            assert name in series, f"{name}: {query}"
+            used = re.findall(r"(\w+)=~", query) + re.findall(r"\w+", " ".join(re.findall(r" by \((.*?)\)", query)))
+            assert set(used) <= series[name], f"{set(used) - series[name]}: {query}"
+
+
+# By name: what print_formats is asked for, the package, the check.
 CHECKS = {
-    "openmetrics": ("prometheus_client.openmetrics.parser", check_openmetrics),
-    "perfetto": ("perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
+    "openmetrics": ("openmetrics", "prometheus_client.openmetrics.parser", check_openmetrics),
+    "perfetto": ("perfetto", "perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
+    "dashboard": ("openmetrics", "json", check_dashboard),
 }
 
 
@@ -75,13 +97,13 @@ def main() -> int:
     if len(sys.argv) != 3 or sys.argv[2] not in CHECKS:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    module, check = CHECKS[sys.argv[2]]
+    format_name, module, check = CHECKS[sys.argv[2]]
     try:
         package = importlib.import_module(module)
     except ImportError as error:
         print(f"skipped: {error}")
         return SKIPPED
-    check(package, subprocess.run([sys.argv[1], sys.argv[2]], stdout=subprocess.PIPE, check=True).stdout)
+    check(package, subprocess.run([sys.argv[1], format_name], stdout=subprocess.PIPE, check=True).stdout)
     return 0
 
 
