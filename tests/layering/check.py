@@ -33,7 +33,7 @@ LAYERS = (
     # The ground of all layers.
     Layer(("base/",), ("base/", "dwell/error.hpp"), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
-    Layer(("image/",), ("image/", "dwell/"), "standard"),
+    Layer(("image/",), ("base/", "image/", "dwell/"), "standard"),
     # jit's rooms, from the ground up. The host's compiler and CUDA's do not meet.
     Layer(("jit/base/",), ("base/", "jit/base/", "dwell/error.hpp"), "standard"),
     Layer(("jit/compiler.hpp",), ("dwell/",), "standard"),
