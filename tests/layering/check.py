@@ -48,12 +48,14 @@ LAYERS = (
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
-    Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/",), ("base/", "live/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
-    Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
+    # Shows a process to others: the runtime hands it functions, so it need not see the runtime.
+    Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
+    Layer(("tools/",), ("tools/", "bench/", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
@@ -66,7 +68,7 @@ LAYERS = (
     ),
     Layer(
         ("tests/",),
-        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "dwell/"),
+        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "live/", "dwell/"),
         "any",
     ),
 )
@@ -82,7 +84,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "live/")
 OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "examples/", "bench/", "tests/")
 
 
