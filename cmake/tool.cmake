@@ -69,7 +69,7 @@ if(tool_sources)
   # A library, so that the tool's tests link what the tool is made of.
   list(FILTER tool_sources EXCLUDE REGEX "/main\\.cpp$")
   add_library(dwell_tool STATIC ${tool_sources})
-  target_include_directories(dwell_tool PUBLIC tools/dwell "${PROJECT_SOURCE_DIR}")
+  target_include_directories(dwell_tool PUBLIC tools/dwell src "${PROJECT_SOURCE_DIR}")
   target_include_directories(dwell_tool SYSTEM PUBLIC "${DWELL_TOMLPLUSPLUS_INCLUDE}" "${DWELL_PNG_INCLUDE}" "${DWELL_JPEG_INCLUDE}")
   target_compile_definitions(dwell_tool PUBLIC TOML_HEADER_ONLY=1 DWELL_VERSION="${PROJECT_VERSION}")
   target_precompile_headers(dwell_tool REUSE_FROM dwell_tool_headers)

@@ -8,7 +8,7 @@
 
 #include <dwell/error.hpp>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 
 namespace dwell::image {
 namespace {

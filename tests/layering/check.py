@@ -22,7 +22,7 @@ class Layer(NamedTuple):
 
 
 DEVICE_API = ("dwell/device.hpp", "dwell/device/")
-HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/", "live/")
 JIT_GROUND = ("base/", "jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
@@ -34,7 +34,7 @@ LAYERS = (
     # The ground of all layers.
     Layer(("base/",), ("base/", "dwell/error.hpp"), "standard"),
     # The format of the CPU's images: jit packs them, the CPU backend unpacks them.
-    Layer(("image/",), ("image/", "dwell/"), "standard"),
+    Layer(("image/",), ("base/", "image/", "dwell/"), "standard"),
     # jit's rooms, from the ground up. The host's compiler and CUDA's do not meet.
     Layer(("jit/base/",), ("base/", "jit/base/", "dwell/error.hpp"), "standard"),
     Layer(("jit/compiler.hpp",), ("dwell/",), "standard"),
@@ -49,13 +49,15 @@ LAYERS = (
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
-    Layer(("runtime/",), ("base/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
+    Layer(("runtime/",), ("base/", "live/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
     Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
-    Layer(("tools/",), ("tools/", "bench/", "dwell/"), "any"),
+    # Shows a process to others: the runtime hands it functions, so it need not see the runtime.
+    Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
+    Layer(("tools/",), ("tools/", "bench/", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),

@@ -33,6 +33,11 @@ class Layering(unittest.TestCase):
         self.assertEqual(self.faults(src__orchestrator__a_dot_cpp='"base/mutex.hpp" "orchestrator/policy.hpp" <dwell/graph.hpp>'), [])
         self.assertEqual(len(self.faults(src__orchestrator__a_dot_cpp='"runtime/core.hpp" "graph/exec.hpp" "device/ring.hpp"')), 3)
 
+    def test_the_live_view_sees_no_runtime(self):
+        self.assertEqual(self.faults(src__live__a_dot_cpp='"base/file.hpp" "live/wire.hpp" <dwell/metrics.hpp>'), [])
+        self.assertEqual(len(self.faults(src__live__a_dot_cpp='"runtime/core.hpp" "jit/base/process.hpp"')), 2)
+        self.assertEqual(self.faults(src__runtime__a_dot_cpp='"live/published.hpp"', tools__dwell__a_dot_cpp='"live/client.hpp"'), [])
+
     def test_python_sees_what_a_program_sees(self):
         files = {"python__src__a_dot_cpp": '<nanobind/nanobind.h> <dwell/graph.hpp> "b.hpp"', "python__src__b_dot_hpp": ""}
         self.assertEqual(self.faults(**files), [])
@@ -44,7 +49,7 @@ class Layering(unittest.TestCase):
         self.assertEqual(len(self.faults(src__backend__cpu__cpu_dot_cpp='"backend/cuda/driver.hpp"')), 1)
 
     def test_rooms_of_jit_stand_on_the_ground(self):
-        self.assertEqual(self.faults(src__jit__cuda__a_dot_cpp='"jit/compiler.hpp" "jit/base/file.hpp" "jit/cache/file_cache.hpp"'), [])
+        self.assertEqual(self.faults(src__jit__cuda__a_dot_cpp='"jit/compiler.hpp" "jit/base/file_stamp.hpp" "jit/cache/file_cache.hpp"'), [])
         self.assertEqual(len(self.faults(src__jit__base__a_dot_cpp='"jit/compiler.hpp"')), 1)
         self.assertEqual(len(self.faults(src__jit__host__a_dot_cpp='"jit/cuda/nvrtc.hpp" "jit/cache/file_cache.hpp"')), 2)
         self.assertEqual(len(self.faults(src__jit__a_dot_cpp='"jit/compiler.hpp"')), 1)

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 #include "jit/base/sha256.hpp"
 #include "jit/base/temporary_directory.hpp"
 #include "jit/cache/file_cache.hpp"

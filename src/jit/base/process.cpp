@@ -17,7 +17,7 @@
 
 #include <dwell/error.hpp>
 
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 namespace dwell::jit {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 namespace dwell::jit {
 

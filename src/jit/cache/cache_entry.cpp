@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 #include "jit/base/sha256.hpp"
 
 namespace dwell::jit {
@@ -26,7 +26,7 @@ constexpr const char* kSchemaFault = "it was written by another version of dwell
 
 // The bytes before the checksum.
 std::vector<std::byte> unchecked_head(std::string_view key, std::string_view description, std::uint64_t payload_bytes) {
-  image::ByteWriter writer;
+  ByteWriter writer;
   writer.number(kMagic);
   writer.number(kSchema);
   writer.counted(key);
@@ -50,7 +50,7 @@ struct Head {
 };
 
 Head parse_head(std::span<const std::byte> start, std::string_view key) {
-  image::ByteReader reader(start);
+  ByteReader reader(start);
   Head head;
   const auto magic = reader.number<std::uint64_t>();
   const auto schema = reader.number<std::uint32_t>();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 namespace dwell::jit {
 

@@ -16,7 +16,7 @@
 
 #include <dwell/error.hpp>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 #include "jit/base/temporary_directory.hpp"
 #include "jit/source/fingerprint.hpp"
 #include "tests/unit/child.hpp"
@@ -46,7 +46,7 @@ class StandIn final : public Compiler {
     ++calls_.compiles;
     if (calls_.meanwhile) calls_.meanwhile();
     if (unit.text.empty()) throw Error(errc::compile_failed, "empty");
-    const auto bytes = image::as_bytes(unit.text);
+    const auto bytes = as_bytes(unit.text);
     Object object{{{unit.exports[0].symbol, expected_axpy_signature()}}, Bytes(bytes.begin(), bytes.end()), "a warning", unit.form};
     object.unnamed_files = calls_.reads;
     for (const std::string& known : unit.unnamed_files) std::erase(object.unnamed_files, known);
@@ -288,7 +288,7 @@ int race_of(int count, Race& race, const std::filesystem::path& folder, bool die
       while (race.ready < count) std::this_thread::yield();
       const Object object = compiler.compile(unit);
       const Opcode entries[] = {&object};
-      const auto expected = image::as_bytes(unit.text);
+      const auto expected = as_bytes(unit.text);
       return std::ranges::equal(object.bytes, expected) && std::ranges::equal(compiler.link(entries).bytes, expected) ? 0 : 1;
     }));
   }

@@ -23,7 +23,7 @@ class FileCacheTest : public test::CacheTest {
   fs::path file() const { return folder() / key_; }
   // Stores an entry of 1000 bytes and says that it was last used so many seconds ago.
   void store_aged(int number, int seconds) {
-    FileCache(folder(), {}, 0).store(key_of(number), image::as_bytes(std::string(kPayload, 'x')));
+    FileCache(folder(), {}, 0).store(key_of(number), as_bytes(std::string(kPayload, 'x')));
     fs::last_write_time(folder() / key_of(number), fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
   }
   // Which of the entries 0, 1, ... are there.
@@ -40,9 +40,9 @@ class FileCacheTest : public test::CacheTest {
 
 TEST_F(FileCacheTest, LoadReturnsTheStoredPayload) {
   EXPECT_FALSE(cache().load(key_));
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   ASSERT_TRUE(cache().load(key_));
-  EXPECT_EQ(image::as_text(*cache().load(key_)), "payload");
+  EXPECT_EQ(as_text(*cache().load(key_)), "payload");
   cache().store(key_, {});
   EXPECT_TRUE(cache().load(key_)->empty());
   EXPECT_TRUE(warnings_.empty());
@@ -54,13 +54,13 @@ TEST_F(FileCacheTest, LoadReturnsTheStoredPayload) {
 }
 
 TEST_F(FileCacheTest, AKeyIsNeverAPath) {
-  cache().store("../outside", image::as_bytes("x"));
+  cache().store("../outside", as_bytes("x"));
   EXPECT_FALSE(fs::exists(folder()));
   EXPECT_FALSE(cache().load("../outside"));
 }
 
 TEST_F(FileCacheTest, AnyDamagedByteIsAMissAndRemovesTheEntry) {
-  cache().store(key_, image::as_bytes("a payload of some length"));
+  cache().store(key_, as_bytes("a payload of some length"));
   std::string whole;
   {
     std::ifstream in(file(), std::ios::binary);
@@ -88,19 +88,19 @@ TEST_F(FileCacheTest, AnyDamagedByteIsAMissAndRemovesTheEntry) {
 }
 
 TEST_F(FileCacheTest, AnEntryUnderTheWrongKeyIsAMiss) {
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   const std::string other = CacheKey().add("test", "other").finish();
   fs::copy_file(file(), folder() / other);
   EXPECT_FALSE(cache().load(other));
 }
 
 TEST_F(FileCacheTest, RefusesFilesWritableByOthers) {
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   fs::permissions(file(), fs::perms::group_write, fs::perm_options::add);
   EXPECT_FALSE(cache().load(key_));
   EXPECT_FALSE(fs::exists(file()));
 
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   fs::rename(file(), root_.path() / "elsewhere");
   fs::create_symlink(root_.path() / "elsewhere", file());
   EXPECT_FALSE(cache().load(key_));
@@ -111,24 +111,24 @@ TEST_F(FileCacheTest, RefusesFilesWritableByOthers) {
   EXPECT_NE(warnings_[1].find("it is not a regular file"), std::string::npos);
   warnings_.clear();
 
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   fs::permissions(folder(), fs::perms::others_write, fs::perm_options::add);
   FileCache open = cache();
   EXPECT_FALSE(open.load(key_));
-  open.store(key_, image::as_bytes("payload"));
+  open.store(key_, as_bytes("payload"));
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
 TEST_F(FileCacheTest, EntriesOfOtherUsersAreRemoved) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   ASSERT_EQ(chown(file().c_str(), 12345, 12345), 0);
   EXPECT_FALSE(cache().load(key_));
   EXPECT_FALSE(fs::exists(file()));
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_NE(warnings_[0].find("it belongs to another user"), std::string::npos);
 
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   ASSERT_EQ(chown(folder().c_str(), 12345, 12345), 0);
   EXPECT_FALSE(cache().load(key_));
   EXPECT_TRUE(fs::exists(file()));
@@ -136,7 +136,7 @@ TEST_F(FileCacheTest, EntriesOfOtherUsersAreRemoved) {
 }
 
 TEST_F(FileCacheTest, EntriesOfOtherVersionsAreRemoved) {
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   {
     std::fstream entry(file(), std::ios::in | std::ios::out | std::ios::binary);
     entry.seekp(8);
@@ -162,7 +162,7 @@ class NoRoot {
 };
 
 TEST_F(FileCacheTest, UnreadableEntriesStay) {
-  cache().store(key_, image::as_bytes("payload"));
+  cache().store(key_, as_bytes("payload"));
   const fs::perms others = fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec;
   for (fs::path at = folder(); at != root_.path().parent_path(); at = at.parent_path()) fs::permissions(at, others, fs::perm_options::add);
   fs::permissions(file(), fs::perms::none);
@@ -178,7 +178,7 @@ TEST_F(FileCacheTest, AStoreEvictsTheLeastRecentlyUsed) {
   for (int i = 0; i < 10; ++i) store_aged(i, 100 - i);
   fs::last_write_time(folder() / key_of(0), fs::file_time_type::clock::now() - std::chrono::seconds(5));
   const FileCache limited = cache(10'000);
-  limited.store(key_of(10), image::as_bytes(std::string(kPayload, 'x')));
+  limited.store(key_of(10), as_bytes(std::string(kPayload, 'x')));
   // 11 entries become nine tenths of the limit.
   EXPECT_EQ(left(), (std::vector{0, 3, 4, 5, 6, 7, 8, 9, 10}));
   EXPECT_TRUE(warnings_.empty());
@@ -189,15 +189,15 @@ TEST_F(FileCacheTest, AHitUpdatesTheTimeOfUse) {
   const FileCache limited = cache(4'000);
   EXPECT_TRUE(limited.load(key_of(0)));
   EXPECT_EQ(limited.entries().back().key, key_of(0));
-  limited.store(key_of(4), image::as_bytes(std::string(kPayload, 'x')));
+  limited.store(key_of(4), as_bytes(std::string(kPayload, 'x')));
   EXPECT_EQ(left(), (std::vector{0, 3, 4}));
 }
 
 TEST_F(FileCacheTest, NothingIsEvictedBelowTheLimit) {
   for (int i = 0; i < 9; ++i) store_aged(i, 100 - i);
-  cache(10'000).store(key_of(9), image::as_bytes(std::string(kPayload, 'x')));
+  cache(10'000).store(key_of(9), as_bytes(std::string(kPayload, 'x')));
   EXPECT_EQ(left().size(), 10U);
-  cache(0).store(key_of(10), image::as_bytes(std::string(kPayload, 'x')));
+  cache(0).store(key_of(10), as_bytes(std::string(kPayload, 'x')));
   EXPECT_EQ(left().size(), 11U);
 }
 
@@ -205,7 +205,7 @@ TEST_F(FileCacheTest, TheNewestEntryIsNeverEvicted) {
   store_aged(0, 10);
   const FileCache tiny = cache(1);
   for (int i = 1; i < 4; ++i) {
-    tiny.store(key_of(i), image::as_bytes(std::string(kPayload, 'x')));
+    tiny.store(key_of(i), as_bytes(std::string(kPayload, 'x')));
     EXPECT_EQ(left(), std::vector{i});
     EXPECT_TRUE(tiny.load(key_of(i)));
   }
@@ -214,7 +214,7 @@ TEST_F(FileCacheTest, TheNewestEntryIsNeverEvicted) {
 TEST_F(FileCacheTest, ManyStoresStayWithinTheLimit) {
   const FileCache limited = cache(10'000);
   for (int i = 0; i < 60; ++i) {
-    limited.store(key_of(i), image::as_bytes(std::string(kPayload, 'x')));
+    limited.store(key_of(i), as_bytes(std::string(kPayload, 'x')));
     EXPECT_LE(files().size(), 10U);
   }
   EXPECT_GE(files().size(), 9U);
@@ -223,7 +223,7 @@ TEST_F(FileCacheTest, ManyStoresStayWithinTheLimit) {
 TEST_F(FileCacheTest, FutureTimesCountAsNow) {
   for (int i = 0; i < 3; ++i) store_aged(i, i == 1 ? -1'000'000 : 100 - i);
   const FileCache limited = cache(3'000);
-  limited.store(key_of(3), image::as_bytes(std::string(kPayload, 'x')));
+  limited.store(key_of(3), as_bytes(std::string(kPayload, 'x')));
   EXPECT_EQ(left(), (std::vector{1, 3}));
   EXPECT_LE(fs::last_write_time(folder() / key_of(1)), fs::file_time_type::clock::now());
 }
@@ -250,8 +250,8 @@ TEST_F(FileCacheTest, UseIsRecordedOnceAMinute) {
 }
 
 TEST_F(FileCacheTest, EntriesCarryADescription) {
-  cache().store(key_of(0), image::as_bytes("payload"), "operator axpy");
-  cache().store(key_of(1), image::as_bytes("payload"), std::string(1000, 'x'));
+  cache().store(key_of(0), as_bytes("payload"), "operator axpy");
+  cache().store(key_of(1), as_bytes("payload"), std::string(1000, 'x'));
   store_aged(2, 1000);
   ASSERT_EQ(cache().entries().size(), 3U);
   EXPECT_EQ(cache().entries().front().key, key_of(2));
@@ -290,7 +290,7 @@ TEST_F(FileCacheTest, AbandonedTemporaryFilesAreRemovedAfterAnHour) {
   const fs::path abandoned = put("." + key_of(1) + ".1.2.3", 61);
   const fs::path recent = put("." + key_of(1) + ".1.2.4", 59);
   const fs::path other = put(".config", 1000);
-  cache().store(key_of(2), image::as_bytes("payload"));
+  cache().store(key_of(2), as_bytes("payload"));
   EXPECT_FALSE(fs::exists(abandoned));
   EXPECT_TRUE(fs::exists(recent));
   EXPECT_EQ(cache().clear(), 2U);
@@ -301,7 +301,7 @@ TEST_F(FileCacheTest, AbandonedTemporaryFilesAreRemovedAfterAnHour) {
 TEST_F(FileCacheTest, ForeignFilesAreLeftAlone) {
   store_aged(0, 10);
   for (const std::string name : {"Makefile", "notes", "deadbeef"}) std::ofstream(folder() / name) << std::string(10'000, 'x');
-  cache(1).store(key_of(1), image::as_bytes("payload"));
+  cache(1).store(key_of(1), as_bytes("payload"));
   EXPECT_EQ(cache().verify().entries, 1U);
   EXPECT_EQ(cache().clear(), 1U);
   EXPECT_EQ(files().size(), 3U);
@@ -357,7 +357,7 @@ TEST_F(FileCacheTest, AReadOnlyFolderWarnsOnce) {
   }
   const FileCache cache(closed, [this](const std::string& text) { warnings_.push_back(text); });
   for (int i = 0; i < 3; ++i) {
-    cache.store(key_of(i), image::as_bytes("payload"));
+    cache.store(key_of(i), as_bytes("payload"));
     EXPECT_FALSE(cache.load(key_of(i)));
   }
   EXPECT_EQ(warnings_.size(), 1U);
@@ -380,8 +380,8 @@ TEST_F(FileCacheTest, MaintenanceOfAForeignFolderFails) {
 TEST_F(FileCacheTest, AnImpossibleFolderWarnsOnce) {
   std::ofstream(root_.path() / "a") << "a file where the folder should be";
   FileCache blocked = cache();
-  blocked.store(key_, image::as_bytes("payload"));
-  blocked.store(key_, image::as_bytes("payload"));
+  blocked.store(key_, as_bytes("payload"));
+  blocked.store(key_, as_bytes("payload"));
   EXPECT_FALSE(blocked.load(key_));
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_NE(warnings_[0].find(folder().string()), std::string::npos);
@@ -389,7 +389,7 @@ TEST_F(FileCacheTest, AnImpossibleFolderWarnsOnce) {
 
 TEST_F(FileCacheTest, ADisabledCacheKeepsNothing) {
   const FileCache off;
-  off.store(key_, image::as_bytes("payload"));
+  off.store(key_, as_bytes("payload"));
   EXPECT_FALSE(off.load(key_));
   EXPECT_TRUE(off.directory().empty());
 }

@@ -49,12 +49,12 @@ constexpr int kNoFilter = 77;
 class FileCacheCrashTest : public test::CacheTest {
  protected:
   static std::string text_of(const std::optional<std::vector<std::byte>>& payload) {
-    return payload ? std::string(image::as_text(*payload)) : "nothing";
+    return payload ? std::string(as_text(*payload)) : "nothing";
   }
   // The file left behind is no entry, and goes when it is an hour old.
   void expect_tidied() {
     for (const std::string& name : files()) fs::last_write_time(folder() / name, fs::file_time_type::clock::now() - 61min);
-    cache().store(key_of(99), image::as_bytes("later"));
+    cache().store(key_of(99), as_bytes("later"));
     for (const std::string& name : files()) EXPECT_EQ(name.size(), 64U) << name;
     EXPECT_TRUE(warnings_.empty());
   }
@@ -82,8 +82,8 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
   for (const Step& step : steps) {
     SCOPED_TRACE(step.name);
     fs::remove_all(folder());
-    cache().store(key_, image::as_bytes("old"));
-    cache().store(key_of(1), image::as_bytes(std::string(1000, 'x')));
+    cache().store(key_, as_bytes("old"));
+    cache().store(key_of(1), as_bytes(std::string(1000, 'x')));
     fs::last_write_time(folder() / key_of(1), fs::file_time_type::clock::now() - 10min);
     const int status = test::run_child([&] {
       // Descriptors are given in order: the folder gets this one, the file the next.
@@ -91,7 +91,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
       close(next);
       const FileCache mine = cache(500);
       if (!die_at(step.number, step.argument, step.bits, static_cast<std::uint32_t>(next + step.from_next))) return kNoFilter;
-      mine.store(key_, image::as_bytes("new"));
+      mine.store(key_, as_bytes("new"));
       return 0;
     });
     if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilter) GTEST_SKIP() << "the system takes no filter of system calls";
@@ -104,7 +104,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
 }
 
 TEST_F(FileCacheCrashTest, SurvivesAKillAfterEveryByteCount) {
-  cache().store(key_, image::as_bytes("old"));
+  cache().store(key_, as_bytes("old"));
   const std::string text(1000, 'x');
   for (rlim_t bytes = 0; bytes < 1132; bytes += 101) {
     const int status = test::run_child([&] {
@@ -112,7 +112,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAfterEveryByteCount) {
       const rlimit limit{bytes, bytes};
       setrlimit(RLIMIT_FSIZE, &limit);
       signal(SIGXFSZ, SIG_DFL);
-      cache().store(key_, image::as_bytes(text));
+      cache().store(key_, as_bytes(text));
       return 0;
     });
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) << bytes << " bytes";
@@ -131,7 +131,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtAnyTime) {
       const FileCache mine = cache(60'000);
       for (int i = 0;; ++i) {
         const KeyLock lock = mine.lock(key_of(i % 4));
-        mine.store(key_of(i % 4), image::as_bytes(std::string(20'000, static_cast<char>('a' + i % 26))));
+        mine.store(key_of(i % 4), as_bytes(std::string(20'000, static_cast<char>('a' + i % 26))));
         mine.load(key_of(i % 3));
       }
       return 0;
@@ -160,11 +160,11 @@ int fill(const fs::path& folder, const char* reason) {
   const auto key = [](int number) { return CacheKey().add("fill", std::to_string(number)).finish(); };
   const auto text = [](int number) { return std::string(static_cast<std::size_t>(1000 * number), static_cast<char>('a' + number)); };
   int kept = 0;
-  for (int i = 0; i < 20; ++i) cache.store(key(i), image::as_bytes(text(i)));
+  for (int i = 0; i < 20; ++i) cache.store(key(i), as_bytes(text(i)));
   for (int i = 0; i < 20; ++i) {
     const auto back = cache.load(key(i));
     if (!back) continue;
-    if (image::as_text(*back) != text(i)) return 1;
+    if (as_text(*back) != text(i)) return 1;
     ++kept;
   }
   if (kept == 0 || kept == 20) return 2;

@@ -17,10 +17,10 @@ TEST_F(FileCacheRaceTest, ManyWritersLeaveOneWholeEntry) {
   for (char c = 'a'; c < 'e'; ++c) {
     writers.emplace_back([&, c] {
       for (int i = 0; i < 10; ++i) {
-        shared.store(key_, image::as_bytes(std::string(1000, c)));
+        shared.store(key_, as_bytes(std::string(1000, c)));
         const auto back = shared.load(key_);
         ASSERT_TRUE(back);
-        EXPECT_EQ(image::as_text(*back), std::string(1000, image::as_text(*back)[0]));
+        EXPECT_EQ(as_text(*back), std::string(1000, as_text(*back)[0]));
       }
     });
   }
@@ -32,9 +32,9 @@ TEST_F(FileCacheRaceTest, ManyWritersLeaveOneWholeEntry) {
 int race(const FileCache& cache, const std::vector<std::string>& keys, char mine) {
   for (int i = 0; i < 100; ++i) {
     for (const std::string& key : keys) {
-      cache.store(key, image::as_bytes(std::string(1000, mine)));
+      cache.store(key, as_bytes(std::string(1000, mine)));
       const auto back = cache.load(key);
-      if (back && image::as_text(*back) != std::string(1000, image::as_text(*back)[0])) return 1;
+      if (back && as_text(*back) != std::string(1000, as_text(*back)[0])) return 1;
     }
     if (i % 10 == 0 && !cache.verify().broken.empty()) return 2;
     if (i % 50 == 0) cache.clear();

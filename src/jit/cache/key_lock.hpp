@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 namespace dwell::jit {
 

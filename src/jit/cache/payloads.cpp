@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 
 namespace dwell::jit {
 
@@ -11,41 +11,41 @@ namespace {
 
 // A list: its length, then what `write_one` writes of each.
 template <class List, class Write>
-void write_list(image::ByteWriter& writer, const List& list, Write write_one) {
+void write_list(ByteWriter& writer, const List& list, Write write_one) {
   writer.number(static_cast<std::uint32_t>(list.size()));
   for (const auto& one : list) write_one(one);
 }
 
 // Adds what `read_one` returns to `list`, as often as the length says. That is not believed before the bytes it stands for are there.
 template <class List, class Read>
-void read_list(image::ByteReader& reader, List& list, Read read_one) {
+void read_list(ByteReader& reader, List& list, Read read_one) {
   const auto count = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) list.push_back(read_one());
 }
 
 // A value of an enumeration from 0 to `last`; any other ends the reading.
 template <class Enum, Enum last>
-Enum read_enum(image::ByteReader& reader) {
+Enum read_enum(ByteReader& reader) {
   const auto value = reader.number<std::uint8_t>();
   if (value <= static_cast<std::uint8_t>(last)) return static_cast<Enum>(value);
   reader.fail();
   return Enum{};
 }
 
-std::string read_string(image::ByteReader& reader) { return std::string(reader.text()); }
+std::string read_string(ByteReader& reader) { return std::string(reader.text()); }
 
-Bytes read_bytes(image::ByteReader& reader) {
+Bytes read_bytes(ByteReader& reader) {
   const auto bytes = reader.counted();
   return {bytes.begin(), bytes.end()};
 }
 
 // `value`, unless the bytes did not make one.
 template <class Value>
-std::optional<Value> complete(const image::ByteReader& reader, Value value) {
+std::optional<Value> complete(const ByteReader& reader, Value value) {
   return reader.complete() ? std::optional(std::move(value)) : std::nullopt;
 }
 
-void write(image::ByteWriter& writer, const Signature& signature) {
+void write(ByteWriter& writer, const Signature& signature) {
   write_list(writer, signature.parameters(), [&](const Parameter& parameter) {
     writer.number(static_cast<std::uint8_t>(parameter.kind));
     writer.number(static_cast<std::uint8_t>(parameter.element));
@@ -53,7 +53,7 @@ void write(image::ByteWriter& writer, const Signature& signature) {
   });
 }
 
-Signature read_signature(image::ByteReader& reader) {
+Signature read_signature(ByteReader& reader) {
   std::vector<Parameter> parameters;
   read_list(reader, parameters, [&] {
     Parameter one;
@@ -65,13 +65,13 @@ Signature read_signature(image::ByteReader& reader) {
   return Signature(std::move(parameters));
 }
 
-void write(image::ByteWriter& writer, const Resources& resources) {
+void write(ByteWriter& writer, const Resources& resources) {
   for (const std::uint32_t figure : {resources.registers, resources.stack_bytes, resources.shared_bytes, resources.constant_bytes,
                                      resources.barriers, resources.threads})
     writer.number(figure);
 }
 
-Resources read_resources(image::ByteReader& reader) {
+Resources read_resources(ByteReader& reader) {
   Resources resources;
   for (std::uint32_t* const figure : {&resources.registers, &resources.stack_bytes, &resources.shared_bytes, &resources.constant_bytes,
                                       &resources.barriers, &resources.threads})
@@ -82,7 +82,7 @@ Resources read_resources(image::ByteReader& reader) {
 }  // namespace
 
 Bytes encode(const Object& object) {
-  image::ByteWriter writer;
+  ByteWriter writer;
   write_list(writer, object.entries, [&](const Entry& entry) {
     writer.counted(entry.symbol);
     write(writer, entry.signature);
@@ -99,7 +99,7 @@ Bytes encode(const Object& object) {
 }
 
 std::optional<Object> decode_object(std::span<const std::byte> bytes) {
-  image::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   Object object;
   read_list(reader, object.entries, [&] {
     Entry entry;
@@ -121,7 +121,7 @@ std::optional<Object> decode_object(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const Image& image) {
-  image::ByteWriter writer;
+  ByteWriter writer;
   write(writer, image.resources);
   write_list(writer, image.entries, [&](const EntryResources& entry) {
     writer.counted(entry.symbol);
@@ -132,7 +132,7 @@ Bytes encode(const Image& image) {
 }
 
 std::optional<Image> decode_image(std::span<const std::byte> bytes) {
-  image::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   Image image;
   image.resources = read_resources(reader);
   read_list(reader, image.entries, [&] {
@@ -146,7 +146,7 @@ std::optional<Image> decode_image(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(const ModuleObject& object) {
-  image::ByteWriter writer;
+  ByteWriter writer;
   write_list(writer, object.kernels, [&](const ModuleKernel& kernel) {
     writer.counted(kernel.symbol);
     writer.counted(kernel.name);
@@ -163,7 +163,7 @@ Bytes encode(const ModuleObject& object) {
 }
 
 std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes) {
-  image::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   ModuleObject object;
   read_list(reader, object.kernels, [&] {
     ModuleKernel kernel;
@@ -185,13 +185,13 @@ std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes) {
 }
 
 Bytes encode(std::span<const std::string> names) {
-  image::ByteWriter writer;
+  ByteWriter writer;
   write_list(writer, names, [&](const std::string& name) { writer.counted(name); });
   return std::move(writer).take();
 }
 
 std::optional<std::vector<std::string>> decode_names(std::span<const std::byte> bytes) {
-  image::ByteReader reader(bytes);
+  ByteReader reader(bytes);
   std::vector<std::string> names;
   read_list(reader, names, [&] { return read_string(reader); });
   return complete(reader, std::move(names));

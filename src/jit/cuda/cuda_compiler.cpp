@@ -8,8 +8,8 @@
 
 #include <dwell/error.hpp>
 
+#include "base/byte_stream.hpp"
 #include "base/mutex.hpp"
-#include "image/byte_stream.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/sha256.hpp"
 #include "jit/cache/made_once.hpp"
@@ -282,14 +282,14 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch) {
                               .add("text", options_.loop)
                               .finish();
   const auto decode = [](std::span<const std::byte> payload) -> std::optional<Loop> {
-    image::ByteReader reader(payload);
+    ByteReader reader(payload);
     const std::string_view log = reader.text();
     const auto bytes = reader.counted();
     if (!reader.complete()) return std::nullopt;
     return Loop{Bytes(bytes.begin(), bytes.end()), std::string(log)};
   };
   const auto encode = [](const Loop& value) {
-    image::ByteWriter writer;
+    ByteWriter writer;
     writer.counted(value.log);
     writer.counted(value.bytes);
     return std::move(writer).take();
@@ -339,7 +339,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
   const std::string text = table_source(called, tier, arch, linker.version());
   const bool calls = std::any_of(called.begin(), called.end(), [](const Opcode& opcode) { return opcode.object != nullptr; });
   // The assembler reads up to the null character.
-  if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, image::as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
+  if (calls || tier != Tier::lto) inputs.push_back({Kind::ptx, as_bytes({text.c_str(), text.size() + 1}), "the table of operators"});
   NvrtcResult dispatch;
   if (tier == Tier::lto) {
     dispatch = Nvrtc::get().compile(dispatch_source(table), program_name("dispatch"), {}, flags_for({.lto = true}), Form::lto);
@@ -382,7 +382,7 @@ std::string CudaCompiler::identity() const {
   for (const Dispatch dispatch : {Dispatch::called, Dispatch::inlined, Dispatch::inlined_free}) {
     for (const std::string& flag : flags_for(loop_options(dispatch))) text += " " + flag;
   }
-  return text + ", loop " + hex(sha256(image::as_bytes(options_.loop))).substr(0, 16);
+  return text + ", loop " + hex(sha256(as_bytes(options_.loop))).substr(0, 16);
 }
 
 }  // namespace dwell::jit

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "image/byte_stream.hpp"
+#include "base/byte_stream.hpp"
 #include "jit/object/elf.hpp"
 #include "tests/unit/cuda_test.hpp"
 

@@ -6,10 +6,10 @@
 
 #include <dwell/error.hpp>
 
+#include "base/byte_stream.hpp"
+#include "base/file.hpp"
 #include "base/mutex.hpp"
 #include "image/bundle.hpp"
-#include "image/byte_stream.hpp"
-#include "jit/base/file.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/process.hpp"
 #include "jit/host/dependencies.hpp"
@@ -48,7 +48,7 @@ Bytes read_object(const fs::path& path) {
 // The files that a compiler or an assembler has listed in `path`. None where it has listed nothing.
 std::vector<std::string> listed_in(const fs::path& path) {
   const auto bytes = read_file(path, kLargestObject);
-  return bytes ? prerequisites_of(image::as_text(*bytes)) : std::vector<std::string>();
+  return bytes ? prerequisites_of(as_text(*bytes)) : std::vector<std::string>();
 }
 
 // The files in a job's folder in which compiler and assembler say what they have read.

@@ -10,8 +10,8 @@
 
 #include <dwell/compile_options.hpp>
 
+#include "base/file.hpp"
 #include "base/mutex.hpp"
-#include "jit/base/file.hpp"
 #include "jit/base/file_stamp.hpp"
 #include "jit/base/sha256.hpp"
 #include "jit/source/include_lexer.hpp"

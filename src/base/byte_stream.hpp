@@ -1,4 +1,5 @@
-// Numbers and byte strings to bytes and back: the format of everything the jit layer keeps. Little-endian on every machine dwell runs on.
+// Numbers and byte strings to bytes and back: the format of everything that is kept in files or sent to other processes.
+// Little-endian on every machine dwell runs on.
 #pragma once
 
 #include <concepts>
@@ -10,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dwell::image {
+namespace dwell {
 
 inline std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
@@ -77,4 +78,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace dwell::image
+}  // namespace dwell

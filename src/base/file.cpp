@@ -1,4 +1,4 @@
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-namespace dwell::jit {
+namespace dwell {
 
 File::~File() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -56,4 +56,4 @@ std::optional<std::vector<std::byte>> read_file(const std::filesystem::path& pat
   }
 }
 
-}  // namespace dwell::jit
+}  // namespace dwell

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace dwell::jit {
+namespace dwell {
 
 // Owns a file descriptor; -1 is none. Move-only.
 class File {
@@ -42,4 +42,4 @@ class File {
 // `limit` bytes. Never waits for a file of another kind.
 std::optional<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::size_t limit);
 
-}  // namespace dwell::jit
+}  // namespace dwell

@@ -1,4 +1,4 @@
-#include "jit/base/file.hpp"
+#include "base/file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 
 #include "jit/base/temporary_directory.hpp"
 
-namespace dwell::jit {
+namespace dwell {
 namespace {
 
 class ReadFileTest : public testing::Test {
@@ -17,7 +17,7 @@ class ReadFileTest : public testing::Test {
     std::ofstream(folder_.path() / "file", std::ios::binary) << text;
     return folder_.path() / "file";
   }
-  TemporaryDirectory folder_;
+  jit::TemporaryDirectory folder_;
 };
 
 TEST_F(ReadFileTest, ReturnsTheWholeContent) {
@@ -43,4 +43,4 @@ TEST_F(ReadFileTest, ReadsRegularFilesOnly) {
 }
 
 }  // namespace
-}  // namespace dwell::jit
+}  // namespace dwell

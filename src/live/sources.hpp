@@ -1,0 +1,61 @@
+// The sources that are registered, and who uses them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "base/mutex.hpp"
+#include "live/source.hpp"
+#include "live/wire.hpp"
+
+namespace dwell::live {
+
+// Members may be called from any thread.
+class Sources {
+  struct Entry {
+    std::uint64_t id;
+    Source source;
+    unsigned uses = 0;               // guarded by mutex_
+    std::atomic<bool> going{false};  // relaxed: it says that somebody waits, and guards nothing
+  };
+
+ public:
+  // Keeps a source registered until it is destroyed.
+  class Use {
+   public:
+    Use(Use&& other) noexcept : sources_(other.sources_), entry_(std::exchange(other.entry_, nullptr)) {}
+    Use& operator=(Use&&) = delete;
+    ~Use();
+
+    const Source& source() const { return entry_->source; }
+    // Whether `remove` waits for this use.
+    bool going() const { return entry_->going.load(std::memory_order_relaxed); }
+
+   private:
+    friend class Sources;
+    Use(Sources& sources, Entry& entry) : sources_(&sources), entry_(&entry) {}
+    Sources* sources_;
+    Entry* entry_;
+  };
+
+  // Returns its number, for `remove`.
+  std::uint64_t add(Source source);
+  // Returns when nobody uses it any more.
+  void remove(std::uint64_t id);
+  bool empty() const;
+
+  RuntimeIds runtimes() const;
+  // That of a runtime; nothing when there is none.
+  std::optional<Use> use(std::uint64_t runtime);
+
+ private:
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;
+  std::list<Entry> entries_ DWELL_GUARDED_BY(mutex_);  // a list: uses point into it
+};
+
+}  // namespace dwell::live

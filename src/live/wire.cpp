@@ -1,0 +1,189 @@
+#include "live/wire.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+#include "base/byte_stream.hpp"
+
+namespace dwell::live {
+
+namespace {
+
+template <class T, class Value>
+concept Is = std::same_as<std::remove_const_t<T>, Value>;
+
+// The fields of each struct, in the order in which they travel: `pass` writes them, or reads into them. The structured bindings name all of
+// a struct's members, so one that is new does not compile until it travels, too.
+
+template <Is<OperatorMetrics> T>
+void fields(auto& pass, T& value) {
+  auto& [name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times] = value;
+  pass(name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times);
+}
+
+template <Is<WorkerMetrics> T>
+void fields(auto& pass, T& value) {
+  auto& [tasks, busy_ns, fetched, queued, spawned, leases] = value;
+  pass(tasks, busy_ns, fetched, queued, spawned, leases);
+}
+
+template <Is<Metrics> T>
+void fields(auto& pass, T& value) {
+  auto& [at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases,
+         parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers,
+         graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
+  pass(at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases, parks,
+       images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, graph_launches,
+       batch_flushes, batch_operations, batch_tasks);
+}
+
+template <Is<TaskState::OnWorker> T>
+void fields(auto& pass, T& value) {
+  auto& [worker, node, since] = value;
+  pass(worker, node, since);
+}
+
+template <Is<TaskState> T>
+void fields(auto& pass, T& value) {
+  auto& [position, name, graph, cancelled, groups, doing, waits_for, named, workers] = value;
+  pass(position, name, graph, cancelled, groups, doing, waits_for, named, workers);
+}
+
+template <Is<Diagnosis> T>
+void fields(auto& pass, T& value) {
+  auto& [tasks, total, cycles, workers, busy, parked, stalled] = value;
+  pass(tasks, total, cycles, workers, busy, parked, stalled);
+}
+
+template <Is<LogRecord> T>
+void fields(auto& pass, T& value) {
+  auto& [severity, text, op, position, has_position, worker, at] = value;
+  pass(severity, text, op, position, has_position, worker, at);
+}
+
+template <Is<LogPage> T>
+void fields(auto& pass, T& value) {
+  auto& [records, next] = value;
+  pass(records, next);
+}
+
+constexpr auto last_of(Metering) { return Metering::times; }
+constexpr auto last_of(Doing) { return Doing::lost; }
+constexpr auto last_of(level) { return level::off; }
+
+struct Write {
+  ByteWriter bytes;
+
+  void operator()(const auto&... values) { (put(values), ...); }
+
+  void put(bool value) { bytes.number(static_cast<std::uint8_t>(value)); }
+  void put(std::integral auto value) { bytes.number(value); }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void put(Enum value) { bytes.number(static_cast<std::underlying_type_t<Enum>>(value)); }
+  void put(std::chrono::nanoseconds value) { bytes.number(static_cast<std::int64_t>(value.count())); }
+  void put(std::chrono::steady_clock::time_point value) { put(std::chrono::nanoseconds(value.time_since_epoch())); }
+  void put(const std::string& value) { bytes.counted(value); }
+  // Most buckets are empty: only the others travel, each with its place.
+  void put(const TimeHistogram& value) {
+    std::uint8_t used = 0;
+    for (const std::uint64_t count : value.count) used = static_cast<std::uint8_t>(used + (count != 0 ? 1 : 0));
+    put(used);
+    for (std::size_t i = 0; i < TimeHistogram::kBuckets; ++i) {
+      if (value.count[i] != 0) (*this)(static_cast<std::uint8_t>(i), value.count[i]);
+    }
+  }
+  template <class T>
+  void put(const std::vector<T>& values) {
+    put(static_cast<std::uint64_t>(values.size()));
+    for (const T& value : values) put(value);
+  }
+  template <class T>
+  void put(const T& value) requires std::is_aggregate_v<T> {
+    fields(*this, value);
+  }
+};
+static_assert(TimeHistogram::kBuckets <= 255);
+
+struct Read {
+  ByteReader bytes;
+
+  void operator()(auto&... values) { (take(values), ...); }
+
+  void take(bool& value) { value = bytes.number<std::uint8_t>() != 0; }
+  template <std::integral T>
+  void take(T& value) {
+    value = bytes.number<T>();
+  }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void take(Enum& value) {
+    const auto number = bytes.number<std::underlying_type_t<Enum>>();
+    if (number > static_cast<std::underlying_type_t<Enum>>(last_of(Enum{}))) return bytes.fail();
+    value = static_cast<Enum>(number);
+  }
+  void take(std::chrono::nanoseconds& value) { value = std::chrono::nanoseconds(bytes.number<std::int64_t>()); }
+  void take(std::chrono::steady_clock::time_point& value) {
+    std::chrono::nanoseconds since{0};
+    take(since);
+    value = std::chrono::steady_clock::time_point(since);
+  }
+  void take(std::string& value) { value = bytes.text(); }
+  void take(TimeHistogram& value) {
+    for (auto used = bytes.number<std::uint8_t>(); used != 0 && bytes.ok(); --used) {
+      const std::size_t bucket = bytes.number<std::uint8_t>();
+      if (bucket >= TimeHistogram::kBuckets) return bytes.fail();
+      take(value.count[bucket]);
+    }
+  }
+  // Each element takes a byte at least, so no length asks for more memory than the bytes justify.
+  template <class T>
+  void take(std::vector<T>& values) {
+    const auto size = bytes.number<std::uint64_t>();
+    if (size > bytes.left()) return bytes.fail();
+    for (std::uint64_t i = 0; i < size && bytes.ok(); ++i) take(values.emplace_back());
+  }
+  template <class T>
+  void take(T& value) requires std::is_aggregate_v<T> {
+    fields(*this, value);
+  }
+};
+
+template <class Value>
+std::vector<std::byte> encoded(const Value& value) {
+  Write write;
+  write(kWireVersion, value);
+  return std::move(write.bytes).take();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Metrics& value) { return encoded(value); }
+std::vector<std::byte> encode(const Diagnosis& value) { return encoded(value); }
+std::vector<std::byte> encode(const LogPage& value) { return encoded(value); }
+std::vector<std::byte> encode(const RuntimeIds& value) { return encoded(value); }
+
+template <class Value>
+Value decode(std::span<const std::byte> bytes) {
+  Read read{ByteReader(bytes)};
+  std::uint32_t version = 0;
+  read(version);
+  if (version != kWireVersion)
+    throw Error(errc::unsupported, "the other process runs another version of dwell: use the tool of that version");
+  Value value;
+  read(value);
+  if (!read.bytes.complete()) throw Error(errc::unsupported, "the answer of the other process makes no sense");
+  return value;
+}
+
+template Metrics decode(std::span<const std::byte> bytes);
+template Diagnosis decode(std::span<const std::byte> bytes);
+template LogPage decode(std::span<const std::byte> bytes);
+template RuntimeIds decode(std::span<const std::byte> bytes);
+
+}  // namespace dwell::live

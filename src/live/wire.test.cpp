@@ -1,0 +1,105 @@
+#include "live/wire.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <dwell/error.hpp>
+
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/live.hpp"
+
+namespace dwell::live {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LiveWire, MetricsComeBackAsTheyWere) {
+  Metrics sent = test::metrics_after(7);
+  std::uint64_t next = 1000;
+  for (std::uint64_t* const count :
+       {&sent.runtime,        &sent.submitted, &sent.in_flight,      &sent.ring_slots,    &sent.queued,
+        &sent.credit_waits,   &sent.leases,    &sent.parks,          &sent.images,        &sent.hand_overs_relocatable,
+        &sent.hand_overs_lto, &sent.compiled,  &sent.linked,         &sent.cache_hits,    &sent.arena_bytes,
+        &sent.buffer_bytes,   &sent.buffers,   &sent.graph_launches, &sent.batch_flushes, &sent.batch_operations,
+        &sent.batch_tasks})
+    *count = next++;
+  sent.operators[0].times.count.front() = 1;
+  sent.operators[0].times.count.back() = ~0ULL;
+  const auto bytes = encode(sent);
+  const auto got = decode<Metrics>(bytes);
+  EXPECT_EQ(encode(got), bytes);
+  // Each field stands where it was: equal bytes alone would be so, too, if two had changed places on both ways.
+  EXPECT_EQ(got.at, sent.at);
+  EXPECT_EQ(got.runtime, 1000U);
+  EXPECT_EQ(got.batch_tasks, next - 1);
+  EXPECT_EQ(got.device, "cpu");
+  EXPECT_EQ(got.metering, Metering::times);
+  ASSERT_EQ(got.operators.size(), 2U);
+  EXPECT_EQ(got.operators[0].name, "axpy");
+  EXPECT_EQ(got.operators[0].total_ns, sent.operators[0].total_ns);
+  EXPECT_EQ(got.operators[0].times.count, sent.operators[0].times.count);
+  EXPECT_EQ(got.operators[1].failures, 3U);
+  ASSERT_EQ(got.workers.size(), 2U);
+  EXPECT_EQ(got.workers[1].busy_ns, sent.workers[1].busy_ns);
+}
+
+TEST(LiveWire, ADiagnosisComesBackAsItWas) {
+  const Diagnosis sent = test::diagnosis_of_two();
+  const auto bytes = encode(sent);
+  const auto got = decode<Diagnosis>(bytes);
+  EXPECT_EQ(encode(got), bytes);
+  EXPECT_EQ(got.cycles, sent.cycles);
+  EXPECT_TRUE(got.stalled);
+  EXPECT_FALSE(got.parked);
+  ASSERT_EQ(got.tasks.size(), 2U);
+  EXPECT_EQ(got.tasks[0].workers.at(0).since, std::chrono::milliseconds(5));
+  EXPECT_EQ(got.tasks[1].doing, Doing::waits_for_host);
+  EXPECT_TRUE(got.tasks[1].cancelled);
+  EXPECT_EQ(got.tasks[1].named, sent.tasks[1].named);
+}
+
+TEST(LiveWire, LinesOfALogComeBackAsTheyWere) {
+  const LogPage sent{{test::log_line("a\nb", level::error), test::log_line("")}, 42};
+  const auto got = decode<LogPage>(encode(sent));
+  EXPECT_EQ(encode(got), encode(sent));
+  EXPECT_EQ(got.next, 42U);
+  EXPECT_EQ(got.records.at(0).text, "a\nb");
+  EXPECT_EQ(got.records.at(0).severity, level::error);
+  EXPECT_TRUE(got.records.at(0).has_position);
+}
+
+TEST(LiveWire, EmptyHistogramsAreShort) {
+  Metrics many;
+  many.operators.resize(1000);
+  EXPECT_LT(encode(many).size(), 100'000U);
+}
+
+TEST(LiveWire, AnotherVersionIsRefused) {
+  auto bytes = encode(RuntimeIds{1, 2});
+  EXPECT_EQ(decode<RuntimeIds>(bytes), (RuntimeIds{1, 2}));
+  bytes[0] = std::byte{99};
+  DWELL_EXPECT_ERROR(decode<RuntimeIds>(bytes), errc::unsupported, HasSubstr("another version"));
+}
+
+TEST(LiveWire, NoBytesHarm) {
+  const auto whole = encode(test::diagnosis_of_two());
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    DWELL_EXPECT_ERROR(decode<Diagnosis>(std::span(whole).first(size)), errc::unsupported, testing::_);
+  auto longer = whole;
+  longer.push_back(std::byte{0});
+  DWELL_EXPECT_ERROR(decode<Diagnosis>(longer), errc::unsupported, testing::_);
+  // Any byte may be another one: then a value comes out, or an error.
+  const auto metrics = encode(test::metrics_after(1));
+  for (std::size_t at = 4; at < metrics.size(); ++at) {
+    auto changed = metrics;
+    changed[at] = std::byte{0xff};
+    try {
+      static_cast<void>(decode<Metrics>(changed));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), errc::unsupported);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dwell::live
