@@ -105,6 +105,11 @@ struct Options {
   // What the device notes of each task (Runtime::metrics). Counts cost a worker some ns a task, times some tens.
   Metering metrics = Metering::counts;
 
+  // Lets other processes of the same user look at the runtime while it works (dwell top, trace, logs, stuck), and keeps what each worker
+  // did last in shared memory, so that it can be read when the process has been killed (dwell post-mortem). The environment variable
+  // DWELL_LIVE set to `off` keeps others from looking.
+  bool live = true;
+
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.
   std::function<void(std::string_view)> warn = {};

@@ -24,8 +24,8 @@ namespace dwell::live {
 namespace {
 
 constexpr const char* kSocket = "sock";
-constexpr const char* kUnfinished = "new";  // a socket that does not listen yet
-constexpr const char* kFlight = "flight";
+constexpr const char* kUnfinished = "new";       // a socket that does not listen yet
+constexpr std::string_view kFlight = ".flight";  // behind the number of the runtime
 constexpr time_t kMinute = 60;
 constexpr time_t kDay = 24 * 60 * kMinute;
 
@@ -125,7 +125,7 @@ std::vector<Process> Directory::published() const {
       }
     } else if (file.kind == kUnfinished) {
       if (now - file.written > kMinute && !file.process.lives()) unlinkat(folder_.get(), file.name.c_str(), 0);
-    } else if (file.kind == kFlight) {
+    } else if (file.kind.ends_with(kFlight)) {
       flights.push_back(std::move(file));
     }
   }
@@ -135,6 +135,15 @@ std::vector<Process> Directory::published() const {
     if (i >= kFlights || now - flights[i].written > kDay) unlinkat(folder_.get(), flights[i].name.c_str(), 0);
   std::ranges::sort(live);
   return live;
+}
+
+std::vector<std::filesystem::path> Directory::flights() const {
+  std::vector<Found> found = files_of(folder_.get());
+  std::erase_if(found, [](const Found& file) { return !file.kind.ends_with(kFlight) || file.process.lives(); });
+  std::ranges::sort(found, std::ranges::greater(), &Found::written);
+  std::vector<std::filesystem::path> paths;
+  for (const Found& file : found) paths.push_back(path_ / file.name);
+  return paths;
 }
 
 File Directory::listen(const Process& process) const {

@@ -20,8 +20,9 @@ namespace dwell::live {
 // is open to nobody else, or it is not used. Everything in it is reached through the open folder, so the one that was checked is the one in
 // use.
 //
-// Files are named by process: PID.START.sock is its socket, PID.START.flight its flight recorder. Whoever lists or publishes removes the
-// sockets of processes that are dead. Flight recorders of the dead are kept for a day, the youngest eight of them.
+// Files are named by process: PID.START.sock is its socket, PID.START.RUNTIME.flight the flight recorder of one of its runtimes. Whoever
+// lists or publishes removes the sockets of processes that are dead. Flight recorders of the dead are kept for a day, the youngest eight of
+// them.
 class Directory {
  public:
   static constexpr std::size_t kFlights = 8;  // of dead processes
@@ -43,7 +44,11 @@ class Directory {
   // A connection; nothing, with errno, when the process is gone or has withdrawn. It does not block.
   File connect(const Process& process) const;
 
-  std::filesystem::path flight_of(const Process& process) const { return path_ / name_of(process, "flight").data(); }
+  std::filesystem::path flight_of(const Process& process, std::uint64_t runtime) const {
+    return path_ / name_of(process, (std::to_string(runtime) + ".flight").c_str()).data();
+  }
+  // Those of dead processes, the youngest first.
+  std::vector<std::filesystem::path> flights() const;
 
  private:
   Directory(std::filesystem::path path, File folder) : path_(std::move(path)), folder_(std::move(folder)) {}

@@ -123,21 +123,21 @@ TEST_F(LiveDirectory, AProcessThatIsKilledWhileItPublishesLeavesNothingForLong) 
 
 TEST_F(LiveDirectory, KeepsTheYoungestFlightRecordersOfTheDeadForADay) {
   const Directory directory = Directory::make();
-  for (int i = 0; i < 12; ++i) write("9999999" + std::to_string(10 + i) + ".1.flight", std::chrono::hours(2 * i));
+  for (int i = 0; i < 12; ++i) write("9999999" + std::to_string(10 + i) + ".1.2.flight", std::chrono::hours(2 * i));
   static_cast<void>(directory.published());
   EXPECT_EQ(files(), 8U);
-  EXPECT_TRUE(fs::exists(folder_ / "999999917.1.flight"));
-  EXPECT_FALSE(fs::exists(folder_ / "999999918.1.flight"));
-  write("999999910.1.flight", 25h);
+  EXPECT_TRUE(fs::exists(folder_ / "999999917.1.2.flight"));
+  EXPECT_FALSE(fs::exists(folder_ / "999999918.1.2.flight"));
+  write("999999910.1.2.flight", 25h);
   static_cast<void>(directory.published());
-  EXPECT_FALSE(fs::exists(folder_ / "999999910.1.flight"));
+  EXPECT_FALSE(fs::exists(folder_ / "999999910.1.2.flight"));
 }
 
 TEST_F(LiveDirectory, AFlightRecorderOfAnEarlierProcessOfTheSameNumberIsOneOfTheDead) {
   const Directory directory = Directory::make();
   const Process self = Process::self();
-  const std::string earlier = std::to_string(self.pid) + "." + std::to_string(self.start - 1) + ".flight";
-  const std::string own = directory.flight_of(self).filename();
+  const std::string earlier = std::to_string(self.pid) + "." + std::to_string(self.start - 1) + ".2.flight";
+  const std::string own = directory.flight_of(self, 2).filename();
   write(earlier, 48h);
   write(own, 48h);
   static_cast<void>(directory.published());

@@ -33,6 +33,7 @@ void subtract(OperatorMetrics& from, const OperatorMetrics& what) {
 void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
   from.tasks = grown(from.tasks, what.tasks);
   from.busy_ns = grown(from.busy_ns, what.busy_ns);
+  from.present_ns = grown(from.present_ns, what.present_ns);
   from.fetched = grown(from.fetched, what.fetched);
   from.queued = grown(from.queued, what.queued);
   from.spawned = grown(from.spawned, what.spawned);

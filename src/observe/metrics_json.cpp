@@ -55,6 +55,7 @@ void append(JsonText& json, const WorkerMetrics& worker) {
   json.begin_object();
   json.field("tasks", worker.tasks);
   json.field("busy_ns", worker.busy_ns);
+  json.field("present_ns", worker.present_ns);
   json.field("fetched", worker.fetched);
   json.field("queued", worker.queued);
   json.field("spawned", worker.spawned);

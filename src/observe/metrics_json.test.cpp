@@ -38,7 +38,7 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["batch_operations"], 17);
   EXPECT_EQ(object["batch_tasks"], 16);
   EXPECT_EQ(object["workers"][0],
-            json({{"tasks", 7}, {"busy_ns", 1'500'000'000}, {"fetched", 4}, {"queued", 3}, {"spawned", 2}, {"leases", 9}}));
+            json({{"tasks", 7}, {"busy_ns", 1'500'000'000}, {"present_ns", 0}, {"fetched", 4}, {"queued", 3}, {"spawned", 2}, {"leases", 9}}));
   EXPECT_EQ(object["workers"].size(), 2U);
 }
 

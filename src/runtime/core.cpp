@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
+#include <thread>
 #include <tuple>
+#include <utility>
 
 #include <dwell/device/status.hpp>
 
@@ -73,6 +76,9 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
+  if (options_.live)
+    flight_ = std::make_unique<FlightRecorder>(*backend_, shell_->lineage->runtime, device_.device, workers, options_.warn);
+  lease.flight = flight_ == nullptr ? nullptr : reinterpret_cast<device::Quad*>(flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   lease.failed_inside = reinterpret_cast<device::Quad*>(failed_inside_->device());
   device::point_into_arena(&lease, layout, arena_->device());
@@ -96,12 +102,15 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   settings.workers = workers;
   settings.bursts = options_.bursts;
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
-    return blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
+    std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
+    if (flight_ != nullptr)
+      if (const auto& path = flight_->keep(text); !path.empty()) text += "; what each worker did last: dwell post-mortem " + path.string();
+    return text;
   });
   meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
   meters_->set(options_.metrics);
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits, meters_.get(),
-                          &host_events_};
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier,
+                          options_.warn,    options_.limits,          {meters_.get(), flight_.get(), &host_events_}};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
@@ -130,11 +139,13 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
   timeline_ = std::make_unique<Timeline>(
       Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, workers, device_.device, shell_->lineage->runtime, name_of});
+  if (options_.live) publish();
 }
 
 Core::~Core() {
   // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame. The
   // watchdog's uses all.
+  published_.reset();
   timeline_.reset();
   if (watch_ != nullptr) watch_->stop();
   registry_->close();
@@ -194,7 +205,7 @@ void Core::park() {
 void Core::close(Close how) {
   if (host_calls_->runs_here())
     throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
-  stop_trace();
+  end_observation();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
   std::optional<Error> failure;
@@ -247,7 +258,7 @@ void Core::give_up() {
     shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
-  stop_trace();
+  end_observation();
   watch_->stop();
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
@@ -344,8 +355,42 @@ void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
 void Core::stop_trace() {
   const Lock lock(trace_mutex_);
   if (trace_ == nullptr) return;
+  const auto writer = std::exchange(trace_, nullptr);
   timeline_->stop();
-  std::exchange(trace_, nullptr)->finish();
+  writer->finish();
+}
+
+void Core::trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer) {
+  start_trace(std::move(writer));
+  const auto until = std::chrono::steady_clock::now() + duration;
+  while (!timeline_->over() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_until(std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
+  stop_trace();
+}
+
+void Core::publish() {
+  // The writer belongs to the server, which finishes it.
+  class Forward : public TraceWriter {
+   public:
+    explicit Forward(TraceWriter& to) : to_(to) {}
+    void write(const Trace& piece) override { to_.write(piece); }
+    void finish() override {}
+
+   private:
+    TraceWriter& to_;
+  };
+  live::Source source;
+  source.runtime = shell_->lineage->runtime;
+  source.metrics = [this] { return metrics(); };
+  source.diagnose = [this] { return diagnose(); };
+  source.trace = [this](std::chrono::nanoseconds duration, TraceWriter& writer) { trace(duration, std::make_shared<Forward>(writer)); };
+  published_ = std::make_unique<live::Published>(std::move(source), options_.warn);
+}
+
+void Core::end_observation() noexcept {
+  published_.reset();
+  // What the writer throws is of no interest to who closes the runtime.
+  static_cast<void>(failure_of(errc::io_failed, [this] { stop_trace(); }));
 }
 
 RuntimeInfo Core::info() const {

@@ -18,6 +18,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "live/published.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/registry.hpp"
 #include "runtime/complete/host_calls.hpp"
@@ -30,9 +31,10 @@
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
 #include "runtime/observe/device_clock.hpp"
+#include "runtime/observe/flight_recorder.hpp"
 #include "runtime/observe/host_counts.hpp"
 #include "runtime/observe/host_events.hpp"
-#include "runtime/observe/meters.hpp"
+#include "runtime/observe/observers.hpp"
 #include "runtime/observe/timeline.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -126,6 +128,8 @@ class Core {
   // As Runtime::start_trace and stop_trace.
   void start_trace(std::shared_ptr<TraceWriter> writer);
   void stop_trace();
+  // As Runtime::trace.
+  void trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer);
   HostEvents& host_events() { return host_events_; }
 
   // As Runtime::burst.
@@ -159,6 +163,9 @@ class Core {
   // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
+  // Shows the runtime to other processes, and ends that, and a trace, when it goes.
+  void publish();
+  void end_observation() noexcept;
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
 
@@ -176,6 +183,7 @@ class Core {
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;
   std::unique_ptr<backend::Allocation> in_flight_;
+  std::unique_ptr<FlightRecorder> flight_;  // null without Options::live
   std::unique_ptr<backend::Allocation> failed_nodes_;
   std::unique_ptr<backend::Allocation> failed_inside_;
   Graphs graphs_;
@@ -200,6 +208,7 @@ class Core {
   std::unique_ptr<Timeline> timeline_;
   Mutex trace_mutex_;  // of start_trace and stop_trace
   std::shared_ptr<TraceWriter> trace_ DWELL_GUARDED_BY(trace_mutex_);
+  std::unique_ptr<live::Published> published_;  // null when the runtime is not shown
 };
 
 }  // namespace dwell::runtime

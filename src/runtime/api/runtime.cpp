@@ -1,7 +1,6 @@
 #include <dwell/runtime.hpp>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "runtime/api/argument_check.hpp"
@@ -227,9 +226,7 @@ Trace Runtime::trace(std::chrono::nanoseconds duration) {
 
 void Runtime::trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer) {
   if (duration.count() < 0) throw Error(errc::invalid_argument, "Runtime::trace: the time is negative");
-  start_trace(writer);
-  std::this_thread::sleep_for(duration);
-  stop_trace();
+  detail::Shell::require(shell_)->trace(duration, writer);
 }
 
 void Runtime::start_trace(std::shared_ptr<TraceWriter> writer) { detail::Shell::require(shell_)->start_trace(std::move(writer)); }

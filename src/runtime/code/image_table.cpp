@@ -26,7 +26,7 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
 }
 
 ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
-                       const Limits& limits, Meters* meters)
+                       const Limits& limits, const Observers& observers)
     : compiler_(compiler),
       backend_(backend),
       device_(backend.info()),
@@ -34,7 +34,7 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       queue_(queue),
       limits_(limits),
       tier_of_changes_(tier),
-      meters_(meters) {}
+      observers_(observers) {}
 
 namespace {
 
@@ -109,8 +109,8 @@ void ImageTable::commit(Prepared& prepared) noexcept {
   }
   // Nothing runs them before the aliases change.
   for (const Step& step : steps)
-    for (std::size_t i = 0; i < step.binding->opcodes.size() && meters_ != nullptr; ++i)
-      meters_->assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number);
+    for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
+      observers_.assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number, *step.version->names[i]);
   for (Step& step : steps)
     for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
       switches.push_back({&step.definition->instances[i].alias, step.binding->opcodes[i]});
@@ -172,7 +172,7 @@ void ImageTable::place(std::span<Step> steps) {
     for (const auto& [binding, index] : step.targets) step.fresh->uses.push_back(binding->opcodes[index]);
   const Lock facts(facts_mutex_);
   if (names_.size() < table_.size()) names_.resize(table_.size());
-  if (meters_ != nullptr) meters_->reserve(table_.size());
+  observers_.reserve(table_.size());
 }
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {

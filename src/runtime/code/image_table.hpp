@@ -16,7 +16,7 @@
 #include "runtime/code/definition.hpp"
 #include "runtime/code/limits.hpp"
 #include "runtime/lease/keeper.hpp"
-#include "runtime/observe/meters.hpp"
+#include "runtime/observe/observers.hpp"
 
 namespace dwell::detail {
 
@@ -45,9 +45,8 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
-  // `meters`, which may be null, hear what opcodes mean.
   ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
-             const Limits& limits = {}, Meters* meters = nullptr);
+             const Limits& limits = {}, const Observers& observers = {});
 
   // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
   struct Change {
@@ -117,7 +116,7 @@ class ImageTable {
   SubmissionQueue& queue_;
   Limits limits_;
   const Tier tier_of_changes_;
-  Meters* const meters_;
+  const Observers observers_;
 
   mutable Mutex mutex_;  // held while an image is linked and handed over
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);

@@ -77,8 +77,8 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       shell_(shell),
       options_(std::move(settings.compile)),
       tier_(settings.tier),
-      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits, settings.meters),
-      events_(settings.events),
+      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits, settings.observers),
+      events_(settings.observers.events),
       warn_(std::move(settings.warn)),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, warn_) {}

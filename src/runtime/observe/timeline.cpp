@@ -32,6 +32,10 @@ void Timeline::tell_leases(bool on) {
   parts_.keeper.outlast_tasks(std::chrono::seconds(1));
 }
 
+Timeline::~Timeline() {
+  static_cast<void>(failure_of(errc::io_failed, [this] { stop(); }));
+}
+
 void Timeline::start(Sink sink) {
   const Lock lock(mutex_);
   if (thread_.joinable()) throw Error(errc::invalid_argument, "a trace is being taken already: one runtime takes one at a time");
@@ -39,6 +43,8 @@ void Timeline::start(Sink sink) {
   parts_.clock.align(std::chrono::nanoseconds(0));
   sink_ = std::move(sink);
   begun_ns_ = HostEvents::now();
+  failure_ = nullptr;
+  over_.store(false, std::memory_order_relaxed);
   names_.clear();
   indices_.clear();
   stops_ = false;
@@ -65,6 +71,7 @@ void Timeline::stop() {
   std::thread thread = std::move(thread_);
   lock.unlock();
   thread.join();
+  if (over()) std::rethrow_exception(failure_);
 }
 
 void Timeline::run() {
@@ -94,7 +101,13 @@ void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>&
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
   std::ranges::sort(piece.events, {}, [](const TraceEvent& event) { return event.begin_ns + event.took_ns; });
-  sink_(piece);
+  if (over()) return;
+  try {
+    sink_(piece);
+  } catch (...) {
+    failure_ = std::current_exception();
+    over_.store(true, std::memory_order_release);
+  }
 }
 
 void Timeline::read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece) {

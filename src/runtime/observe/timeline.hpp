@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,19 +38,21 @@ class Timeline {
     std::uint64_t runtime;
     std::function<std::string(std::uint32_t opcode)> name_of;
   };
-  // Gets each piece as it comes, on the timeline's thread. Must not throw.
+  // Gets each piece as it comes, on the timeline's thread. When it throws, it gets no more.
   using Sink = std::function<void(const Trace& piece)>;
 
   explicit Timeline(Parts parts) : parts_(std::move(parts)) {}
-  ~Timeline() { stop(); }
+  ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
   // Begins one. Returns when all leases note events, or after a second when a task runs longer. Throws errc::invalid_argument when one is
   // being taken, errc::out_of_memory, and what reading the clock throws.
   void start(Sink sink);
-  // Ends it, behind its last piece; nothing when none is being taken.
+  // Ends it, behind its last piece; nothing when none is being taken. Throws what the sink has thrown.
   void stop();
+  // Whether the sink has thrown.
+  bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:
   // What has been read of a worker's ring.
@@ -77,6 +80,8 @@ class Timeline {
   // Of the thread.
   Sink sink_;
   std::int64_t begun_ns_ = 0;
+  std::exception_ptr failure_;  // release by over_
+  std::atomic<bool> over_{false};
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::uint32_t> indices_;
 };

@@ -1,0 +1,74 @@
+// The file that a flight recorder leaves, and what it says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dwell::live {
+
+// What a worker has noted of a task that it was about to run: 16 bytes, which it stores at once.
+struct FlightEntry {
+  std::uint32_t number;  // of the note, of this worker, plus 1, modulo 2^32
+  std::uint32_t low;     // of the word below
+  std::uint32_t high;
+  std::uint32_t lease;  // whose number
+
+  // position (32) | opcode (13) | ... | kNode | kValid; of a node its record's address / 64 in bits 0-31 and 48-59.
+  static constexpr std::uint64_t kValid = 1ULL << 63U;
+  static constexpr std::uint64_t kNode = 1ULL << 62U;
+  static constexpr std::uint32_t kOpcodeMask = 0x1FFF;
+
+  std::uint64_t word() const { return low | static_cast<std::uint64_t>(high) << 32U; }
+  std::uint32_t opcode() const { return high & kOpcodeMask; }
+};
+static_assert(sizeof(FlightEntry) == 16);
+
+inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
+
+// The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at().
+struct FlightFile {
+  static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
+  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::size_t kOpcodes = 2048;  // that have names
+  static constexpr std::size_t kName = 64;
+
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t workers;
+  std::uint64_t runtime;
+  std::int64_t pid;
+  char command[64];             // of the process
+  char device[32];              // "cuda:0"
+  char failure[896];            // why the runtime has failed; empty when it has said nothing
+  char names[kOpcodes][kName];  // by opcode: "add (version 2)"
+
+  static constexpr std::size_t entries_at() { return (sizeof(FlightFile) + 255) / 256 * 256; }
+  static constexpr std::size_t bytes(std::uint32_t workers) { return entries_at() + sizeof(FlightEntry) * kFlightEntries * workers; }
+};
+
+// What a file says.
+struct Flight {
+  struct Task {
+    std::string name;
+    bool node = false;           // of a graph
+    std::uint32_t position = 0;  // of a task of the ring: the low bits of its ticket's position
+    std::uint64_t address = 0;   // of a node: where its record lies on the device
+    std::uint32_t lease = 0;
+  };
+  std::uint64_t runtime = 0;
+  std::int64_t pid = 0;
+  std::string command;
+  std::string device;
+  std::string failure;
+  std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may have run or not
+};
+
+// Throws errc::io_failed when the file cannot be read, or is not one.
+Flight read_flight(const std::filesystem::path& path);
+// For a person: each worker's last `most` tasks.
+std::string to_string(const Flight& flight, std::size_t most = kFlightEntries);
+
+}  // namespace dwell::live

@@ -1,0 +1,42 @@
+// The flight recorder: the last tasks of each worker, in memory that outlives the process.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backend/backend.hpp"
+#include "live/flight.hpp"
+
+namespace dwell::runtime {
+
+// Where workers keep the last notes of what they were about to run (device/in_flight.hpp): a file in shared memory, which the kernel keeps
+// when the process is killed, or is taken down by a fault. Beside it stand the names of operators, written by the host. A runtime that ends
+// well removes it. Without a place for the file the same memory is private. `assign` may be called from any thread.
+class FlightRecorder {
+ public:
+  // `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
+  FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
+                 const std::function<void(std::string_view)>& warn);
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  // For Lease::flight.
+  std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
+  // From now on the opcode stands for this: "add (version 2)".
+  void assign(std::uint32_t opcode, std::string_view name) noexcept;
+  // Keeps the file although the object goes, and notes why. Its path; empty when there is no file.
+  const std::filesystem::path& keep(std::string_view failure) noexcept;
+
+ private:
+  std::unique_ptr<backend::Allocation> memory_;
+  std::filesystem::path path_;  // empty: there is none
+  live::FlightFile* file_ = nullptr;
+  bool keeps_ = false;
+};
+
+}  // namespace dwell::runtime

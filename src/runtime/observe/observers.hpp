@@ -1,0 +1,31 @@
+// Those who want to know what opcodes mean, and what becomes of code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/observe/flight_recorder.hpp"
+#include "runtime/observe/host_events.hpp"
+#include "runtime/observe/meters.hpp"
+
+namespace dwell::runtime {
+
+// Each may be null.
+struct Observers {
+  Meters* meters = nullptr;
+  FlightRecorder* flight = nullptr;
+  HostEvents* events = nullptr;
+
+  // There are so many opcodes. Throws errc::out_of_memory.
+  void reserve(std::size_t opcodes) const {
+    if (meters != nullptr) meters->reserve(opcodes);
+  }
+  // From now on the opcode stands for this version of an operator, which goes by `full_name` too: "add", 2, "add (version 2)".
+  void assign(std::uint32_t opcode, const std::string& name, std::uint32_t version, const std::string& full_name) const noexcept {
+    if (meters != nullptr) meters->assign(opcode, name, version);
+    if (flight != nullptr) flight->assign(opcode, full_name);
+  }
+};
+
+}  // namespace dwell::runtime
