@@ -110,28 +110,23 @@ struct Control {
   OpenWindow open[kMaxCrew];
 };
 
-// What a worker has done, of all leases (observe.hpp).
+// What a worker has done beside the calls of operators, of all leases (observe.hpp).
 struct alignas(128) WorkerCount {
-  u64 tasks;           // calls of operators
-  u64 busy_ns;         // inside of them; while times are noted
+  u64 busy_ns;         // inside of operators; while times are noted
   u64 fetched;         // slots that it has taken out of the ring
   u64 queued;          // tasks that it has taken from the ready queue
   u64 spawned;         // tasks that its operators have made
   u64 leases;          // that it has held its seat in
   u64 present_ns;      // in these, but for the one under way
   u64 log_dropped[5];  // lines that found no room, by severity
-  u64 reserved[4];
+  u64 reserved[5];
 };
 static_assert(sizeof(WorkerCount) == 128);
 
-// Calls of the operator with an opcode, by some of the workers: a shard.
-struct OperatorCount {
-  u64 tasks;
-  u64 failures;
-};
-// How long they took, in ns, while times are noted.
+// How long calls of the operator with an opcode took, in ns, on some of the workers: a shard.
 struct alignas(64) OperatorTimes {
   static constexpr u32 kBuckets = 184;  // dwell::TimeHistogram's
+  static constexpr u32 kShards = 8;     // worker w counts in shard w modulo this
 
   u64 timed;
   u64 total;
@@ -139,7 +134,6 @@ struct alignas(64) OperatorTimes {
   u64 least;  // 2^64 - 1 less the least, or 0
   u64 bucket[kBuckets];
 };
-inline constexpr u32 kCountShards = 8;  // worker w counts in shard w modulo this
 
 // Bits of Lease::observes.
 namespace observes {
@@ -341,12 +335,13 @@ struct Lease {
   u32 former_crew;
   u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin
   u32 scratch_bytes;
-  // What workers note (observe.hpp): observes::..., in these tables, of so many opcodes. Calls beyond count as the last one's.
+  // What workers note (observe.hpp): observes::..., in tables of so many opcodes, which are more than any image of such a lease has.
   u32 observes;
   u32 observed;
-  OperatorCount* operator_counts;  // by opcode and shard
-  OperatorTimes* operator_times;   // the same; with observes::times
-  Event* timeline;                 // 2^timeline_shift a worker; with observes::timeline
+  u64* calls;            // of operators: a row a worker, by opcode
+  u64* failures;         // by opcode
+  OperatorTimes* times;  // by opcode and shard; with observes::times
+  Event* timeline;       // 2^timeline_shift a worker; with observes::timeline
   u32 timeline_shift;
   // What operators log (dwell/device/log.hpp).
   u32 log_from;         // the least severity

@@ -134,9 +134,10 @@ class Steps {
     return seen;
   }
 
-  // The step from `at` to `next`: issues a block when it comes into another. Called by all threads, behind the operator at `at`.
-  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next) const {
-    if (((at ^ next) & kBlock) == 0 || thread_rank() >= kLanes) return;
+  // The step from `at` to `next`: issues a block when it comes into another. Called by all threads with their ranks, behind the operator at
+  // `at`.
+  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next, u32 rank) const {
+    if (((at ^ next) & kBlock) == 0 || rank >= kLanes) return;
     u32 word1;
     u32 word2;
     asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(worker_ + next * (kSlotWords * 4) + 4) : "memory");
@@ -151,7 +152,7 @@ class Steps {
  private:
   // The slots come first in a worker, and the context lies behind them.
   static constexpr u32 kContext = sizeof(Worker::slots);
-  static constexpr u32 kArguments = kContext + __builtin_offsetof(Context, log) + __builtin_offsetof(LogRing, arguments);
+  static constexpr u32 kArguments = kContext + 4 * sizeof(u32);  // Context::arguments
   static_assert(kContext % alignof(Context) == 0, "no gap");
 
   u32 worker_;
@@ -182,8 +183,8 @@ class Steps {
   explicit Steps(Worker* worker) : worker_(worker) {}
   Worker* worker() const { return worker_; }
   void call(Callee callee, u32 opcode, FramePlace at) const {
-    worker_->context.log.arguments = frame_at(worker_, at)->arguments();
-    callee(&worker_->context, opcode, worker_->context.log.arguments);
+    worker_->context.arguments = frame_at(worker_, at)->arguments();
+    callee(&worker_->context, opcode, worker_->context.arguments);
   }
   FramePlace behind(FramePlace, u32) const { return kNowhere; }
   Seen look(const Lease& lease, FramePlace) const {
@@ -191,7 +192,7 @@ class Steps {
     const Context& context = worker_->context;
     return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0, context.yield != 0};
   }
-  void read_ahead(FramePlace, FramePlace) const {}
+  void read_ahead(FramePlace, FramePlace, u32) const {}
 
  private:
   Worker* worker_;

@@ -1,9 +1,8 @@
 // What workers note of their work for those who watch: counts, times, a timeline. Lease::observes says what of it; a lease that notes
 // nothing pays for a look at its parameter.
 //
-// Calls of operators are noted by a thread that has nothing else to do around them. It adds without waiting for an answer, and counts
-// before the call, so that no register lives across it. Workers share a few rows of the tables; nobody ever clears them: who wants an
-// interval subtracts.
+// Calls of operators are noted by a thread of a warp that has nothing else to do around them. It adds to a row of its worker, without
+// waiting for an answer. Nobody ever clears a counter: who wants an interval subtracts.
 #pragma once
 
 #include "device/worker_memory.hpp"
@@ -27,10 +26,6 @@ DWELL_DEVICE u32 number_of([[maybe_unused]] const Worker* worker) {
 #endif
 }
 
-DWELL_DEVICE u32 cell(const Lease& lease, u32 opcode, u32 me) {
-  return (opcode < lease.observed ? opcode : lease.observed - 1) * kCountShards + me % kCountShards;
-}
-
 // TimeHistogram::bucket_of.
 DWELL_DEVICE u32 bucket_of(u32 ns) {
   if (ns < 4) return ns;
@@ -42,7 +37,9 @@ DWELL_DEVICE u32 bucket_of(u32 ns) {
   return (power - 1) * 4 + (ns >> (power - 2) & 3U);
 }
 
+// The two halves of a timed call. They ask for the rank themselves: the loop, which rarely comes here, would wait for it at each call.
 DWELL_DEVICE_COLD void note_begin(Worker* worker, FramePlace at) {
+  if (thread_rank() != kThread) return;
   const u32* const header = frame_at(worker, at)->word;
   for (u32 i = 0; i < 3; ++i) worker->observed.word[i] = header[i];
   worker->observed.begun = now_ns();
@@ -60,13 +57,15 @@ DWELL_DEVICE void put_event(const Lease& lease, Worker* worker, u64 begun, u32 t
 }
 
 DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
+  if (thread_rank() != kThread) return;
   Observed& observed = worker->observed;
   const u64 begun = observed.begun;
   if (begun == 0) return;
   const u64 all = now_ns() - begun;
   const u32 took = all < ~0U ? static_cast<u32>(all) : ~0U;
   if ((lease.observes & observes::times) != 0) {
-    OperatorTimes& times = lease.operator_times[cell(lease, observed.word[0] & Header::kOpcodeMask, number_of(worker))];
+    OperatorTimes& times =
+        lease.times[(observed.word[0] & Header::kOpcodeMask) * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards];
     add<Order::relaxed>(&times.timed, static_cast<u64>(1));
     add<Order::relaxed>(&times.total, all);
     maximize<Order::relaxed>(&times.most, all);
@@ -79,25 +78,30 @@ DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
 
-// The worker is about to call the operator of the task at `at`. Called by all threads of the group.
-DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 opcode, FramePlace at) {
-  if (lease.observes == 0 || thread_rank() != kThread) return;
-  const u32 me = number_of(worker);
-  add<Order::relaxed>(&lease.operator_counts[cell(lease, opcode, me)].tasks, static_cast<u64>(1));
-  add<Order::relaxed>(&lease.worker_counts[me].tasks, static_cast<u64>(1));
+// The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
+DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
+  if (lease.observes == 0 || rank != kThread) return;
+  u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
+#if DWELL_ON_CUDA
+  add<Order::relaxed>(at, static_cast<u64>(more));
+#else
+  store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + static_cast<u64>(more));  // nobody else writes there
+#endif
+}
+
+// It calls the operator of the task at `at`. Called by all threads of the group.
+DWELL_DEVICE void begin(const Lease& lease, Worker* worker, FramePlace at) {
   if ((lease.observes & kTimed) != 0) note_begin(worker, at);
 }
 
 // The operator has returned in all threads of the group. Called by all of them, behind a barrier, before the next call.
 DWELL_DEVICE void end(const Lease& lease, Worker* worker) {
-  if ((lease.observes & kTimed) == 0 || thread_rank() != kThread) return;
-  note_end(lease, worker);
+  if ((lease.observes & kTimed) != 0) note_end(lease, worker);
 }
 
 // The operator of a task has failed, or that of a share of it. Called by one thread.
-DWELL_DEVICE_COLD void failure(const Lease& lease, const Worker* worker, u32 opcode, i32 status) {
-  if (lease.observes == 0 || status == status::cancelled) return;
-  add<Order::relaxed>(&lease.operator_counts[cell(lease, opcode, number_of(worker))].failures, static_cast<u64>(1));
+DWELL_DEVICE_COLD void failure(const Lease& lease, u32 opcode, i32 status) {
+  if (lease.observes != 0 && status != status::cancelled) add<Order::relaxed>(lease.failures + opcode, static_cast<u64>(1));
 }
 
 // The task with this header has ended, behind a barrier. Called by all threads of the group. Shares of tasks count where they end.
@@ -105,7 +109,7 @@ DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& 
   // Thread 0, which clears the status behind this.
   if (lease.observes == 0 || thread_rank() != 0 || (header.flags & flag::share) != 0) return;
   const i32 status = *const_cast<const volatile i32*>(&worker->context.status);
-  if (status != status::ok) failure(lease, worker, header.opcode, status);
+  if (status != status::ok) failure(lease, header.opcode, status);
 }
 
 // Called by one thread, as those below are.

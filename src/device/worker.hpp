@@ -113,7 +113,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   } else if (thread_rank() == 0) {
     if (worker->context.status != status::ok) {
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
-      observe::failure(lease, worker, header.opcode, worker->context.status);
+      observe::failure(lease, header.opcode, worker->context.status);
     }
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
     // by its fence too, since causality order is transitive.
@@ -211,8 +211,9 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       next = linked::first(worker);
     }
     bool stops = false;
+    observe::call(lease, worker, opcode, thread_rank());
     for (;;) {
-      observe::begin(lease, worker, opcode, at);
+      observe::begin(lease, worker, at);
       steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
       // chain some nanoseconds a node.
@@ -221,10 +222,15 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        steps.read_ahead(at, next);
+        const u32 rank = thread_rank();
+        steps.read_ahead(at, next, rank);
+        observe::call(lease, worker, opcode, rank);
         stops = group_any(seen.stops || seen.yields);
         observe::end(lease, worker);
-        if (stops) break;
+        if (stops) {
+          observe::call(lease, worker, opcode, rank, -1);
+          break;
+        }
         at = next;
         next = steps.behind(at, seen.word1);
       } else if (next == chain::kNowhere) {
@@ -235,10 +241,15 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (!step.ready) seen = chain::Seen{0, 0, true, false};
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
+        const u32 rank = thread_rank();
+        observe::call(lease, worker, opcode, rank);
         stops = group_any(seen.stops);
         observe::end(lease, worker);
-        if (stops) break;
-        if (thread_rank() == 0) {
+        if (stops) {
+          observe::call(lease, worker, opcode, rank, -1);
+          break;
+        }
+        if (rank == 0) {
           linked::note(worker, step);
           begin_linked(worker, step.position + (step.word1 & 0xFU));
         }

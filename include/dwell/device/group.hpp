@@ -44,21 +44,21 @@ struct LogRing {
   u32 next;    // slots reserved so far
   u32 seen;    // of `read`, as last seen
   u32 looked;  // when that was, in ticks
-  // Of the task that runs, behind its header. On CUDA an address in shared memory.
-#if DWELL_ON_CUDA
-  u32 arguments;
-#else
-  const u32* arguments;
-#endif
 };
 
 // The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct alignas(16) Context {
   // What a worker looks at behind a task, in one load.
-  i32 status;           // first failure reported by Group::fail, 0 before
-  u32 scratch_used;     // bytes handed out by Group::shared in this task
-  u32 yield;            // 1: the worker should leave the graph that it works on, as its lease is over
-  u32 spawned;          // 1: the task has made others (Group::spawn, Group::then)
+  i32 status;        // first failure reported by Group::fail, 0 before
+  u32 scratch_used;  // bytes handed out by Group::shared in this task
+  u32 yield;         // 1: the worker should leave the graph that it works on, as its lease is over
+  u32 spawned;       // 1: the task has made others (Group::spawn, Group::then)
+  // Arguments of the task that runs, behind its header. On CUDA an address in shared memory.
+#if DWELL_ON_CUDA
+  u32 arguments;
+#else
+  const u32* arguments;
+#endif
   u32 scratch_bytes;    // size of `scratch`
   u32 lease;            // number of the lease that runs this worker
   u32 share;            // which group of the task is run: its index (16) | their count (16)

@@ -11,8 +11,6 @@ namespace dwell::runtime {
 
 namespace {
 
-using device::kCountShards;
-using device::OperatorCount;
 using device::OperatorTimes;
 using device::WorkerCount;
 
@@ -74,40 +72,48 @@ void Meters::reserve(std::size_t opcodes) {
 }
 
 void Meters::add_table(std::size_t opcodes) {
-  Table table{opcodes, backend_.allocate(opcodes * kCountShards * sizeof(OperatorCount)), nullptr};
+  Table table{opcodes, backend_.allocate((layout_.max_workers + 1) * opcodes * sizeof(std::uint64_t)), nullptr};
   if (metering_ == Metering::times) add_times(table);
   tables_.push_back(std::move(table));
 }
 
 void Meters::add_times(Table& table) {
-  if (table.times == nullptr) table.times = backend_.allocate(table.opcodes * kCountShards * sizeof(OperatorTimes));
+  if (table.times == nullptr) table.times = backend_.allocate(table.opcodes * OperatorTimes::kShards * sizeof(OperatorTimes));
 }
 
 void Meters::tell_leases() {
   const Table& table = tables_.back();
   keeper_.change_leases([&](device::Lease& lease) {
     lease.observed = static_cast<u32>(table.opcodes);
-    lease.operator_counts = reinterpret_cast<OperatorCount*>(table.counts->device());
-    lease.operator_times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
+    lease.calls = reinterpret_cast<u64*>(table.counts->device());
+    lease.failures = lease.calls + table.opcodes * layout_.max_workers;
+    lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
     lease.observes &= ~(device::observes::counts | device::observes::times);
     if (metering_ != Metering::off) lease.observes |= device::observes::counts;
     if (metering_ == Metering::times) lease.observes |= device::observes::times;
   });
 }
 
-std::vector<Meters::Sum> Meters::sums(std::size_t first, std::size_t count) {
+std::vector<Meters::Sum> Meters::sums(std::size_t count, std::vector<std::uint64_t>* by_worker) {
   std::vector<Sum> all(count);
   for (const Table& table : tables_) {
-    const std::size_t here = std::min(count, table.opcodes - std::min(first, table.opcodes));
-    const auto counts = read_all<OperatorCount>(backend_, *table.counts, first * kCountShards * sizeof(OperatorCount), here * kCountShards);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      all[i / kCountShards].tasks += counts[i].tasks;
-      all[i / kCountShards].failures += counts[i].failures;
+    const std::size_t here = std::min(count, table.opcodes);
+    const auto counts = read_all<std::uint64_t>(backend_, *table.counts, 0, (layout_.max_workers + 1) * table.opcodes);
+    for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) {
+      const std::uint64_t* const row = counts.data() + worker * table.opcodes;
+      std::uint64_t its = 0;
+      for (std::size_t i = 0; i < here; ++i) {
+        all[i].tasks += row[i];
+        its += row[i];
+      }
+      if (by_worker != nullptr) (*by_worker)[worker] += its;
     }
+    const std::uint64_t* const failures = counts.data() + layout_.max_workers * table.opcodes;
+    for (std::size_t i = 0; i < here; ++i) all[i].failures += failures[i];
     if (table.times == nullptr) continue;
-    const auto times = read_all<OperatorTimes>(backend_, *table.times, first * kCountShards * sizeof(OperatorTimes), here * kCountShards);
+    const auto times = read_all<OperatorTimes>(backend_, *table.times, 0, here * OperatorTimes::kShards);
     for (std::size_t i = 0; i < times.size(); ++i) {
-      Sum& sum = all[i / kCountShards];
+      Sum& sum = all[i / OperatorTimes::kShards];
       sum.timed += times[i].timed;
       sum.total_ns += times[i].total;
       sum.max_ns = std::max<std::uint64_t>(sum.max_ns, times[i].most);
@@ -147,8 +153,9 @@ void Meters::assign(std::uint32_t opcode, std::string_view name, std::uint32_t v
     Meaning& meaning = meanings_[opcode];
     if (meaning.series != nullptr && meaning.series->name == name && meaning.series->version == version) return;
     Series& series = series_of(name, version);
-    const Sum now = sums(opcode, 1).front();
+    Sum now;
     if (meaning.series != nullptr) {
+      now = sums(opcode + 1).back();
       Sum its = now;
       its.subtract(meaning.base);
       meaning.series->closed.add(its);
@@ -168,7 +175,8 @@ void Meters::read(Metrics& metrics) {
     Sum sum;
   };
   std::map<const Series*, Sum> open;
-  const std::vector<Sum> now = sums(0, meanings_.size());
+  std::vector<std::uint64_t> by_worker(layout_.max_workers);
+  const std::vector<Sum> now = sums(meanings_.size(), &by_worker);
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (meanings_[i].series == nullptr) continue;
     Sum its = now[i];
@@ -190,9 +198,11 @@ void Meters::read(Metrics& metrics) {
   }
   const auto workers = read_all<WorkerCount>(backend_, arena_, layout_.worker_counts, keeper_.workers());
   metrics.workers.clear();
-  for (const WorkerCount& worker : workers)
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const WorkerCount& worker = workers[i];
     metrics.workers.push_back(
-        {worker.tasks, worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases});
+        {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases});
+  }
   constexpr std::size_t kCounters = offsetof(device::Control, window_turns) / sizeof(device::Counter);
   const auto queue = read_all<device::Counter>(backend_, arena_, layout_.control, kCounters);
   const auto queued = static_cast<std::int32_t>(queue[1].value - queue[0].value);

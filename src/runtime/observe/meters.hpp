@@ -42,7 +42,7 @@ class Meters {
   void read(Metrics& metrics);
 
  private:
-  // The cells of all shards of one opcode, added up.
+  // What all workers have counted of one opcode.
   struct Sum {
     std::uint64_t tasks = 0;
     std::uint64_t failures = 0;
@@ -57,8 +57,8 @@ class Meters {
   };
   struct Table {
     std::size_t opcodes;
-    std::unique_ptr<backend::Allocation> counts;
-    std::unique_ptr<backend::Allocation> times;  // null until they are asked for
+    std::unique_ptr<backend::Allocation> counts;  // calls, a row a worker; and failures, one row
+    std::unique_ptr<backend::Allocation> times;   // null until they are asked for
   };
   // One version of an operator; several opcodes may stand for it.
   struct Series {
@@ -77,8 +77,8 @@ class Meters {
   void add_table(std::size_t opcodes) DWELL_REQUIRES(mutex_);
   void add_times(Table& table) DWELL_REQUIRES(mutex_);
   void tell_leases() DWELL_REQUIRES(mutex_);
-  // The sums of opcodes [first, first + count).
-  std::vector<Sum> sums(std::size_t first, std::size_t count) DWELL_REQUIRES(mutex_);
+  // The sums of the first `count` opcodes; adds the calls of each worker to `by_worker`, which may be null.
+  std::vector<Sum> sums(std::size_t count, std::vector<std::uint64_t>* by_worker = nullptr) DWELL_REQUIRES(mutex_);
   Series& series_of(std::string_view name, std::uint32_t version) DWELL_REQUIRES(mutex_);
   void merge_old(std::string_view name) DWELL_REQUIRES(mutex_);
 
