@@ -9,53 +9,53 @@ namespace dwell {
 namespace {
 
 TEST(JsonText, CommasStandBetweenValuesAlone) {
-  JsonText json;
-  json.begin_object();
-  json.key("empty");
-  json.begin_array();
-  json.end_array();
-  json.key("list");
-  json.begin_array();
-  json.value(1);
-  json.value(-2);
-  json.begin_object();
-  json.end_object();
-  json.begin_array();
-  json.end_array();
-  json.end_array();
-  json.field("truth", true);
-  json.field("text", "a:");
-  json.field("last", std::string("["));
-  json.end_object();
-  EXPECT_EQ(json.text(), R"({"empty":[],"list":[1,-2,{},[]],"truth":true,"text":"a:","last":"["})");
+  JsonText writer;
+  writer.begin_object();
+  writer.key("empty");
+  writer.begin_array();
+  writer.end_array();
+  writer.key("list");
+  writer.begin_array();
+  writer.value(1);
+  writer.value(-2);
+  writer.begin_object();
+  writer.end_object();
+  writer.begin_array();
+  writer.end_array();
+  writer.end_array();
+  writer.field("truth", true);
+  writer.field("text", "a:");
+  writer.field("last", std::string("["));
+  writer.end_object();
+  EXPECT_EQ(writer.text(), R"({"empty":[],"list":[1,-2,{},[]],"truth":true,"text":"a:","last":"["})");
 }
 
 TEST(JsonText, NumbersAreExact) {
-  JsonText json;
-  json.begin_array();
-  json.value(std::numeric_limits<std::uint64_t>::max());
-  json.value(std::numeric_limits<std::int64_t>::min());
-  json.value(0.1);
-  json.value(1e300);
-  json.value(std::numeric_limits<double>::infinity());
-  json.value(std::numeric_limits<double>::quiet_NaN());
-  json.end_array();
-  EXPECT_EQ(json.text(), "[18446744073709551615,-9223372036854775808,0.1,1e+300,null,null]");
+  JsonText writer;
+  writer.begin_array();
+  writer.value(std::numeric_limits<std::uint64_t>::max());
+  writer.value(std::numeric_limits<std::int64_t>::min());
+  writer.value(0.1);
+  writer.value(1e300);
+  writer.value(std::numeric_limits<double>::infinity());
+  writer.value(std::numeric_limits<double>::quiet_NaN());
+  writer.end_array();
+  EXPECT_EQ(writer.text(), "[18446744073709551615,-9223372036854775808,0.1,1e+300,null,null]");
 }
 
 TEST(JsonText, TextIsEscaped) {
-  JsonText json;
-  json.value("quote \" backslash \\ line\n bell\a \xC2\xB5s");
-  EXPECT_EQ(json.text(), "\"quote \\\" backslash \\\\ line\\u000a bell\\u0007 \xC2\xB5s\"");
+  JsonText writer;
+  writer.value("quote \" backslash \\ line\n bell\a \xC2\xB5s");
+  EXPECT_EQ(writer.text(), "\"quote \\\" backslash \\\\ line\\u000a bell\\u0007 \xC2\xB5s\"");
 }
 
 TEST(JsonText, TakingLeavesNothing) {
-  JsonText json;
-  json.value(1);
-  EXPECT_EQ(json.take(), "1");
-  json.append("[2]");
-  EXPECT_EQ(json.take(), "[2]");
-  EXPECT_EQ(json.take(), "");
+  JsonText writer;
+  writer.value(1);
+  EXPECT_EQ(writer.take(), "1");
+  writer.append("[2]");
+  EXPECT_EQ(writer.take(), "[2]");
+  EXPECT_EQ(writer.take(), "");
 }
 
 }  // namespace

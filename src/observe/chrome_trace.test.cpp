@@ -69,6 +69,7 @@ TEST(ChromeTrace, SlicesHaveTheirTimesToTheNanosecond) {
   EXPECT_EQ(ns_of(task["ts"]), 300);
   EXPECT_EQ(task["dur"], 0.5);
   EXPECT_FALSE(task.contains("cname"));
+  EXPECT_EQ(only(trace, {{"ph", "X"}, {"cat", "task"}, {"args", {{"id", 9}}}})["dur"], 0.01);
   EXPECT_EQ(task["args"], json({{"id", 7}}));
   const json fetch = only(trace, {{"cat", "fetch"}});
   EXPECT_EQ(fetch["name"], "fetch");

@@ -142,6 +142,7 @@ View view_of(const std::string& bytes) {
       EXPECT_TRUE(view.descriptors.contains(event.number(11))) << "described before its first event";
       slice.track = track_name(view.descriptors[event.number(11)]);
       slice.begin = slice.end = static_cast<std::int64_t>(packet.number(8)) - kTraceStart;
+      EXPECT_GE(slice.begin, 0) << "before the trace begins";
       if (event.has(10)) {
         EXPECT_TRUE(names.contains(event.number(10)));
         slice.name = names[event.number(10)];
