@@ -61,11 +61,13 @@ from ._dwell import (
     GraphExec,
     Kernel,
     Limits,
+    Metrics,
     Module,
     Node,
     NodeTime,
     OnWorker,
     Operator,
+    OperatorMetrics,
     Runtime,
     RuntimeInfo,
     SubGraph,
@@ -187,6 +189,7 @@ from ._dwell import (
     var,
     vector_norm,
     where,
+    WorkerMetrics,
 )
 from ._dwell import version as __version__
 from ._errors import (
@@ -211,6 +214,7 @@ from ._errors import (
     TaskTimeout,
     Unsupported,
 )
+from ._trace import trace
 
 __all__ = [
     "Array",
@@ -234,6 +238,7 @@ __all__ = [
     "IoFailed",
     "Kernel",
     "Limits",
+    "Metrics",
     "LinkError",
     "Module",
     "NoPreviousVersion",
@@ -241,6 +246,7 @@ __all__ = [
     "NodeTime",
     "OnWorker",
     "Operator",
+    "OperatorMetrics",
     "OperatorNotFound",
     "OutOfMemory",
     "ResourceLimit",
@@ -255,6 +261,7 @@ __all__ = [
     "TaskTimeout",
     "Ticket",
     "Unsupported",
+    "WorkerMetrics",
     "__version__",
     "abs",
     "acos",
@@ -392,6 +399,7 @@ __all__ = [
     "tan",
     "tanh",
     "threshold",
+    "trace",
     "tril",
     "triu",
     "trunc",

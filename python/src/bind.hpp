@@ -13,6 +13,7 @@ void bind_kernel(nb::module_& module);
 void bind_batch(nb::module_& module);
 void bind_array(nb::module_& module);
 void bind_runtime(nb::module_& module);
+void bind_observe(nb::module_& module);
 
 // Seconds as durations of the library. Throws errc::invalid_argument, naming `name`, for negative ones.
 std::chrono::nanoseconds nanoseconds_from(double seconds, const char* name);
@@ -26,6 +27,9 @@ struct GraphState {
 struct PyGraph {
   std::shared_ptr<GraphState> state = std::make_shared<GraphState>();
 };
+
+// "off", "counts", "times". Throws errc::invalid_argument.
+Metering metering_from(std::string_view text);
 
 nb::object module_object(Module module, State runtime);
 

@@ -1,7 +1,9 @@
 // Runtime, Operator, Ticket.
 #include <dlfcn.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 #include <sys/eventfd.h>
@@ -275,7 +277,8 @@ void open_packaged_compilers() {
 void make_runtime(PyRuntime* self, std::string device, unsigned workers, double lease, double idle, double task_timeout,
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
-                  const std::optional<Limits>& limits, std::uint32_t compile_programs_after, nb::object warn) {
+                  const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics, bool live,
+                  nb::object warn) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -296,6 +299,8 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
   }
   if (limits) options.limits = *limits;
   options.compile_programs_after = compile_programs_after;
+  options.metrics = metering_from(metrics);
+  options.live = live;
   options.warn = warning(std::move(warn));
   if (options.device != "cpu") open_packaged_compilers();
   new (self) PyRuntime{open_runtime(std::move(options))};
@@ -617,7 +622,7 @@ void bind_runtime(nb::module_& m) {
           "__init__", &make_runtime, "device"_a = "auto", nb::kw_only(), "workers"_a = 0, "lease"_a = 0.0, "idle"_a = 0.0,
           "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
           "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
-          "compile_programs_after"_a = 1000, "warn"_a = nb::none(),
+          "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "warn"_a = nb::none(),
           "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
           "own\n"
           "choice.\n\n"
@@ -635,13 +640,15 @@ void bind_runtime(nb::module_& m) {
           "tier: \"relocatable\" or \"lto\"; None: the one, then the other\n"
           "limits: Limits of the image\n"
           "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
+          "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
+          "live: lets other processes of the user look at the runtime (dwell top)\n"
           "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"",
           nb::sig(
               "def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = "
               "10.0, "
               "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
               "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, warn: typing.Callable[[str], object] | None = "
+              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: typing.Callable[[str], object] | None = "
               "None) -> None"))
       .def(
           "define", &define, "name"_a, "source"_a, "instances"_a = std::vector<std::string>(), "options"_a = nb::none(),
@@ -794,6 +801,45 @@ void bind_runtime(nb::module_& m) {
       .def(
           "diagnose", [](const PyRuntime& self) { return runtime_of(self).diagnose(); },
           "What is not complete, and who waits for whom. Waits for nothing.")
+      .def(
+          "metrics",
+          [](const PyRuntime& self) {
+            Runtime& runtime = runtime_of(self);
+            const Unlocked unlocked;
+            return runtime.metrics();
+          },
+          "What the runtime has done so far, by operator and worker. Stops nothing.")
+      .def(
+          "set_metrics",
+          [](const PyRuntime& self, std::string_view metrics) {
+            Runtime& runtime = runtime_of(self);
+            const Metering metering = metering_from(metrics);
+            const Unlocked unlocked;
+            runtime.set_metrics(metering);
+          },
+          "metrics"_a, "Changes what the device notes of tasks, while it works: \"off\", \"counts\" or \"times\".")
+      .def(
+          "start_trace",
+          [](const PyRuntime& self, const std::filesystem::path& path) {
+            Runtime& runtime = runtime_of(self);
+            const Unlocked unlocked;
+            runtime.start_trace(trace_file(path));
+          },
+          "path"_a,
+          "Begins a timeline, written to a file: for chrome://tracing when its name ends in .json, else for https://ui.perfetto.dev. See\n"
+          "dwell.trace.",
+          nb::sig("def start_trace(self, path: str | os.PathLike[str]) -> None"))
+      .def(
+          "stop_trace",
+          [](const PyRuntime& self) {
+            Runtime& runtime = runtime_of(self);
+            const Unlocked unlocked;
+            runtime.stop_trace();
+          },
+          "Ends it; nothing to do when none is being taken.")
+      .def(
+          "mark", [](const PyRuntime& self, std::string_view text) { runtime_of(self).mark(text); }, "text"_a,
+          "Puts a mark of this thread into the trace that is being taken, if one is.")
       .def(
           "park",
           [](const PyRuntime& self) {

@@ -1,0 +1,98 @@
+// Metrics and traces.
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <dwell/metrics.hpp>
+#include <dwell/trace.hpp>
+
+#include "bind.hpp"
+
+namespace dwell::python {
+
+using namespace nb::literals;
+
+const char* text_of(Metering metering) {
+  switch (metering) {
+    case Metering::off: return "off";
+    case Metering::counts: return "counts";
+    case Metering::times: return "times";
+  }
+  return "";
+}
+
+Metering metering_from(std::string_view text) {
+  for (const Metering metering : {Metering::off, Metering::counts, Metering::times})
+    if (text == text_of(metering)) return metering;
+  throw Error(errc::invalid_argument, "metrics is \"off\", \"counts\" or \"times\", not \"" + std::string(text) + "\"",
+              {"argument", "metrics"});
+}
+
+void bind_observe(nb::module_& m) {
+  nb::class_<OperatorMetrics>(m, "OperatorMetrics", "What one version of an operator has done. Times are in seconds.")
+      .def_ro("name", &OperatorMetrics::name)
+      .def_ro("version", &OperatorMetrics::version, "0: all versions before the oldest one that is listed.")
+      .def_ro("tasks", &OperatorMetrics::tasks, "Calls that have returned; a wide task counts once for each group.")
+      .def_ro("failures", &OperatorMetrics::failures)
+      .def_ro("timed", &OperatorMetrics::timed, "Tasks that the times tell of: those while metrics were \"times\".")
+      .def_prop_ro("total", [](const OperatorMetrics& op) { return static_cast<double>(op.total_ns) * 1e-9; })
+      .def_prop_ro("min", [](const OperatorMetrics& op) { return static_cast<double>(op.min_ns) * 1e-9; })
+      .def_prop_ro("max", [](const OperatorMetrics& op) { return static_cast<double>(op.max_ns) * 1e-9; })
+      .def_prop_ro("mean", [](const OperatorMetrics& op) { return op.mean_ns() * 1e-9; })
+      .def(
+          "quantile", [](const OperatorMetrics& op, double q) { return op.times.quantile(q) * 1e-9; }, "q"_a,
+          "The time that the share `q` (0 to 1) does not exceed, to within a fifth.")
+      .def("__repr__", [](const OperatorMetrics& op) {
+        return "<dwell.OperatorMetrics " + op.name + " (version " + std::to_string(op.version) + "), " + std::to_string(op.tasks) + " tasks>";
+      });
+  nb::class_<WorkerMetrics>(m, "WorkerMetrics", "What one worker has done, of all leases. Times are in seconds.")
+      .def_ro("tasks", &WorkerMetrics::tasks)
+      .def_prop_ro(
+          "busy", [](const WorkerMetrics& worker) { return static_cast<double>(worker.busy_ns) * 1e-9; },
+          "Inside of operators, while metrics were \"times\".")
+      .def_prop_ro(
+          "present", [](const WorkerMetrics& worker) { return static_cast<double>(worker.present_ns) * 1e-9; },
+          "On the device, but for the lease under way.")
+      .def_ro("fetched", &WorkerMetrics::fetched, "Slots that it has taken out of the ring, for itself or others.")
+      .def_ro("queued", &WorkerMetrics::queued, "Tasks that it has taken from the ready queue.")
+      .def_ro("spawned", &WorkerMetrics::spawned, "Tasks that its operators have made.")
+      .def_ro("leases", &WorkerMetrics::leases);
+  nb::class_<Metrics>(m, "Metrics",
+                      "What a runtime has done, in numbers. Counts only grow: what happened in an interval is ``later - earlier``.")
+      .def_ro("device", &Metrics::device)
+      .def_prop_ro("metering", [](const Metrics& metrics) { return text_of(metrics.metering); })
+      .def_ro("operators", &Metrics::operators)
+      .def_ro("workers", &Metrics::workers)
+      .def_ro("submitted", &Metrics::submitted)
+      .def_ro("in_flight", &Metrics::in_flight, "Now: slots of the ring that are taken.")
+      .def_ro("ring_slots", &Metrics::ring_slots)
+      .def_ro("queued", &Metrics::queued, "Now: tasks in the ready queue.")
+      .def_ro("credit_waits", &Metrics::credit_waits, "How often a submitter has found the ring full.")
+      .def_ro("leases", &Metrics::leases)
+      .def_ro("parks", &Metrics::parks)
+      .def_ro("images", &Metrics::images)
+      .def_ro("compiled", &Metrics::compiled)
+      .def_ro("linked", &Metrics::linked)
+      .def_ro("cache_hits", &Metrics::cache_hits)
+      .def_ro("arena_bytes", &Metrics::arena_bytes)
+      .def_ro("buffer_bytes", &Metrics::buffer_bytes)
+      .def_ro("buffers", &Metrics::buffers)
+      .def_ro("graph_launches", &Metrics::graph_launches)
+      .def_ro("batch_flushes", &Metrics::batch_flushes)
+      .def_ro("batch_operations", &Metrics::batch_operations)
+      .def_ro("batch_tasks", &Metrics::batch_tasks)
+      .def(
+          "__sub__", [](const Metrics& self, const Metrics& earlier) { return difference(self, earlier); }, "earlier"_a,
+          "What has happened in between.", nb::sig("def __sub__(self, earlier: Metrics) -> Metrics"))
+      .def(
+          "to_json", [](const Metrics& self) { return to_json(self); }, "All of it as JSON.")
+      .def(
+          "to_openmetrics", [](const Metrics& self) { return to_openmetrics(self); }, "The text that Prometheus reads.")
+      .def("__repr__", [](const Metrics& metrics) {
+        return "<dwell.Metrics of " + metrics.device + ", " + std::to_string(metrics.submitted) + " submitted, " +
+               std::to_string(metrics.operators.size()) + " operators>";
+      });
+}
+
+}  // namespace dwell::python

@@ -1,0 +1,95 @@
+"""Metrics and traces."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import dwell
+
+NOTHING = "DWELL_OPERATOR(nothing)(dwell::Group) {}"
+
+
+def row(metrics: dwell.Metrics, name: str) -> dwell.OperatorMetrics:
+    return next(op for op in metrics.operators if op.name == name)
+
+
+def test_metrics_count_tasks() -> None:
+    with dwell.Runtime("cpu", workers=2) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        for _ in range(50):
+            rt.submit(nothing)
+        rt.submit(nothing, drain=True).wait()
+        first = rt.metrics()
+        assert row(first, "nothing").tasks == 51
+        assert row(first, "nothing").timed == 0
+        assert sum(worker.tasks for worker in first.workers) == 51
+        rt.set_metrics("times")
+        for _ in range(10):
+            nothing().wait()
+        later = rt.metrics()
+        assert later.metering == "times"
+        interval = later - first
+        assert row(interval, "nothing").tasks == 10
+        assert row(interval, "nothing").timed == 10
+        assert 0 < row(later, "nothing").mean < 1
+        assert row(later, "nothing").min <= row(later, "nothing").quantile(0.5) * 1.3
+        assert "nothing" in repr(row(later, "nothing"))
+        assert json.loads(later.to_json())["submitted"] == later.submitted
+        assert later.to_openmetrics().endswith("# EOF\n")
+        with pytest.raises(dwell.InvalidArgument, match="metrics"):
+            rt.set_metrics("all")
+
+
+def test_metrics_are_an_option() -> None:
+    with dwell.Runtime("cpu", metrics="off", live=False) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        nothing().wait()
+        assert rt.metrics().metering == "off"
+        assert row(rt.metrics(), "nothing").tasks == 0
+    with pytest.raises(dwell.InvalidArgument, match="metrics"):
+        dwell.Runtime("cpu", metrics="much")
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.pftrace"])
+def test_traces_are_files(tmp_path: Path, name: str) -> None:
+    with dwell.Runtime("cpu", workers=1) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        with dwell.trace(tmp_path / name, rt):
+            rt.mark("begin")
+            for _ in range(20):
+                nothing().wait()
+        content = (tmp_path / name).read_bytes()
+        assert b"nothing (version 1)" in content
+        assert b"begin" in content
+        if name.endswith(".json"):
+            events = json.loads(content)
+            events = events["traceEvents"] if isinstance(events, dict) else events
+            assert sum(1 for event in events if event.get("ph") == "X" and event["name"].startswith("nothing")) == 20
+        rt.stop_trace()  # nothing to do
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with dwell.Runtime("cpu") as rt, pytest.raises(dwell.IoFailed, match="missing"):
+        rt.start_trace(tmp_path / "missing" / "trace.json")
+
+
+def test_threads_may_look_while_others_submit() -> None:
+    with dwell.Runtime("cpu", workers=1) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        over = threading.Event()
+        seen: list[int] = []
+
+        def look() -> None:
+            while not over.is_set():
+                seen.append(row(rt.metrics(), "nothing").tasks)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        for _ in range(300):
+            nothing().wait()
+        over.set()
+        thread.join()
+        assert seen == sorted(seen)
+        assert row(rt.metrics(), "nothing").tasks == 300
