@@ -41,6 +41,7 @@ void compile(const Context& context, Report& report);
 void park(const Context& context, Report& report);
 void coexist(const Context& context, Report& report);
 void idle(const Context& context, Report& report);
+void observe(const Context& context, Report& report);
 void startup(const Context& context, Report& report);
 
 // The work of a process that the benchmark startup has started (see startup.cpp).

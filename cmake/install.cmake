@@ -8,6 +8,12 @@ install(DIRECTORY include/dwell DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_
 install(TARGETS dwell EXPORT dwellTargets)
 install(EXPORT dwellTargets NAMESPACE dwell:: DESTINATION "${dwell_package_dir}")
 
+# Apart, because it needs another package: find_package(dwell COMPONENTS prometheus).
+if(TARGET dwell_prometheus)
+  install(TARGETS dwell_prometheus EXPORT dwellPrometheusTargets)
+  install(EXPORT dwellPrometheusTargets NAMESPACE dwell:: DESTINATION "${dwell_package_dir}")
+endif()
+
 configure_package_config_file(cmake/dwellConfig.cmake.in dwellConfig.cmake INSTALL_DESTINATION "${dwell_package_dir}")
 write_basic_package_version_file(dwellConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dwellConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/dwellConfigVersion.cmake"

@@ -1,6 +1,7 @@
 # All tests. Each has a label named after its folder: ctest -L unit, -L conformance, -L stress, -L gpu, -L headers, -L install ...
 
 find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
@@ -79,7 +80,7 @@ set(cuda_suites "")
 if(DWELL_CUDA_INCLUDE)
   set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
 endif()
-dwell_test(unit SOURCES ${unit_sources} TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
+dwell_test(unit SOURCES ${unit_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
 if(TARGET dwell_tool)
   file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)
@@ -88,6 +89,11 @@ if(TARGET dwell_tool)
     target_compile_definitions(tool PRIVATE DWELL_TOOL="$<TARGET_FILE:dwell_cli>")
     add_dependencies(tool dwell_cli)
   endif()
+endif()
+
+if(TARGET dwell_prometheus)
+  file(GLOB exporter_test_sources CONFIGURE_DEPENDS exporter/*.test.cpp)
+  dwell_test(exporter SOURCES ${exporter_test_sources} LIBRARIES dwell_prometheus TIMEOUT 120 PROCESSORS 1)
 endif()
 
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)
@@ -142,6 +148,8 @@ dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SO
 dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")
 dwell_command_test(script.test_names script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/test_names_test.py")
 dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/tidy_test.py")
+
+add_subdirectory(tests/formats)
 
 # One test a file: each is a process, and defines the operators that its cases share.
 if(TARGET dwell_python)

@@ -12,6 +12,8 @@
 #include <dwell/graph.hpp>
 #include <dwell/image.hpp>
 #include <dwell/kernel.hpp>
+#include <dwell/log.hpp>
+#include <dwell/metrics.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
@@ -20,3 +22,4 @@
 #include <dwell/signature.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
+#include <dwell/trace.hpp>

@@ -17,8 +17,8 @@ std::string_view text_of(level severity) noexcept;
 // One line.
 struct LogRecord {
   level severity = level::info;
-  std::string text;      // formatted
-  std::string op;        // "add (version 2)"
+  std::string text;            // formatted
+  std::string op;              // "add (version 2)"
   std::uint64_t position = 0;  // of the ticket from which the task descends, where `has_position`
   bool has_position = false;   // false of nodes of graphs and of tasks that operators have made
   std::uint32_t worker = 0;

@@ -41,14 +41,14 @@ class TimeHistogram {
 // One version of an operator (of a template: one instance of it). Tasks of all sources count: of the ring, nodes of graphs, those that
 // operators make; a wide task counts once for each group.
 struct OperatorMetrics {
-  std::string name;             // "axpy", "axpy<float>"
-  std::uint32_t version = 0;    // 0: all versions before the oldest one that is listed
-  std::uint64_t tasks = 0;      // whose operator was called, and has returned
-  std::uint64_t failures = 0;   // of them, those that have reported a failure
+  std::string name;            // "axpy", "axpy<float>"
+  std::uint32_t version = 0;   // 0: all versions before the oldest one that is listed
+  std::uint64_t tasks = 0;     // whose operator was called, and has returned
+  std::uint64_t failures = 0;  // of them, those that have reported a failure
   // With Metering::times alone, while that is on:
-  std::uint64_t timed = 0;            // tasks that the following tell of
-  std::uint64_t total_ns = 0;         // from the call of the operator to its return in all threads of the group
-  std::uint64_t min_ns = 0;           // 0 when none was timed
+  std::uint64_t timed = 0;     // tasks that the following tell of
+  std::uint64_t total_ns = 0;  // from the call of the operator to its return in all threads of the group
+  std::uint64_t min_ns = 0;    // 0 when none was timed
   std::uint64_t max_ns = 0;
   TimeHistogram times;
 
@@ -58,11 +58,12 @@ struct OperatorMetrics {
 // One worker, of all leases.
 struct WorkerMetrics {
   std::uint64_t tasks = 0;
-  std::uint64_t busy_ns = 0;  // inside operators; with Metering::times alone
-  std::uint64_t fetched = 0;  // tasks that it has taken out of the ring, for itself or others
-  std::uint64_t queued = 0;   // tasks that it has taken from the ready queue
-  std::uint64_t spawned = 0;  // tasks that its operators have made
-  std::uint64_t leases = 0;   // that it has taken part in
+  std::uint64_t busy_ns = 0;     // inside operators; with Metering::times alone
+  std::uint64_t present_ns = 0;  // on the device, but for the lease under way
+  std::uint64_t fetched = 0;     // tasks that it has taken out of the ring, for itself or others
+  std::uint64_t queued = 0;      // tasks that it has taken from the ready queue
+  std::uint64_t spawned = 0;     // tasks that its operators have made
+  std::uint64_t leases = 0;      // that it has taken part in
 };
 
 // A snapshot. Counts only grow, from the start of the generation on: what happened in an interval is difference(later, earlier).
@@ -76,8 +77,8 @@ struct Metrics {
   std::vector<WorkerMetrics> workers;
 
   // The ring and the ready queue.
-  std::uint64_t submitted = 0;     // tasks and launches
-  std::uint64_t in_flight = 0;     // now: slots of the ring that are taken
+  std::uint64_t submitted = 0;  // tasks and launches
+  std::uint64_t in_flight = 0;  // now: slots of the ring that are taken
   std::uint64_t ring_slots = 0;
   std::uint64_t queued = 0;        // now: tasks in the ready queue that no worker has claimed
   std::uint64_t credit_waits = 0;  // how often a submitter has found the ring full

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/metrics.hpp>
 #include <dwell/tier.hpp>
 
 namespace dwell {
@@ -100,6 +101,9 @@ struct Options {
   // The loop is on the device in bursts alone: tasks wait until Runtime::burst runs those submitted before, in the order of a CUDA stream,
   // or until somebody waits for them, or for room in the ring. `lease` and `idle` mean nothing then.
   bool bursts = false;
+
+  // What the device notes of each task (Runtime::metrics). Counts cost a worker some ns a task, times some tens.
+  Metering metrics = Metering::counts;
 
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.

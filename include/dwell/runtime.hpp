@@ -22,12 +22,14 @@
 #include <dwell/diagnosis.hpp>
 #include <dwell/graph.hpp>
 #include <dwell/image.hpp>
+#include <dwell/metrics.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/preemption.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
+#include <dwell/trace.hpp>
 
 namespace dwell {
 
@@ -295,6 +297,26 @@ class Runtime {
   // - errc::closed, and as the constructor.
   void rebuild();
 
+  // What the runtime has done so far, by operator and by worker. Stops nothing: takes a copy of the device's counts, which costs the
+  // workers nothing and the caller some tens of us. Tasks that are complete are counted; of those that run, some are. Throws errc::closed,
+  // errc::device_lost, errc::task_timeout, and std::bad_alloc.
+  Metrics metrics() const;
+  // Changes what the device notes (Options::metrics) while it works. Returns when all leases do so, or after a second if a task runs
+  // longer. Throws as metrics, and errc::out_of_memory.
+  void set_metrics(Metering metering);
+
+  // Takes a timeline for so long: events of workers and of the host's threads, on one clock. The first returns it, of at most the last ten
+  // million events; the second hands it to the writer piece by piece, on a thread of its own, and finishes it. Events that workers
+  // overwrite before they are read are dropped and counted. Throws errc::invalid_argument when a trace is being taken already, or the time
+  // is negative, and as metrics; on CUDA the first one compiles a kernel that reads the clock, with its errors.
+  Trace trace(std::chrono::nanoseconds duration);
+  void trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer);
+  // The same between two calls. close stops it too.
+  void start_trace(std::shared_ptr<TraceWriter> writer);
+  void stop_trace();
+  // Puts a mark of the calling thread into the trace that is being taken, if one is.
+  void mark(std::string_view text);
+
   RuntimeInfo info() const;
   // Those that it was opened with.
   Options options() const;
@@ -339,6 +361,8 @@ class Runtime {
 
   // A task that was packed by somebody else, without checks of its arguments.
   Ticket submit_packed(const Operator<>& op, const detail::Task& task) { return Ticket(shell_, enqueue(op.state(), task)); }
+  // What a flush of a batch has come to, for Metrics.
+  void count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept;
   std::uint64_t launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits);
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
   void check_arguments(const Operator<>& op, const Arguments& arguments) const {

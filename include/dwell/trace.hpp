@@ -32,12 +32,12 @@ struct TraceEvent {
   static constexpr std::uint32_t kHost = ~0U;
   static constexpr std::uint32_t kNoName = ~0U;
 
-  std::int64_t begin_ns = 0;       // std::chrono::steady_clock
-  std::int64_t took_ns = 0;        // 0: an instant
-  std::uint64_t id = 0;            // of a task of the ring: its position; of a node: which one of its exec; else see Kind
-  std::uint32_t worker = kHost;    // of the device
-  std::uint32_t thread = 0;        // of the host: gettid()
-  std::uint32_t name = kNoName;    // index in Trace::names
+  std::int64_t begin_ns = 0;     // std::chrono::steady_clock
+  std::int64_t took_ns = 0;      // 0: an instant
+  std::uint64_t id = 0;          // of a task of the ring: its position; of a node: which one of its exec; else see Kind
+  std::uint32_t worker = kHost;  // of the device
+  std::uint32_t thread = 0;      // of the host: gettid()
+  std::uint32_t name = kNoName;  // index in Trace::names
   std::uint32_t count = 1;
   Kind kind = Kind::task;
   bool failed = false;
@@ -62,8 +62,8 @@ class TraceWriter {
   virtual void finish() = 0;
 };
 
-// Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread of the
-// host, flows from submit to task, counters.
+// Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
+// of the host, flows from submit to task, counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);

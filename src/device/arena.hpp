@@ -42,6 +42,13 @@ struct OpenWindow {
 inline constexpr u32 kMaxCrew = 32;
 inline constexpr u32 kMaxWorkers = 8192;
 
+// How much a worker has noted so far, modulo 2^32: each is also the number of the next.
+struct Notes {
+  u32 events;  // of the timeline (observe.hpp)
+  u32 flight;  // of the flight recorder (in_flight.hpp)
+  u32 log;     // slots of its ring of log lines
+};
+
 // A worker's place in the runtime: who holds it, and what its holder hands on to the next. Worker `s` of each lease takes seat `s`.
 struct alignas(128) Seat {
   u64 word;           // see seat.hpp
@@ -51,7 +58,8 @@ struct alignas(128) Seat {
   u32 drains;         // as that member had seen them
   u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
   u32 records;        // free records of tasks that operators make, a bundle, or 0 (spawn.hpp)
-  u32 reserved[23];
+  Notes notes;        // what the next holder numbers on from
+  u32 reserved[20];
 };
 static_assert(sizeof(Seat) == 128);
 
@@ -102,6 +110,53 @@ struct Control {
   OpenWindow open[kMaxCrew];
 };
 
+// What a worker has done, of all leases (observe.hpp).
+struct alignas(128) WorkerCount {
+  u64 tasks;           // calls of operators
+  u64 busy_ns;         // inside of them; while times are noted
+  u64 fetched;         // slots that it has taken out of the ring
+  u64 queued;          // tasks that it has taken from the ready queue
+  u64 spawned;         // tasks that its operators have made
+  u64 leases;          // that it has held its seat in
+  u64 present_ns;      // in these, but for the one under way
+  u64 log_dropped[5];  // lines that found no room, by severity
+  u64 reserved[4];
+};
+static_assert(sizeof(WorkerCount) == 128);
+
+// Calls of the operator with an opcode, by some of the workers: a shard.
+struct OperatorCount {
+  u64 tasks;
+  u64 failures;
+};
+// How long they took, in ns, while times are noted.
+struct alignas(64) OperatorTimes {
+  static constexpr u32 kBuckets = 184;  // dwell::TimeHistogram's
+
+  u64 timed;
+  u64 total;
+  u64 most;
+  u64 least;  // 2^64 - 1 less the least, or 0
+  u64 bucket[kBuckets];
+};
+inline constexpr u32 kCountShards = 8;  // worker w counts in shard w modulo this
+
+// Bits of Lease::observes.
+namespace observes {
+inline constexpr u32 counts = 1;
+inline constexpr u32 times = 2;
+inline constexpr u32 timeline = 4;
+}  // namespace observes
+
+// One event of the timeline: a call of an operator, or a stay on the device (kStay). Two quads of its number's lap:
+// begin in ns (64), how long in ns (32) | words 0 to 2 of the task's header, of a stay: kStay, the lease's number, 0.
+struct alignas(32) Event {
+  static constexpr u32 kStay = ~0U;
+  Quad quad[2];
+};
+
+inline constexpr u32 kFlightShift = 6;  // of entries a worker
+
 // Progress of a wide task, one a ring slot.
 struct alignas(16) Wide {
   u32 next;    // groups started
@@ -126,20 +181,21 @@ struct alignas(32) GangState {
 static_assert(sizeof(GangState) == 32);
 
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
-#define DWELL_ARENA_PARTS(part, h)                                                                                       \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                       \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                   \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */      \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                   \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                          \
-      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                      \
-          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                             \
-              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */            \
-      part(seats, Seat, static_cast<u64>((h).max_workers)) part(spawned, Spawned, static_cast<u64>((h).spawned_records)) \
-          part(level_slots, Slot, level_slots_of((h).level_shift)) part(level_states, u32, level_slots_of((h).level_shift))
+#define DWELL_ARENA_PARTS(part, h)                                                                                               \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                               \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                           \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */              \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                           \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                  \
+      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                              \
+          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                                     \
+              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                    \
+      part(seats, Seat, static_cast<u64>((h).max_workers)) part(worker_counts, WorkerCount, static_cast<u64>((h).max_workers))   \
+          part(spawned, Spawned, static_cast<u64>((h).spawned_records)) part(level_slots, Slot, level_slots_of((h).level_shift)) \
+              part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 8;
+inline constexpr u32 kArenaVersion = 9;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
@@ -260,6 +316,7 @@ struct Lease {
   Completion* completions;  // host memory
   LeaseReport* report;      // host memory
   InFlight* in_flight;      // host memory
+  Quad* flight;             // host memory: the flight recorder, 2^kFlightShift entries a worker, or null (in_flight.hpp)
   u64* failed_nodes;        // host memory: of the launch of a graph at each ring index, once it has failed, GraphHead::failure
   // Host memory: of the task at each ring index, which node failed first in the launches by operators that descend from it: the task's lap,
   // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
@@ -284,8 +341,20 @@ struct Lease {
   u32 former_crew;
   u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin
   u32 scratch_bytes;
-  u32 lease_ticks;    // see now_ticks()
-  u32 stretch_ticks;  // how long the workers of a lease that is over wait for those of the next
+  // What workers note (observe.hpp): observes::..., in these tables, of so many opcodes. Calls beyond count as the last one's.
+  u32 observes;
+  u32 observed;
+  OperatorCount* operator_counts;  // by opcode and shard
+  OperatorTimes* operator_times;   // the same; with observes::times
+  Event* timeline;                 // 2^timeline_shift a worker; with observes::timeline
+  u32 timeline_shift;
+  // What operators log (dwell/device/log.hpp).
+  u32 log_from;         // the least severity
+  u32 log_shift;        // slots of a worker's ring
+  Slot* log;            // host memory: the rings
+  const u32* log_read;  // host memory: slots of each that the host has read, modulo 2^32, 64 bytes apart
+  u32 lease_ticks;      // see now_ticks()
+  u32 stretch_ticks;    // how long the workers of a lease that is over wait for those of the next
   u32 idle_ticks;
 };
 

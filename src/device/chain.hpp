@@ -104,7 +104,10 @@ class Steps {
 
   // Runs an operator for the task at `at`.
   DWELL_DEVICE void call(Callee callee, u32 opcode, FramePlace at) const {
-    call_operator(callee, worker_ + kContext, opcode, worker_ + at * (kSlotWords * 4) + sizeof(u32) * kHeaderWords);
+    const u32 arguments = worker_ + at * (kSlotWords * 4) + sizeof(u32) * kHeaderWords;
+    // By each thread for itself, since no barrier follows before the operator.
+    asm volatile("st.shared.u32 [%0 + %1], %2;" ::"r"(worker_), "n"(kArguments), "r"(arguments) : "memory");
+    call_operator(callee, worker_ + kContext, opcode, arguments);
   }
 
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
@@ -148,6 +151,7 @@ class Steps {
  private:
   // The slots come first in a worker, and the context lies behind them.
   static constexpr u32 kContext = sizeof(Worker::slots);
+  static constexpr u32 kArguments = kContext + __builtin_offsetof(Context, log) + __builtin_offsetof(LogRing, arguments);
   static_assert(kContext % alignof(Context) == 0, "no gap");
 
   u32 worker_;
@@ -177,7 +181,10 @@ class Steps {
  public:
   explicit Steps(Worker* worker) : worker_(worker) {}
   Worker* worker() const { return worker_; }
-  void call(Callee callee, u32 opcode, FramePlace at) const { callee(&worker_->context, opcode, frame_at(worker_, at)->arguments()); }
+  void call(Callee callee, u32 opcode, FramePlace at) const {
+    worker_->context.log.arguments = frame_at(worker_, at)->arguments();
+    callee(&worker_->context, opcode, worker_->context.log.arguments);
+  }
   FramePlace behind(FramePlace, u32) const { return kNowhere; }
   Seen look(const Lease& lease, FramePlace) const {
     graph::look_at_clock(lease, worker_);

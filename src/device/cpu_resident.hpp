@@ -13,18 +13,12 @@ class CpuWorker {
  public:
   // `worker` and `scratch` are the calling thread's own and outlive the lease.
   CpuWorker(const Lease& lease, Worker* worker, u8* scratch, u32 me) : lease_(lease), worker_(worker), me_(me) {
-    worker_->context.scratch_bytes = lease.scratch_bytes;
+    worker_->me = me;
+    set_up(lease, worker_);
     worker_->context.scratch = scratch;
-    worker_->context.lease = lease.number;
-    worker_->context.over = &lease.control->crew.over;
-    worker_->context.uses = uses_of(lease);
     worker_->context.started = now_ticks();
     worker_->context.lease_ticks = lease.lease_ticks;
-    reset(&worker_->context);
-    worker_->me = me;
-    worker_->in_flight = lease.in_flight + me;
     worker_->context.yield = 0;
-    worker_->context.share = kWholeTask;
     worker_->graph = {};
     worker_->level = 0;
     spawn::begin(lease_, worker_);
@@ -38,8 +32,10 @@ class CpuWorker {
       reseat::await(lease_);
     if (seat::take(lease_, me_)) {
       seat::begin(lease_);
+      observe::take_seat(lease_, worker_);
       work();
       spawn::give_up(lease_, worker_);
+      observe::leave_seat(lease_, worker_);
       seat::leave(lease_, me_, true);  // this thread takes it again in the next lease
     }
     seat::count_out(lease_);
@@ -86,6 +82,7 @@ class CpuWorker {
     if (ready_queue::try_take(lease_, task)) {
       const u32 slots = task->quad[0].word[1] & 0xFU;
       if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
+      observe::queued(lease_, worker_);
       return Taken::run;
     }
     if (lease_.levels != 0) return sorted;
@@ -129,9 +126,11 @@ class CpuWorker {
     if (!Header::simple(task->quad[0].word[1], drains_)) {
       const Admission admission = admission::admit(lease_, task, header, position, &drains_);
       if (admission == Admission::not_yet) return Taken::blocked;
+      observe::fetched(lease_, worker_, header.slots);
       store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;
     }
+    observe::fetched(lease_, worker_, 1);
     store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + 1);
     return Taken::run;
   }

@@ -108,6 +108,7 @@ struct Hands {
       count_as_idle(lease, 0);
     }
     hand<true>(lease, task->quad[0], word0, word1, position);
+    if (lane() == 0) observe::queued(lease, worker);
   }
 };
 
@@ -150,6 +151,7 @@ DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
   if (lane() == 0) {
     hands.count_as_idle(lease, 0);
     spawn::give_up(lease, hands.worker);
+    observe::leave_seat(lease, hands.worker);
     gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
   }
   return broadcast(gone) != 0;
@@ -166,6 +168,7 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
     seat.reads = reads ? 1 : 0;
     seat.drains = hands.worker->drains;
     spawn::give_up(lease, hands.worker);
+    observe::leave_seat(lease, hands.worker);
     gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
   }
   return broadcast(gone) != 0;
@@ -328,6 +331,7 @@ class ControlWarp {
     if (broadcast(seated) != 0) {
       // By a worker that nobody waits for, where there is one.
       const bool fetches = hands_.me < lease_.crew;
+      if (lane() == 0) observe::take_seat(lease_, hands_.worker);
       if (lane() == 0 && (!fetches || lease_.workers == lease_.crew)) seat::begin(lease_);
       if (fetches)
         fetch();
@@ -500,6 +504,7 @@ class ControlWarp {
     return turn;
   }
   DWELL_DEVICE void advance(OpenWindow* window, u32 got, u32 turn) {
+    if (lane() == 0 && got != 0) observe::fetched(lease_, hands_.worker, got);
     window->offset += got;
     if (window->offset == kWindow) *window = control::window_at(lease_, broadcast(turn));
   }

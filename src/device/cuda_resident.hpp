@@ -27,20 +27,14 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     worker.backlog = 0;
     worker.counted = 0;
     worker.level = 0;
-    worker.in_flight = lease.in_flight + blockIdx.x;
     worker.me = blockIdx.x;
+    set_up(lease, &worker);
     worker.context.yield = 0;
-    worker.context.share = kWholeTask;
     worker.graph = {};
     worker.linked = {};
     spawn::begin(lease, &worker);
     worker.way = {};
-    worker.context.scratch_bytes = lease.scratch_bytes;
     worker.context.scratch = scratch;
-    worker.context.lease = lease.number;
-    worker.context.over = &lease.control->crew.over;
-    worker.context.uses = uses_of(lease);
-    reset(&worker.context);
   }
   __syncthreads();
   if (threadIdx.x >= kGroupThreads) {

@@ -1,29 +1,38 @@
 // The note in host memory of the task that a worker runs: what the host blames when the device is lost, and shows of a task that stalls.
+// The flight recorder beside it keeps the last of these notes, for those who ask what went before.
 #pragma once
 
 #include "device/worker_memory.hpp"
 
 namespace dwell::device::in_flight {
 
-// The worker is about to run a task of the ring. Called by one thread, as those below are.
-DWELL_DEVICE void note(const Worker* worker, u32 position, u32 opcode) {
-  store<Order::relaxed, Scope::system>(&worker->in_flight->word,
-                                       static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
+// Notes a word of the in-flight record, and in the flight recorder as one entry: its number plus 1, the word, the lease. Called by one
+// thread, as those below are.
+DWELL_DEVICE void put(Worker* worker, u64 word) {
+  store<Order::relaxed, Scope::system>(&worker->in_flight->word, word);
+  if (worker->flight == nullptr) return;
+  const u32 number = worker->flight_notes++;
+  store_quad<Scope::system>(worker->flight + (number & ((1U << kFlightShift) - 1)),
+                            Quad{number + 1, {static_cast<u32>(word), static_cast<u32>(word >> 32U), worker->context.lease}});
+}
+
+// The worker is about to run a task of the ring.
+DWELL_DEVICE void note(Worker* worker, u32 position, u32 opcode) {
+  put(worker, static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
 }
 
 // It runs nothing of the ring and no node.
 DWELL_DEVICE void clear(const Worker* worker) { store<Order::relaxed, Scope::system>(&worker->in_flight->word, static_cast<u64>(0)); }
 
 // It is about to run a task of any source, with these words first. Of one that an operator has made, only that it is none of the ring.
-DWELL_DEVICE void note(const Worker* worker, u32 word0, u32 word1, u32 word2) {
+DWELL_DEVICE void note(Worker* worker, u32 word0, u32 word1, u32 word2) {
   const Header header = Header::from(word0, word1);
   if (header.is_spawned()) {
     clear(worker);
     return;
   }
   const u64 node = header.is_node() ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
-  store<Order::relaxed, Scope::system>(&worker->in_flight->word,
-                                       static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
+  put(worker, static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
 }
 
 }  // namespace dwell::device::in_flight

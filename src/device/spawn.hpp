@@ -33,6 +33,7 @@
 #pragma once
 
 #include "device/graph.hpp"
+#include "device/observe.hpp"
 #include "device/records.hpp"
 
 namespace dwell::device::spawn {
@@ -399,6 +400,7 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
   Context& context = worker->context;
   const i32 ended = context.status;
   const u32 made = work.made;
+  observe::spawned(lease, worker, made);
   u32 number = from.header().is_spawned() ? from.position() : work.current;  // of the launch of a graph, nobody has noted it
   reset(&context);
   work.made = 0;

@@ -8,10 +8,30 @@
 #include "device/in_flight.hpp"
 #include "device/linked.hpp"
 #include "device/members.hpp"
+#include "device/observe.hpp"
 #include "device/operator_table.hpp"
 #include "device/spawn.hpp"
 
 namespace dwell::device {
+
+// Makes `worker`, whose number is set, the one of this lease, but for what differs between devices. Called by one thread.
+DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
+  worker->in_flight = lease.in_flight + worker->me;
+  worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
+  worker->observed.begun = 0;
+  Context& context = worker->context;
+  context.scratch_bytes = lease.scratch_bytes;
+  context.lease = lease.number;
+  context.over = &lease.control->crew.over;
+  context.uses = uses_of(lease);
+  context.share = kWholeTask;
+  context.log.slots = lease.log + (static_cast<u64>(worker->me) << lease.log_shift);
+  context.log.read = lease.log_read + worker->me * 16;
+  context.log.dropped = lease.worker_counts[worker->me].log_dropped;
+  context.log.from = lease.log_from;
+  context.log.shift = lease.log_shift;
+  reset(&context);
+}
 
 // Notes the level of the task that is about to run. Called by one thread.
 DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
@@ -91,8 +111,10 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   if (thread_rank() == 0 && cancels::is_alone(header)) {
     worker->group = 1;
   } else if (thread_rank() == 0) {
-    if (worker->context.status != status::ok)
+    if (worker->context.status != status::ok) {
       compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
+      observe::failure(lease, worker, header.opcode, worker->context.status);
+    }
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
     // by its fence too, since causality order is transitive.
     fence<Scope::device>();
@@ -190,6 +212,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     }
     bool stops = false;
     for (;;) {
+      observe::begin(lease, worker, opcode, at);
       steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
       // chain some nanoseconds a node.
@@ -200,6 +223,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         callee = callee_of(lease, opcode);
         steps.read_ahead(at, next);
         stops = group_any(seen.stops || seen.yields);
+        observe::end(lease, worker);
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
@@ -212,6 +236,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
         stops = group_any(seen.stops);
+        observe::end(lease, worker);
         if (stops) break;
         if (thread_rank() == 0) {
           linked::note(worker, step);
@@ -229,6 +254,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (thread_rank() < kLanes) chain::await_begin();
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
+        observe::end(lease, worker);
       }
       if (!stops || goes_on(worker)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
@@ -241,6 +267,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       return ended;
     }
     all.sync();
+    observe::end(lease, worker);
     if ((ended.header.flags & flag::share) != 0) {
       word1 = ended.header.word1();
       opcode = ended.header.opcode;
@@ -383,6 +410,7 @@ DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* work
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place) {
   for (;;) {
     Ended ended = run_operator(lease, worker, &place);
+    observe::ended(lease, worker, ended.header);
     const bool token = levels::is_token(ended.header);
     const bool spawns = !token && (ended.spawned || ended.header.is_spawned());
     if (spawns || token || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {

@@ -81,6 +81,14 @@ struct alignas(16) LinkedWork {
 };
 #endif
 
+// What a worker notes of the operator that it runs (observe.hpp). Written and read by one thread, but for `events` between tasks.
+struct Observed {
+  u64 begun;    // when it was called, in ns; 0: nothing is noted
+  u64 stay;     // when the worker took its seat
+  u32 word[3];  // of the task's header
+  u32 events;   // Notes::events
+};
+
 // Shared by all threads of a worker.
 struct Worker {
   u32 slots[kFrameSlots * kSlotWords];
@@ -98,7 +106,10 @@ struct Worker {
 #endif
   const Lease* lease;
   InFlight* in_flight;  // its own
-  u32 me;               // its number
+  Quad* flight;         // the same, or null
+  u32 flight_notes;     // Notes::flight
+  Observed observed;
+  u32 me;  // its number
   // The control code's own, here rather than in registers, of which each would cost every operator one.
   seat::WayOut way;
   u32 since;        // when the worker took its seat, in ticks

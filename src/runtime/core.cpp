@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include <dwell/device/status.hpp>
 
 #include "runtime/api/option_check.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/lease/blame.hpp"
+#include "runtime/observe/clock_probe.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -96,7 +98,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
     return blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
   });
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits};
+  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
+  meters_->set(options_.metrics);
+  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier, options_.warn, options_.limits, meters_.get(),
+                          &host_events_};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
@@ -113,8 +118,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
-  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_,
-                                device_.on_host, options_.priorities.has_value()});
+  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_, counts_,
+                                host_events_, device_.on_host, options_.priorities.has_value()});
   ends_.emplace(Ends::Parts{*queue_, *keeper_, *launches_, *host_calls_, notifier_, *watch_, device_.on_host});
   outcomes_.emplace(
       Outcomes::Parts{*queue_, *keeper_, *launches_, options_.scratch_bytes, device::most_spawned(workers, options_.spawned_tasks)});
@@ -122,11 +127,15 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     preemptor_ = std::make_unique<Preemptor>(
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
         [this] { return watch_->circumstances(); });
+  clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
+  timeline_ = std::make_unique<Timeline>(
+      Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, workers, device_.device, shell_->lineage->runtime, name_of});
 }
 
 Core::~Core() {
   // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame. The
   // watchdog's uses all.
+  timeline_.reset();
   if (watch_ != nullptr) watch_->stop();
   registry_->close();
   notifier_.finish();
@@ -175,6 +184,7 @@ void Core::burst(void* stream) {
 
 void Core::park() {
   check_open();
+  const HostSpan span(&host_events_, TraceEvent::Kind::park);
   keeper_->park();
   if (shell_->stage() == detail::Stage::open) return;
   keeper_->resume_all();  // close has ended the user's parks, perhaps before this one
@@ -184,6 +194,7 @@ void Core::park() {
 void Core::close(Close how) {
   if (host_calls_->runs_here())
     throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
+  stop_trace();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
   std::optional<Error> failure;
@@ -236,6 +247,7 @@ void Core::give_up() {
     shell_->next_position = device::align_up(queue_->tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
+  stop_trace();
   watch_->stop();
   registry_->close();
   static_cast<void>(failure_of(errc::device_lost, [this] { close_launches(); }));
@@ -275,6 +287,65 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   shell_->enter(to);
   shell_->current.store(nullptr, std::memory_order_relaxed);
   shell_->open.reset();
+}
+
+Metrics Core::metrics() {
+  check_open();
+  Metrics all;
+  all.at = std::chrono::steady_clock::now();
+  all.runtime = shell_->lineage->runtime;
+  all.generation = shell_->generation;
+  all.device = device_.device;
+  try {
+    meters_->read(all);
+  } catch (const Error& error) {
+    throw keeper_->explain(error);
+  }
+  all.submitted = queue_->submitted();
+  queue_->reap_done();
+  const std::uint64_t reaped = queue_->reaped();  // before the tail, which only grows
+  all.in_flight = queue_->tail() - reaped;
+  all.ring_slots = queue_->capacity();
+  all.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
+  all.leases = keeper_->leases();
+  all.parks = keeper_->wakes() - std::min<std::uint64_t>(keeper_->wakes(), 1);
+  const ImageTable& table = registry_->table();
+  all.hand_overs_relocatable = table.images(Tier::relocatable);
+  all.hand_overs_lto = table.images(Tier::lto);
+  all.images = all.hand_overs_relocatable + all.hand_overs_lto;
+  const jit::CompileCounts compiled = registry_->compiler().counts();
+  all.compiled = compiled.compiled;
+  all.linked = compiled.linked;
+  all.cache_hits = compiled.cache_hits;
+  all.arena_bytes = arena_->bytes();
+  std::tie(all.buffers, all.buffer_bytes) = buffers_->count();
+  all.graph_launches = counts_.graph_launches.load(std::memory_order_relaxed);
+  all.batch_flushes = counts_.batch_flushes.load(std::memory_order_relaxed);
+  all.batch_operations = counts_.batch_operations.load(std::memory_order_relaxed);
+  all.batch_tasks = counts_.batch_tasks.load(std::memory_order_relaxed);
+  return all;
+}
+
+void Core::set_metrics(Metering metering) {
+  check_open();
+  meters_->set(metering);
+  // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
+  keeper_->outlast_tasks(std::chrono::seconds(1));
+}
+
+void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
+  check_open();
+  if (writer == nullptr) throw Error(errc::invalid_argument, "Runtime::start_trace: the writer is null");
+  const Lock lock(trace_mutex_);
+  timeline_->start([writer](const Trace& piece) { writer->write(piece); });
+  trace_ = std::move(writer);
+}
+
+void Core::stop_trace() {
+  const Lock lock(trace_mutex_);
+  if (trace_ == nullptr) return;
+  timeline_->stop();
+  std::exchange(trace_, nullptr)->finish();
 }
 
 RuntimeInfo Core::info() const {

@@ -11,10 +11,13 @@
 
 #include <dwell/buffer.hpp>
 #include <dwell/error.hpp>
+#include <dwell/metrics.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>
+#include <dwell/trace.hpp>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/registry.hpp"
 #include "runtime/complete/host_calls.hpp"
@@ -26,6 +29,11 @@
 #include "runtime/lease/keeper.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/observe/device_clock.hpp"
+#include "runtime/observe/host_counts.hpp"
+#include "runtime/observe/host_events.hpp"
+#include "runtime/observe/meters.hpp"
+#include "runtime/observe/timeline.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
 #include "runtime/tasks/ends.hpp"
@@ -69,6 +77,8 @@ class Core {
   // How they end, as of Ends and Outcomes.
   bool done(std::uint64_t position) { return ends_->done(position); }
   bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    HostSpan span(&host_events_, TraceEvent::Kind::wait);
+    span.id = position;
     return ends_->wait(position, deadline);
   }
   void wait_all() { ends_->wait_all(); }
@@ -107,6 +117,16 @@ class Core {
   Diagnosis diagnose() const { return watch_->diagnose(); }
   // As Runtime::preempt.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
+
+  // As Runtime::metrics and set_metrics.
+  Metrics metrics();
+  void set_metrics(Metering metering);
+  HostCounts& counts() { return counts_; }
+
+  // As Runtime::start_trace and stop_trace.
+  void start_trace(std::shared_ptr<TraceWriter> writer);
+  void stop_trace();
+  HostEvents& host_events() { return host_events_; }
 
   // As Runtime::burst.
   void burst(void* stream);
@@ -148,6 +168,8 @@ class Core {
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo device_;
   Notifier notifier_;
+  HostCounts counts_;
+  HostEvents host_events_;
 
   std::unique_ptr<backend::Allocation> arena_;
   std::unique_ptr<backend::Allocation> ring_;
@@ -160,6 +182,7 @@ class Core {
 
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Meters> meters_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<LaunchGates> gates_;
@@ -173,6 +196,10 @@ class Core {
   std::optional<Ends> ends_;
   std::optional<Outcomes> outcomes_;
   std::unique_ptr<Preemptor> preemptor_;  // null without priorities
+  std::unique_ptr<DeviceClock> clock_;
+  std::unique_ptr<Timeline> timeline_;
+  Mutex trace_mutex_;  // of start_trace and stop_trace
+  std::shared_ptr<TraceWriter> trace_ DWELL_GUARDED_BY(trace_mutex_);
 };
 
 }  // namespace dwell::runtime

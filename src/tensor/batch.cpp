@@ -386,6 +386,8 @@ void Batch::submit_programs() {
 
 void Batch::end_flush() {
   Collected& all = *state_;
+  all.runtime->count_batch(all.stats.operations - all.counted.operations, all.stats.tasks - all.counted.tasks);
+  all.counted = all.stats;
   all.flushed += all.followed.size();
   all.followed.clear();
   while (!all.tickets.empty() && !all.tickets.front().captured() && all.tickets.front().done()) {

@@ -38,6 +38,7 @@ struct Collected {
   std::vector<std::uint32_t> words = {};  // of the one that is being submitted
   std::vector<Accesses::Node> before = {};
   BatchStats stats = {};
+  BatchStats counted = {};  // of these, what the runtime has been told
 };
 
 }  // namespace dwell::tensor

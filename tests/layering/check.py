@@ -22,6 +22,7 @@ class Layer(NamedTuple):
 
 
 DEVICE_API = ("dwell/device.hpp", "dwell/device/")
+HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/", "live/")
 JIT_GROUND = ("base/", "jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
@@ -53,10 +54,12 @@ LAYERS = (
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
+    Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
     # Shows a process to others: the runtime hands it functions, so it need not see the runtime.
     Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
+    Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
@@ -66,11 +69,7 @@ LAYERS = (
         ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
         "any",
     ),
-    Layer(
-        ("tests/",),
-        ("tests/", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "live/", "dwell/"),
-        "any",
-    ),
+    Layer(("tests/",), ("tests/", "device/", *HOST_LAYERS, "dwell/"), "any"),
 )
 
 # The concrete compilers and backends; the runtime sees only the contracts.
@@ -84,8 +83,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "live/")
-OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "examples/", "bench/", "tests/")
+OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "exporter/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:
@@ -124,7 +122,7 @@ def fault(name: str, target: str, ours: bool) -> str | None:
 
 def check(root: Path) -> list[str]:
     faults = []
-    folders = ("include", "src", "tools", "python", "examples", "bench", "tests")
+    folders = ("include", "src", "tools", "python", "exporter", "examples", "bench", "tests")
     paths = sorted(p for folder in folders for suffix in ("hpp", "cpp", "h") for p in (root / folder).rglob(f"*.{suffix}"))
     for path in paths:
         name = included_name(path, root)

@@ -11,6 +11,7 @@
 
 #include "device/arena.hpp"
 #include "device/operator_table.hpp"
+#include "device/worker.hpp"
 #include "device/worker_memory.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
@@ -66,11 +67,8 @@ class Bench {
   // Makes it worker `me`, as the resident loop does.
   void set_up(device::Worker* worker, u32 me) {
     worker->me = me;
-    worker->in_flight = lease.in_flight + me;
-    worker->context.share = device::kWholeTask;
-    worker->context.over = &control().crew.over;
+    device::set_up(lease, worker);
     worker->context.started = device::now_ticks();
-    device::reset(&worker->context);
   }
 
   // ---- The host's side, from outside ----

@@ -129,6 +129,15 @@ template <Order O>
 DWELL_DEVICE void add(u32* at, u32 value) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
+template <Order O>
+DWELL_DEVICE void add(u64* at, u64 value) {
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+// Makes it at least `value`, the same way.
+template <Order O>
+DWELL_DEVICE void maximize(u64* at, u64 value) {
+  asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
 
 // Orders everything the calling thread has seen (its group's writes included, after Group::sync) before its next relaxed store.
 // This is the release half of a fence-store pair: the store that follows is what the reader acquires.
@@ -206,6 +215,15 @@ inline T fetch_add(T* at, T value) {
 template <Order O>
 inline void add(u32* at, u32 value) {
   __atomic_fetch_add(at, value, builtin_order(O));
+}
+template <Order O>
+inline void add(u64* at, u64 value) {
+  __atomic_fetch_add(at, value, builtin_order(O));
+}
+template <Order O>
+inline void maximize(u64* at, u64 value) {
+  u64 now = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (now < value && !__atomic_compare_exchange_n(at, &now, value, true, builtin_order(O), __ATOMIC_RELAXED)) {}
 }
 template <Order O, class T>
 inline T exchange(T* at, T value) {

@@ -34,6 +34,24 @@ struct Undeduced {
   using type = T;
 };
 
+// The worker's ring of log lines (log.hpp), in memory of the host.
+struct LogRing {
+  void* slots;      // Slot
+  const u32* read;  // how many slots the host has read
+  u64* dropped;     // counters of lines that found no room, by severity
+  u32 from;         // the least severity that is logged
+  u32 shift;
+  u32 next;    // slots reserved so far
+  u32 seen;    // of `read`, as last seen
+  u32 looked;  // when that was, in ticks
+  // Of the task that runs, behind its header. On CUDA an address in shared memory.
+#if DWELL_ON_CUDA
+  u32 arguments;
+#else
+  const u32* arguments;
+#endif
+};
+
 // The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct alignas(16) Context {
   // What a worker looks at behind a task, in one load.
@@ -58,7 +76,8 @@ struct alignas(16) Context {
   u32 gang_asks;           // calls of Gang::should_yield
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
-  alignas(16) u32 exchange[4 * 32];    // device::Exchange: 16-byte values of warps
+  LogRing log;
+  alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 
 // How the threads of a group combine what each of them has (exchange.hpp).

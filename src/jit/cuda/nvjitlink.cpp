@@ -20,9 +20,10 @@ class Session {
  public:
   Session(const DynamicLibrary& library, const std::string& arch, bool optimise) : library_(library) {
     const std::string target = "-arch=" + arch;
-    const char* options[] = {target.c_str(), "-lto", "-verbose", "-Xptxas=-v"};
+    // No cache of its own beside ours: see Nvrtc::compile.
+    const char* options[] = {target.c_str(), "-lto", "-verbose", "-Xptxas=-v", "-no-cache"};
     const auto create = at<nvJitLinkResult(nvJitLinkHandle*, std::uint32_t, const char**)>("nvJitLinkCreate");
-    check(create(&handle_, optimise ? 4 : 1, options), "starting a link for " + arch);
+    check(create(&handle_, optimise ? 5 : 1, options), "starting a link for " + arch);
   }
   ~Session() {
     if (handle_ != nullptr) at<nvJitLinkResult(nvJitLinkHandle*)>("nvJitLinkDestroy")(&handle_);

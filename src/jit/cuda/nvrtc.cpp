@@ -95,6 +95,9 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
 
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
+  // Where there is a driver, NVRTC keeps a cache of its own, whose key leaves out -maxrregcount, ftz, prec-div and prec-sqrt (13.0), and
+  // which gives back no log of the assembler.
+  if (version_ >= CudaVersion{12, 9}) arguments.push_back("--no-cache");
   const nvrtcResult outcome = DWELL_NVRTC(nvrtcCompileProgram)(program.handle, static_cast<int>(arguments.size()), arguments.data());
   if (outcome != NVRTC_ERROR_COMPILATION && outcome != NVRTC_ERROR_INVALID_OPTION) functions.check(outcome, "compiling");
 

@@ -1,5 +1,9 @@
 #include <dwell/runtime.hpp>
 
+#include <algorithm>
+#include <thread>
+#include <utility>
+
 #include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
@@ -171,6 +175,71 @@ Diagnosis Runtime::diagnose() const { return detail::Shell::require(shell_)->dia
 
 Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
   return detail::Shell::require(shell_)->preempt(priority, timeout);
+}
+
+Metrics Runtime::metrics() const { return detail::Shell::require(shell_)->metrics(); }
+void Runtime::set_metrics(Metering metering) { detail::Shell::require(shell_)->set_metrics(metering); }
+
+void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept {
+  const auto core = shell_->core();
+  if (core == nullptr) return;
+  runtime::HostCounts& counts = core->counts();
+  const runtime::HostSpan span(&core->host_events(), TraceEvent::Kind::flush);
+  runtime::count(counts.batch_flushes);
+  runtime::count(counts.batch_operations, operations);
+  runtime::count(counts.batch_tasks, tasks);
+}
+
+namespace {
+
+// Keeps the last events.
+class Kept : public TraceWriter {
+ public:
+  static constexpr std::size_t kMost = 10'000'000;
+
+  void write(const Trace& piece) override {
+    auto& events = trace.events;
+    events.insert(events.end(), piece.events.begin(), piece.events.end());
+    std::uint64_t dropped = trace.dropped + piece.dropped;
+    if (events.size() > kMost) {
+      const std::size_t more = events.size() - kMost / 2;
+      events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(more));
+      dropped += more;
+    }
+    trace.names = piece.names;
+    trace.device = piece.device;
+    trace.runtime = piece.runtime;
+    trace.dropped = dropped;
+    trace.clock_error_ns = std::max(trace.clock_error_ns, piece.clock_error_ns);
+  }
+  void finish() override {}
+
+  Trace trace;
+};
+
+}  // namespace
+
+Trace Runtime::trace(std::chrono::nanoseconds duration) {
+  const auto kept = std::make_shared<Kept>();
+  trace(duration, kept);
+  return std::move(kept->trace);
+}
+
+void Runtime::trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer) {
+  if (duration.count() < 0) throw Error(errc::invalid_argument, "Runtime::trace: the time is negative");
+  start_trace(writer);
+  std::this_thread::sleep_for(duration);
+  stop_trace();
+}
+
+void Runtime::start_trace(std::shared_ptr<TraceWriter> writer) { detail::Shell::require(shell_)->start_trace(std::move(writer)); }
+void Runtime::stop_trace() {
+  if (const auto core = shell_->core()) core->stop_trace();
+}
+
+void Runtime::mark(std::string_view text) {
+  runtime::HostEvents& events = detail::Shell::require(shell_)->host_events();
+  if (events.wanted()) events.note(TraceEvent::Kind::mark, runtime::HostEvents::now(), 0, 1, std::string(text));
 }
 
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }

@@ -26,14 +26,15 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
 }
 
 ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
-                       const Limits& limits)
+                       const Limits& limits, Meters* meters)
     : compiler_(compiler),
       backend_(backend),
       device_(backend.info()),
       keeper_(keeper),
       queue_(queue),
       limits_(limits),
-      tier_of_changes_(tier) {}
+      tier_of_changes_(tier),
+      meters_(meters) {}
 
 namespace {
 
@@ -106,6 +107,10 @@ void ImageTable::commit(Prepared& prepared) noexcept {
     for (const Step& step : steps)
       for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i) names_[step.binding->opcodes[i]] = step.version->names[i];
   }
+  // Nothing runs them before the aliases change.
+  for (const Step& step : steps)
+    for (std::size_t i = 0; i < step.binding->opcodes.size() && meters_ != nullptr; ++i)
+      meters_->assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number);
   for (Step& step : steps)
     for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
       switches.push_back({&step.definition->instances[i].alias, step.binding->opcodes[i]});
@@ -167,6 +172,7 @@ void ImageTable::place(std::span<Step> steps) {
     for (const auto& [binding, index] : step.targets) step.fresh->uses.push_back(binding->opcodes[index]);
   const Lock facts(facts_mutex_);
   if (names_.size() < table_.size()) names_.resize(table_.size());
+  if (meters_ != nullptr) meters_->reserve(table_.size());
 }
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
@@ -223,7 +229,7 @@ void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, 
   const Lock facts(facts_mutex_);
   last_hand_over_ = took;
   resources_ = image_->resources;
-  ++images_;
+  ++images_[static_cast<std::size_t>(tier)];
   tasks_[static_cast<std::size_t>(tier_)] += completed_now - completed_then_;
   completed_then_ = completed_now;
   tier_ = tier;
@@ -335,7 +341,12 @@ jit::Resources ImageTable::resources() const {
 
 std::uint64_t ImageTable::images() const {
   const Lock facts(facts_mutex_);
-  return images_;
+  return images_[0] + images_[1];
+}
+
+std::uint64_t ImageTable::images(Tier tier) const {
+  const Lock facts(facts_mutex_);
+  return images_[static_cast<std::size_t>(tier)];
 }
 
 std::chrono::nanoseconds ImageTable::last_hand_over() const {

@@ -16,6 +16,7 @@
 #include "runtime/code/definition.hpp"
 #include "runtime/code/limits.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/observe/meters.hpp"
 
 namespace dwell::detail {
 
@@ -44,8 +45,9 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
+  // `meters`, which may be null, hear what opcodes mean.
   ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
-             const Limits& limits = {});
+             const Limits& limits = {}, Meters* meters = nullptr);
 
   // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
   struct Change {
@@ -79,6 +81,8 @@ class ImageTable {
   // The symbols of the current version's entries, by instance.
   std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
   std::uint64_t images() const;
+  // Of these, of a tier.
+  std::uint64_t images(Tier tier) const;
   std::chrono::nanoseconds last_hand_over() const;
 
  private:
@@ -113,6 +117,7 @@ class ImageTable {
   SubmissionQueue& queue_;
   Limits limits_;
   const Tier tier_of_changes_;
+  Meters* const meters_;
 
   mutable Mutex mutex_;  // held while an image is linked and handed over
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);
@@ -126,7 +131,7 @@ class ImageTable {
   // Read by others while an image is being made.
   mutable Mutex facts_mutex_;
   jit::Resources resources_ DWELL_GUARDED_BY(facts_mutex_);
-  std::uint64_t images_ DWELL_GUARDED_BY(facts_mutex_) = 0;
+  std::uint64_t images_[2] DWELL_GUARDED_BY(facts_mutex_) = {};  // by tier
   std::uint64_t revision_ DWELL_GUARDED_BY(facts_mutex_) = 0;
   Tier tier_ DWELL_GUARDED_BY(facts_mutex_) = Tier::relocatable;
   std::uint64_t tasks_[2] DWELL_GUARDED_BY(facts_mutex_) = {};       // by tier, until the last hand-over

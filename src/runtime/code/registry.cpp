@@ -77,7 +77,8 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       shell_(shell),
       options_(std::move(settings.compile)),
       tier_(settings.tier),
-      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits),
+      table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.limits, settings.meters),
+      events_(settings.events),
       warn_(std::move(settings.warn)),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, warn_) {}
@@ -307,6 +308,7 @@ void Registry::process(const JobPointer& job) noexcept {
 }
 
 void Registry::compile(Job& job) {
+  const HostSpan span(events_, TraceEvent::Kind::compile, job.definition->name);
   Version& version = *job.change.fresh;
   version.object = jit::compile_by_fingerprint(*compiler_, version.unit, [this](jit::Unit& unit) {
     name_symbols(unit);
@@ -427,6 +429,7 @@ std::vector<Registry::JobPointer> Registry::with_used(const JobPointer& job, std
 }
 
 void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
+  const HostSpan span(events_, TraceEvent::Kind::hand_over);
   const auto apply = [this](std::span<const JobPointer> jobs) {
     std::vector<ImageTable::Change> changes;
     std::optional<Error> failure = failure_of(errc::link_failed, [&] {

@@ -21,6 +21,8 @@
 #include "runtime/code/image_table.hpp"
 #include "runtime/code/promoter.hpp"
 #include "runtime/code/rundown.hpp"
+#include "runtime/observe/host_events.hpp"
+#include "runtime/observe/meters.hpp"
 
 namespace dwell::runtime {
 
@@ -44,6 +46,8 @@ class Registry {
     std::optional<Tier> tier = Tier::relocatable;  // nothing: the promoter decides
     Promoter::Warn warn = {};
     Limits limits = {};
+    Meters* meters = nullptr;      // hear what opcodes mean; may be null
+    HostEvents* events = nullptr;  // the same of what is compiled and handed over
   };
   Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
            Settings settings);
@@ -150,6 +154,7 @@ class Registry {
   bool alarm_set_ DWELL_GUARDED_BY(mutex_) = false;                     // the pool looks again at that time
 
   const std::shared_ptr<Rundown> stops_ = std::make_shared<Rundown>();  // threads that call something off
+  HostEvents* const events_;
   const Promoter::Warn warn_;
   CompilePool pool_;
   Promoter promoter_;

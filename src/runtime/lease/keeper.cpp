@@ -137,6 +137,7 @@ void Keeper::start(void* stream) {
   seats_workers_ = lease.workers;
   seats_crew_ = lease.crew;
   leases_.fetch_add(1, std::memory_order_relaxed);
+  if (lease.wakes != 0) wakes_.fetch_add(1, std::memory_order_relaxed);
   newest_.store({lease.number, lease.slot}, std::memory_order_relaxed);
   asleep_.store(false, std::memory_order_relaxed);
   changed_.notify_all();

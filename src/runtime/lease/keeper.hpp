@@ -159,6 +159,13 @@ class Keeper {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 
+  // Changes what leases are given that are started from now on: what is to be noted, and where. Those on the device go on as they are.
+  template <class Change>
+  void change_leases(Change change) {
+    const Lock lock(mutex_);
+    change(settings_.lease);
+  }
+
   // Takes things whose destruction needs the loop off the device, or waits for the driver.
   Janitor& janitor() { return janitor_; }
 
@@ -167,6 +174,8 @@ class Keeper {
   std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
   std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
+  // How many of them found no lease on the device.
+  std::uint64_t wakes() const { return wakes_.load(std::memory_order_relaxed); }
   // The number of the last lease that works, as the device has said.
   std::uint32_t begun() const { return device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun); }
   InFlightTasks& in_flight() { return in_flight_; }
@@ -265,6 +274,7 @@ class Keeper {
   std::atomic<std::uint32_t> workers_{0};  // of image_
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
+  std::atomic<std::uint64_t> wakes_{0};
   std::atomic<bool> failed_{false};
   mutable Mutex failure_mutex_;
   std::optional<Error> failure_ DWELL_GUARDED_BY(failure_mutex_);

@@ -177,6 +177,17 @@ void Buffers::collect() {
   }
 }
 
+std::pair<std::uint64_t, std::uint64_t> Buffers::count() const {
+  std::pair<std::uint64_t, std::uint64_t> all{0, 0};
+  const Lock lock(mutex_);
+  for (const detail::BufferState* const buffer : alive_) {
+    if (buffer->foreign) continue;
+    ++all.first;
+    all.second += buffer->bytes;
+  }
+  return all;
+}
+
 void Buffers::close() noexcept {
   std::vector<Retired> given_up;  // outside the lock: the deleters of wrapped memory may come back here
   const Lock lock(mutex_);

@@ -84,6 +84,8 @@ class Buffers {
   void release(detail::BufferState& buffer);
   // Frees what nothing names any more.
   void collect();
+  // How many buffers there are of the runtime's own memory, and their bytes.
+  std::pair<std::uint64_t, std::uint64_t> count() const;
   // Buffers outlive the runtime, their memory does not: takes it from all.
   void close() noexcept;
 

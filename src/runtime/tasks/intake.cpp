@@ -57,10 +57,11 @@ void Intake::check_gang(std::uint32_t groups) const {
 template <class TrySubmit>
 void Intake::retry(TrySubmit try_submit) {
   Backoff backoff(parts_.on_host);
-  for (;;) {
+  for (bool waited = false;;) {
     const bool done = try_submit();
     parts_.keeper.submitted();
     if (done) return;
+    if (!std::exchange(waited, true)) count(parts_.counts.credit_waits);
     const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room comes when the oldest task has ended
     // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
@@ -96,12 +97,15 @@ std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::Fir
     for (std::size_t i = 0; i < count; ++i) last = record(*recorder, op, slots[i]);
     return last;
   }
+  HostSpan span(&parts_.events, TraceEvent::Kind::submit);
   std::uint64_t last = 0;
   std::size_t placed = 0;
   retry([&] {
     placed += parts_.queue.try_submit_plain(op.alias, slots + placed, count - placed, &last);
     return placed == count;
   });
+  span.id = last + 1 - count;  // one behind the other, but for places of other threads between
+  span.count = static_cast<std::uint32_t>(count);
   return last;
 }
 
@@ -115,8 +119,9 @@ std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& tas
     retry([&] { return parts_.gates.try_replace(gated.waits, op.alias); });
     return enqueue(op, gated.task, switches);
   }
-  if (task.words > detail::kMaxWords) return enqueue_block(op, task, switches);
-  std::uint64_t position = 0;
+  HostSpan span(&parts_.events, TraceEvent::Kind::submit);
+  if (task.words > detail::kMaxWords) return span.id = enqueue_block(op, task, switches);
+  std::uint64_t& position = span.id;
   retry([&] { return parts_.queue.try_submit(op.alias, task, &position, switches) || position == SubmissionQueue::kSwitched; });
   return position;
 }
@@ -164,9 +169,11 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
     retry([&] { return parts_.gates.try_replace(gated.waits, kNoAlias); });
     return launch_graph(gated.task, switches);
   }
-  std::uint64_t position = 0;
+  HostSpan span(&parts_.events, TraceEvent::Kind::launch);
+  std::uint64_t& position = span.id;
   retry([&] { return parts_.queue.try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
   if (position == SubmissionQueue::kSwitched) return std::nullopt;
+  count(parts_.counts.graph_launches);
   return position;
 }
 

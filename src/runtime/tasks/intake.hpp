@@ -12,6 +12,8 @@
 #include "runtime/complete/launch_gates.hpp"
 #include "runtime/lease/keeper.hpp"
 #include "runtime/memory/blocks.hpp"
+#include "runtime/observe/host_counts.hpp"
+#include "runtime/observe/host_events.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/recorder.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -33,6 +35,8 @@ class Intake {
     Blocks& blocks;
     HostCalls& host_calls;
     RuntimeWatch& watch;
+    HostCounts& counts;
+    HostEvents& events;
     bool on_host;     // the loop may need the submitter's processor
     bool priorities;  // there are
   };
@@ -43,6 +47,8 @@ class Intake {
   // Submit tasks, waiting while the ring is full. Return the last one's position.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
     parts_.check_open();
+    if (parts_.events.wanted()) [[unlikely]]
+      return enqueue_plain(op, &slot, 1);
     const std::uint64_t position = parts_.queue.try_submit_plain(op.alias, slot);
     parts_.keeper.submitted();
     return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);

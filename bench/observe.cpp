@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/benchmarks.hpp"
+#include "bench/operators.hpp"
+#include "bench/timing.hpp"
+
+namespace dwell::bench {
+
+namespace {
+
+constexpr const char* kFed = "empty tasks, submit_many";
+constexpr const char* kLone = "lone empty task, until it is complete";
+constexpr const char* kChain = "a chain of empty nodes, replayed, a step";
+
+// Reads nothing but how much there was.
+class Counted : public TraceWriter {
+ public:
+  void write(const Trace& piece) override {
+    events += piece.events.size();
+    dropped += piece.dropped;
+    error_ns = std::max(error_ns, piece.clock_error_ns);
+  }
+  void finish() override {}
+
+  std::uint64_t events = 0;
+  std::uint64_t dropped = 0;
+  double error_ns = 0;
+};
+
+// What is noted while the same work is timed.
+struct Setting {
+  const char* name;
+  Metering metering;
+  bool timeline;
+  // More time than with nothing noted, at most: fed throughput and lone latency.
+  double goal;
+  double at_least;
+};
+constexpr std::array<Setting, 4> kSettings = {{{"nothing noted", Metering::off, false, 1, 1},
+                                               {"counts", Metering::counts, false, 1.01, 1.02},
+                                               {"times", Metering::times, false, 1.03, 1.06},
+                                               {"counts, timeline", Metering::counts, true, 1.08, 1.15}}};
+
+struct Work {
+  const char* what;
+  bool is_goal;
+  std::function<std::vector<double>()> time;  // ns a task, some samples
+};
+
+}  // namespace
+
+void observe(const Context& context, Report& report) {
+  Runtime runtime(context.options());
+  const auto empty = runtime.define<void()>("empty", kEmpty);
+  std::uint64_t expected = 0;
+  const auto tasks = context.pick<std::size_t>(context.cuda ? 2'000'000 : 200'000, 5'000);
+  const auto lone = context.pick<std::size_t>(2'000, 50);
+  const auto steps = context.pick<std::size_t>(10'000, 200);
+  Graph graph;
+  Node last = graph.add(empty);
+  for (std::size_t i = 1; i < steps; ++i) last = graph.add(empty).after(last);
+  const GraphExec exec = runtime.instantiate(graph);
+
+  const std::vector<Work> works = {
+      {kFed, true,
+       [&] {
+         const Clock::time_point start = Clock::now();
+         runtime.submit_many(empty, tasks, [](std::size_t, auto put) { put(); });
+         runtime.wait_all();
+         expected += tasks;
+         return std::vector<double>{nanoseconds_since(start) / static_cast<double>(tasks)};
+       }},
+      {kLone, true,
+       [&] {
+         expected += lone;
+         return time_with_pauses(
+             lone - lone / 100 - 1, std::chrono::microseconds(10), [&](std::size_t) { runtime.submit(empty).wait(); }, [](std::size_t) {});
+       }},
+      {kChain, false,
+       [&] {
+         const Clock::time_point start = Clock::now();
+         for (int i = 0; i < 10; ++i) runtime.launch(exec);
+         runtime.wait_all();
+         expected += 10 * steps;
+         return std::vector<double>{nanoseconds_since(start) / static_cast<double>(10 * steps)};
+       }},
+  };
+  // The settings take turns, since the machine changes too.
+  std::vector<std::array<std::vector<double>, kSettings.size()>> samples(works.size());
+  std::uint64_t noted = 0;  // tasks while counts were on
+  Counted seen;
+  for (int round = 0; round < context.pick(15, 2); ++round) {
+    for (std::size_t i = 0; i < kSettings.size(); ++i) {
+      const Setting& setting = kSettings[i];
+      runtime.set_metrics(setting.metering);
+      const auto writer = std::make_shared<Counted>();
+      if (setting.timeline) runtime.start_trace(writer);
+      const std::uint64_t before = expected;
+      for (std::size_t k = 0; k < works.size(); ++k) {
+        const std::vector<double> times = works[k].time();
+        if (round != 0) samples[k][i].insert(samples[k][i].end(), times.begin(), times.end());
+      }
+      if (setting.metering != Metering::off) noted += expected - before;
+      runtime.stop_trace();
+      seen.events += writer->events;
+      seen.dropped += writer->dropped;
+      seen.error_ns = std::max(seen.error_ns, writer->error_ns);
+    }
+  }
+  for (std::size_t k = 0; k < works.size(); ++k) {
+    std::vector<double> p50;
+    for (std::size_t i = 0; i < kSettings.size(); ++i) {
+      const Spread spread = spread_of(samples[k][i]);
+      p50.push_back(spread.p50);
+      report.add({works[k].what, kSettings[i].name, true, "ns", spread});
+    }
+    for (std::size_t i = 1; i < kSettings.size() && works[k].is_goal; ++i)
+      report.add(Goal{std::string(works[k].what) + ", with " + kSettings[i].name + " against nothing", "x", p50[i] / p50[0],
+                      kSettings[i].goal, kSettings[i].at_least});
+  }
+
+  std::vector<double> snapshots;
+  Metrics metrics;
+  for (int i = 0; i < context.pick(200, 10); ++i) {
+    const Clock::time_point start = Clock::now();
+    metrics = runtime.metrics();
+    snapshots.push_back(nanoseconds_since(start));
+  }
+  const Spread snapshot = spread_of(snapshots);
+  report.add({"a snapshot of the metrics, with times", std::to_string(metrics.workers.size()) + " workers", true, "ns", snapshot});
+  report.add(Goal{"a snapshot", "ns", snapshot.p50, 200e3, 1e6});
+  report.add(Goal{"the device's clock on the host's", "ns", seen.error_ns, 1000, 5000});
+  std::uint64_t counted = 0;
+  for (const OperatorMetrics& op : metrics.operators) counted += op.tasks;
+  report.check("all of " + text_of_count(noted) + " tasks were counted", counted == noted);
+  report.check_none("tasks missing in the timeline that were not counted as dropped", seen.events + seen.dropped > 0 ? 0 : 1);
+  report.note(text_of_count(seen.events) + " events of timelines were read, " + text_of_count(seen.dropped) + " were dropped");
+}
+
+}  // namespace dwell::bench

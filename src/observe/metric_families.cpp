@@ -1,0 +1,133 @@
+#include "observe/metric_families.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace dwell::observe {
+
+namespace {
+
+using Labels = std::vector<MetricLabel>;
+using Type = MetricFamily::Type;
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// The ends of buckets are powers of two from 64 ns to 69 s, each time the same ones: whoever adds up series of several operators or
+// runtimes needs equal ends. A power's own bucket begins at it, so the bucket before ends 1 ns earlier.
+constexpr std::size_t kFirstPower = 6;
+constexpr std::size_t kLastPower = 36;
+
+std::vector<MetricBucket> buckets_of(const TimeHistogram& times) {
+  std::vector<MetricBucket> buckets;
+  std::uint64_t seen = 0;
+  std::size_t bucket = 0;
+  for (std::size_t power = kFirstPower; power <= kLastPower; ++power) {
+    const std::uint64_t end = std::uint64_t{1} << power;
+    for (; TimeHistogram::least_of(bucket) < end; ++bucket) seen += times.count[bucket];
+    buckets.push_back({seconds(end - 1), seen});
+  }
+  return buckets;
+}
+
+// Every sample carries the labels of the runtime, and then its own.
+class Families {
+ public:
+  explicit Families(const Metrics& metrics) : common_{{"runtime", std::to_string(metrics.runtime)}, {"device", metrics.device}} {}
+
+  // Samples that are added belong to the family begun last.
+  void begin(std::string_view name, Type type, std::string_view unit, std::string_view help) {
+    families_.push_back({name, type, unit, help, {}});
+  }
+  void add(const Labels& labels, double value) { add(labels, value, 0, {}); }
+  void add(const Labels& labels, double sum, std::uint64_t count, std::vector<MetricBucket> buckets) {
+    Labels all = common_;
+    all.insert(all.end(), labels.begin(), labels.end());
+    families_.back().samples.push_back({std::move(all), sum, count, std::move(buckets)});
+  }
+  void counter(std::string_view name, std::uint64_t value, std::string_view help) {
+    begin(name, Type::counter, "", help);
+    add({}, static_cast<double>(value));
+  }
+  void gauge(std::string_view name, std::uint64_t value, std::string_view help, std::string_view unit = "") {
+    begin(name, Type::gauge, unit, help);
+    add({}, static_cast<double>(value));
+  }
+
+  std::vector<MetricFamily> take() && {
+    std::erase_if(families_, [](const MetricFamily& family) { return family.samples.empty(); });
+    return std::move(families_);
+  }
+
+ private:
+  Labels common_;
+  std::vector<MetricFamily> families_;
+};
+
+Labels labels_of(const OperatorMetrics& op) { return {{"operator", op.name}, {"version", std::to_string(op.version)}}; }
+
+void add_operators(Families& families, const Metrics& metrics) {
+  families.begin("dwell_operator_tasks", Type::counter, "", "Tasks whose operator was called and has returned.");
+  for (const OperatorMetrics& op : metrics.operators) families.add(labels_of(op), static_cast<double>(op.tasks));
+  families.begin("dwell_operator_failures", Type::counter, "", "Tasks that have reported a failure.");
+  for (const OperatorMetrics& op : metrics.operators) families.add(labels_of(op), static_cast<double>(op.failures));
+  families.begin("dwell_operator_duration_seconds", Type::histogram, "seconds",
+                 "Time from the call of the operator to its return in all threads of the group.");
+  for (const OperatorMetrics& op : metrics.operators) {
+    if (op.timed != 0) families.add(labels_of(op), seconds(op.total_ns), op.times.total(), buckets_of(op.times));
+  }
+}
+
+void add_workers(Families& families, const Metrics& metrics) {
+  const auto add = [&](std::string_view name, std::uint64_t WorkerMetrics::*count, std::string_view help) {
+    families.begin(name, Type::counter, "", help);
+    for (std::size_t worker = 0; worker < metrics.workers.size(); ++worker)
+      families.add({{"worker", std::to_string(worker)}}, static_cast<double>(metrics.workers[worker].*count));
+  };
+  add("dwell_worker_tasks", &WorkerMetrics::tasks, "Tasks that the worker has run.");
+  add("dwell_worker_fetched_tasks", &WorkerMetrics::fetched, "Tasks that the worker has taken out of the ring, for itself or others.");
+  add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue.");
+  add("dwell_worker_spawned_tasks", &WorkerMetrics::spawned, "Tasks that operators have made on the worker.");
+  add("dwell_worker_leases", &WorkerMetrics::leases, "Leases that the worker has taken part in.");
+  families.begin("dwell_worker_busy_seconds", Type::counter, "seconds", "Time that the worker has spent inside operators.");
+  for (std::size_t worker = 0; worker < metrics.workers.size(); ++worker) {
+    const std::uint64_t busy = metrics.workers[worker].busy_ns;
+    if (busy != 0 || metrics.metering == Metering::times) families.add({{"worker", std::to_string(worker)}}, seconds(busy));
+  }
+}
+
+}  // namespace
+
+std::vector<MetricFamily> metric_families(const Metrics& metrics) {
+  Families families(metrics);
+  add_operators(families, metrics);
+  add_workers(families, metrics);
+
+  families.counter("dwell_submitted_tasks", metrics.submitted, "Tasks and launches of graphs that were submitted.");
+  families.gauge("dwell_in_flight_slots", metrics.in_flight, "Slots of the ring that are taken.");
+  families.gauge("dwell_ring_slots", metrics.ring_slots, "Slots of the ring.");
+  families.gauge("dwell_queued_tasks", metrics.queued, "Tasks in the ready queue that no worker has claimed.");
+  families.counter("dwell_credit_waits", metrics.credit_waits, "How often a submitter has found the ring full.");
+
+  families.counter("dwell_leases", metrics.leases, "Leases that were started.");
+  families.counter("dwell_parks", metrics.parks, "How often the loop was off the device when a lease was started, but for the first.");
+  families.counter("dwell_images", metrics.images, "Images that have taken over.");
+  families.begin("dwell_hand_overs", Type::counter, "", "Images that have taken over, by tier.");
+  families.add({{"tier", "relocatable"}}, static_cast<double>(metrics.hand_overs_relocatable));
+  families.add({{"tier", "lto"}}, static_cast<double>(metrics.hand_overs_lto));
+
+  families.counter("dwell_compilations", metrics.compiled, "Sources that were compiled.");
+  families.counter("dwell_links", metrics.linked, "Images that were linked.");
+  families.counter("dwell_cache_hits", metrics.cache_hits, "Sources and images that came from a cache.");
+
+  families.gauge("dwell_arena_bytes", metrics.arena_bytes, "Memory of the loop.", "bytes");
+  families.gauge("dwell_buffer_bytes", metrics.buffer_bytes, "Memory of live buffers that the runtime has allocated.", "bytes");
+  families.gauge("dwell_buffers", metrics.buffers, "Live buffers that the runtime has allocated.");
+
+  families.counter("dwell_graph_launches", metrics.graph_launches, "Launches of graphs.");
+  families.counter("dwell_batch_flushes", metrics.batch_flushes, "Batches that were flushed.");
+  families.counter("dwell_batch_operations", metrics.batch_operations, "Operations that batches have collected.");
+  families.counter("dwell_batch_tasks", metrics.batch_tasks, "Tasks that these operations have become.");
+  return std::move(families).take();
+}
+
+}  // namespace dwell::observe

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include <dwell/error.hpp>
+#include <dwell/metrics.hpp>
+
+namespace dwell {
+
+namespace {
+
+constexpr std::size_t kLast = TimeHistogram::kBuckets - 1;
+
+// The device counts while the host reads: of two figures that belong together one may be a little ahead, and no difference is below 0.
+std::uint64_t grown(std::uint64_t later, std::uint64_t earlier) { return later - std::min(later, earlier); }
+
+void subtract(TimeHistogram& from, const TimeHistogram& what) {
+  for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket)
+    from.count[bucket] = grown(from.count[bucket], what.count[bucket]);
+}
+
+void subtract(OperatorMetrics& from, const OperatorMetrics& what) {
+  from.tasks = grown(from.tasks, what.tasks);
+  from.failures = grown(from.failures, what.failures);
+  from.timed = grown(from.timed, what.timed);
+  from.total_ns = grown(from.total_ns, what.total_ns);
+  subtract(from.times, what.times);
+}
+
+void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
+  from.tasks = grown(from.tasks, what.tasks);
+  from.busy_ns = grown(from.busy_ns, what.busy_ns);
+  from.fetched = grown(from.fetched, what.fetched);
+  from.queued = grown(from.queued, what.queued);
+  from.spawned = grown(from.spawned, what.spawned);
+  from.leases = grown(from.leases, what.leases);
+}
+
+// `op` holds the extremes of all times until now, which no time of the interval exceeds, and the buckets of the interval.
+void narrow_extremes(OperatorMetrics& op) {
+  const auto& count = op.times.count;
+  const auto filled = [](std::uint64_t times) { return times != 0; };
+  const auto first = std::find_if(count.begin(), count.end(), filled);
+  if (first == count.end()) {
+    op.min_ns = op.max_ns = 0;
+    return;
+  }
+  const auto least = static_cast<std::size_t>(first - count.begin());
+  const auto most = static_cast<std::size_t>(std::find_if(count.rbegin(), count.rend(), filled).base() - count.begin()) - 1;
+  op.min_ns = std::max(op.min_ns, TimeHistogram::least_of(least));
+  if (most != kLast) op.max_ns = std::min(op.max_ns, TimeHistogram::least_of(most + 1) - 1);
+}
+
+}  // namespace
+
+std::uint64_t TimeHistogram::total() const noexcept { return std::accumulate(count.begin(), count.end(), std::uint64_t{0}); }
+
+double TimeHistogram::quantile(double q) const noexcept {
+  const double wanted = std::clamp(q, 0.0, 1.0) * static_cast<double>(total());
+  double seen = 0;
+  double end = 0;
+  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    if (count[bucket] == 0) continue;
+    const auto here = static_cast<double>(count[bucket]);
+    const auto least = static_cast<double>(least_of(bucket));
+    if (bucket == kLast) return least;  // it has no end to interpolate to
+    end = static_cast<double>(least_of(bucket + 1));
+    if (seen + here >= wanted) return std::lerp(least, end, (wanted - seen) / here);
+    seen += here;
+  }
+  return end;
+}
+
+Metrics difference(const Metrics& later, const Metrics& earlier) {
+  if (later.runtime != earlier.runtime || later.generation != earlier.generation)
+    throw Error(errc::invalid_argument, "difference: the snapshots are of runtime " + std::to_string(later.runtime) + ", generation " +
+                                            std::to_string(later.generation) + " and of runtime " + std::to_string(earlier.runtime) +
+                                            ", generation " + std::to_string(earlier.generation) +
+                                            ". Counts begin anew with each; take both of one.");
+  if (later.at < earlier.at)
+    throw Error(errc::invalid_argument, "difference: the first snapshot is the earlier one. Pass the later one first.");
+
+  Metrics result = later;
+  std::map<std::pair<std::string_view, std::uint32_t>, OperatorMetrics*> operators;
+  for (OperatorMetrics& op : result.operators) operators[{op.name, op.version}] = &op;
+  for (const OperatorMetrics& before : earlier.operators) {
+    auto after = operators.find({before.name, before.version});
+    // A version that is no longer listed has become part of version 0.
+    if (after == operators.end()) after = operators.find({before.name, 0});
+    if (after != operators.end()) subtract(*after->second, before);
+  }
+  for (OperatorMetrics& op : result.operators) narrow_extremes(op);
+  for (std::size_t worker = 0; worker < std::min(result.workers.size(), earlier.workers.size()); ++worker)
+    subtract(result.workers[worker], earlier.workers[worker]);
+
+  for (const auto counter :
+       {&Metrics::submitted, &Metrics::credit_waits, &Metrics::leases, &Metrics::parks, &Metrics::images, &Metrics::hand_overs_relocatable,
+        &Metrics::hand_overs_lto, &Metrics::compiled, &Metrics::linked, &Metrics::cache_hits, &Metrics::graph_launches,
+        &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
+    result.*counter = grown(result.*counter, earlier.*counter);
+  return result;
+}
+
+}  // namespace dwell

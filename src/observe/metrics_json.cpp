@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include <dwell/metrics.hpp>
+
+#include "base/json_text.hpp"
+
+namespace dwell {
+
+namespace {
+
+std::string_view text_of(Metering metering) {
+  switch (metering) {
+    case Metering::off: return "off";
+    case Metering::counts: return "counts";
+    case Metering::times: return "times";
+  }
+  return "unknown";
+}
+
+void append(JsonText& json, const OperatorMetrics& op) {
+  // Interpolation in a bucket may go past what is known to be the end.
+  const auto quantile = [&](double q) {
+    return std::min(std::max(op.times.quantile(q), static_cast<double>(op.min_ns)), static_cast<double>(op.max_ns));
+  };
+  json.begin_object();
+  json.field("name", op.name);
+  json.field("version", op.version);
+  json.field("tasks", op.tasks);
+  json.field("failures", op.failures);
+  json.field("timed", op.timed);
+  json.field("total_ns", op.total_ns);
+  json.field("min_ns", op.min_ns);
+  json.field("max_ns", op.max_ns);
+  json.field("mean_ns", op.mean_ns());
+  json.field("p50_ns", quantile(0.5));
+  json.field("p90_ns", quantile(0.9));
+  json.field("p99_ns", quantile(0.99));
+  json.key("times");
+  json.begin_array();
+  for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket) {
+    if (op.times.count[bucket] == 0) continue;
+    json.begin_object();
+    json.field("least_ns", TimeHistogram::least_of(bucket));
+    json.field("count", op.times.count[bucket]);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+void append(JsonText& json, const WorkerMetrics& worker) {
+  json.begin_object();
+  json.field("tasks", worker.tasks);
+  json.field("busy_ns", worker.busy_ns);
+  json.field("fetched", worker.fetched);
+  json.field("queued", worker.queued);
+  json.field("spawned", worker.spawned);
+  json.field("leases", worker.leases);
+  json.end_object();
+}
+
+template <typename Parts>
+void append(JsonText& json, std::string_view name, const Parts& parts) {
+  json.key(name);
+  json.begin_array();
+  for (const auto& part : parts) append(json, part);
+  json.end_array();
+}
+
+}  // namespace
+
+std::string to_json(const Metrics& metrics) {
+  JsonText json;
+  json.begin_object();
+  json.field("at_ns", std::chrono::nanoseconds(metrics.at.time_since_epoch()).count());
+  json.field("runtime", metrics.runtime);
+  json.field("generation", metrics.generation);
+  json.field("device", metrics.device);
+  json.field("metering", text_of(metrics.metering));
+  append(json, "operators", metrics.operators);
+  append(json, "workers", metrics.workers);
+  json.field("submitted", metrics.submitted);
+  json.field("in_flight", metrics.in_flight);
+  json.field("ring_slots", metrics.ring_slots);
+  json.field("queued", metrics.queued);
+  json.field("credit_waits", metrics.credit_waits);
+  json.field("leases", metrics.leases);
+  json.field("parks", metrics.parks);
+  json.field("images", metrics.images);
+  json.field("hand_overs_relocatable", metrics.hand_overs_relocatable);
+  json.field("hand_overs_lto", metrics.hand_overs_lto);
+  json.field("compiled", metrics.compiled);
+  json.field("linked", metrics.linked);
+  json.field("cache_hits", metrics.cache_hits);
+  json.field("arena_bytes", metrics.arena_bytes);
+  json.field("buffer_bytes", metrics.buffer_bytes);
+  json.field("buffers", metrics.buffers);
+  json.field("graph_launches", metrics.graph_launches);
+  json.field("batch_flushes", metrics.batch_flushes);
+  json.field("batch_operations", metrics.batch_operations);
+  json.field("batch_tasks", metrics.batch_tasks);
+  json.end_object();
+  return json.take();
+}
+
+}  // namespace dwell

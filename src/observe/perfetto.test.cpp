@@ -1,0 +1,342 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dwell/trace.hpp>
+
+#include "observe/protobuf_writer.hpp"
+#include "tests/unit/sample_trace.hpp"
+
+namespace dwell {
+namespace {
+
+using test::kTraceStart;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = TraceEvent::Kind;
+
+// A message as it lies on the wire: numbers and texts by field.
+struct Message {
+  std::map<std::uint32_t, std::vector<std::uint64_t>> numbers;
+  std::map<std::uint32_t, std::vector<std::string>> texts;
+
+  std::uint64_t number(std::uint32_t field) const { return numbers.contains(field) ? numbers.at(field).back() : 0; }
+  std::string text(std::uint32_t field) const { return texts.contains(field) ? texts.at(field).back() : ""; }
+  double real(std::uint32_t field) const { return std::bit_cast<double>(number(field)); }
+  std::vector<std::uint64_t> all_numbers(std::uint32_t field) const {
+    return numbers.contains(field) ? numbers.at(field) : std::vector<std::uint64_t>();
+  }
+  std::vector<Message> messages(std::uint32_t field) const;
+  Message message(std::uint32_t field) const { return messages(field).at(0); }
+  bool has(std::uint32_t field) const { return numbers.contains(field) || texts.contains(field); }
+};
+
+Message decoded(std::string_view bytes) {
+  Message message;
+  const auto take = [&](std::size_t count) {
+    EXPECT_LE(count, bytes.size()) << "a field goes past the end";
+    const std::string_view taken = bytes.substr(0, count);
+    bytes.remove_prefix(taken.size());
+    return taken;
+  };
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const std::string_view byte = take(1);
+      if (byte.empty()) break;
+      value |= static_cast<std::uint64_t>(byte[0] & 0x7F) << shift;
+      if ((byte[0] & 0x80) == 0) break;
+    }
+    return value;
+  };
+  while (!bytes.empty()) {
+    const std::uint64_t tag = varint();
+    const auto field = static_cast<std::uint32_t>(tag >> 3);
+    switch (tag & 7) {
+      case 0: message.numbers[field].push_back(varint()); break;
+      case 1: {
+        std::uint64_t value = 0;
+        const std::string_view raw = take(8);
+        std::memcpy(&value, raw.data(), raw.size());
+        message.numbers[field].push_back(value);
+        break;
+      }
+      case 2: message.texts[field].emplace_back(take(varint())); break;
+      default: ADD_FAILURE() << "wire type " << (tag & 7); return message;
+    }
+  }
+  return message;
+}
+
+std::vector<Message> Message::messages(std::uint32_t field) const {
+  std::vector<Message> result;
+  if (texts.contains(field)) std::transform(texts.at(field).begin(), texts.at(field).end(), std::back_inserter(result), decoded);
+  return result;
+}
+
+struct Slice {
+  std::string track, name, category;
+  std::int64_t begin = 0;  // from kTraceStart
+  std::int64_t end = 0;    // of an instant the begin
+  std::size_t depth = 0;
+  std::map<std::string, std::uint64_t> annotations;
+  std::vector<std::uint64_t> flows, ending_flows;
+};
+
+// What a viewer shows: ids resolved, events in the order of their times, each end closing what was opened last on its track.
+struct View {
+  std::map<std::uint64_t, Message> descriptors;
+  std::vector<Slice> slices;
+  std::map<std::string, std::vector<double>> counters;
+  std::size_t open = 0;  // slices that nothing has ended
+
+  const Slice& slice(const std::string& name, std::uint64_t id) const {
+    for (const Slice& slice : slices) {
+      const auto found = slice.annotations.find("id");
+      if (slice.name == name && found != slice.annotations.end() && found->second == id) return slice;
+    }
+    ADD_FAILURE() << "no slice " << name << ' ' << id;
+    return slices.at(0);
+  }
+};
+
+std::string track_name(const Message& descriptor) {
+  return descriptor.has(4) ? descriptor.message(4).text(5) : descriptor.has(3) ? descriptor.message(3).text(6) : descriptor.text(2);
+}
+
+View view_of(const std::string& bytes) {
+  View view;
+  std::map<std::uint64_t, std::string> categories, names, annotations;
+  struct Event {
+    std::int64_t at;
+    Message event;
+    Slice slice;
+  };
+  std::vector<Event> events;
+  bool first = true;
+  for (const Message& packet : decoded(bytes).messages(1)) {
+    EXPECT_EQ(packet.number(10), 2U) << "one sequence";
+    EXPECT_EQ(packet.number(13), first ? 1U : 2U) << "interned ids are cleared once";
+    first = false;
+    for (const Message& interned : packet.messages(12)) {
+      for (const auto& [field, table] : {std::pair(1U, &categories), {2U, &names}, {3U, &annotations}}) {
+        for (const Message& entry : interned.messages(field)) {
+          EXPECT_TRUE(table->emplace(entry.number(1), entry.text(2)).second) << "interned twice: " << entry.text(2);
+        }
+      }
+    }
+    for (const Message& descriptor : packet.messages(60)) {
+      EXPECT_TRUE(view.descriptors.emplace(descriptor.number(1), descriptor).second) << "described twice: " << track_name(descriptor);
+    }
+    for (const Message& event : packet.messages(11)) {
+      Slice slice;
+      EXPECT_TRUE(view.descriptors.contains(event.number(11))) << "described before its first event";
+      slice.track = track_name(view.descriptors[event.number(11)]);
+      slice.begin = slice.end = static_cast<std::int64_t>(packet.number(8)) - kTraceStart;
+      if (event.has(10)) {
+        EXPECT_TRUE(names.contains(event.number(10)));
+        slice.name = names[event.number(10)];
+      }
+      if (event.has(3)) slice.category = categories.at(event.number(3));
+      for (const Message& annotation : event.messages(4))
+        slice.annotations[annotations.at(annotation.number(1))] = annotation.number(annotation.has(3) ? 3 : 2);
+      slice.flows = event.all_numbers(47);
+      slice.ending_flows = event.all_numbers(48);
+      events.push_back({slice.begin, event, slice});
+    }
+  }
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.at < b.at; });
+  std::map<std::string, std::vector<std::size_t>> open;
+  for (Event& event : events) {
+    std::vector<std::size_t>& stack = open[event.slice.track];
+    switch (event.event.number(9)) {
+      case 1:
+        event.slice.depth = stack.size();
+        stack.push_back(view.slices.size());
+        view.slices.push_back(event.slice);
+        break;
+      case 2:
+        if (stack.empty()) {
+          ADD_FAILURE() << "nothing to end on " << event.slice.track;
+          break;
+        }
+        view.slices[stack.back()].end = event.at;
+        stack.pop_back();
+        break;
+      case 3:
+        event.slice.depth = stack.size();
+        view.slices.push_back(event.slice);
+        break;
+      case 4: view.counters[event.slice.track].push_back(event.event.real(44)); break;
+      default: ADD_FAILURE() << "type " << event.event.number(9);
+    }
+  }
+  for (const auto& [track, stack] : open) view.open += stack.size();
+  return view;
+}
+
+View view_of(const std::vector<Trace>& pieces) {
+  std::ostringstream out;
+  const auto writer = perfetto_writer(out);
+  for (const Trace& piece : pieces) writer->write(piece);
+  writer->finish();
+  return view_of(out.str());
+}
+
+TEST(ProtobufWriter, EncodesAsTheSpecificationDoes) {
+  observe::ProtobufWriter writer;
+  writer.varint(1, 150);
+  writer.text(2, "testing");
+  writer.message(3, [&] { writer.varint(1, 150); });
+  EXPECT_EQ(writer.bytes(), std::string("\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01"));
+}
+
+TEST(ProtobufWriter, LongMessagesInsideMessagesKeepTheirLengths) {
+  observe::ProtobufWriter writer;
+  writer.message(1, [&] {
+    writer.message(60, [&] { writer.text(2, std::string(100'000, 'x')); });
+    writer.fixed64(47, ~0ULL);
+    writer.number(44, -0.5);
+    writer.varint(5, ~0ULL);
+  });
+  const Message outer = decoded(writer.bytes()).message(1);
+  EXPECT_EQ(outer.message(60).text(2).size(), 100'000U);
+  EXPECT_EQ(outer.number(47), ~0ULL);
+  EXPECT_EQ(outer.real(44), -0.5);
+  EXPECT_EQ(outer.number(5), ~0ULL);
+}
+
+TEST(Perfetto, WorkersAndThreadsAreTracksOfOneProcess) {
+  const View view = view_of(test::sample_trace());
+  std::map<std::string, Message> by_name;
+  for (const auto& [uuid, descriptor] : view.descriptors) by_name[track_name(descriptor)] = descriptor;
+  ASSERT_TRUE(by_name.contains("dwell cuda:0 runtime 1"));
+  const Message& process = by_name["dwell cuda:0 runtime 1"];
+  EXPECT_EQ(process.message(3).number(1), static_cast<std::uint64_t>(getpid()));
+  for (const char* name : {"worker 0", "worker 3", "thread 77", "thread 78", "dropped events"}) {
+    ASSERT_TRUE(by_name.contains(name)) << name;
+    EXPECT_EQ(by_name[name].number(5), process.number(1)) << name;
+  }
+  EXPECT_EQ(by_name["worker 3"].number(12), 3U);
+  EXPECT_EQ(by_name["thread 77"].message(4).number(1), static_cast<std::uint64_t>(getpid()));
+  EXPECT_EQ(by_name["thread 77"].message(4).number(2), 77U);
+}
+
+TEST(Perfetto, LeasesHoldTheirTasks) {
+  const View view = view_of(test::sample_trace());
+  EXPECT_EQ(view.open, 0U);
+  const Slice& lease = view.slice("lease", 40);
+  EXPECT_EQ(lease.track, "worker 3");
+  EXPECT_EQ(lease.category, "lease");
+  EXPECT_EQ(lease.depth, 0U);
+  EXPECT_EQ(lease.begin, 99) << "before the fetch that begins at 100";
+  EXPECT_EQ(lease.end, 1100);
+  const Slice& fetch = view.slice("fetch", 7);
+  EXPECT_EQ(fetch.depth, 1U);
+  EXPECT_EQ(fetch.end, 250);
+  EXPECT_EQ(fetch.annotations.at("count"), 2U);
+  const Slice& seven = view.slice("add (version 2)", 7);
+  EXPECT_EQ(seven.depth, 1U);
+  EXPECT_EQ(seven.begin, 300);
+  EXPECT_EQ(seven.end, 800);
+  EXPECT_EQ(seven.category, "task");
+  EXPECT_FALSE(seven.annotations.contains("failed"));
+  const Slice& eight = view.slice("say \"\xC2\xB5s\"\n", 8);
+  EXPECT_EQ(eight.depth, 1U) << "it begins when the one before it ends";
+  EXPECT_EQ(eight.begin, 800);
+  EXPECT_EQ(eight.end, 1100);
+  EXPECT_EQ(eight.annotations.at("failed"), 1U);
+  EXPECT_EQ(view.slice("lease", 41).depth, 0U);
+  EXPECT_EQ(view.slice("say \"\xC2\xB5s\"\n", 9).depth, 1U);
+}
+
+TEST(Perfetto, SubmissionsFlowToTheirTasks) {
+  const View view = view_of(test::sample_trace());
+  const Slice& submit = view.slice("submit", 7);
+  EXPECT_EQ(submit.track, "thread 77");
+  EXPECT_EQ(submit.annotations.at("count"), 2U);
+  ASSERT_EQ(submit.flows.size(), 2U);
+  EXPECT_THAT(view.slice("add (version 2)", 7).ending_flows, ElementsAre(submit.flows[0]));
+  EXPECT_THAT(view.slice("say \"\xC2\xB5s\"\n", 8).ending_flows, ElementsAre(submit.flows[1]));
+  EXPECT_EQ(view.slice("say \"\xC2\xB5s\"\n", 9).ending_flows, view.slice("submit", 9).flows);
+  EXPECT_THAT(view.slice("fetch", 7).ending_flows, IsEmpty());
+}
+
+TEST(Perfetto, ALargeSubmissionHasFewFlows) {
+  Trace trace = test::sample_trace()[0];
+  trace.events = {test::host_event(Kind::submit, 77, 0, 200, 0, 1'000'000)};
+  EXPECT_EQ(view_of({trace}).slice("submit", 0).flows.size(), 64U);
+}
+
+TEST(Perfetto, WhatTookNoTimeIsAnInstant) {
+  const View view = view_of(test::sample_trace());
+  const Slice& node = view.slice("add (version 2)", 2);
+  EXPECT_EQ(node.track, "worker 0");
+  EXPECT_EQ(node.category, "node");
+  EXPECT_EQ(node.end, node.begin);
+  const auto mark = std::find_if(view.slices.begin(), view.slices.end(), [](const Slice& slice) { return slice.category == "mark"; });
+  ASSERT_NE(mark, view.slices.end());
+  EXPECT_EQ(mark->name, "mark") << "without a name it is called as its kind";
+  EXPECT_EQ(mark->track, "thread 78");
+}
+
+TEST(Perfetto, CountsWhatWasDroppedAndSaysHowFarTheClockMayBeOff) {
+  std::vector<Trace> pieces = test::sample_trace();
+  pieces[0].dropped = 2;
+  const View view = view_of(pieces);
+  EXPECT_THAT(view.counters.at("dropped events"), ElementsAre(2, 7));
+  EXPECT_THAT(view.counters.at("clock error, at most"), ElementsAre(41.5, 12));
+}
+
+TEST(Perfetto, APieceWithoutEventsHasNoTimeOfItsOwn) {
+  std::vector<Trace> pieces = test::sample_trace();
+  Trace empty = pieces[0];
+  empty.events.clear();
+  empty.dropped = 3;
+  pieces.insert(pieces.begin(), empty);
+  EXPECT_THAT(view_of(pieces).counters.at("dropped events"), ElementsAre(3, 8));
+}
+
+// As when the alignment of the clocks is corrected between two readings.
+TEST(Perfetto, TasksThatOverlapByLittleFollowEachOther) {
+  Trace trace = test::sample_trace()[0];
+  trace.events = {test::worker_event(Kind::task, 1, 100, 50, 1), test::worker_event(Kind::task, 1, 147, 50, 2),
+                  test::worker_event(Kind::task, 1, 196, 1, 3), test::worker_event(Kind::lease, 1, 90, 100, 4)};
+  const View view = view_of({trace});
+  EXPECT_EQ(view.open, 0U);
+  EXPECT_EQ(view.slice("task", 1).end, 150);
+  EXPECT_EQ(view.slice("task", 2).depth, 1U);
+  EXPECT_EQ(view.slice("task", 2).begin, 150);
+  EXPECT_EQ(view.slice("task", 2).end, 197);
+  EXPECT_EQ(view.slice("task", 3).depth, 1U);
+  EXPECT_EQ(view.slice("lease", 4).end, 197) << "a lease ends with its last task";
+}
+
+TEST(Perfetto, FilesOfTwoRuntimesCanBeJoined) {
+  std::vector<Trace> pieces = test::sample_trace();
+  const View one = view_of(pieces);
+  std::ostringstream out;
+  for (Trace& piece : pieces) piece.runtime = 2;
+  const auto writer = perfetto_writer(out);
+  for (const Trace& piece : pieces) writer->write(piece);
+  writer->finish();
+  for (const Message& packet : decoded(out.str()).messages(1)) {
+    EXPECT_EQ(packet.number(10), 3U);
+    for (const Message& descriptor : packet.messages(60)) EXPECT_FALSE(one.descriptors.contains(descriptor.number(1)));
+    for (const Message& event : packet.messages(11)) {
+      for (const std::uint64_t flow : event.all_numbers(48)) EXPECT_NE(flow, one.slice("add (version 2)", 7).ending_flows[0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dwell

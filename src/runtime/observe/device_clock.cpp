@@ -1,0 +1,41 @@
+#include "runtime/observe/device_clock.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "runtime/observe/host_events.hpp"
+
+namespace dwell::runtime {
+
+void DeviceClock::align(std::chrono::nanoseconds age) {
+  if (read_ == nullptr) return;
+  const Lock reading(reading_mutex_);
+  {
+    const Lock lock(mutex_);
+    if (known_ && HostEvents::now() - last_.host_ns < age.count()) return;
+  }
+  const ClockReading now = read_();
+  const Lock lock(mutex_);
+  if (known_ && now.host_ns > last_.host_ns) {
+    const auto apart = static_cast<double>(now.host_ns - last_.host_ns);
+    drift_ = static_cast<double>(now.offset_ns - last_.offset_ns) / apart;
+    drift_error_ = (now.error_ns + last_.error_ns) / apart;
+  }
+  last_ = now;
+  known_ = true;
+}
+
+std::int64_t DeviceClock::to_host(std::uint64_t device_ns) const {
+  const Lock lock(mutex_);
+  const std::int64_t host = static_cast<std::int64_t>(device_ns) + last_.offset_ns;
+  if (!known_) return host;
+  return host + std::llround(drift_ * static_cast<double>(host - last_.host_ns));
+}
+
+double DeviceClock::error_ns() const {
+  if (read_ == nullptr) return 0;
+  const Lock lock(mutex_);
+  return last_.error_ns + drift_error_ * std::abs(static_cast<double>(HostEvents::now() - last_.host_ns));
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,43 @@
+// The device's clock (device::now_ns) on the host's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "base/mutex.hpp"
+
+namespace dwell::runtime {
+
+// Where the device's clock stood against std::chrono::steady_clock at one moment.
+struct ClockReading {
+  std::int64_t host_ns = 0;    // the moment
+  std::int64_t offset_ns = 0;  // host less device
+  double error_ns = 0;         // at most
+};
+
+// Knows the offset from readings, and the drift from two of them. Members may be called from any thread.
+class DeviceClock {
+ public:
+  using Read = std::function<ClockReading()>;
+  // `read` is null where the two are one clock, as on the CPU.
+  explicit DeviceClock(Read read) : read_(std::move(read)) {}
+
+  // Takes a reading when the last one is older than `age`. Throws what taking one throws.
+  void align(std::chrono::nanoseconds age);
+  // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, the same number.
+  std::int64_t to_host(std::uint64_t device_ns) const;
+  // How far that may be off for a moment about now: the last reading's error, and what the clocks may have drifted apart since.
+  double error_ns() const;
+
+ private:
+  const Read read_;
+  Mutex reading_mutex_;  // of who takes a reading; before mutex_
+  mutable Mutex mutex_;
+  bool known_ DWELL_GUARDED_BY(mutex_) = false;
+  ClockReading last_ DWELL_GUARDED_BY(mutex_);
+  double drift_ DWELL_GUARDED_BY(mutex_) = 0;           // ns of the offset a ns of the host
+  double drift_error_ DWELL_GUARDED_BY(mutex_) = 1e-4;  // of that: crystals are better than this
+};
+
+}  // namespace dwell::runtime

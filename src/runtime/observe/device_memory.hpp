@@ -1,0 +1,23 @@
+// Looks at memory that the device writes meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/backend.hpp"
+#include "device/arena.hpp"
+
+namespace dwell::runtime {
+
+// Copies `words` words of 8 bytes from `offset` bytes into `from`, each of which is whole. Throws errc::device_lost.
+inline void read_words(backend::Backend& backend, const backend::Allocation& from, std::uint64_t offset, std::uint64_t* to,
+                       std::size_t words) {
+  if (from.host() == nullptr) {
+    backend.copy_to_host(to, from.device() + offset, words * sizeof(std::uint64_t));
+    return;
+  }
+  const auto* const all = reinterpret_cast<const u64*>(static_cast<const std::byte*>(from.host()) + offset);
+  for (std::size_t i = 0; i < words; ++i) to[i] = device::load<device::Order::relaxed, device::Scope::device>(all + i);
+}
+
+}  // namespace dwell::runtime

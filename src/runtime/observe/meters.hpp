@@ -1,0 +1,99 @@
+// What the device counts (device/observe.hpp), as operators and workers of the runtime.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dwell/metrics.hpp>
+
+#include "backend/backend.hpp"
+#include "base/mutex.hpp"
+#include "runtime/lease/keeper.hpp"
+
+namespace dwell::runtime {
+
+// Owns the tables in which workers count, and knows what their opcodes mean. Members may be called from any thread.
+//
+// Tables only grow: when there are more opcodes, leases that start from then on count in a table of twice as many, and what the former one
+// holds still counts. Nothing is ever cleared on the device. An opcode that gets a new meaning begins at what its cells hold at that
+// moment; its last task of the old meaning is complete by then (ImageTable).
+class Meters {
+ public:
+  // `arena` and the place in it of its workers' counts outlive it.
+  Meters(backend::Backend& backend, Keeper& keeper, const backend::Allocation& arena, const device::ArenaHeader& layout);
+  Meters(const Meters&) = delete;
+  Meters& operator=(const Meters&) = delete;
+
+  // What leases note from now on: those that are on the device go on as they began. Throws errc::out_of_memory.
+  void set(Metering metering);
+  Metering metering() const;
+
+  // Makes room for so many opcodes, for leases that start from now on. Throws errc::out_of_memory.
+  void reserve(std::size_t opcodes);
+  // From now on the opcode stands for this version of an operator. Nothing counted when the device has failed.
+  void assign(std::uint32_t opcode, std::string_view name, std::uint32_t version) noexcept;
+
+  // Fills in operators, workers, and `queued`. Throws errc::device_lost.
+  void read(Metrics& metrics);
+
+ private:
+  // The cells of all shards of one opcode, added up.
+  struct Sum {
+    std::uint64_t tasks = 0;
+    std::uint64_t failures = 0;
+    std::uint64_t timed = 0;
+    std::uint64_t total_ns = 0;
+    std::uint64_t min_ns = ~0ULL;
+    std::uint64_t max_ns = 0;
+    TimeHistogram times;
+
+    void add(const Sum& other);
+    void subtract(const Sum& base);  // counts alone: least and longest stay
+  };
+  struct Table {
+    std::size_t opcodes;
+    std::unique_ptr<backend::Allocation> counts;
+    std::unique_ptr<backend::Allocation> times;  // null until they are asked for
+  };
+  // One version of an operator; several opcodes may stand for it.
+  struct Series {
+    std::string name;
+    std::uint32_t version;
+    std::size_t place;  // of its operator, by the time of its first definition
+    Sum closed;         // of opcodes that stand for something else now
+    std::size_t open = 0;
+  };
+  struct Meaning {
+    Series* series = nullptr;
+    Sum base;
+  };
+  static constexpr std::size_t kMostVersions = 16;  // listed of one operator; others are added up
+
+  void add_table(std::size_t opcodes) DWELL_REQUIRES(mutex_);
+  void add_times(Table& table) DWELL_REQUIRES(mutex_);
+  void tell_leases() DWELL_REQUIRES(mutex_);
+  // The sums of opcodes [first, first + count).
+  std::vector<Sum> sums(std::size_t first, std::size_t count) DWELL_REQUIRES(mutex_);
+  Series& series_of(std::string_view name, std::uint32_t version) DWELL_REQUIRES(mutex_);
+  void merge_old(std::string_view name) DWELL_REQUIRES(mutex_);
+
+  backend::Backend& backend_;
+  Keeper& keeper_;
+  const backend::Allocation& arena_;
+  const device::ArenaHeader layout_;
+
+  mutable Mutex mutex_;
+  Metering metering_ DWELL_GUARDED_BY(mutex_) = Metering::off;
+  std::vector<Table> tables_ DWELL_GUARDED_BY(mutex_);      // the last one is that of new leases
+  std::vector<Meaning> meanings_ DWELL_GUARDED_BY(mutex_);  // by opcode
+  // By name and version. Nodes of a map stay where they are.
+  std::map<std::pair<std::string, std::uint32_t>, Series> series_ DWELL_GUARDED_BY(mutex_);
+  std::map<std::string, std::size_t> places_ DWELL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,187 @@
+#include "runtime/observe/timeline.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/thread.hpp"
+#include "runtime/caught.hpp"
+#include "runtime/observe/device_memory.hpp"
+
+namespace dwell::runtime {
+
+namespace {
+
+using device::Event;
+using device::Header;
+
+constexpr std::chrono::milliseconds kEach{1};
+constexpr std::chrono::milliseconds kAlign{500};
+
+}  // namespace
+
+void Timeline::tell_leases(bool on) {
+  parts_.keeper.change_leases([&](device::Lease& lease) {
+    lease.timeline = on ? reinterpret_cast<Event*>(events_->device()) : nullptr;
+    lease.timeline_shift = kShift;
+    if (on)
+      lease.observes |= device::observes::timeline;
+    else
+      lease.observes &= ~device::observes::timeline;
+  });
+  parts_.keeper.outlast_tasks(std::chrono::seconds(1));
+}
+
+void Timeline::start(Sink sink) {
+  const Lock lock(mutex_);
+  if (thread_.joinable()) throw Error(errc::invalid_argument, "a trace is being taken already: one runtime takes one at a time");
+  if (events_ == nullptr) events_ = parts_.backend.allocate((sizeof(Event) << kShift) * parts_.workers);
+  parts_.clock.align(std::chrono::nanoseconds(0));
+  sink_ = std::move(sink);
+  begun_ns_ = HostEvents::now();
+  names_.clear();
+  indices_.clear();
+  stops_ = false;
+  static_cast<void>(parts_.host.take());
+  parts_.host.want(true);
+  try {
+    tell_leases(true);
+    thread_ = with_thread("the thread of a trace", nullptr, [this] { return std::thread([this] { run(); }); });
+  } catch (...) {
+    parts_.host.want(false);
+    static_cast<void>(failure_of(errc::device_lost, [this] { tell_leases(false); }));
+    throw;
+  }
+}
+
+void Timeline::stop() {
+  Lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  // Leases that have ended have written all.
+  static_cast<void>(failure_of(errc::device_lost, [this] { tell_leases(false); }));
+  parts_.host.want(false);
+  stops_ = true;
+  changed_.notify_all();
+  std::thread thread = std::move(thread_);
+  lock.unlock();
+  thread.join();
+}
+
+void Timeline::run() {
+  std::vector<Reader> readers(parts_.workers);
+  std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
+  for (bool over = false; !over;) {
+    {
+      Lock lock(mutex_);
+      if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + kEach);
+      over = stops_;
+    }
+    pass_on(readers, words, over);
+  }
+}
+
+void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all) {
+  Trace piece;
+  // A device that has failed tells nothing more; what the host did is still of interest.
+  static_cast<void>(failure_of(errc::device_lost, [&] {
+    if (!all) parts_.clock.align(kAlign);
+    read_words(parts_.backend, *events_, 0, words.data(), words.size());
+    read(readers, words, piece);
+  }));
+  add_host(piece);
+  piece.names = names_;
+  piece.clock_error_ns = parts_.clock.error_ns();
+  piece.device = parts_.device;
+  piece.runtime = parts_.runtime;
+  std::ranges::sort(piece.events, {}, [](const TraceEvent& event) { return event.begin_ns + event.took_ns; });
+  sink_(piece);
+}
+
+void Timeline::read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece) {
+  constexpr std::uint32_t kEvents = 1U << kShift;
+  struct Numbered {
+    std::uint32_t number;
+    const Event* event;
+  };
+  std::vector<Numbered> fresh;
+  std::vector<std::uint32_t> names;  // by opcode, which mean the same for a moment
+  const auto name_of = [&](std::uint32_t opcode) {
+    if (opcode >= names.size()) names.resize(opcode + 1, TraceEvent::kNoName);
+    if (names[opcode] == TraceEvent::kNoName) names[opcode] = name(parts_.name_of(opcode));
+    return names[opcode];
+  };
+  const auto* const events = reinterpret_cast<const Event*>(words.data());
+  for (std::uint32_t worker = 0; worker < readers.size(); ++worker) {
+    Reader& reader = readers[worker];
+    fresh.clear();
+    std::uint32_t newest = reader.next - 1;
+    for (std::uint32_t index = 0; index < kEvents; ++index) {
+      const Event& event = events[(worker << kShift) + index];
+      const std::uint32_t lap = event.quad[0].lap;
+      if (lap == 0) continue;
+      const std::uint32_t number = (lap - 1) << kShift | index;
+      if (reader.begun && !device::is_after(number, reader.next - 1)) continue;
+      if (fresh.empty() || device::is_after(number, newest)) newest = number;
+      if (event.quad[1].lap == lap) fresh.push_back({number, &event});
+    }
+    if (fresh.empty()) continue;
+    std::ranges::sort(fresh, [](const Numbered& a, const Numbered& b) { return device::is_after(b.number, a.number); });
+    // What is being written is read the next time.
+    newest = fresh.back().number;
+    const std::uint32_t passed = newest - (reader.begun ? reader.next - 1 : fresh.front().number - 1);
+    if (passed > fresh.size()) piece.dropped += passed - fresh.size();
+    reader.next = newest + 1;
+    reader.begun = true;
+    for (const Numbered& one : fresh) {
+      TraceEvent event = event_of(*one.event, worker);
+      if (event.begin_ns + event.took_ns < begun_ns_) continue;  // of an earlier timeline
+      if (event.kind != TraceEvent::Kind::lease) event.name = name_of(one.event->quad[1].word[0] & Header::kOpcodeMask);
+      piece.events.push_back(event);
+    }
+  }
+}
+
+TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
+  TraceEvent event;
+  const std::uint64_t begun = from.quad[0].word[0] | static_cast<std::uint64_t>(from.quad[0].word[1]) << 32U;
+  event.begin_ns = parts_.clock.to_host(begun);
+  event.took_ns = from.quad[0].word[2];
+  event.worker = worker;
+  if (from.quad[1].word[0] == Event::kStay) {
+    event.kind = TraceEvent::Kind::lease;
+    event.id = from.quad[1].word[1];
+    return event;
+  }
+  const Header header = Header::from(from.quad[1].word[0], from.quad[1].word[1]);
+  const std::uint32_t word2 = from.quad[1].word[2];
+  if (header.is_spawned()) {
+    event.kind = TraceEvent::Kind::spawned;
+    event.id = word2;
+  } else if (header.is_node()) {
+    event.kind = TraceEvent::Kind::node;
+    event.id = word2 | static_cast<std::uint64_t>(header.drains) << 32U;
+  } else {
+    // The event holds 32 bits of the position: it is the last one before the tail that ends in them.
+    const std::uint64_t tail = parts_.queue.tail();
+    event.kind = (header.flags & device::flag::share) != 0 ? TraceEvent::Kind::group : TraceEvent::Kind::task;
+    event.id = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - word2);
+  }
+  return event;
+}
+
+std::uint32_t Timeline::name(const std::string& text) {
+  const auto [at, fresh] = indices_.try_emplace(text, static_cast<std::uint32_t>(names_.size()));
+  if (fresh) names_.push_back(text);
+  return at->second;
+}
+
+void Timeline::add_host(Trace& piece) {
+  auto [events, dropped] = parts_.host.take();
+  piece.dropped += dropped;
+  for (HostEvents::Event& one : events) {
+    if (!one.name.empty()) one.event.name = name(one.name);
+    piece.events.push_back(one.event);
+  }
+}
+
+}  // namespace dwell::runtime

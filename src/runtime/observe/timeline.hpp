@@ -1,0 +1,84 @@
+// A timeline that is being taken: events of workers, read while they work, and of the host.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <dwell/error.hpp>
+#include <dwell/trace.hpp>
+
+#include "backend/backend.hpp"
+#include "base/mutex.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/observe/device_clock.hpp"
+#include "runtime/observe/host_events.hpp"
+
+namespace dwell::runtime {
+
+// Takes one timeline at a time, on a thread of its own. Workers write into rings of device memory, the oldest events are overwritten; the
+// thread copies the rings, which costs workers nothing, and passes on what is new. Members may be called from any thread.
+class Timeline {
+ public:
+  struct Parts {
+    backend::Backend& backend;
+    Keeper& keeper;
+    SubmissionQueue& queue;
+    DeviceClock& clock;
+    HostEvents& host;
+    std::uint32_t workers;  // of any lease
+    std::string device;
+    std::uint64_t runtime;
+    std::function<std::string(std::uint32_t opcode)> name_of;
+  };
+  // Gets each piece as it comes, on the timeline's thread. Must not throw.
+  using Sink = std::function<void(const Trace& piece)>;
+
+  explicit Timeline(Parts parts) : parts_(std::move(parts)) {}
+  ~Timeline() { stop(); }
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  // Begins one. Returns when all leases note events, or after a second when a task runs longer. Throws errc::invalid_argument when one is
+  // being taken, errc::out_of_memory, and what reading the clock throws.
+  void start(Sink sink);
+  // Ends it, behind its last piece; nothing when none is being taken.
+  void stop();
+
+ private:
+  // What has been read of a worker's ring.
+  struct Reader {
+    std::uint32_t next = 0;
+    bool begun = false;
+  };
+  static constexpr std::uint32_t kShift = 9;  // events a worker
+
+  void tell_leases(bool on);
+  void run();
+  void pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all);
+  void read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece);
+  void add_host(Trace& piece);
+  TraceEvent event_of(const device::Event& event, std::uint32_t worker);
+  // The index of a name, which the next piece tells when it is new.
+  std::uint32_t name(const std::string& text);
+
+  const Parts parts_;
+  Mutex mutex_;  // of start and stop
+  Condition changed_;
+  std::thread thread_ DWELL_GUARDED_BY(mutex_);
+  bool stops_ DWELL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<backend::Allocation> events_;  // stays: a lease may write there
+  // Of the thread.
+  Sink sink_;
+  std::int64_t begun_ns_ = 0;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, std::uint32_t> indices_;
+};
+
+}  // namespace dwell::runtime

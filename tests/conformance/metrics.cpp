@@ -1,0 +1,214 @@
+// What a runtime counts of its own work.
+#include <numeric>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+constexpr const char* kNothing = "DWELL_OPERATOR(nothing)(dwell::Group) {}\n";
+constexpr const char* kFails =
+    "DWELL_OPERATOR(fails)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n";
+
+// The row of one version of an operator; all zero if there is none.
+OperatorMetrics row(const Metrics& metrics, const std::string& name, std::uint32_t version = 1) {
+  for (const OperatorMetrics& op : metrics.operators)
+    if (op.name == name && op.version == version) return op;
+  return {};
+}
+std::uint64_t worker_tasks(const Metrics& metrics) {
+  std::uint64_t all = 0;
+  for (const WorkerMetrics& worker : metrics.workers) all += worker.tasks;
+  return all;
+}
+
+class MetricsTest : public DeviceTest {};
+DWELL_ON_EVERY_DEVICE(MetricsTest);
+
+TEST_P(MetricsTest, CountsEachTaskOnce) {
+  Runtime runtime(options());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  constexpr std::uint64_t kTasks = kSanitized ? 5000 : 100'000;
+  for (std::uint64_t i = 0; i < kTasks; ++i) runtime.submit(nothing);
+  runtime.wait_all();
+  const Metrics metrics = runtime.metrics();
+  EXPECT_EQ(metrics.metering, Metering::counts);
+  EXPECT_EQ(row(metrics, "nothing").tasks, kTasks);
+  EXPECT_EQ(row(metrics, "nothing").failures, 0U);
+  EXPECT_EQ(row(metrics, "nothing").timed, 0U) << "times were not asked for";
+  EXPECT_EQ(worker_tasks(metrics), kTasks);
+  EXPECT_EQ(metrics.submitted, kTasks);
+  EXPECT_EQ(metrics.in_flight, 0U);
+  EXPECT_GT(metrics.leases, 0U);
+  std::uint64_t fetched = 0;
+  for (const WorkerMetrics& worker : metrics.workers) fetched += worker.fetched;
+  EXPECT_GE(fetched, kTasks);
+}
+
+TEST_P(MetricsTest, CountsFailuresOfAllKindsOfTasks) {
+  Runtime runtime(options());
+  const auto fails = runtime.define<void(i32)>("fails", kFails);
+  for (i32 i = 0; i < 100; ++i) runtime.submit(fails, i % 4 == 0 ? 7 : 0);
+  runtime.wait_all();
+  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 100U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 25U);
+  // Linked: what follows a failure is cancelled, and not called.
+  runtime.submit(fails, 7);
+  for (int i = 0; i < 5; ++i) runtime.submit(fails, 0, link);
+  runtime.wait_all();
+  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 101U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 26U);
+  // Nodes of a graph: a chain that fails in its middle.
+  Graph graph;
+  Node before;
+  for (int i = 0; i < 10; ++i) {
+    Node node = graph.add(fails, i == 4 ? 9 : 0);
+    if (i != 0) node.after(before);
+    before = node;
+  }
+  const GraphExec exec = runtime.instantiate(graph);
+  EXPECT_THROW(runtime.launch(exec).wait(), Error);
+  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 106U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 27U);
+  EXPECT_EQ(runtime.metrics().graph_launches, 1U);
+}
+
+TEST_P(MetricsTest, CountsGroupsNodesAndSpawnedTasks) {
+  Runtime runtime(options());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  runtime.submit(nothing, groups(37)).wait();
+  EXPECT_EQ(row(runtime.metrics(), "nothing").tasks, 37U);
+  Graph graph;
+  for (int i = 0; i < 500; ++i) graph.add(nothing);
+  const GraphExec exec = runtime.instantiate(graph);
+  for (int i = 0; i < 3; ++i) runtime.launch(exec);
+  runtime.wait_all();
+  EXPECT_EQ(row(runtime.metrics(), "nothing").tasks, 1537U);
+  const auto tree = runtime.define<void(u32)>("tree", R"(
+DWELL_USES(tree, dwell::u32)
+DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
+  if (levels == 0) return;
+  g.spawn(uses::tree, levels - 1);
+  g.spawn(uses::tree, levels - 1);
+}
+)");
+  runtime.submit(tree, 9U).wait();
+  const Metrics metrics = runtime.metrics();
+  EXPECT_EQ(row(metrics, "tree").tasks, 1023U);
+  std::uint64_t spawned = 0;
+  for (const WorkerMetrics& worker : metrics.workers) spawned += worker.spawned;
+  EXPECT_EQ(spawned, 1022U);
+}
+
+TEST_P(MetricsTest, VersionsCountApartThroughSwapsAndParks) {
+  Options brief = options();
+  brief.lease = on_cpu() ? 2ms : 200us;
+  Runtime runtime(brief);
+  auto nothing = runtime.define<void()>("nothing", kNothing);
+  constexpr std::uint32_t kVersions = kSanitized ? 6 : 40;
+  constexpr std::uint64_t kTasks = 300;
+  for (std::uint32_t version = 1; version <= kVersions; ++version) {
+    if (version != 1) nothing.redefine(std::string(kNothing) + "// " + std::to_string(version) + "\n");
+    for (std::uint64_t i = 0; i < kTasks; ++i) runtime.submit(nothing);
+    if (version % 3 == 0) {
+      runtime.park();
+      runtime.resume();
+    }
+  }
+  runtime.wait_all();
+  const Metrics metrics = runtime.metrics();
+  std::uint64_t all = 0;
+  for (const OperatorMetrics& op : metrics.operators) {
+    all += op.tasks;
+    if (op.version != 0) EXPECT_EQ(op.tasks, kTasks) << op.version;
+  }
+  EXPECT_EQ(all, kTasks * kVersions);
+  EXPECT_EQ(row(metrics, "nothing", kVersions).tasks, kTasks);
+  EXPECT_LE(metrics.operators.size(), 18U) << "old versions are added up";
+  EXPECT_EQ(worker_tasks(metrics), all);
+}
+
+TEST_P(MetricsTest, ManyOperatorsFindRoomWhileOthersRun) {
+  Runtime runtime(options());
+  std::vector<Operator<void()>> all;
+  constexpr std::size_t kOperators = kSanitized ? 20 : 100;
+  std::vector<std::shared_future<Operator<>>> made;
+  for (std::size_t i = 0; i < kOperators; ++i) {
+    const std::string name = "op" + std::to_string(i);
+    made.push_back(runtime.define_async(name, "DWELL_OPERATOR(" + name + ")(dwell::Group) {}\n"));
+  }
+  for (auto& one : made) all.emplace_back(one.get());
+  for (std::size_t i = 0; i < kOperators; ++i)
+    for (std::size_t k = 0; k <= i; ++k) runtime.submit(all[i]);
+  runtime.wait_all();
+  const Metrics metrics = runtime.metrics();
+  for (std::size_t i = 0; i < kOperators; ++i) EXPECT_EQ(row(metrics, "op" + std::to_string(i)).tasks, i + 1);
+}
+
+TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
+  Runtime runtime(options());
+  const auto spins = runtime.define<void(u64)>("spins", R"(
+DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < ns) {}
+}
+)");
+  runtime.submit(spins, 1000ULL).wait();
+  EXPECT_EQ(row(runtime.metrics(), "spins").timed, 0U);
+  runtime.set_metrics(Metering::times);
+  constexpr std::uint64_t kTasks = 200;
+  for (std::uint64_t i = 0; i < kTasks; ++i) runtime.submit(spins, i % 2 == 0 ? 20'000ULL : 200'000ULL);
+  runtime.wait_all();
+  const Metrics metrics = runtime.metrics();
+  const OperatorMetrics op = row(metrics, "spins");
+  EXPECT_EQ(metrics.metering, Metering::times);
+  EXPECT_EQ(op.tasks, kTasks + 1);
+  EXPECT_EQ(op.timed, kTasks);
+  EXPECT_EQ(op.times.total(), kTasks);
+  EXPECT_GE(op.min_ns, 19'000U);
+  EXPECT_LE(op.min_ns, 100'000U);
+  EXPECT_GE(op.max_ns, 199'000U);
+  EXPECT_GE(op.mean_ns(), 109'000.0);
+  EXPECT_GE(op.times.quantile(0.9), 190'000.0);
+  std::uint64_t busy = 0;
+  for (const WorkerMetrics& worker : metrics.workers) busy += worker.busy_ns;
+  EXPECT_EQ(busy, op.total_ns);
+  runtime.set_metrics(Metering::off);
+  runtime.submit(spins, 1000ULL).wait();
+  EXPECT_EQ(row(runtime.metrics(), "spins").tasks, kTasks + 1) << "nothing is noted";
+  runtime.set_metrics(Metering::counts);
+  runtime.submit(spins, 1000ULL).wait();
+  EXPECT_EQ(row(runtime.metrics(), "spins").tasks, kTasks + 2);
+  EXPECT_EQ(row(runtime.metrics(), "spins").timed, kTasks);
+}
+
+TEST_P(MetricsTest, SnapshotsGrowWhileItWorks) {
+  Runtime runtime(options());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  std::atomic<bool> over{false};
+  std::uint64_t submitted = 0;
+  std::thread submitter([&] {
+    for (; !over.load(); ++submitted) runtime.submit(nothing);
+  });
+  std::uint64_t before = 0;
+  for (int i = 0; i < 50; ++i) {
+    const Metrics metrics = runtime.metrics();
+    const std::uint64_t now = row(metrics, "nothing").tasks;
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  over.store(true);
+  submitter.join();
+  runtime.wait_all();
+  EXPECT_EQ(row(runtime.metrics(), "nothing").tasks, submitted);
+}
+
+TEST_P(MetricsTest, IsRefusedWhenClosed) {
+  Runtime runtime(options());
+  runtime.close();
+  expect_error(errc::closed, HasSubstr(""), [&] { static_cast<void>(runtime.metrics()); });
+  expect_error(errc::closed, HasSubstr(""), [&] { runtime.set_metrics(Metering::times); });
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,218 @@
+// Timelines: each task once, none beside another on one worker, in the order of dependence.
+#include <algorithm>
+#include <set>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+constexpr const char* kWorks = R"(
+DWELL_OPERATOR(works)(dwell::Group, dwell::u64 ns) {
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < ns) {}
+}
+)";
+
+bool is_call(const TraceEvent& event) { return event.kind <= Kind::group; }
+std::vector<TraceEvent> of_kind(const Trace& trace, Kind kind) {
+  std::vector<TraceEvent> all;
+  for (const TraceEvent& event : trace.events)
+    if (event.kind == kind) all.push_back(event);
+  return all;
+}
+std::string name_of(const Trace& trace, const TraceEvent& event) {
+  return event.name == TraceEvent::kNoName ? std::string() : trace.names.at(event.name);
+}
+
+// No two calls at once on a worker, and each within a stay of it on the device, as far as that was seen to end. The device's clock has
+// steps, of less than 2 us.
+void expect_sound(const Trace& trace) {
+  std::map<std::uint32_t, std::vector<TraceEvent>> calls;
+  for (const TraceEvent& event : trace.events) {
+    EXPECT_GE(event.took_ns, 0);
+    if (is_call(event)) calls[event.worker].push_back(event);
+  }
+  for (auto& [worker, events] : calls) {
+    std::ranges::sort(events, {}, &TraceEvent::begin_ns);
+    for (std::size_t i = 1; i < events.size(); ++i)
+      ASSERT_GE(events[i].begin_ns + 2000, events[i - 1].begin_ns + events[i - 1].took_ns) << "on worker " << worker;
+  }
+}
+
+class TraceTest : public DeviceTest {
+ protected:
+  // All that is traced while `work` runs.
+  Trace trace(Runtime& runtime, const std::function<void()>& work) {
+    class Writer : public TraceWriter {
+     public:
+      void write(const Trace& piece) override {
+        all.events.insert(all.events.end(), piece.events.begin(), piece.events.end());
+        ASSERT_GE(piece.names.size(), all.names.size());
+        all.names = piece.names;
+        all.dropped += piece.dropped;
+        all.clock_error_ns = std::max(all.clock_error_ns, piece.clock_error_ns);
+        all.device = piece.device;
+      }
+      void finish() override { ++finished; }
+      Trace all;
+      int finished = 0;
+    };
+    const auto writer = std::make_shared<Writer>();
+    runtime.start_trace(writer);
+    work();
+    runtime.stop_trace();
+    EXPECT_EQ(writer->finished, 1);
+    return writer->all;
+  }
+};
+DWELL_ON_EVERY_DEVICE(TraceTest);
+
+TEST_P(TraceTest, ShowsEachTaskOnce) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  runtime.submit(works, 1000ULL).wait();  // before: not seen
+  std::set<std::uint64_t> submitted;
+  const auto begun = Clock::now();
+  const Trace seen = trace(runtime, [&] {
+    for (int i = 0; i < 300; ++i) submitted.insert(runtime.submit(works, 10'000ULL).position());
+    runtime.wait_all();
+  });
+  const auto ended = Clock::now();
+  EXPECT_EQ(seen.dropped, 0U);
+  EXPECT_EQ(seen.device, GetParam());
+  std::set<std::uint64_t> ran;
+  for (const TraceEvent& event : of_kind(seen, Kind::task)) {
+    EXPECT_TRUE(ran.insert(event.id).second) << "position " << event.id << " twice";
+    EXPECT_EQ(name_of(seen, event), "works (version 1)");
+    EXPECT_GE(event.took_ns, 9'000);
+    // On the host's clock.
+    const auto at = Clock::time_point(std::chrono::nanoseconds(event.begin_ns));
+    EXPECT_GE(at + 50us, begun);
+    EXPECT_LE(at, ended + 50us);
+  }
+  EXPECT_EQ(ran, submitted);
+  expect_sound(seen);
+  std::uint64_t counted = 0;
+  for (const TraceEvent& event : of_kind(seen, Kind::submit)) counted += event.count;
+  EXPECT_EQ(counted, 300U);
+  EXPECT_LE(seen.clock_error_ns, 5000.0);
+  if (!on_cpu()) std::printf("clock error %.0f ns\n", seen.clock_error_ns);
+}
+
+TEST_P(TraceTest, TasksFollowWhatTheyWaitFor) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // one before the other
+  const Trace seen = trace(runtime, [&] {
+    Ticket before = runtime.submit(works, 5000ULL);
+    for (int i = 0; i < 60; ++i) {
+      Ticket next = i % 2 == 0 ? runtime.submit(works, 5000ULL, after(before)) : runtime.submit(works, 5000ULL, link);
+      order.emplace_back(before.position(), next.position());
+      before = next;
+    }
+    runtime.wait_all();
+  });
+  std::map<std::uint64_t, TraceEvent> by_position;
+  for (const TraceEvent& event : of_kind(seen, Kind::task)) by_position[event.id] = event;
+  ASSERT_EQ(by_position.size(), 61U);
+  for (const auto& [first, second] : order)
+    EXPECT_GE(by_position[second].begin_ns + 2000, by_position[first].begin_ns + by_position[first].took_ns);
+  expect_sound(seen);
+}
+
+TEST_P(TraceTest, ShowsNodesGroupsSpawnedTasksAndTheHost) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  const auto maker = runtime.define<void()>("maker", R"(
+DWELL_USES(works, dwell::u64)
+DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses::works, dwell::u64{1000}); }
+)");
+  Graph graph;
+  Node before = graph.add(works, 1000ULL);
+  for (int i = 0; i < 19; ++i) before = graph.add(works, 1000ULL).after(before);
+  const GraphExec exec = runtime.instantiate(graph);
+  const Trace seen = trace(runtime, [&] {
+    runtime.mark("here it begins");
+    runtime.launch(exec).wait();
+    runtime.submit(maker).wait();
+    runtime.submit(works, 1000ULL, groups(6)).wait();
+    runtime.park();
+    runtime.resume();
+    runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) {}\n");
+  });
+  EXPECT_EQ(seen.dropped, 0U);
+  EXPECT_EQ(of_kind(seen, Kind::node).size(), 20U);
+  EXPECT_EQ(of_kind(seen, Kind::spawned).size(), 5U);
+  EXPECT_EQ(of_kind(seen, Kind::group).size(), 6U);
+  EXPECT_EQ(of_kind(seen, Kind::launch).size(), 1U);
+  EXPECT_GE(of_kind(seen, Kind::wait).size(), 3U);
+  EXPECT_EQ(of_kind(seen, Kind::park).size(), 1U);
+  EXPECT_GE(of_kind(seen, Kind::lease).size(), 1U);
+  ASSERT_EQ(of_kind(seen, Kind::compile).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::compile)[0]), "other");
+  EXPECT_GE(of_kind(seen, Kind::hand_over).size(), 1U);
+  ASSERT_EQ(of_kind(seen, Kind::mark).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::mark)[0]), "here it begins");
+  expect_sound(seen);
+}
+
+TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {
+  Runtime runtime(options());
+  const auto nothing = runtime.define<void()>("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n");
+  constexpr std::uint64_t kTasks = kSanitized ? 20'000 : 1'000'000;
+  const Trace seen = trace(runtime, [&] {
+    runtime.submit_many(nothing, kTasks, [](std::size_t, auto put) { put(); });
+    runtime.wait_all();
+  });
+  const std::uint64_t shown = of_kind(seen, Kind::task).size();
+  const std::uint64_t leases = of_kind(seen, Kind::lease).size();
+  // Stays are dropped too.
+  EXPECT_LE(shown, kTasks);
+  EXPECT_GE(shown + seen.dropped, kTasks);
+  EXPECT_LE(shown + seen.dropped, kTasks + 2 * leases + 10'000);
+  expect_sound(seen);
+}
+
+TEST_P(TraceTest, OneAtATimeAndAgain) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  for (int round = 0; round < 3; ++round) {
+    const Trace seen = trace(runtime, [&] {
+      expect_error(errc::invalid_argument, HasSubstr("already"), [&] { static_cast<void>(runtime.trace(1ms)); });
+      for (int i = 0; i < 10; ++i) runtime.submit(works, 1000ULL);
+      runtime.wait_all();
+    });
+    EXPECT_EQ(of_kind(seen, Kind::task).size(), 10U) << "round " << round;
+  }
+  std::thread submitter([&] {
+    for (int i = 0; i < 50; ++i) runtime.submit(works, 1000ULL).wait();
+  });
+  const Trace kept = runtime.trace(100ms);
+  submitter.join();
+  EXPECT_GT(of_kind(kept, Kind::task).size(), 0U);
+  runtime.stop_trace();  // nothing to do
+  expect_error(errc::invalid_argument, HasSubstr("negative"), [&] { static_cast<void>(runtime.trace(-1ns)); });
+  expect_error(errc::invalid_argument, HasSubstr("null"), [&] { runtime.start_trace(nullptr); });
+}
+
+TEST_P(TraceTest, EndsWithTheRuntime) {
+  auto runtime = std::make_unique<Runtime>(options());
+  const auto works = runtime->define<void(u64)>("works", kWorks);
+  class Writer : public TraceWriter {
+   public:
+    void write(const Trace&) override { EXPECT_FALSE(finished); }
+    void finish() override { finished = true; }
+    bool finished = false;
+  };
+  const auto writer = std::make_shared<Writer>();
+  runtime->start_trace(writer);
+  for (int i = 0; i < 10; ++i) runtime->submit(works, 1000ULL);
+  runtime.reset();
+  EXPECT_TRUE(writer->finished);
+}
+
+}  // namespace
+}  // namespace dwell::test

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Reads a sample of a format with the package that defines it: prometheus_client, or the schema in perfetto.
+
+usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto|dashboard
+
+Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text.
+"""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SKIPPED = 77
+
+
+def check_openmetrics(parser, sample):
+    """The parser refuses what the specification does: names, units, buckets that are not cumulative, a text without an end."""
+    families = {family.name: family for family in parser.text_string_to_metric_families(sample.decode())}
+    types = {family.type for family in families.values()}
+    assert types == {"counter", "gauge", "histogram"}, types
+    assert families["dwell_operator_duration_seconds"].unit == "seconds"
+    assert families["dwell_arena_bytes"].unit == "bytes"
+    for name, family in families.items():
+        assert name.startswith("dwell_"), name
+        assert family.documentation, name
+        assert all({"runtime", "device"} <= set(sample.labels) for sample in family.samples), name
+    operators = [sample.labels["operator"] for sample in families["dwell_operator_tasks"].samples]
+    assert operators == ["axpy<float>", 'never "run"\\\n', "slow"], operators
+
+
+def check_perfetto(schema, sample):
+    """Every field is one that the schema knows, and everything that is referred to is there."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    def messages(of):
+        yield of
+        for field, value in of.ListFields():
+            if field.message_type is not None:
+                for part in value if field.is_repeated else [value]:
+                    yield from messages(part)
+
+    trace = schema.Trace.FromString(sample)
+    for message in messages(trace):
+        assert len(UnknownFieldSet(message)) == 0, message
+    descriptors = {packet.track_descriptor.uuid: packet.track_descriptor for packet in trace.packet if packet.HasField("track_descriptor")}
+    interned = [packet.interned_data for packet in trace.packet]
+    names = {entry.iid: entry.name for data in interned for entry in data.event_names}
+    categories = {entry.iid for data in interned for entry in data.event_categories}
+    annotations = {entry.iid for data in interned for entry in data.debug_annotation_names}
+
+    processes = [descriptor.process.process_name for descriptor in descriptors.values() if descriptor.HasField("process")]
+    assert processes == ["dwell cuda:0 runtime 1"], processes
+    assert sorted(descriptor.name for descriptor in descriptors.values() if "worker" in descriptor.name) == ["worker 0", "worker 3"]
+    assert all(descriptor.parent_uuid in descriptors for descriptor in descriptors.values() if not descriptor.HasField("process"))
+
+    events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
+    assert all(event.track_uuid in descriptors for event in events)
+    begun = [event for event in events if event.type == schema.TrackEvent.TYPE_SLICE_BEGIN]
+    ended = [event for event in events if event.type == schema.TrackEvent.TYPE_SLICE_END]
+    assert begun and len(begun) == len(ended)
+    for event in begun:
+        assert names[event.name_iid]
+        assert set(event.category_iids) <= categories
+        assert {annotation.name_iid for annotation in event.debug_annotations} <= annotations
+    assert {flow for event in begun for flow in event.flow_ids} == {flow for event in begun for flow in event.terminating_flow_ids}
+
+
+def check_dashboard(_, sample):
+    """A panel that asks for a metric by a name or a label that it has not is empty, and no viewer says why."""
+    dashboard = json.loads((Path(__file__).parents[2] / "docs/grafana/dwell.json").read_text(encoding="utf-8"))
+    series = {}
+    for name, labels in re.findall(r"^(\w+)\{(.*)\} ", sample.decode(), re.MULTILINE):
+        series.setdefault(name, {"instance"}).update(re.findall(r'(\w+)="', labels))  # the scraper adds who was scraped
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    for query in queries:
+        names = re.findall(r"\bdwell_\w+", query)
+        assert names, query
+        for name in names:
+            assert name in series, f"{name}: {query}"
+            used = re.findall(r"(\w+)=~", query) + re.findall(r"\w+", " ".join(re.findall(r" by \((.*?)\)", query)))
+            assert set(used) <= series[name], f"{set(used) - series[name]}: {query}"
+
+
+# By name: what print_formats is asked for, the package, the check.
+CHECKS = {
+    "openmetrics": ("openmetrics", "prometheus_client.openmetrics.parser", check_openmetrics),
+    "perfetto": ("perfetto", "perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
+    "dashboard": ("openmetrics", "json", check_dashboard),
+}
+
+
+def main() -> int:
+    if len(sys.argv) != 3 or sys.argv[2] not in CHECKS:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    format_name, module, check = CHECKS[sys.argv[2]]
+    try:
+        package = importlib.import_module(module)
+    except ImportError as error:
+        print(f"skipped: {error}")
+        return SKIPPED
+    check(package, subprocess.run([sys.argv[1], format_name], stdout=subprocess.PIPE, check=True).stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+// The component `prometheus`, as a program outside the tree uses it.
+#include <dwell/prometheus.hpp>
+
+int main() {
+  const dwell::PrometheusEndpoint endpoint([] { return dwell::Metrics(); }, "127.0.0.1:0");
+  return endpoint.port() != 0 ? 0 : 1;
+}

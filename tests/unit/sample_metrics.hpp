@@ -1,0 +1,62 @@
+// A snapshot with something of everything, for tests of the formats of metrics.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dwell/metrics.hpp>
+
+namespace dwell::test {
+
+inline OperatorMetrics timed_operator(std::string name, std::uint32_t version, const std::vector<std::uint64_t>& times) {
+  OperatorMetrics op;
+  op.name = std::move(name);
+  op.version = version;
+  op.tasks = op.timed = times.size();
+  if (times.empty()) return op;
+  op.min_ns = *std::min_element(times.begin(), times.end());
+  op.max_ns = *std::max_element(times.begin(), times.end());
+  for (const std::uint64_t ns : times) {
+    op.total_ns += ns;
+    ++op.times.count[TimeHistogram::bucket_of(ns)];
+  }
+  return op;
+}
+
+inline Metrics sample_metrics() {
+  Metrics metrics;
+  metrics.at = std::chrono::steady_clock::time_point(std::chrono::seconds(5));
+  metrics.runtime = 1;
+  metrics.generation = 2;
+  metrics.device = "cuda:0";
+  metrics.metering = Metering::times;
+  metrics.operators = {timed_operator("axpy<float>", 1, {5, 63, 64, 127, 128, 1'000'000'000}), timed_operator("never \"run\"\\\n", 3, {}),
+                       timed_operator("slow", 1, {100'000'000'000})};
+  metrics.operators[0].failures = 2;
+  metrics.workers = {{.tasks = 7, .busy_ns = 1'500'000'000, .fetched = 4, .queued = 3, .spawned = 2, .leases = 9}, {}};
+  metrics.submitted = 100'000;
+  metrics.in_flight = 12;
+  metrics.ring_slots = 4096;
+  metrics.queued = 6;
+  metrics.credit_waits = 8;
+  metrics.leases = 9;
+  metrics.parks = 3;
+  metrics.images = 5;
+  metrics.hand_overs_relocatable = 4;
+  metrics.hand_overs_lto = 1;
+  metrics.compiled = 10;
+  metrics.linked = 11;
+  metrics.cache_hits = 13;
+  metrics.arena_bytes = 1 << 20;
+  metrics.buffer_bytes = 4000;
+  metrics.buffers = 2;
+  metrics.graph_launches = 14;
+  metrics.batch_flushes = 15;
+  metrics.batch_operations = 17;
+  metrics.batch_tasks = 16;
+  return metrics;
+}
+
+}  // namespace dwell::test
