@@ -28,8 +28,8 @@ void fields(auto& pass, T& value) {
 
 template <Is<WorkerMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [tasks, busy_ns, fetched, queued, spawned, leases] = value;
-  pass(tasks, busy_ns, fetched, queued, spawned, leases);
+  auto& [tasks, busy_ns, present_ns, fetched, queued, spawned, leases] = value;
+  pass(tasks, busy_ns, present_ns, fetched, queued, spawned, leases);
 }
 
 template <Is<Metrics> T>
