@@ -56,8 +56,8 @@ class ThisProcess {
     return current;
   }
 
-  ThisProcess* const parent_;  // which is not lost, for those who look for leaks
-  std::mutex mutex_;           // not base/mutex.hpp: a fork holds it from one function to another
+  [[maybe_unused]] ThisProcess* const parent_;  // which is not lost, for those who look for leaks
+  std::mutex mutex_;                            // not base/mutex.hpp: a fork holds it from one function to another
   Sources sources_;
   std::unique_ptr<Server> server_;  // guarded by mutex_. It is made and destroyed under it: two would have one name
 };

@@ -16,8 +16,9 @@ namespace dwell::live {
 // Members may be called from any thread.
 class Sources {
   struct Entry {
-    std::uint64_t id;
-    Source source;
+    Entry(std::uint64_t number, Source&& from) : id(number), source(std::move(from)) {}
+    const std::uint64_t id;
+    const Source source;
     unsigned uses = 0;               // guarded by mutex_
     std::atomic<bool> going{false};  // relaxed: it says that somebody waits, and guards nothing
   };

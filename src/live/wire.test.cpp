@@ -41,6 +41,7 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   EXPECT_EQ(got.operators[1].failures, 3U);
   ASSERT_EQ(got.workers.size(), 2U);
   EXPECT_EQ(got.workers[1].busy_ns, sent.workers[1].busy_ns);
+  EXPECT_EQ(got.workers[1].present_ns, 123U * 7);
 }
 
 TEST(LiveWire, ADiagnosisComesBackAsItWas) {

@@ -57,7 +57,7 @@ LAYERS = (
     Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
     # Shows a process to others: the runtime hands it functions, so it need not see the runtime.
     Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
-    Layer(("tools/",), ("tools/", "bench/", "live/", "dwell/"), "any"),
+    Layer(("tools/",), ("tools/", "bench/", "base/file.hpp", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),

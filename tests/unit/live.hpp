@@ -64,6 +64,7 @@ inline Metrics metrics_after(std::uint64_t seconds, Metering metering = Metering
   metrics.workers.resize(2);
   metrics.workers[0].tasks = 1000 * seconds;
   metrics.workers[1].tasks = 10 * seconds;
+  metrics.workers[1].present_ns = 123 * seconds;
   if (metering == Metering::times) {
     OperatorMetrics& axpy = metrics.operators[0];
     axpy.timed = axpy.tasks;

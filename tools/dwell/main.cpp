@@ -13,7 +13,9 @@
 #include "demo_command.hpp"
 #include "doctor_command.hpp"
 #include "failure.hpp"
+#include "live_commands.hpp"
 #include "run_command.hpp"
+#include "top_command.hpp"
 
 namespace {
 
@@ -51,7 +53,16 @@ constexpr const char* kJobHelp = R"(A job (paths are relative to it):
 
 Exit codes: 0 done, 1 a task failed, 2 a mistake in the job.)";
 
+constexpr const char* kTopHelp = R"(Keys: q quit, h help, space pause, left/right or t p s f n sort, up/down scroll, tab next runtime.)";
+
 constexpr const char* kDeviceHelp = "auto, cpu, cuda:0, cuda:1, ...";
+
+// The process and the runtime that a command looks at.
+void add_look(CLI::App& command, dwell::tool::LookOptions& look, bool required = false) {
+  command.add_option("PID", look.pid, required ? "The process" : "The process; else the only one of yours that runs dwell")
+      ->required(required);
+  command.add_option("--runtime", look.runtime, "Which of its runtimes, by number; else its only one");
+}
 
 Exit run(int count, char** words) {
   CLI::App app("dwell: a runtime that lives on the GPU", "dwell");
@@ -105,6 +116,39 @@ Exit run(int count, char** words) {
     command->callback([&cache_options, name = action] { cache_options.action = name; });
   }
 
+  CLI::App* const top = app.add_subcommand("top", "Watch a process that runs: workers, operators, queues, logs");
+  dwell::tool::TopOptions top_options;
+  add_look(*top, top_options.look);
+  top->add_option("-d,--delay", top_options.delay, "Seconds between two pictures")->capture_default_str();
+  CLI::Option* const once = top->add_flag("--once", top_options.once, "Print one picture, of one delay");
+  top->add_flag("--json", top_options.json, "With --once: print JSON")->needs(once);
+  top->footer(kTopHelp);
+
+  CLI::App* const trace = app.add_subcommand("trace", "Trace a process that runs, for Perfetto");
+  dwell::tool::TraceOptions trace_options;
+  add_look(*trace, trace_options.look);
+  trace->add_option("-t,--time", trace_options.seconds, "For so many seconds")->capture_default_str();
+  trace->add_option("--format", trace_options.format, "perfetto, or chrome: JSON")->capture_default_str();
+  trace->add_option("-o,--output", trace_options.output, "A file, or - for standard output; else dwell-PID.perfetto-trace");
+
+  CLI::App* const logs = app.add_subcommand("logs", "Print what operators of a process that runs have logged");
+  dwell::tool::LogsOptions logs_options;
+  add_look(*logs, logs_options.look);
+  logs->add_flag("-f,--follow", logs_options.follow, "Go on with lines as they come, until the process ends");
+  logs->add_option("-n,--lines", logs_options.lines, "Of those that are there, only the last so many; 0: all")->capture_default_str();
+  logs->add_option("--level", logs_options.level, "The least: trace, debug, info, warning, error")->capture_default_str();
+
+  CLI::App* const inspect = app.add_subcommand("inspect", "Say all that a process that runs knows of an operator");
+  dwell::tool::LookOptions inspect_look;
+  add_look(*inspect, inspect_look, true);
+  std::string inspect_name;
+  inspect->add_option("NAME", inspect_name, "The operator")->required();
+
+  CLI::App* const stuck = app.add_subcommand("stuck", "Say who waits for whom in a process that runs");
+  dwell::tool::LookOptions stuck_look;
+  add_look(*stuck, stuck_look);
+  stuck->footer("Exit codes: 1 when something waits that never ends by itself.");
+
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& problem) {
@@ -118,6 +162,11 @@ Exit run(int count, char** words) {
   if (doctor->parsed()) return dwell::tool::doctor_command(doctor_json, std::cout);
   if (bench->parsed()) return dwell::tool::bench_command(bench_options);
   if (cache->parsed()) return dwell::tool::cache_command(cache_options, std::cout, std::cerr);
+  if (top->parsed()) return dwell::tool::top_command(top_options, std::cout);
+  if (trace->parsed()) return dwell::tool::trace_command(trace_options, std::cout);
+  if (logs->parsed()) return dwell::tool::logs_command(logs_options, std::cout);
+  if (inspect->parsed()) return dwell::tool::inspect_command(inspect_look, inspect_name, std::cout);
+  if (stuck->parsed()) return dwell::tool::stuck_command(stuck_look, std::cout);
   if (demo->parsed()) return dwell::tool::demo_command(demo_options, std::cout);
   dwell::tool::run_command(run_options, std::cout);
   return Exit::success;

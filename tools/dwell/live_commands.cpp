@@ -1,0 +1,137 @@
+#include "live_commands.hpp"
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <dwell/diagnosis.hpp>
+#include <dwell/error.hpp>
+#include <dwell/log.hpp>
+
+#include "screen_text.hpp"
+#include "table.hpp"
+
+namespace dwell::tool {
+
+namespace {
+
+constexpr std::size_t kLinesAtOnce = 1000;
+
+Failure mistake(const std::string& message) { return {Exit::mistake, "dwell: error: " + message}; }
+
+level level_of(const std::string& name) {
+  for (auto one = level::trace; one < level::off; one = static_cast<level>(static_cast<int>(one) + 1))
+    if (text_of(one) == name) return one;
+  throw mistake("'" + name + "' is no level: trace, debug, info, warning, error");
+}
+
+// A file that goes again unless it is kept.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path) : path_(path), stream_(path, std::ios::binary | std::ios::trunc) {
+    if (!stream_) throw mistake("cannot write " + path);
+  }
+  ~NewFile() {
+    stream_.close();
+    std::error_code none;
+    if (!kept_) std::filesystem::remove(path_, none);
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  std::ostream& stream() { return stream_; }
+  void keep() {
+    stream_.close();
+    if (!stream_) throw Failure(Exit::failed, "dwell: error: cannot write " + path_);
+    kept_ = true;
+  }
+
+ private:
+  std::string path_;
+  std::ofstream stream_;
+  bool kept_ = false;
+};
+
+void print(const std::deque<LogRecord>& lines, std::ostream& out) {
+  for (const LogRecord& line : lines) out << printable(to_string(line)) << '\n';
+  out.flush();
+}
+
+}  // namespace
+
+Exit trace_command(const TraceOptions& options, std::ostream& out) {
+  if (options.format != "perfetto" && options.format != "chrome") throw mistake("'" + options.format + "' is no format: perfetto, chrome");
+  if (!(options.seconds > 0 && options.seconds <= 3600)) throw mistake("a trace takes up to an hour");
+  const live::Client client = open_process(options.look);
+  const std::uint64_t runtime = choose_runtime(client, options.look);
+  const auto time = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(options.seconds));
+  if (options.output == "-") {
+    client.trace(runtime, time, options.format, out);
+    return Exit::success;
+  }
+  const bool perfetto = options.format == "perfetto";
+  const std::string path =
+      !options.output.empty() ? options.output : "dwell-" + std::to_string(client.process().pid) + (perfetto ? ".perfetto-trace" : ".json");
+  NewFile file(path);
+  client.trace(runtime, time, options.format, file.stream());
+  file.keep();
+  out << path << ": " << text_of_count(std::filesystem::file_size(path)) << " bytes, for "
+      << (perfetto ? "https://ui.perfetto.dev" : "chrome://tracing or https://ui.perfetto.dev") << '\n';
+  return Exit::success;
+}
+
+Exit logs_command(const LogsOptions& options, std::ostream& out) {
+  const level least = level_of(options.level);
+  const live::Client client = open_process(options.look);
+  const std::uint64_t runtime = choose_runtime(client, options.look);
+  std::uint64_t place = 0;
+  // All that is there now, and of it the last lines that are wanted.
+  const auto read = [&](std::size_t most) {
+    std::deque<LogRecord> lines;
+    for (;;) {
+      live::LogPage page = client.logs(runtime, place, kLinesAtOnce);
+      place = page.next;
+      for (LogRecord& line : page.records)
+        if (line.severity >= least) lines.push_back(std::move(line));
+      while (most != 0 && lines.size() > most) lines.pop_front();
+      if (page.records.size() < kLinesAtOnce) return lines;
+    }
+  };
+  print(read(options.lines), out);
+  while (options.follow && out) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    try {
+      print(read(0), out);
+    } catch (const Error& error) {
+      if (error.kind() == errc::closed) break;
+      throw;
+    }
+  }
+  return Exit::success;
+}
+
+Exit inspect_command(const LookOptions& look, const std::string& name, std::ostream& out) {
+  const live::Client client = open_process(look);
+  const std::string text = client.inspect(choose_runtime(client, look), name);
+  out << text << (text.ends_with('\n') ? "" : "\n");
+  return Exit::success;
+}
+
+Exit stuck_command(const LookOptions& look, std::ostream& out) {
+  const live::Client client = open_process(look);
+  const live::RuntimeIds runtimes = look.runtime == 0 ? client.runtimes() : live::RuntimeIds{choose_runtime(client, look)};
+  Exit exit = Exit::success;
+  for (const std::uint64_t runtime : runtimes) {
+    const Diagnosis diagnosis = client.diagnosis(runtime);
+    out << (runtimes.size() > 1 ? "runtime " + std::to_string(runtime) + ": " : "") << to_string(diagnosis);
+    if (diagnosis.stalled || !diagnosis.cycles.empty()) exit = Exit::failed;
+  }
+  return exit;
+}
+
+}  // namespace dwell::tool

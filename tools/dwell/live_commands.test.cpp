@@ -1,0 +1,180 @@
+#include "live_commands.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dwell/error.hpp>
+
+#include "live/published.hpp"
+#include "tests/unit/live.hpp"
+
+namespace dwell::tool {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+class LiveCommands : public test::LiveTest {
+ protected:
+  LiveCommands() {
+    source_.runtime = 1;
+    source_.diagnose = [this] {
+      Diagnosis diagnosis = test::diagnosis_of_two();
+      diagnosis.stalled = stalled_;
+      if (!stalled_) diagnosis.cycles.clear();
+      return diagnosis;
+    };
+    source_.logs = [this](std::uint64_t after, std::size_t most, std::uint64_t* next) {
+      std::vector<LogRecord> lines;
+      for (; after < lines_ && lines.size() < most; ++after)
+        lines.push_back(test::log_line("line " + std::to_string(after + 1) + ".", after % 2 == 0 ? level::info : level::error));
+      *next = after;
+      return lines;
+    };
+    source_.inspect = [](std::string_view name) {
+      if (name != "axpy") throw Error(errc::invalid_argument, "there is no operator " + std::string(name));
+      return std::string("axpy has two versions");
+    };
+    source_.trace = [this](std::chrono::nanoseconds time, TraceWriter& writer) {
+      asked_ = time;
+      Trace piece;
+      piece.device = "cpu";
+      piece.names = {"the name of a task"};
+      piece.events = {TraceEvent{.begin_ns = 1, .took_ns = 1, .worker = 0, .name = 0}};
+      writer.write(piece);
+      if (trace_fails_) throw Error(errc::device_lost, "the device is lost");
+    };
+  }
+
+  static std::string failure_of(const std::function<void(std::ostream&)>& command) {
+    std::ostringstream out;
+    try {
+      command(out);
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.exit(), Exit::mistake);
+      return failure.what();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "none";
+  }
+  static std::string content(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  live::Source source_;
+  std::atomic<bool> stalled_{true};
+  std::atomic<std::uint64_t> lines_{2500};
+  std::chrono::nanoseconds asked_{0};
+  bool trace_fails_ = false;
+};
+
+TEST_F(LiveCommands, TraceWritesAFile) {
+  const live::Published published(source_, {});
+  TraceOptions options;
+  options.seconds = 0.25;
+  options.output = root_ / "trace";
+  std::ostringstream out;
+  EXPECT_EQ(trace_command(options, out), Exit::success);
+  EXPECT_EQ(asked_, 250ms);
+  EXPECT_THAT(content(options.output), HasSubstr("the name of a task"));
+  EXPECT_THAT(out.str(), HasSubstr("https://ui.perfetto.dev"));
+  options.output = "-";
+  options.format = "chrome";
+  std::ostringstream trace;
+  trace_command(options, trace);
+  EXPECT_THAT(trace.str(), HasSubstr("the name of a task"));
+}
+
+TEST_F(LiveCommands, ATraceThatFailsLeavesNoFile) {
+  trace_fails_ = true;
+  const live::Published published(source_, {});
+  TraceOptions options;
+  options.output = root_ / "trace";
+  const auto trace = [&](std::ostream& out) { trace_command(options, out); };
+  EXPECT_THAT(failure_of(trace), HasSubstr("the device is lost"));
+  EXPECT_FALSE(std::filesystem::exists(options.output));
+  options.format = "text";
+  EXPECT_THAT(failure_of(trace), HasSubstr("'text' is no format"));
+  options.format = "chrome";
+  options.output = root_ / "missing" / "trace";
+  EXPECT_THAT(failure_of(trace), HasSubstr("cannot write"));
+}
+
+TEST_F(LiveCommands, LogsPrintsWhatIsThere) {
+  const live::Published published(source_, {});
+  const auto logs = [](LogsOptions options) {
+    std::ostringstream out;
+    EXPECT_EQ(logs_command(options, out), Exit::success);
+    return out.str();
+  };
+  const std::string all = logs({});
+  EXPECT_EQ(std::ranges::count(all, '\n'), 2500);
+  EXPECT_THAT(all, testing::AllOf(HasSubstr("line 1."), HasSubstr("line 2500.")));
+  const std::string last = logs({.lines = 3});
+  EXPECT_EQ(std::ranges::count(last, '\n'), 3);
+  EXPECT_THAT(last, testing::AllOf(HasSubstr("line 2498."), HasSubstr("line 2500."), Not(HasSubstr("line 2497."))));
+  const std::string errors = logs({.level = "error"});
+  EXPECT_THAT(errors, testing::AllOf(HasSubstr("line 2."), Not(HasSubstr("line 1."))));
+  EXPECT_THAT(failure_of([](std::ostream& out) { logs_command({.level = "loud"}, out); }), HasSubstr("'loud' is no level"));
+}
+
+TEST_F(LiveCommands, LogsFollowsUntilTheRuntimeIsClosed) {
+  lines_ = 1;
+  std::optional<live::Published> published(std::in_place, source_, nullptr);
+  std::ostringstream out;
+  auto follows = std::async(std::launch::async, [&] { return logs_command({.follow = true}, out); });
+  std::this_thread::sleep_for(100ms);
+  lines_ = 3;
+  std::this_thread::sleep_for(600ms);
+  published.reset();
+  EXPECT_EQ(follows.get(), Exit::success);
+  EXPECT_EQ(std::ranges::count(out.str(), '\n'), 3);
+}
+
+TEST_F(LiveCommands, InspectPrintsWhatIsKnown) {
+  const live::Published published(source_, {});
+  std::ostringstream out;
+  EXPECT_EQ(inspect_command({}, "axpy", out), Exit::success);
+  EXPECT_EQ(out.str(), "axpy has two versions\n");
+  EXPECT_THAT(failure_of([](std::ostream& to) { inspect_command({}, "zip", to); }), HasSubstr("there is no operator zip"));
+}
+
+TEST_F(LiveCommands, StuckSaysWhoWaits) {
+  const live::Published published(source_, {});
+  std::ostringstream out;
+  EXPECT_EQ(stuck_command({}, out), Exit::failed);
+  EXPECT_THAT(out.str(), HasSubstr("2 tasks are not complete"));
+  stalled_ = false;
+  EXPECT_EQ(stuck_command({}, out), Exit::success);
+}
+
+TEST_F(LiveCommands, OneOfSeveralRuntimesIsToBeNamed) {
+  const live::Published one(source_, {});
+  source_.runtime = 2;
+  const live::Published two(source_, {});
+  EXPECT_THAT(failure_of([](std::ostream& out) { logs_command({}, out); }), HasSubstr("has the runtimes 1, 2"));
+  std::ostringstream out;
+  EXPECT_EQ(inspect_command({.runtime = 2}, "axpy", out), Exit::success);
+  stuck_command({}, out);
+  EXPECT_THAT(out.str(), testing::AllOf(HasSubstr("runtime 1: "), HasSubstr("runtime 2: ")));
+}
+
+}  // namespace
+}  // namespace dwell::tool

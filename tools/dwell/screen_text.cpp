@@ -1,0 +1,113 @@
+#include "screen_text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace dwell::tool {
+
+namespace {
+
+// The bytes of the character at the beginning of `text`, which is not empty; 0 where no character of UTF-8 stands.
+std::size_t character_at(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t size = first < 0x80                    ? 1
+                           : first >= 0xc2 && first < 0xe0 ? 2
+                           : first >= 0xe0 && first < 0xf0 ? 3
+                           : first >= 0xf0 && first < 0xf5 ? 4
+                                                           : 0;
+  if (size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0U) != 0x80U) return 0;
+  return size;
+}
+
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < ' ' || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
+}
+
+const char* sequence_of(Style style) {
+  switch (style) {
+    case Style::plain: return "";
+    case Style::strong: return "\x1b[1m";
+    case Style::faint: return "\x1b[90m";
+    case Style::good: return "\x1b[32m";
+    case Style::warning: return "\x1b[33m";
+    case Style::bad: return "\x1b[1;31m";
+    case Style::heading: return "\x1b[30;46m";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t size = character_at(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(size, 1));
+    result += size == 0 || is_control(character) ? "?" : character;
+    text.remove_prefix(character.size());
+  }
+  return result;
+}
+
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string cut(std::string_view text, std::size_t columns) {
+  std::size_t end = 0;
+  for (; end < text.size() && columns != 0; --columns) end += std::max<std::size_t>(character_at(text.substr(end)), 1);
+  return std::string(text.substr(0, end));
+}
+
+std::string left(std::string_view text, std::size_t columns) {
+  const std::string kept = cut(text, columns);
+  return kept + std::string(columns - columns_of(kept), ' ');
+}
+
+std::string right(std::string_view text, std::size_t columns) {
+  const std::string kept = cut(text, columns);
+  return std::string(columns - columns_of(kept), ' ') + kept;
+}
+
+Line& Line::add(std::string text, Style style) {
+  pieces_.push_back({std::move(text), style});
+  return *this;
+}
+
+std::size_t Line::columns() const {
+  std::size_t columns = 0;
+  for (const Piece& piece : pieces_) columns += columns_of(piece.text);
+  return columns;
+}
+
+Line Line::fitted(std::size_t columns) const {
+  Line line;
+  for (const Piece& piece : pieces_) {
+    line.add(cut(piece.text, columns), piece.style);
+    columns -= columns_of(line.pieces_.back().text);
+  }
+  return line;
+}
+
+std::string Line::text() const {
+  std::string text;
+  for (const Piece& piece : pieces_) text += piece.text;
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string Line::styled() const {
+  std::string text;
+  for (const Piece& piece : pieces_) {
+    const std::string sequence = sequence_of(piece.style);
+    text += sequence + piece.text + (sequence.empty() ? "" : "\x1b[0m");
+  }
+  return text;
+}
+
+}  // namespace dwell::tool
