@@ -14,6 +14,7 @@
 #include "doctor_command.hpp"
 #include "failure.hpp"
 #include "live_commands.hpp"
+#include "post_mortem_command.hpp"
 #include "run_command.hpp"
 #include "top_command.hpp"
 
@@ -85,6 +86,9 @@ Exit run(int count, char** words) {
   job->add_option("--workers", run_options.workers, "So many workers; 0: as many as the device likes best")->capture_default_str();
   job->add_flag("--json", run_options.json, "Print JSON");
   job->add_flag("!--no-critical-path", run_options.critical_path, "Do not run a job with `after` again to time each task alone");
+  job->add_option(
+      "--trace", run_options.trace,
+      "Write a timeline of the tasks to this file: for chrome://tracing when it ends in .json, else for https://ui.perfetto.dev");
   job->footer(kJobHelp);
 
   CLI::App* const bench = app.add_subcommand("bench", "Run benchmarks");
@@ -149,6 +153,14 @@ Exit run(int count, char** words) {
   add_look(*stuck, stuck_look);
   stuck->footer("Exit codes: 1 when something waits that never ends by itself.");
 
+  CLI::App* const post_mortem = app.add_subcommand("post-mortem", "Say what each worker of a process that is dead did last");
+  dwell::tool::PostMortemOptions post_mortem_options;
+  post_mortem->add_option("FILE", post_mortem_options.file,
+                          "The file of its flight recorder (default: the last process of yours that died)");
+  post_mortem->add_option("-n,--last", post_mortem_options.last, "So many tasks of each worker, 1 to 64")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& problem) {
@@ -166,6 +178,7 @@ Exit run(int count, char** words) {
   if (trace->parsed()) return dwell::tool::trace_command(trace_options, std::cout);
   if (logs->parsed()) return dwell::tool::logs_command(logs_options, std::cout);
   if (inspect->parsed()) return dwell::tool::inspect_command(inspect_look, inspect_name, std::cout);
+  if (post_mortem->parsed()) return dwell::tool::post_mortem_command(post_mortem_options, std::cout);
   if (stuck->parsed()) return dwell::tool::stuck_command(stuck_look, std::cout);
   if (demo->parsed()) return dwell::tool::demo_command(demo_options, std::cout);
   dwell::tool::run_command(run_options, std::cout);

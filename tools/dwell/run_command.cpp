@@ -206,7 +206,9 @@ void run_command(const RunOptions& options, std::ostream& out) {
   Figures figures;
   {
     Progress progress(job.file.filename().string(), "tasks", job.total_tasks());
+    if (!options.trace.empty()) runtime.start_trace(trace_file(options.trace));
     figures.stream = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
+    runtime.stop_trace();
   }
   bench::StagedFiles outputs;
   stage_outputs(outputs, job, plans, arrays);

@@ -14,7 +14,8 @@ struct RunOptions {
   std::string device = "auto";
   unsigned workers = 0;  // the device's own choice
   bool json = false;
-  bool critical_path = true;  // of a job with `after`, which then runs a second time
+  bool critical_path = true;    // of a job with `after`, which then runs a second time
+  std::filesystem::path trace;  // a file for the timeline of the job's tasks (dwell::trace_file); empty: none is taken
 };
 
 // Runs the job, writes its outputs, and prints what was measured to `out`. Throws Failure.
