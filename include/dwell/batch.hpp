@@ -205,20 +205,23 @@ class Batch {
 
  private:
   void add(const TensorView& to, const Expression& from);
-  void add(tensor::Operation operation);
+  void add(const tensor::Operation& operation);
   bool apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands);
   static Expression expressed(TensorOp op, std::span<const Operand> operands);
   void select(const TensorView& to, const TensorView& from, const TensorView* index, const tensor::Selection& selection);
   void keep_triangle(const char* function, bool lower, const TensorView& to, const TensorView& from, std::int64_t diagonal);
+  // A tensor of the same shape in memory of its own, which lives as long as the operations that are collected; one with the same elements.
+  TensorView made_like(const TensorView& view);
   TensorView copied(const TensorView& view);
   void multiply(const char* function, const tensor::Product& product, const char* a = "a", const char* b = "b");
   // Writes to `to`, or with `apart` to memory of its own, which is then copied to `to`.
-  void write_apart(const TensorView& to, bool apart, const std::function<void(const TensorView&)>& write);
+  template <class Write>
+  void write_apart(const TensorView& to, bool apart, const Write& write);
   void check(const TensorView& tensor) const;
   void reduce(Reduction reduction, const TensorView& to, const TensorView* values, const TensorView& x, const Dims& axes, double parameter);
   void replace(std::string_view what, const TensorView& to, const TensorView& x, const Dims& axes, device::RowResult result,
                double parameter, const std::optional<TensorView>& weight = {}, const std::optional<TensorView>& bias = {});
-  void add_rows(const tensor::Rows& rows, std::vector<TensorView> writes, const std::vector<TensorView>& reads);
+  void add_rows(const tensor::Rows& rows, std::span<const TensorView* const> writes, std::span<const TensorView* const> reads);
   tensor::ProgramBuilder& begin_program(const Dims& shape);
   void submit_first_program();
   void submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups);
@@ -227,7 +230,7 @@ class Batch {
   void end_flush();
   Ticket submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
                      std::span<const Ticket> before);
-  std::vector<Ticket> join(std::vector<Ticket> tickets, std::size_t most);
+  void join(std::vector<Ticket>& tickets, std::size_t most);
 
   std::unique_ptr<tensor::Collected> state_;
 };

@@ -37,9 +37,15 @@ class Dims {
   const std::int64_t* begin() const noexcept { return at_.data(); }
   const std::int64_t* end() const noexcept { return at_.data() + size_; }
   // Of the same dimensions. Throws errc::invalid_argument for a ninth.
-  void push_back(std::int64_t value);
+  void push_back(std::int64_t value) {
+    if (size_ == kMost) refuse(kMost + 1);
+    at_[size_++] = value;
+  }
   void insert_front(std::int64_t value);
-  void erase(std::size_t dim);
+  void erase(std::size_t dim) {
+    --size_;
+    for (; dim < size_; ++dim) at_[dim] = at_[dim + 1];
+  }
 
   bool operator==(const Dims& other) const noexcept {
     if (size_ != other.size_) return false;
@@ -86,8 +92,7 @@ class TensorView {
   // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, has more than 48 bits, or
   // shape and strides have different dimensions.
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory = Memory::device);
-  TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device)
-      : TensorView(address, type, shape, row_major(shape), memory) {}
+  TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device);
   // So many elements behind each other, in one dimension, for a lower price. Throws as the others.
   struct Elements {
     std::int64_t count;
@@ -144,6 +149,7 @@ class TensorView {
 
   // That it may be a view. Throws.
   void check() const;
+  [[noreturn, gnu::cold]] void refuse_view() const;
   // Follows from the others.
   void measure() noexcept;
 

@@ -10,10 +10,11 @@ import queue
 import re
 import threading
 import time
+from typing import Any
 
 import pytest
 from conftest import run_python
-from torch_support import DEVICE, dt, outcomes, taken, torch
+from torch_support import DEVICE, dt, outcome, outcomes, taken, torch
 
 
 def made(*sizes: int, **options: object) -> "torch.Tensor":
@@ -115,6 +116,53 @@ def test_a_result_written_where_it_is_read_is_an_error_as_in_pytorch() -> None:
     expected, got = outcomes(lambda: torch.add(x[:8], 1, out=x[4:12]))
     assert isinstance(expected, RuntimeError)
     assert str(got) == str(expected)
+
+
+PRODUCTS = {
+    "mm": lambda m, out: torch.mm(m[0], m[1], out=out[0]),
+    "bmm": lambda m, out: torch.bmm(m, m, out=out),
+    "addmm": lambda m, out: torch.addmm(m[0][0], m[0], m[1], beta=0.5, alpha=2, out=out[1]),
+    "addmm_": lambda m, out: out[1].addmm_(m[0], m[1], beta=0.5),
+    "baddbmm": lambda m, out: torch.baddbmm(m[0], m, m, out=out),
+    "baddbmm_": lambda m, out: out.baddbmm_(m, m, alpha=2),
+    "mv": lambda m, out: torch.mv(m[0], m[1][0], out=out[0][2]),
+    "dot": lambda m, out: torch.dot(m[0][0], m[1][0], out=out[0][0][0]),
+    "a column": lambda m, out: torch.mv(m[0], m[1][0], out=out[0][:, 3]),
+    "transposed": lambda m, out: torch.mm(m[0], m[1], out=out[0].t()),
+    "its bias": lambda m, out: torch.addmm(out[0], m[0], m[1], out=out[0]),
+    "a part of where a factor is": lambda m, _: torch.mm(m[0], m[1], out=m[2]),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_is_written_where_it_is_wanted(name: str) -> None:
+    def write() -> tuple[Any, Any]:
+        matrices = torch.arange(48.0, device=DEVICE).view(3, 4, 4) / 16
+        out = torch.ones(3, 4, 4, device=DEVICE)
+        before = taken()
+        PRODUCTS[name](matrices, out)
+        steps.append(taken() - before)
+        return matrices, out
+
+    steps: list[int] = []
+    expected, got = outcomes(write)
+    assert steps == [0, 1]
+    torch.testing.assert_close(got, expected)
+
+
+def test_a_product_that_does_not_fit_its_place_is_pytorchs() -> None:
+    x = made(4, 4)
+    wide = torch.empty(4, 4, dtype=torch.float64, device=DEVICE)
+    expected, got = outcomes(lambda: torch.mm(x, x, out=wide))
+    assert isinstance(expected, RuntimeError)
+    assert str(got) == str(expected)
+    other, empty = made(4, 4), torch.empty(0, device=DEVICE)
+    with dt.eager():
+        before = taken()
+        torch.mm(x, other, out=empty)
+        outcome(lambda: torch.mm(x, other, out=x))
+    assert taken() == before
+    assert torch.equal(empty, made(4, 4) @ other)
 
 
 WRONG = {

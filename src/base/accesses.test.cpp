@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 namespace dwell {
@@ -82,6 +83,51 @@ TEST_F(AccessesTest, MemoryThatOnlyOldNodesHaveNamedIsForgotten) {
     before.clear();
     accesses_.add(kMany, node * 16, node * 16 + 8, true, before, kMany - 50);
     EXPECT_THAT(before, ElementsAre(node));
+  }
+}
+
+TEST_F(AccessesTest, MemoryThatIsUsedAnewIsOnePieceAgain) {
+  std::vector<Accesses::Node> before;
+  for (std::uint64_t at = 0; at < 8; ++at) accesses_.add(at, at * 8, at * 8 + 8, true, before, 0);
+  accesses_.add(8, 60, 100, false, before, 8);
+  EXPECT_THAT(before, IsEmpty());
+  EXPECT_EQ(accesses_.pieces(), 8U);
+  accesses_.add(9, 0, 56, true, before, 8);
+  EXPECT_EQ(accesses_.pieces(), 2U);
+  accesses_.add(10, 0, 128, true, before, 8);
+  EXPECT_THAT(std::set<Accesses::Node>(before.begin(), before.end()), ElementsAre(8U, 9U));
+}
+
+TEST_F(AccessesTest, FollowsEveryByte) {
+  struct Byte {
+    std::set<Accesses::Node> writer;
+    std::set<Accesses::Node> readers;
+  };
+  std::vector<Byte> bytes(96);
+  std::mt19937 random(1);
+  Accesses::Node oldest = 0;
+  for (Accesses::Node node = 0; node < 30'000; ++node) {
+    if (random() % 4 == 0) oldest += random() % (node - oldest + 1);
+    // Half of them are of blocks that others name too.
+    const std::uint64_t step = random() % 2 == 0 ? 16 : 1;
+    const std::uint64_t begin = random() % (bytes.size() / step) * step;
+    const std::uint64_t end = std::min<std::uint64_t>(begin + step * (1 + random() % 4), bytes.size());
+    const bool writes = random() % 2 == 0;
+    std::set<Accesses::Node> wanted;
+    for (std::uint64_t at = begin; at < end; ++at) {
+      Byte& byte = bytes[at];
+      wanted.insert(byte.writer.begin(), byte.writer.end());
+      if (writes) {
+        wanted.insert(byte.readers.begin(), byte.readers.end());
+        byte = {{node}, {}};
+      } else {
+        byte.readers.insert(node);
+      }
+    }
+    std::erase_if(wanted, [&](Accesses::Node other) { return other < oldest; });
+    std::vector<Accesses::Node> before;
+    accesses_.add(node, begin, end, writes, before, oldest);
+    ASSERT_EQ(std::set<Accesses::Node>(before.begin(), before.end()), wanted) << node;
   }
 }
 

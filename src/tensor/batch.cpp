@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 #include "tensor/program_builder.hpp"
+#include "tensor/write_apart.hpp"
 
 namespace dwell {
 
@@ -226,13 +226,11 @@ void Batch::add(const TensorView& to, const Expression& from) {
   }
 }
 
-void Batch::write_apart(const TensorView& to, bool apart, const std::function<void(const TensorView&)>& write) {
-  if (!apart) return write(to);
-  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(to.elements()) * bytes_of(to.type()));
-  const TensorView copy(reinterpret_cast<std::uint64_t>(memory.data()), to.type(), to.shape());
+TensorView Batch::made_like(const TensorView& view) {
+  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(view.elements()) * bytes_of(view.type()));
+  const TensorView made(reinterpret_cast<std::uint64_t>(memory.data()), view.type(), view.shape());
   state_->copies.push_back(std::move(memory));
-  write(copy);
-  add(to, copy);
+  return made;
 }
 
 void Batch::check(const TensorView& tensor) const {
@@ -285,21 +283,21 @@ void Batch::submit_first_program() {
   submit_next(all.operators.get(tensor::kElementwise, instance), all.words, tensors.flags(), groups_of(each));
 }
 
-void Batch::add(Operation operation) {
+void Batch::add(const Operation& operation) {
   Collected& all = *state_;
-  for (const TensorView& tensor : operation.tensors) check(tensor);
+  for (const TensorView* const tensor : operation.tensors) check(*tensor);
   ++all.stats.operations;
   while (!all.programs.empty()) submit_first_program();
   const Accesses::Node number = all.first + all.tickets.size();
   std::uint32_t flags = 0;
   all.before.clear();
   for (std::size_t place = 0; place < operation.tensors.size(); ++place) {
-    const TensorView& tensor = operation.tensors[place];
+    const TensorView& tensor = *operation.tensors[place];
     const TensorView::Extent extent = tensor.extent();
     all.accesses.add(number, extent.first, extent.end, place < operation.written, all.before, all.first);
     flags |= tensor::ViewMemory::flags(tensor);
   }
-  submit_next(operation.op, operation.words, flags, operation.groups);
+  submit_next(*operation.op, operation.words, flags, operation.groups);
 }
 
 // Submits the operation with the next number, behind those in `before`.
@@ -307,13 +305,13 @@ void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> wor
   Collected& all = *state_;
   std::ranges::sort(all.before);
   const auto end = std::unique(all.before.begin(), all.before.end());
-  std::vector<Ticket> tickets;
+  all.awaited.clear();
   for (auto earlier = all.before.begin(); earlier != end; ++earlier) {
-    if (*earlier < all.first) continue;
-    tickets.push_back(all.tickets[*earlier - all.first]);
+    all.awaited.push_back(all.tickets[*earlier - all.first]);
     if (*earlier >= all.flushed) all.followed[*earlier - all.flushed] = true;
   }
-  all.tickets.push_back(submit_task(op, words, flags, groups, join(std::move(tickets), detail::kMostTickets)));
+  join(all.awaited, detail::kMostTickets);
+  all.tickets.push_back(submit_task(op, words, flags, groups, all.awaited));
   all.followed.push_back(false);
 }
 
@@ -323,24 +321,23 @@ Ticket Batch::submit_task(const Operator<>& op, std::span<const std::uint32_t> w
   if (groups > 1) flags |= detail::kWide;
   detail::Waits waits;
   if (!before.empty()) {
-    waits.add(after(before), state_->runtime->shell_);
+    waits.add(before, false, state_->runtime->shell_);
     flags |= detail::kAfter;
   }
   return state_->runtime->submit_packed(op, detail::task_of(words.data(), static_cast<std::uint32_t>(words.size()), flags, groups, &waits));
 }
 
 // Together as few tasks as name all of them: one, when there are 16 at most.
-std::vector<Ticket> Batch::join(std::vector<Ticket> tickets, std::size_t most) {
+void Batch::join(std::vector<Ticket>& tickets, std::size_t most) {
   constexpr std::array<std::uint32_t, 2> kNothing = {device::ProgramWords::head(false, 1, 0, 0, 0), 0};
   while (tickets.size() > most) {
-    std::vector<Ticket> joins;
+    std::size_t joins = 0;
     for (std::size_t i = 0; i < tickets.size(); i += detail::kMostTickets) {
       const std::size_t count = std::min<std::size_t>(detail::kMostTickets, tickets.size() - i);
-      joins.push_back(submit_task(state_->operators.get(tensor::kElementwise), kNothing, 0, 1, std::span(tickets).subspan(i, count)));
+      tickets[joins++] = submit_task(state_->operators.get(tensor::kElementwise), kNothing, 0, 1, std::span(tickets).subspan(i, count));
     }
-    tickets = std::move(joins);
+    tickets.resize(joins);
   }
-  return tickets;
 }
 
 BatchStats Batch::stats() const { return state_->stats; }
@@ -350,12 +347,12 @@ void Batch::store_only(std::function<bool(const TensorView::Extent&)> needed) { 
 Ticket Batch::flush() {
   Collected& all = *state_;
   submit_programs();
-  std::vector<Ticket> last;  // of those that no other follows
+  all.awaited.clear();  // those that no other follows
   for (std::size_t i = 0; i < all.followed.size(); ++i)
-    if (!all.followed[i]) last.push_back(all.tickets[all.flushed - all.first + i]);
-  const Ticket ticket = last.empty() ? Ticket() : join(std::move(last), 1).front();
+    if (!all.followed[i]) all.awaited.push_back(all.tickets[all.flushed - all.first + i]);
+  join(all.awaited, 1);
   end_flush();
-  return ticket;
+  return all.awaited.empty() ? Ticket() : all.awaited.front();
 }
 
 std::vector<Ticket> Batch::submit() {
@@ -372,7 +369,6 @@ void Batch::forget() {
   all.flushed = all.first;
   all.followed.clear();
   all.tickets.clear();
-  all.accesses = {};
 }
 
 void Batch::submit_programs() {
@@ -394,7 +390,6 @@ void Batch::end_flush() {
     all.tickets.pop_front();
     ++all.first;
   }
-  if (all.tickets.empty()) all.accesses = {};
 }
 
 }  // namespace dwell

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include <dwell/batch.hpp>
 #include <dwell/error.hpp>
@@ -11,6 +10,7 @@
 #include "tensor/collected.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/product.hpp"
+#include "tensor/write_apart.hpp"
 
 namespace dwell {
 
@@ -66,7 +66,7 @@ void Batch::multiply(const char* function, const Product& product, const char* a
   tensor::check_product_type(to.type());
   check_type(function, a, product.a, to);
   check_type(function, b, product.b, to);
-  if (product.bias) check_type(function, "bias", *product.bias, to);
+  if (product.bias != nullptr) check_type(function, "bias", *product.bias, to);
   check_factor(function, "alpha", product.alpha, to.type());
   check_factor(function, "beta", product.beta, to.type());
   tensor::check_result(to);
@@ -74,13 +74,12 @@ void Batch::multiply(const char* function, const Product& product, const char* a
   const TensorView::Extent memory = to.extent();
   // Each element of a bias is read right before the result's is written.
   const bool apart = product.a.extent().overlaps(memory) || product.b.extent().overlaps(memory) ||
-                     (product.bias && product.bias->extent().overlaps(memory) && !tensor::are_same(*product.bias, to));
+                     (product.bias != nullptr && product.bias->extent().overlaps(memory) && !tensor::are_same(*product.bias, to));
   write_apart(to, apart, [&](const TensorView& where) {
-    Product there = product;
-    there.to = where;
+    const Product there{.to = where, .a = product.a, .b = product.b, .bias = product.bias, .beta = product.beta, .alpha = product.alpha};
     tensor::Operation operation = tensor::operation_of(there, state_->operators.on_cuda(), state_->workers);
-    operation.op = state_->operators.get(tensor::kProduct);
-    add(std::move(operation));
+    operation.op = &state_->operators.get(tensor::kProduct);
+    add(operation);
   });
 }
 
@@ -96,12 +95,14 @@ void Batch::bmm(const TensorView& to, const TensorView& a, const TensorView& b) 
 
 void Batch::addmm(const TensorView& to, const TensorView& bias, const TensorView& a, const TensorView& b, double beta, double alpha) {
   check_matrices("addmm", to, a, b, 2);
-  multiply("addmm", {.to = to, .a = a, .b = b, .bias = expanded("addmm", bias, to.shape()), .beta = beta, .alpha = alpha});
+  const TensorView all = expanded("addmm", bias, to.shape());
+  multiply("addmm", {.to = to, .a = a, .b = b, .bias = &all, .beta = beta, .alpha = alpha});
 }
 
 void Batch::baddbmm(const TensorView& to, const TensorView& bias, const TensorView& a, const TensorView& b, double beta, double alpha) {
   check_matrices("baddbmm", to, a, b, 3);
-  multiply("baddbmm", {.to = to, .a = a, .b = b, .bias = expanded("baddbmm", bias, to.shape()), .beta = beta, .alpha = alpha});
+  const TensorView all = expanded("baddbmm", bias, to.shape());
+  multiply("baddbmm", {.to = to, .a = a, .b = b, .bias = &all, .beta = beta, .alpha = alpha});
 }
 
 void Batch::mv(const TensorView& to, const TensorView& a, const TensorView& x) {
@@ -115,8 +116,8 @@ void Batch::addmv(const TensorView& to, const TensorView& bias, const TensorView
   check_dims("addmv", "a", a, 2);
   check_shape("addmv", "x", x, {a.shape()[1]});
   check_shape("addmv", "to", to, {a.shape()[0]});
-  const TensorView all = expanded("addmv", bias, to.shape());
-  multiply("addmv", {.to = as_column(to), .a = a, .b = as_column(x), .bias = as_column(all), .beta = beta, .alpha = alpha}, "a", "x");
+  const TensorView all = as_column(expanded("addmv", bias, to.shape()));
+  multiply("addmv", {.to = as_column(to), .a = a, .b = as_column(x), .bias = &all, .beta = beta, .alpha = alpha}, "a", "x");
 }
 
 void Batch::dot(const TensorView& to, const TensorView& x, const TensorView& y) {

@@ -3,18 +3,19 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include <dwell/batch.hpp>
 #include <dwell/error.hpp>
 
+#include "base/inplace_vector.hpp"
 #include "tensor/collected.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/promotion.hpp"
 #include "tensor/reduction.hpp"
+#include "tensor/write_apart.hpp"
 
 namespace dwell {
 
@@ -39,10 +40,6 @@ TensorView repeated(const TensorView& to, const TensorView& x, const Dims& axes,
     if (!along.at(dim)) ++next;
   }
   return {to.address(), to.type(), x.shape(), strides};
-}
-
-bool same_elements(const TensorView& a, const TensorView& b) {
-  return a.address() == b.address() && a.type() == b.type() && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
 void check_shape(const TensorView& to, const TensorView& x, std::string_view what) {
@@ -82,27 +79,27 @@ Dims last_dims(std::string_view what, const TensorView& x, const Dims& shape, co
 
 }  // namespace
 
-void Batch::add_rows(const tensor::Rows& rows, std::vector<TensorView> writes, const std::vector<TensorView>& reads) {
+void Batch::add_rows(const tensor::Rows& rows, std::span<const TensorView* const> writes, std::span<const TensorView* const> reads) {
   tensor::Collected& all = *state_;
-  const Operator<>& op = all.operators.get(tensor::kReduce);
-  const auto task = [&](device::RowPhase phase, std::uint64_t statistics, std::vector<TensorView> tensors, std::size_t written) {
-    add({.op = op,
-         .words = rows.words(phase, statistics),
-         .tensors = std::move(tensors),
-         .written = written,
-         .groups = std::min(rows.groups(phase), all.workers)});
+  tensor::Operation operation;
+  operation.op = &all.operators.get(tensor::kReduce);
+  operation.tensors.append(writes);
+  operation.tensors.append(reads);
+  operation.written = writes.size();
+  for (const TensorView* const tensor : operation.tensors) check(*tensor);
+  const auto task = [&](device::RowPhase phase, std::uint64_t statistics, tensor::Operation& of) {
+    of.words = rows.words(phase, statistics);
+    of.groups = std::min(rows.groups(phase), all.workers);
+    add(of);
   };
-  const std::size_t written = writes.size();
-  writes.insert(writes.end(), reads.begin(), reads.end());
-  for (const TensorView& tensor : writes) check(tensor);
-  if (rows.parts() == 1) return task(device::RowPhase::whole, 0, std::move(writes), written);
-  Buffer<std::byte> memory = all.runtime->allocate<std::byte>(static_cast<std::size_t>(rows.statistics()) * sizeof(double));
-  const auto address = reinterpret_cast<std::uint64_t>(memory.data());
-  const TensorView statistics(address, ElementType::f64, {rows.statistics()});
-  all.copies.push_back(std::move(memory));
-  task(device::RowPhase::parts, address, {statistics, reads.front()}, 1);
-  writes.push_back(statistics);
-  task(device::RowPhase::rest, address, std::move(writes), written);
+  if (rows.parts() == 1) return task(device::RowPhase::whole, 0, operation);
+  const TensorView statistics = made_like(TensorView(0, ElementType::f64, {rows.statistics()}));
+  tensor::Operation parts;
+  parts.op = operation.op;
+  parts.tensors = {&statistics, reads.front()};
+  task(device::RowPhase::parts, statistics.address(), parts);
+  operation.tensors.push_back(&statistics);
+  task(device::RowPhase::rest, statistics.address(), operation);
 }
 
 void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView& x, const Dims& axes, double parameter) {
@@ -130,9 +127,9 @@ void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView* 
     if (out_values != nullptr) third = repeated(*out_values, x, axes, what);
     const tensor::Rows rows(plan, tensor::axes_of(x.shape(), axes), plan.result == device::RowResult::place, state_->operators.on_cuda(), x,
                             result, out_values != nullptr ? &third : nullptr, nullptr);
-    std::vector<TensorView> writes{out};
-    if (out_values != nullptr) writes.push_back(*out_values);
-    add_rows(rows, std::move(writes), {x});
+    InplaceVector<const TensorView*, 2> writes{&out};
+    if (out_values != nullptr) writes.push_back(out_values);
+    add_rows(rows, writes, std::array{&x});
   };
   write_apart(to, to.extent().overlaps(x.extent()), [&](const TensorView& out) {
     if (values == nullptr) return write(out, nullptr);
@@ -152,25 +149,24 @@ void Batch::replace(std::string_view what, const TensorView& to, const TensorVie
   if (result == RowResult::softmax || result == RowResult::log_softmax) plan.statistic = device::RowStatistic::exponentials;
   if (result == RowResult::layer_norm) plan.statistic = device::RowStatistic::moments;
   if (result == RowResult::rms_norm) plan.map = device::RowMap::square;
-  std::vector<TensorView> reads{x};
-  TensorView all_weights;
-  TensorView all_biases;
-  const auto add_operand = [&](const std::optional<TensorView>& given, TensorView* all) {
-    if (!given) return;
+  InplaceVector<const TensorView*, 3> reads{&x};
+  bool apart = to.extent().overlaps(x.extent()) && !tensor::are_same(to, x);
+  const auto add_operand = [&](const std::optional<TensorView>& given, std::optional<TensorView>& all) -> const TensorView* {
+    if (!given) return nullptr;
     static_cast<void>(tensor::computed_in(what, given->type(), to.type(), true));
-    reads.push_back(*given);
-    *all = given->expand(x.shape());
+    reads.push_back(&*given);
+    apart = apart || to.extent().overlaps(given->extent());
+    return &all.emplace(given->expand(x.shape()));
   };
-  add_operand(weight, &all_weights);
-  add_operand(bias, &all_biases);
+  std::optional<TensorView> all_weights;
+  std::optional<TensorView> all_biases;
+  const TensorView* const third = add_operand(weight, all_weights);
+  const TensorView* const fourth = add_operand(bias, all_biases);
   if (to.elements() == 0) return;
-  const auto clashes = [&](const TensorView& read) {
-    return to.extent().overlaps(read.extent()) && (&read != reads.data() || !same_elements(to, x));
-  };
-  write_apart(to, std::ranges::any_of(reads, clashes), [&](const TensorView& out) {
+  write_apart(to, apart, [&](const TensorView& out) {
     const tensor::Rows rows(plan, tensor::axes_of(x.shape(), axes), result == RowResult::running, state_->operators.on_cuda(), x, out,
-                            weight ? &all_weights : nullptr, bias ? &all_biases : nullptr);
-    add_rows(rows, {out}, reads);
+                            third, fourth);
+    add_rows(rows, std::array{&out}, reads);
   });
 }
 

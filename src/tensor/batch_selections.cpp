@@ -1,7 +1,6 @@
 // Elements that an index chooses, triangles of matrices, tensors put together: the members of Batch.
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include <dwell/batch.hpp>
 #include <dwell/error.hpp>
@@ -10,6 +9,7 @@
 #include "tensor/collected.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/selection.hpp"
+#include "tensor/write_apart.hpp"
 
 namespace dwell {
 
@@ -41,18 +41,15 @@ TensorView strided(const TensorView& view, const Dims& shape, const Dims& stride
 
 void Batch::select(const TensorView& to, const TensorView& from, const TensorView* index, const Selection& selection) {
   tensor::Operation operation = tensor::operation_of(selection, state_->operators.on_cuda(), state_->workers);
-  operation.op = state_->operators.get(tensor::kSelection);
-  operation.tensors = {to, from};
-  if (index != nullptr) operation.tensors.push_back(*index);
-  for (const TensorView& tensor : operation.tensors) tensor::check_reach(tensor);
-  add(std::move(operation));
+  operation.op = &state_->operators.get(tensor::kSelection);
+  operation.tensors = {&to, &from};
+  if (index != nullptr) operation.tensors.push_back(index);
+  for (const TensorView* const tensor : operation.tensors) tensor::check_reach(*tensor);
+  add(operation);
 }
 
-// The same elements in memory of their own, which lives as long as the operations that are collected.
 TensorView Batch::copied(const TensorView& view) {
-  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(view.elements()) * bytes_of(view.type()));
-  const TensorView copy(reinterpret_cast<std::uint64_t>(memory.data()), view.type(), view.shape());
-  state_->copies.push_back(std::move(memory));
+  const TensorView copy = made_like(view);
   add(copy, view);
   return copy;
 }

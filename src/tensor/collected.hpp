@@ -37,6 +37,7 @@ struct Collected {
   std::vector<bool> followed = {};        // by another, each from `flushed` on
   std::vector<std::uint32_t> words = {};  // of the one that is being submitted
   std::vector<Accesses::Node> before = {};
+  std::vector<Ticket> awaited = {};  // by it, or by a flush
   BatchStats stats = {};
   BatchStats counted = {};  // of these, what the runtime has been told
 };

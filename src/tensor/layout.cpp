@@ -2,53 +2,43 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 #include <string>
+#include <utility>
 
 #include <dwell/error.hpp>
 
+#include "base/inplace_vector.hpp"
+
 namespace dwell::tensor {
 
-Layout joined_layout(const std::vector<TensorView>& tensors, bool any_order) {
-  const Dims& shape = tensors.front().shape();
-  std::vector<std::size_t> order;
-  for (std::size_t dim = 0; dim < shape.size(); ++dim)
-    if (shape[dim] != 1) order.push_back(dim);
-  if (any_order)
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-      return std::abs(tensors.front().strides()[a]) > std::abs(tensors.front().strides()[b]);
-    });
-
-  Layout layout;
-  layout.strides.resize(tensors.size());
-  for (const std::size_t dim : order) {
-    const bool joins = layout.sizes.size() != 0 && std::ranges::all_of(tensors, [&](const TensorView& tensor) {
-                         const Dims& outer = layout.strides[static_cast<std::size_t>(&tensor - tensors.data())];
-                         return outer[outer.size() - 1] == tensor.strides()[dim] * shape[dim];
-                       });
-    if (joins)
-      layout.sizes[layout.sizes.size() - 1] *= shape[dim];
-    else
-      layout.sizes.push_back(shape[dim]);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (joins)
-        layout.strides[i][layout.strides[i].size() - 1] = tensors[i].strides()[dim];
-      else
-        layout.strides[i].push_back(tensors[i].strides()[dim]);
+void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order) {
+  const auto erase = [&](std::size_t dim) {
+    sizes.erase(dim);
+    for (Dims& each : strides) each.erase(dim);
+  };
+  for (std::size_t dim = sizes.size(); dim-- > 0;)
+    if (sizes[dim] == 1) erase(dim);
+  // Mostly they lie in that order.
+  for (std::size_t dim = 1; dim < sizes.size() && any_order; ++dim)
+    for (std::size_t at = dim; at > 0 && std::abs(strides[0][at]) > std::abs(strides[0][at - 1]); --at) {
+      std::swap(sizes[at], sizes[at - 1]);
+      for (Dims& each : strides) std::swap(each[at], each[at - 1]);
     }
+  for (std::size_t dim = sizes.size(); dim-- > 1;) {
+    if (!std::ranges::all_of(strides, [&](const Dims& each) { return each[dim - 1] == each[dim] * sizes[dim]; })) continue;
+    sizes[dim] *= sizes[dim - 1];
+    erase(dim - 1);
   }
-  if (layout.sizes.size() == 0) {
-    layout.sizes.push_back(1);
-    for (Dims& strides : layout.strides) strides.push_back(1);
-  }
-  return layout;
+  if (sizes.size() != 0) return;
+  sizes.push_back(1);
+  for (Dims& each : strides) each.push_back(1);
 }
 
 namespace {
 
 bool may_share(const TensorView& tensor) {
-  if (tensor.elements() == 0) return false;
-  std::vector<std::size_t> order;
+  if (tensor.contiguous()) return false;
+  InplaceVector<std::size_t, Dims::kMost> order;
   for (std::size_t dim = 0; dim < tensor.dims(); ++dim)
     if (tensor.shape()[dim] != 1) order.push_back(dim);
   std::ranges::sort(order, {}, [&](std::size_t dim) { return std::abs(tensor.strides()[dim]); });
@@ -68,7 +58,7 @@ bool are_same(const TensorView& a, const TensorView& b) {
 }
 
 void check_result(const TensorView& to) {
-  if (to.elements() != 0 && may_share(to))
+  if (may_share(to))
     throw Error(errc::invalid_argument, "elements of the result, of shape " + to_string(to.shape()) + " and strides " +
                                             to_string(to.strides()) + ", may share memory: write to another tensor");
 }
@@ -79,7 +69,7 @@ void check_reach(const TensorView& tensor) {
     throw Error(errc::unsupported,
                 "a tensor of " + std::to_string(tensor.elements()) + " elements is too large for an operation: 2^31 - 1 are the most");
   const TensorView::Extent extent = tensor.extent();
-  if ((extent.end - extent.first) / bytes_of(tensor.type()) >= kLimit)
+  if (extent.end - extent.first >= kLimit * bytes_of(tensor.type()))
     throw Error(errc::unsupported, "the elements of a tensor of shape " + to_string(tensor.shape()) + " and strides " +
                                        to_string(tensor.strides()) + " lie too far apart for an operation: 2^31 - 1 elements are the most");
 }

@@ -1,23 +1,16 @@
 // The dimensions that an operator runs over.
 #pragma once
 
-#include <cstdint>
-#include <vector>
+#include <span>
 
 #include <dwell/tensor.hpp>
 
 namespace dwell::tensor {
 
-// Sizes, and a stride a dimension for each tensor, in elements.
-struct Layout {
-  Dims sizes;
-  std::vector<Dims> strides;
-};
-
-// The dimensions of tensors that are all of one shape, as few as say the same: those of one element go, neighbours that each tensor steps
-// through as through one are joined. With `any_order` also in the order in which the first tensor lies in memory, which says the same when
-// nobody asks which element is which. One dimension at least.
-Layout joined_layout(const std::vector<TensorView>& tensors, bool any_order);
+// Makes the dimensions of tensors that are all of one shape, given the strides of each, as few as say the same: those of one element go,
+// neighbours that each tensor steps through as through one are joined. With `any_order` also in the order in which the first tensor lies in
+// memory, which says the same when nobody asks which element is which. One dimension at least.
+void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order);
 
 // Whether two views have the same elements at the same places.
 bool are_same(const TensorView& a, const TensorView& b);

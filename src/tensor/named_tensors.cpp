@@ -1,6 +1,7 @@
 #include "tensor/named_tensors.hpp"
 
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -104,22 +105,25 @@ std::uint32_t NamedTensors::append_to(std::vector<std::uint32_t>& words, bool an
     }
     return 1;
   }
-  const Layout layout = joined_layout(views_, any_order);
-  if (layout.sizes.size() > 1)
-    for (const std::int64_t size : layout.sizes) words.push_back(static_cast<std::uint32_t>(size));
+  Dims sizes = shape_;
+  std::array<Dims, device::kMaxTensors> strides;
+  for (std::size_t place = 0; place < size_; ++place) strides.at(place) = views_[place].strides();
+  join_dims(sizes, std::span(strides).first(size_), any_order);
+  if (sizes.size() > 1)
+    for (const std::int64_t size : sizes) words.push_back(static_cast<std::uint32_t>(size));
   for (std::size_t place = 0; place < size_; ++place) {
     tensor(place);
     std::int64_t reach = 0;
-    for (std::size_t dim = 0; dim < layout.sizes.size(); ++dim) {
-      reach += (layout.sizes[dim] - 1) * std::abs(layout.strides[place][dim]);
-      words.push_back(static_cast<std::uint32_t>(layout.strides[place][dim]));
+    for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+      reach += (sizes[dim] - 1) * std::abs(strides.at(place)[dim]);
+      words.push_back(static_cast<std::uint32_t>(strides.at(place)[dim]));
     }
     if (reach >= kLimit)
       throw Error(errc::unsupported, "the elements of a tensor of shape " + to_string(shape_) + " and strides " +
                                          to_string(views_[place].strides()) +
                                          " lie too far apart for an operation: 2^31 - 1 elements are the most");
   }
-  return static_cast<std::uint32_t>(layout.sizes.size());
+  return static_cast<std::uint32_t>(sizes.size());
 }
 
 }  // namespace dwell::tensor

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <dwell/operator.hpp>
 #include <dwell/tensor.hpp>
+
+#include "base/inplace_vector.hpp"
 
 namespace dwell::tensor {
 
@@ -19,10 +20,15 @@ inline constexpr std::uint32_t kLongProgram = 16;
 inline constexpr std::int64_t kLeastElementsOfGroup = 1024;
 inline constexpr std::int64_t kLeastElementsOfPlainGroup = 128;
 
+// The most words that an operator of dwell's own takes, but for programs, and the most tensors.
+inline constexpr std::size_t kMostOwnWords = 64;
+inline constexpr std::size_t kMostOwnTensors = 5;
+
 struct Operation {
-  Operator<> op;
-  std::vector<std::uint32_t> words;  // of arguments
-  std::vector<TensorView> tensors;   // that they name; the first `written` of them are written, the others read
+  const Operator<>* op = nullptr;
+  InplaceVector<std::uint32_t, kMostOwnWords> words;  // of arguments
+  // That they name, the caller's; the first `written` of them are written, the others read.
+  InplaceVector<const TensorView*, kMostOwnTensors> tensors;
   std::size_t written = 1;
   std::uint32_t groups = 1;  // that share the task
 };

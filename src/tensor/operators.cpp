@@ -46,8 +46,8 @@ CompileOptions program_options(const Runtime& runtime) {
 Operators::Operators(Runtime& runtime) : runtime_(&runtime), on_cuda_(is_cuda(runtime)) {}
 
 const Operator<>& Operators::get(const OwnSource& source, std::size_t instance) {
-  const auto at = known_.find(&source);
-  if (at != known_.end()) return at->second.at(instance);
+  for (const auto& [known, instances] : known_)
+    if (known == &source) return instances.at(instance);
   Definition how;
   how.instances = source.instances;
   if (&source == &kElementwise)
@@ -58,7 +58,7 @@ const Operator<>& Operators::get(const OwnSource& source, std::size_t instance) 
   const Operator<> first = runtime_->define_async(source.name, Source(source.text, "dwell/" + std::string(source.name) + ".op"), how).get();
   std::vector<Operator<>> all{first};
   for (std::size_t i = 1; i < source.instances.size(); ++i) all.push_back(first.instance(source.instances[i]));
-  return known_.emplace(&source, std::move(all)).first->second.at(instance);
+  return known_.emplace_back(&source, std::move(all)).second.at(instance);
 }
 
 }  // namespace dwell::tensor

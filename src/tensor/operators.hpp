@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <dwell/operator.hpp>
@@ -34,7 +34,8 @@ class Operators {
  public:
   explicit Operators(Runtime& runtime);
 
-  // Defines the source where no batch of the runtime has before, and waits until it can be used. Throws as Runtime::define.
+  // Defines the source where no batch of the runtime has before, and waits until it can be used; stays where it is. Throws as
+  // Runtime::define.
   const Operator<>& get(const OwnSource& source, std::size_t instance = 0);
   // Whether a group has several threads.
   bool on_cuda() const noexcept { return on_cuda_; }
@@ -42,7 +43,7 @@ class Operators {
  private:
   Runtime* runtime_;
   bool on_cuda_;
-  std::unordered_map<const OwnSource*, std::vector<Operator<>>> known_;  // its instances
+  std::vector<std::pair<const OwnSource*, std::vector<Operator<>>>> known_;  // its instances; a handful
 };
 
 }  // namespace dwell::tensor

@@ -1,11 +1,12 @@
 #include "tensor/product.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <dwell/device/tensor_product.hpp>
 #include <dwell/error.hpp>
@@ -16,32 +17,32 @@ namespace dwell::tensor {
 
 namespace {
 
-static_assert(device::ProductWords::words(true, Dims::kMost - 2) <= 55, "the operator above takes as many");
+static_assert(device::ProductWords::words(true, Dims::kMost - 2) <= 55 && 55 <= kMostOwnWords, "the operator below takes as many");
 
 // Multiplications of a group on a CPU, below which another one would not pay.
 constexpr std::int64_t kWorkOfGroup = std::int64_t{1} << 18U;
 constexpr std::int64_t kMostTileGroups = 256;
 
-// The same matrices with rows and columns exchanged.
-Product turned(const Product& product) {
-  const auto turn = [](const TensorView& view) { return view.transpose(view.dims() - 2, view.dims() - 1); };
-  Product other = product;
-  other.to = turn(product.to);
-  other.a = turn(product.b);
-  other.b = turn(product.a);
-  if (product.bias) other.bias = turn(*product.bias);
-  return other;
-}
+using Tensors = InplaceVector<const TensorView*, 4>;
 
-// The tensor's dimensions ahead of the last two.
-TensorView batch_of(const TensorView& view) {
-  Dims shape = view.shape();
-  Dims strides = view.strides();
-  for (int i = 0; i < 2; ++i) {
-    shape.erase(shape.size() - 1);
-    strides.erase(strides.size() - 1);
+// The dimensions ahead of the last two: none for a single matrix.
+struct Front {
+  Dims sizes;
+  InplaceVector<std::int64_t, 4 * Dims::kMost> strides;  // of one tensor behind those of another
+};
+Front front_of(const Tensors& tensors) {
+  Front front;
+  const Dims& shape = tensors[0]->shape();
+  if (shape.size() == 2) return front;
+  std::array<Dims, 4> strides;
+  for (std::size_t dim = 0; dim + 2 < shape.size(); ++dim) {
+    front.sizes.push_back(shape[dim]);
+    for (std::size_t i = 0; i < tensors.size(); ++i) strides[i].push_back(tensors[i]->strides()[dim]);
   }
-  return {view.address(), view.type(), shape, strides};
+  join_dims(front.sizes, std::span(strides).first(tensors.size()), true);
+  if (front.sizes.size() == 1 && front.sizes[0] == 1) return {};
+  for (std::size_t i = 0; i < tensors.size(); ++i) front.strides.append(strides[i]);
+  return front;
 }
 
 // A factor in the class of numbers that a type's products are computed in.
@@ -85,27 +86,27 @@ void check_product_type(ElementType type) {
   }
 }
 
-Operation operation_of(Product product, bool on_cuda, std::uint32_t workers) {
-  const std::size_t row = product.to.dims() - 2;
-  const std::size_t column = row + 1;
-  if (product.to.shape()[column] < product.to.shape()[row] && product.to.shape()[column] <= device::kThinRows) product = turned(product);
-  const std::int64_t m = product.to.shape()[row];
-  const std::int64_t n = product.to.shape()[column];
-  const std::int64_t k = product.alpha == 0 ? 0 : product.a.shape()[column];  // as BLAS: factors of 0 read nothing
-
-  std::vector<TensorView> tensors{product.to, product.a, product.b};
-  if (product.bias && product.beta != 0) tensors.push_back(*product.bias);
-  const bool has_bias = tensors.size() == 4;
-  std::vector<TensorView> batches;
-  for (const TensorView& tensor : tensors) {
-    check_reach(tensor);
-    batches.push_back(batch_of(tensor));
+Operation operation_of(const Product& product, bool on_cuda, std::uint32_t workers) {
+  const Dims& shape = product.to.shape();
+  std::size_t row = shape.size() - 2;
+  std::size_t column = row + 1;
+  Tensors tensors{&product.to, &product.a, &product.b};
+  const bool has_bias = product.bias != nullptr && product.beta != 0;
+  if (has_bias) tensors.push_back(product.bias);
+  if (shape[column] < shape[row] && shape[column] <= device::kThinRows) {
+    // The same matrices with rows and columns exchanged.
+    std::swap(row, column);
+    std::swap(tensors[1], tensors[2]);
   }
-  const Layout batch = joined_layout(batches, true);
-  const bool single = batch.sizes.size() == 1 && batch.sizes[0] == 1;
-  const std::uint32_t dims = single ? 0 : static_cast<std::uint32_t>(batch.sizes.size());
+  const std::int64_t m = shape[row];
+  const std::int64_t n = shape[column];
+  const std::int64_t k = product.alpha == 0 ? 0 : tensors[1]->shape()[column];  // as BLAS: factors of 0 read nothing
+
+  for (const TensorView* const tensor : tensors) check_reach(*tensor);
+  const Front front = front_of(tensors);
+  const auto dims = static_cast<std::uint32_t>(front.sizes.size());
   std::int64_t matrices = 1;
-  for (const std::int64_t size : batch.sizes) matrices *= size;
+  for (const std::int64_t size : front.sizes) matrices *= size;
 
   const bool thin = on_cuda && m <= device::kThinRows;
   const auto log_columns =
@@ -115,27 +116,25 @@ Operation operation_of(Product product, bool on_cuda, std::uint32_t workers) {
   const std::int64_t tiles =
       thin ? divided(n, std::int64_t{1} << log_columns) * matrices : divided(m, device::kTile) * divided(n, device::kTile) * matrices;
   Operation operation;
-  std::vector<std::uint32_t>& words = operation.words;
-  const auto put = [&](auto value) { words.push_back(static_cast<std::uint32_t>(value)); };
+  const auto put = [&](auto value) { operation.words.push_back(static_cast<std::uint32_t>(value)); };
   const auto put_factor = [&](double factor) {
     put(bits_of(factor, type));
     put(bits_of(factor, type) >> 32U);
   };
-  words.reserve(device::ProductWords::words(has_bias, dims));
   put(device::ProductWords::head(type, dims, has_bias, thin, log_columns));
   put(m);
   put(n);
   put(k);
   put(tiles);
   put_factor(product.alpha);
-  for (std::uint32_t dim = 0; dim < dims; ++dim) put(batch.sizes[dim]);
+  for (std::uint32_t dim = 0; dim < dims; ++dim) put(front.sizes[dim]);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorView& tensor = tensors[i];
+    const TensorView& tensor = *tensors[i];
     put(tensor.address());
     put(tensor.address() >> 32U);
     put(tensor.shape()[row] == 1 ? 0 : tensor.strides()[row]);
     put(tensor.shape()[column] == 1 ? 0 : tensor.strides()[column]);
-    for (std::uint32_t dim = 0; dim < dims; ++dim) put(batch.strides[i][dim]);
+    for (std::uint32_t dim = 0; dim < dims; ++dim) put(front.strides[i * dims + dim]);
   }
   if (has_bias) put_factor(product.beta);
 
@@ -145,8 +144,8 @@ Operation operation_of(Product product, bool on_cuda, std::uint32_t workers) {
                                                                   static_cast<double>(matrices) / kWorkOfGroup);
   operation.groups = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(wanted, 1, std::min({tiles, kMostTileGroups, static_cast<std::int64_t>(workers)})));
-  if (k == 0) tensors.erase(tensors.begin() + 1, tensors.begin() + 3);  // nothing is read of them
-  operation.tensors = std::move(tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (k != 0 || i == 0 || i == 3) operation.tensors.push_back(tensors[i]);  // without steps nothing is read of factors
   return operation;
 }
 

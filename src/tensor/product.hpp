@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include <dwell/tensor.hpp>
 
@@ -15,12 +14,12 @@ namespace dwell::tensor {
 extern const OwnSource kProduct;
 
 // to = alpha * a b + beta * bias for each matrix of a batch: `to` has the shape (..., m, n), a (..., m, k), b (..., k, n), with the same
-// dimensions in front, and a bias the shape of `to`. All are of one type.
+// dimensions in front, and a bias the shape of `to`. All are of one type. It refers to them: a view is large.
 struct Product {
-  TensorView to;
-  TensorView a;
-  TensorView b;
-  std::optional<TensorView> bias = {};
+  const TensorView& to;
+  const TensorView& a;
+  const TensorView& b;
+  const TensorView* bias = nullptr;  // null: none
   double beta = 0;
   double alpha = 1;
 };
@@ -30,6 +29,6 @@ void check_product_type(ElementType type);
 
 // The task that computes it, on a device of so many workers, but for its operator. There are results. Throws errc::unsupported for tensors
 // of 2^31 elements or more.
-Operation operation_of(Product product, bool on_cuda, std::uint32_t workers);
+Operation operation_of(const Product& product, bool on_cuda, std::uint32_t workers);
 
 }  // namespace dwell::tensor

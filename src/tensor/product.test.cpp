@@ -20,7 +20,7 @@ TEST(ProductTest, WordsSayWhatIsToBeDone) {
   const TensorView b = view({3, 50, 60}, 0xB00000002000).transpose(1, 2).expand({2, 3, 60, 50});
   const TensorView bias = view({50}, 0xC00000003000).expand({2, 3, 40, 50});
   const Operation operation =
-      operation_of({.to = to, .a = view({2, 3, 40, 60}), .b = b, .bias = bias, .beta = 0.5, .alpha = -2}, true, 100);
+      operation_of({.to = to, .a = view({2, 3, 40, 60}), .b = b, .bias = &bias, .beta = 0.5, .alpha = -2}, true, 100);
   const ProductWords all(operation.words.data());
   EXPECT_EQ(all.type(), ElementType::f32);
   EXPECT_TRUE(all.has_bias());
@@ -84,8 +84,9 @@ TEST(ProductTest, OneColumnTakesAllThreads) {
 }
 
 TEST(ProductTest, NothingIsReadWithoutSteps) {
-  const Product product{.to = view({8, 8}), .a = view({8, 5}), .b = view({5, 8}), .bias = view({8, 8}), .beta = 2, .alpha = 0};
-  const Operation operation = operation_of(product, true, 100);
+  const TensorView bias = view({8, 8});
+  const Operation operation =
+      operation_of({.to = view({8, 8}), .a = view({8, 5}), .b = view({5, 8}), .bias = &bias, .beta = 2, .alpha = 0}, true, 100);
   EXPECT_EQ(ProductWords(operation.words.data()).k(), 0U);
   EXPECT_EQ(operation.tensors.size(), 2U) << "the result and the bias";
 }

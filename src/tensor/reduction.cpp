@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <span>
 #include <string>
 
 #include <dwell/error.hpp>
@@ -26,7 +27,9 @@ bool is_floating(ElementType type) {
 }
 
 // Throws for types that tensors cannot have.
-void require_tensor_type(ElementType type) { static_cast<void>(Expression(TensorView(4096, type, Dims{}))); }
+void require_tensor_type(ElementType type) {
+  if (!tensor::is_computable(type)) static_cast<void>(Expression(TensorView(4096, type, Dims{})));
+}
 
 }  // namespace
 
@@ -81,23 +84,12 @@ DWELL_OPERATOR(dwell_reduce)(dwell::Group g, const ReduceWords& task) {
 }
 )";
 // Nine words, nine sizes, four tensors of nine dimensions.
-static_assert(device::RowsWords::kSizes + 9 + 4 * (2 + 9) <= 64, "the operator takes as many");
+static_assert(device::RowsWords::kSizes + 9 + 4 * (2 + 9) <= 64 && 64 <= kMostOwnWords, "the operator takes as many");
 
 // A part of a row is not shorter.
 constexpr std::int64_t kElementsOfPart = 8192;
 // So many tasks at once are enough to cut no rows.
 constexpr std::int64_t kEnoughTiles = 64;
-
-TensorView part_of(const TensorView& tensor, const std::array<bool, Dims::kMost>& axes, bool along) {
-  Dims shape;
-  Dims strides;
-  for (std::size_t dim = 0; dim < tensor.dims(); ++dim)
-    if (axes.at(dim) == along) {
-      shape.push_back(tensor.shape()[dim]);
-      strides.push_back(tensor.strides()[dim]);
-    }
-  return {tensor.address(), tensor.type(), shape, strides};
-}
 
 std::uint32_t product_of(const Dims& sizes) {
   std::int64_t product = 1;
@@ -207,39 +199,39 @@ RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double p
 Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool ordered, bool on_cuda, const TensorView& input,
            const TensorView& result, const TensorView* third, const TensorView* fourth)
     : plan_(plan), third_(third != nullptr), fourth_(fourth != nullptr) {
-  std::vector<TensorView> tensors{input, result};
-  if (third != nullptr) tensors.push_back(*third);
-  if (fourth != nullptr) tensors.push_back(*fourth);
-  std::vector<TensorView> across;
-  std::vector<TensorView> along;
-  for (const TensorView& tensor : tensors) {
+  InplaceVector<const TensorView*, 4> tensors{&input, &result};
+  if (third != nullptr) tensors.push_back(third);
+  if (fourth != nullptr) tensors.push_back(fourth);
+  Dims rows;
+  Dims columns;
+  std::array<Dims, 4> across;
+  std::array<Dims, 4> along;
+  for (std::size_t dim = 0; dim < input.dims(); ++dim) {
+    (axes.at(dim) ? columns : rows).push_back(input.shape()[dim]);
+    for (std::size_t i = 0; i < tensors.size(); ++i) (axes.at(dim) ? along : across)[i].push_back(tensors[i]->strides()[dim]);
+  }
+  join_dims(rows, std::span(across).first(tensors.size()), true);
+  join_dims(columns, std::span(along).first(tensors.size()), !ordered);
+  rows_ = product_of(rows);
+  columns_ = product_of(columns);
+  row_dims_ = static_cast<std::uint32_t>(rows.size());
+  column_dims_ = static_cast<std::uint32_t>(columns.size());
+  const auto put = [&](auto word) { dims_.push_back(static_cast<std::uint32_t>(word)); };
+  for (const std::int64_t size : rows) put(size);
+  for (const std::int64_t size : columns) put(size);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView& tensor = *tensors[i];
     const TensorView::Extent extent = tensor.extent();
-    if (tensor.elements() > std::numeric_limits<std::int32_t>::max() ||
-        (extent.end - extent.first) / bytes_of(tensor.type()) > std::numeric_limits<std::int32_t>::max())
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (static_cast<std::uint64_t>(tensor.elements()) > kMost || extent.end - extent.first >= (kMost + 1) * bytes_of(tensor.type()))
       throw Error(errc::unsupported, "a tensor of shape " + to_string(tensor.shape()) + " and strides " + to_string(tensor.strides()) +
                                          " spans 2^31 elements or more: reduce parts of it");
-    across.push_back(part_of(tensor, axes, false));
-    along.push_back(part_of(tensor, axes, true));
+    put(tensor.address());
+    put(static_cast<std::uint32_t>(tensor.address() >> 32U) | static_cast<std::uint32_t>(tensor.type()) << device::kTypeShift);
+    for (const std::int64_t stride : across[i]) put(stride);
+    for (const std::int64_t stride : along[i]) put(stride);
   }
-  const Layout rows = joined_layout(across, true);
-  const Layout columns = joined_layout(along, !ordered);
-  rows_ = product_of(rows.sizes);
-  columns_ = product_of(columns.sizes);
-  row_dims_ = static_cast<std::uint32_t>(rows.sizes.size());
-  column_dims_ = static_cast<std::uint32_t>(columns.sizes.size());
-  for (const Layout* layout : {&rows, &columns})
-    for (const std::int64_t size : layout->sizes) sizes_.push_back(static_cast<std::uint32_t>(size));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    tensors_.push_back(static_cast<std::uint32_t>(tensors[i].address()));
-    tensors_.push_back(static_cast<std::uint32_t>(tensors[i].address() >> 32U) | static_cast<std::uint32_t>(tensors[i].type())
-                                                                                     << device::kTypeShift);
-    for (const Layout* layout : {&rows, &columns})
-      for (const std::int64_t stride : layout->strides[i]) tensors_.push_back(static_cast<std::uint32_t>(stride));
-  }
-  const Dims& row_strides = rows.strides.front();
-  const Dims& column_strides = columns.strides.front();
-  rows_first_ =
-      rows_ > 1 && columns_ > 1 && std::abs(row_strides[row_strides.size() - 1]) < std::abs(column_strides[column_strides.size() - 1]);
+  rows_first_ = rows_ > 1 && columns_ > 1 && std::abs(across[0][row_dims_ - 1]) < std::abs(along[0][column_dims_ - 1]);
   cut(on_cuda);
 }
 
@@ -279,9 +271,9 @@ std::uint32_t Rows::groups(device::RowPhase phase) const noexcept {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(std::min(most, std::int64_t{rows_} * columns_ / kElementsOfGroup), 1));
 }
 
-std::vector<std::uint32_t> Rows::words(device::RowPhase phase, std::uint64_t statistics) const {
+InplaceVector<std::uint32_t, kMostOwnWords> Rows::words(device::RowPhase phase, std::uint64_t statistics) const {
   const auto parameter = std::bit_cast<std::uint64_t>(plan_.parameter);
-  std::vector<std::uint32_t> words = {
+  InplaceVector<std::uint32_t, kMostOwnWords> words{
       device::RowsWords::head(plan_.statistic, plan_.map, plan_.fold, plan_.result, phase, plan_.number) |
           device::RowsWords::shape(row_dims_, column_dims_, shift_, rows_first_, third_, fourth_),
       rows_,
@@ -293,8 +285,7 @@ std::vector<std::uint32_t> Rows::words(device::RowPhase phase, std::uint64_t sta
       static_cast<std::uint32_t>(statistics),
       static_cast<std::uint32_t>(statistics >> 32U),
   };
-  words.insert(words.end(), sizes_.begin(), sizes_.end());
-  words.insert(words.end(), tensors_.begin(), tensors_.end());
+  words.append(dims_);
   return words;
 }
 

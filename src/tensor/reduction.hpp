@@ -3,12 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include <dwell/device/tensor_rows.hpp>
 #include <dwell/reduction.hpp>
 #include <dwell/tensor.hpp>
 
+#include "base/inplace_vector.hpp"
+#include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 
 namespace dwell::tensor {
@@ -49,7 +50,7 @@ class Rows {
   // How many groups may share the work of a phase.
   std::uint32_t groups(device::RowPhase phase) const noexcept;
   // The words of a task; `statistics` is the address of those of parts.
-  std::vector<std::uint32_t> words(device::RowPhase phase, std::uint64_t statistics) const;
+  InplaceVector<std::uint32_t, kMostOwnWords> words(device::RowPhase phase, std::uint64_t statistics) const;
 
  private:
   void cut(bool on_cuda);
@@ -64,8 +65,7 @@ class Rows {
   std::uint32_t rows_at_once_ = 1;
   std::uint32_t row_dims_ = 1;
   std::uint32_t column_dims_ = 1;
-  std::vector<std::uint32_t> sizes_;
-  std::vector<std::uint32_t> tensors_;  // their words
+  InplaceVector<std::uint32_t, kMostOwnWords - device::RowsWords::kSizes> dims_;  // words: sizes, and for each tensor where it lies
   bool third_;
   bool fourth_;
 };

@@ -31,7 +31,7 @@ struct Cut {
 };
 Cut cut_of(const Dims& shape, const Dims& axes, bool on_cuda, RowResult result = RowResult::number) {
   const Rows rows = rows_of(shape, axes, on_cuda, result);
-  const std::vector<std::uint32_t> words = rows.words(RowPhase::whole, 0);
+  const auto words = rows.words(RowPhase::whole, 0);
   return {RowsWords(words.data()).shift(), RowsWords(words.data()).rows_first(), rows.parts()};
 }
 
@@ -64,7 +64,7 @@ TEST(ReductionTest, PartsHoldAllColumns) {
     const RowResult result = random() % 3 == 0 ? RowResult::running : random() % 2 == 0 ? RowResult::softmax : RowResult::mean;
     const Rows all =
         turned ? rows_of({columns, rows}, {0}, random() % 2 == 0, result) : rows_of({rows, columns}, {1}, random() % 2 == 0, result);
-    const std::vector<std::uint32_t> task = all.words(RowPhase::parts, 0);
+    const auto task = all.words(RowPhase::parts, 0);
     const RowsWords words(task.data());
     ASSERT_EQ(words.rows(), rows);
     ASSERT_EQ(words.columns(), columns);
@@ -85,7 +85,7 @@ TEST(ReductionTest, PartsHoldAllColumns) {
 }
 
 TEST(ReductionTest, DimensionsThatLieBehindEachOtherAreOne) {
-  const std::vector<std::uint32_t> task = rows_of({4, 5, 6, 7}, {2, 3}, true).words(RowPhase::whole, 0);
+  const auto task = rows_of({4, 5, 6, 7}, {2, 3}, true).words(RowPhase::whole, 0);
   const RowsWords words(task.data());
   EXPECT_EQ(words.row_dims(), 1U);
   EXPECT_EQ(words.column_dims(), 1U);

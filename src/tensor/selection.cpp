@@ -1,9 +1,9 @@
 #include "tensor/selection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
-#include <vector>
 
 #include <dwell/error.hpp>
 
@@ -17,43 +17,39 @@ namespace {
 using device::SelectionKind;
 using device::SelectionWords;
 
-static_assert(SelectionWords::words(Dims::kMost) <= 42, "the operator above takes as many");
+static_assert(SelectionWords::words(Dims::kMost) <= 42 && 42 <= kMostOwnWords, "the operator below takes as many");
 
-// A view without some dimension, or with just these.
-TensorView with_dims(const TensorView& view, std::span<const std::size_t> dims) {
-  Dims shape;
-  Dims strides;
-  for (const std::size_t dim : dims) {
-    shape.push_back(view.shape()[dim]);
-    strides.push_back(view.strides()[dim]);
-  }
-  return {view.address(), view.type(), shape, strides};
-}
+// Sizes, and strides of `to`, `from` and the index.
+struct Layout {
+  Dims sizes;
+  std::array<Dims, 3> strides;
+};
 
 // The dimensions that the task runs over: some keep their place at the end, the others are joined.
 Layout layout_of(const Selection& selection) {
-  const std::size_t dims = selection.to.dims();
-  std::vector<std::size_t> joined;
-  std::vector<std::size_t> kept;
-  switch (selection.kind) {
-    case SelectionKind::gather: break;
-    case SelectionKind::scatter_add: kept = {selection.dim}; break;
-    default: kept = {dims - 2, dims - 1};
-  }
-  for (std::size_t dim = 0; dim < dims; ++dim)
-    if (std::ranges::find(kept, dim) == kept.end()) joined.push_back(dim);
-  const TensorView views[] = {selection.to, selection.from, selection.index};
-  std::vector<TensorView> parts;
-  for (const TensorView& view : views) parts.push_back(with_dims(view, joined));
-  Layout layout = joined_layout(parts, true);
-  if (!kept.empty() && layout.sizes.size() == 1 && layout.sizes[0] == 1) {
-    layout.sizes = {};
-    for (Dims& strides : layout.strides) strides = {};
-  }
-  for (const std::size_t dim : kept) {
-    layout.sizes.push_back(selection.to.shape()[dim]);
-    for (std::size_t i = 0; i < std::size(views); ++i) layout.strides[i].push_back(views[i].strides()[dim]);
-  }
+  const Dims& shape = selection.to.shape();
+  const std::size_t dims = shape.size();
+  const TensorView* const views[] = {&selection.to, &selection.from, &selection.index};
+  const auto is_kept = [&](std::size_t dim) {
+    switch (selection.kind) {
+      case SelectionKind::gather: return false;
+      case SelectionKind::scatter_add: return dim == selection.dim;
+      default: return dim + 2 >= dims;
+    }
+  };
+  Layout layout;
+  const auto add = [&](bool kept) {
+    for (std::size_t dim = 0; dim < dims; ++dim) {
+      if (is_kept(dim) != kept) continue;
+      layout.sizes.push_back(shape[dim]);
+      for (std::size_t i = 0; i < std::size(views); ++i) layout.strides[i].push_back(views[i]->strides()[dim]);
+    }
+  };
+  add(false);
+  join_dims(layout.sizes, layout.strides, true);
+  const bool single = layout.sizes.size() == 1 && layout.sizes[0] == 1;
+  if (single && selection.kind != SelectionKind::gather) layout = {};
+  add(true);
   return layout;
 }
 
@@ -111,9 +107,7 @@ Operation operation_of(const Selection& selection, bool on_cuda, std::uint32_t w
   for (const std::int64_t size : layout.sizes) places *= size;
 
   Operation operation;
-  std::vector<std::uint32_t>& words = operation.words;
-  const auto put = [&](auto value) { words.push_back(static_cast<std::uint32_t>(value)); };
-  words.reserve(SelectionWords::words(dims));
+  const auto put = [&](auto value) { operation.words.push_back(static_cast<std::uint32_t>(value)); };
   put(SelectionWords::head(selection.kind, dims, type, log_bytes, selection.index.type() == ElementType::i64, atomic));
   put(places);
   put(selection.size);

@@ -1,7 +1,6 @@
 #include <dwell/tensor.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include <dwell/error.hpp>
@@ -29,21 +28,10 @@ void check_dim(std::size_t dim, const Dims& shape) {
 
 void Dims::refuse(std::size_t dims) { dwell::refuse("a tensor has up to 8 dimensions, not " + std::to_string(dims)); }
 
-void Dims::push_back(std::int64_t value) {
-  if (size_ == kMost) refuse(kMost + 1);
-  at_[size_++] = value;
-}
-
 void Dims::insert_front(std::int64_t value) {
   push_back(0);
   std::copy_backward(at_.begin(), at_.begin() + static_cast<std::ptrdiff_t>(size_ - 1), at_.begin() + static_cast<std::ptrdiff_t>(size_));
   at_[0] = value;
-}
-
-void Dims::erase(std::size_t dim) {
-  std::copy(at_.begin() + static_cast<std::ptrdiff_t>(dim) + 1, at_.begin() + static_cast<std::ptrdiff_t>(size_),
-            at_.begin() + static_cast<std::ptrdiff_t>(dim));
-  --size_;
 }
 
 std::string to_string(const Dims& dims) {
@@ -82,14 +70,26 @@ TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shap
   measure();
 }
 
+TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory)
+    : address_(address), type_(type), memory_(memory), shape_(shape), strides_(row_major(shape)) {
+  check();
+  measure();
+}
+
 void TensorView::check() const {
+  std::int64_t count = 1;
+  bool is_shape = true;
+  for (const std::int64_t size : shape_) is_shape = is_shape && size >= 0 && !__builtin_mul_overflow(count, size, &count);
+  if (!is_shape || shape_.size() != strides_.size() || address_ >> 48U != 0 || (address_ & (bytes_of(type_) - 1)) != 0) refuse_view();
+}
+
+void TensorView::refuse_view() const {
   static_cast<void>(elements_of(shape_));
   if (shape_.size() != strides_.size())
     refuse("a tensor of shape " + to_string(shape_) + " cannot have the strides " + to_string(strides_) +
            ": one for each dimension is needed");
-  if (std::bit_width(address_) > 48) refuse("address " + std::to_string(address_) + " of a tensor has more than 48 bits");
-  if (address_ % bytes_of(type_) != 0)
-    refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
+  if (address_ >> 48U != 0) refuse("address " + std::to_string(address_) + " of a tensor has more than 48 bits");
+  refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
 }
 
 void TensorView::measure() noexcept {
@@ -218,7 +218,8 @@ TensorView TensorView::reshape(const Dims& shape) const {
 }
 
 Dims TensorView::row_major(const Dims& shape) {
-  Dims strides = shape;
+  Dims strides;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) strides.push_back(1);
   std::int64_t stride = 1;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
     strides[dim] = stride;

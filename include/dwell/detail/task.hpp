@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -59,10 +60,11 @@ struct Waits {
   const Shell* shell = nullptr;  // their runtime
   std::uint32_t count = 0;
   std::uint32_t any_result = 0;  // a bit each: its failure does not cancel the task
-  std::uint64_t position[kMostTickets] = {};
+  std::uint64_t position[kMostTickets];
 
   // Adds those tickets that name a task. `of` is the runtime that they must belong to; null: any, but all the same. Throws as submit.
-  void add(const After& after, const Shell* of);
+  void add(const After& after, const Shell* of) { add(after.tickets(), after.any_result(), of); }
+  void add(std::span<const Ticket> tickets, bool any, const Shell* of);
 };
 
 struct ExecState;

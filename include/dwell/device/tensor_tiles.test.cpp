@@ -126,9 +126,9 @@ void check(u32 m, u32 n, u32 k, Lie of_a, Lie of_b, const F& run) {
   const Held<T> bias(1, n, Lie::rows);
   Held<T> to(m, n, Lie::gaps);
   const auto columns = static_cast<std::int64_t>(n);
-  const tensor::Operation operation = tensor::operation_of(
-      {.to = to.view, .a = a.view, .b = b.view, .bias = bias.view.expand({static_cast<std::int64_t>(m), columns}), .beta = -1, .alpha = 2},
-      true, 3);
+  const TensorView all = bias.view.expand({static_cast<std::int64_t>(m), columns});
+  const tensor::Operation operation =
+      tensor::operation_of({.to = to.view, .a = a.view, .b = b.view, .bias = &all, .beta = -1, .alpha = 2}, true, 3);
   run_groups(operation, run);
   for (u32 i = 0; i < m; ++i)
     for (u32 j = 0; j < n; ++j) {

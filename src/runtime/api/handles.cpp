@@ -82,13 +82,13 @@ void throw_too_many_tickets(std::size_t count) {
               {"ticket", "after", count, kMostTickets});
 }
 
-void Waits::add(const After& after, const Shell* of) {
-  for (const Ticket& ticket : after.tickets()) {
+void Waits::add(std::span<const Ticket> tickets, bool any, const Shell* of) {
+  for (const Ticket& ticket : tickets) {
     if (ticket.shell_ == nullptr) continue;  // done
     if (count == 0) shell = of != nullptr ? of : ticket.shell_;
     if (ticket.shell_ != shell) throw_foreign_ticket(ticket.shell_, ticket.position_);
     if (count == kMostTickets) throw_too_many_tickets(std::size_t{count} + 1);
-    any_result = (any_result & ~(1U << count)) | (after.any_result() ? 1U << count : 0U);
+    any_result = (any_result & ~(1U << count)) | (any ? 1U << count : 0U);
     position[count++] = ticket.position_;
   }
 }

@@ -431,10 +431,8 @@ void SubmissionQueue::write(std::uint64_t position, const Head& head, const deta
       const std::uint32_t quad = slot * 4 + i;
       Quad to{lap(at), {}};
       if (quad >= first_entry && quad < end_of_list) to = entry(quad, lap(at));
-      for (std::uint32_t j = 0; j < 3 && quad < first_entry; ++j) {
-        const std::uint32_t from = quad * 3 - device::kHeaderWords + j;
-        if (from < task.words) to.word[j] = task.rest[from - detail::kFirstSlotWords];
-      }
+      const std::uint32_t from = quad * 3 - device::kHeaderWords;
+      for (std::uint32_t j = 0; j < 3 && from + j < task.words; ++j) to.word[j] = task.rest[from + j - detail::kFirstSlotWords];
       device::store_quad<Scope::system>(&ring_[index(at)].quad[i], to);
     }
   }

@@ -1,7 +1,12 @@
 // Products of matrices, and elements chosen by an index.
+#include <ATen/ExpandUtils.h>
 #include <ATen/Operators.h>
+#include <c10/core/impl/COW.h>
 
-#include <optional>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
 
 #include "collector.hpp"
 #include "taken.hpp"
@@ -12,7 +17,6 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-using Made = std::optional<Tensor>;
 
 constexpr std::int64_t kMostWork = 256LL * 256 * 256;  // products of two numbers, beyond which PyTorch's libraries are better
 
@@ -24,68 +28,116 @@ bool have_one_type(std::initializer_list<const Tensor*> tensors) {
   return true;
 }
 
-Tensor product(const Tensor& a, at::IntArrayRef sizes, std::initializer_list<const Tensor*> from, const auto& collect) {
-  const Tensor out = empty_on(a, sizes, a.scalar_type());
-  std::vector<const Tensor*> named(from);
-  named.push_back(&out);
-  Collector::of(a.device()).take(named, false, [&](Batch& batch) { collect(batch, view_of(out)); });
-  return out;
-}
+// A product that is taken: how the batch gets it, and what it reads.
+class Product {
+ public:
+  using Collect = void (*)(Batch& batch, const TensorView& to, const Product& of);
+
+  // PyTorch is to do it.
+  Product() = default;
+  Product(at::IntArrayRef sizes, const Tensor& a, const Tensor& b, Collect collect) : a_(&a), b_(&b), sizes_(sizes), collect_(collect) {}
+  // With a bias, which PyTorch is to refuse where it does not fit.
+  Product(at::IntArrayRef sizes, const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+          Collect collect)
+      : Product(sizes, a, b, at::is_expandable_to(bias.sizes(), sizes) ? collect : nullptr) {
+    bias_ = &bias;
+    beta_ = beta.toDouble();
+    alpha_ = alpha.toDouble();
+  }
+
+  // Takes it, with a result of its own, which is undefined if it cannot.
+  Tensor make() const {
+    if (collect_ == nullptr) return {};
+    const Tensor out = empty_on(*a_, sizes_, a_->scalar_type());
+    collect(out);
+    return out;
+  }
+  // The same with the result there; false if it cannot.
+  bool write(const Tensor& out) const {
+    if (collect_ == nullptr || !is_small(out) || !is_apart(out) || c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr()) ||
+        out.sizes() != at::IntArrayRef(sizes_) || out.scalar_type() != a_->scalar_type() || out.device() != a_->device())
+      return false;
+    // What becomes of factors that are written is PyTorch's to say.
+    for (const Tensor* const factor : {a_, b_})
+      if (out.is_alias_of(*factor) && (out.const_data_ptr() == factor->const_data_ptr() || !may_write(out, *factor))) return false;
+    if (bias_ != nullptr && !may_write(out, *bias_)) return false;
+    collect(out);
+    return true;
+  }
+
+  TensorView a() const { return view_of(*a_); }
+  TensorView b() const { return view_of(*b_); }
+  TensorView bias() const { return view_of(*bias_); }
+  double beta() const { return beta_; }
+  double alpha() const { return alpha_; }
+
+ private:
+  void collect(const Tensor& out) const {
+    const std::array<const Tensor*, 4> named{&out, a_, b_, bias_};
+    Collector::of(out.device()).take(std::span(named).first(bias_ != nullptr ? 4 : 3), false, [&](Batch& batch) {
+      collect_(batch, view_of(out), *this);
+    });
+  }
+
+  const Tensor* a_ = nullptr;
+  const Tensor* b_ = nullptr;
+  const Tensor* bias_ = nullptr;
+  double beta_ = 0;
+  double alpha_ = 1;
+  at::DimVector sizes_;
+  Collect collect_ = nullptr;
+};
 
 bool is_little(std::int64_t rows, std::int64_t inner, std::int64_t columns, std::int64_t batch = 1) {
   return batch * rows * inner * columns <= kMostWork && batch * rows * columns <= limits().elements.load(std::memory_order_relaxed);
 }
+bool are_matrices(const Tensor& a, const Tensor& b) {
+  return a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && is_little(a.size(0), a.size(1), b.size(1));
+}
+bool are_batches(const Tensor& a, const Tensor& b) {
+  return a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1) &&
+         is_little(a.size(1), a.size(2), b.size(2), a.size(0));
+}
 
 struct Mm {
-  static Made of(const Tensor& a, const Tensor& b) {
-    if (!have_one_type({&a, &b}) || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !is_little(a.size(0), a.size(1), b.size(1)))
-      return {};
-    return product(a, {a.size(0), b.size(1)}, {&a, &b}, [&](Batch& batch, const TensorView& to) { batch.mm(to, view_of(a), view_of(b)); });
+  static Product of(const Tensor& a, const Tensor& b) {
+    if (!have_one_type({&a, &b}) || !are_matrices(a, b)) return {};
+    return Product({a.size(0), b.size(1)}, a, b, [](Batch& batch, const TensorView& to, const Product& p) { batch.mm(to, p.a(), p.b()); });
   }
 };
 struct Bmm {
-  static Made of(const Tensor& a, const Tensor& b) {
-    if (!have_one_type({&a, &b}) || a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) ||
-        !is_little(a.size(1), a.size(2), b.size(2), a.size(0)))
-      return {};
-    return product(a, {a.size(0), a.size(1), b.size(2)}, {&a, &b},
-                   [&](Batch& batch, const TensorView& to) { batch.bmm(to, view_of(a), view_of(b)); });
+  static Product of(const Tensor& a, const Tensor& b) {
+    if (!have_one_type({&a, &b}) || !are_batches(a, b)) return {};
+    return Product({a.size(0), a.size(1), b.size(2)}, a, b,
+                   [](Batch& batch, const TensorView& to, const Product& p) { batch.bmm(to, p.a(), p.b()); });
   }
 };
 struct Addmm {
-  static Made of(const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    if (!have_one_type({&a, &b, &bias}) || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) ||
-        !is_little(a.size(0), a.size(1), b.size(1)))
-      return {};
-    const std::array<std::int64_t, 2> sizes = {a.size(0), b.size(1)};
-    if (!at::is_expandable_to(bias.sizes(), sizes)) return {};
-    return product(a, sizes, {&a, &b, &bias}, [&](Batch& batch, const TensorView& to) {
-      batch.addmm(to, view_of(bias), view_of(a), view_of(b), beta.toDouble(), alpha.toDouble());
+  static Product of(const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+    if (!have_one_type({&a, &b, &bias}) || !are_matrices(a, b)) return {};
+    return Product({a.size(0), b.size(1)}, bias, a, b, beta, alpha, [](Batch& batch, const TensorView& to, const Product& p) {
+      batch.addmm(to, p.bias(), p.a(), p.b(), p.beta(), p.alpha());
     });
   }
 };
 struct Baddbmm {
-  static Made of(const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    if (!have_one_type({&a, &b, &bias}) || a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) ||
-        !is_little(a.size(1), a.size(2), b.size(2), a.size(0)))
-      return {};
-    const std::array<std::int64_t, 3> sizes = {a.size(0), a.size(1), b.size(2)};
-    if (!at::is_expandable_to(bias.sizes(), sizes)) return {};
-    return product(a, sizes, {&a, &b, &bias}, [&](Batch& batch, const TensorView& to) {
-      batch.baddbmm(to, view_of(bias), view_of(a), view_of(b), beta.toDouble(), alpha.toDouble());
+  static Product of(const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+    if (!have_one_type({&a, &b, &bias}) || !are_batches(a, b)) return {};
+    return Product({a.size(0), a.size(1), b.size(2)}, bias, a, b, beta, alpha, [](Batch& batch, const TensorView& to, const Product& p) {
+      batch.baddbmm(to, p.bias(), p.a(), p.b(), p.beta(), p.alpha());
     });
   }
 };
 struct Mv {
-  static Made of(const Tensor& a, const Tensor& x) {
+  static Product of(const Tensor& a, const Tensor& x) {
     if (!have_one_type({&a, &x}) || a.dim() != 2 || x.dim() != 1 || a.size(1) != x.size(0)) return {};
-    return product(a, {a.size(0)}, {&a, &x}, [&](Batch& batch, const TensorView& to) { batch.mv(to, view_of(a), view_of(x)); });
+    return Product({a.size(0)}, a, x, [](Batch& batch, const TensorView& to, const Product& p) { batch.mv(to, p.a(), p.b()); });
   }
 };
 struct Dot {
-  static Made of(const Tensor& x, const Tensor& y) {
+  static Product of(const Tensor& x, const Tensor& y) {
     if (!have_one_type({&x, &y}) || x.dim() != 1 || y.dim() != 1 || x.size(0) != y.size(0)) return {};
-    return product(x, {}, {&x, &y}, [&](Batch& batch, const TensorView& to) { batch.dot(to, view_of(x), view_of(y)); });
+    return Product({}, x, y, [](Batch& batch, const TensorView& to, const Product& p) { batch.dot(to, p.a(), p.b()); });
   }
 };
 
@@ -97,10 +149,10 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 
 TORCH_LIBRARY_IMPL(aten, Fake, m) {
-  take_all<Mm, aten::mm>(m);
-  take_all<Bmm, aten::bmm>(m);
-  take_all<Addmm, aten::addmm>(m);
-  take_all<Baddbmm, aten::baddbmm>(m);
-  take_all<Mv, aten::mv>(m);
-  take_all<Dot, aten::dot>(m);
+  take_all<Mm, aten::mm, aten::mm_out>(m);
+  take_all<Bmm, aten::bmm, aten::bmm_out>(m);
+  take_all<Addmm, aten::addmm, aten::addmm_, aten::addmm_out>(m);
+  take_all<Baddbmm, aten::baddbmm, aten::baddbmm_, aten::baddbmm_out>(m);
+  take_all<Mv, aten::mv, aten::mv_out>(m);
+  take_all<Dot, aten::dot, aten::dot_out>(m);
 }

@@ -68,11 +68,15 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
 
  private:
   static constexpr bool kInPlace = std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
-  static std::optional<at::Tensor> result(const Call& call) {
-    at::Tensor made = call.make();
-    return made.defined() ? std::optional(std::move(made)) : std::nullopt;
+  template <class Taken>
+  static std::optional<Result> result(Taken&& taken) {
+    if constexpr (requires { taken.make(); }) {
+      at::Tensor made = taken.make();
+      return made.defined() ? std::optional<Result>(std::move(made)) : std::nullopt;
+    } else {
+      return std::forward<Taken>(taken);
+    }
   }
-  static std::optional<Result> result(std::optional<Result> made) { return made; }
 };
 
 template <class Op, class Rule>

@@ -1,0 +1,16 @@
+// Results that are written where they are read.
+#pragma once
+
+#include <dwell/batch.hpp>
+
+namespace dwell {
+
+template <class Write>
+void Batch::write_apart(const TensorView& to, bool apart, const Write& write) {
+  if (!apart) return write(to);
+  const TensorView copy = made_like(to);
+  write(copy);
+  add(to, copy);
+}
+
+}  // namespace dwell
