@@ -6,7 +6,6 @@
 namespace dwell::test {
 namespace {
 
-constexpr const char* kNothing = "DWELL_OPERATOR(nothing)(dwell::Group) {}\n";
 constexpr const char* kFails =
     "DWELL_OPERATOR(fails)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n";
 
@@ -120,7 +119,9 @@ TEST_P(MetricsTest, VersionsCountApartThroughSwapsAndParks) {
   std::uint64_t all = 0;
   for (const OperatorMetrics& op : metrics.operators) {
     all += op.tasks;
-    if (op.version != 0) EXPECT_EQ(op.tasks, kTasks) << op.version;
+    if (op.version != 0) {
+      EXPECT_EQ(op.tasks, kTasks) << op.version;
+    }
   }
   EXPECT_EQ(all, kTasks * kVersions);
   EXPECT_EQ(row(metrics, "nothing", kVersions).tasks, kTasks);
