@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <ctime>
 
 #include <dwell/log.hpp>
@@ -33,8 +34,9 @@ std::string to_string(const LogRecord& record) {
 }
 
 std::optional<LogRecord> Logs::next(std::chrono::nanoseconds wait) {
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);
   const std::uint64_t wanted = at_;
-  auto record = memory_->next(at_, std::chrono::steady_clock::now() + wait);
+  auto record = memory_->next(at_, std::chrono::steady_clock::now() + std::min(wait, kForEver));
   missed_ += at_ - wanted;
   if (record) ++at_;
   return record;
