@@ -38,7 +38,7 @@ DWELL_LOG_MISTAKES(DWELL_LOG_MISTAKE)
 
 template <class T>
 struct LogTypeOf {
-  static constexpr LogType of() {
+  static DWELL_HOST_DEVICE LogType of() {
     constexpr bool wide = sizeof(T) == 8;
     if (kSame<T, bool>) return LogType::boolean;
     if (kSame<T, char>) return LogType::character;
