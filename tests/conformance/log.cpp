@@ -228,6 +228,54 @@ TEST_P(LogTest, EachLineCarriesTheVersionOfItsTime) {
   EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
 }
 
+// A callback that is held up from its first line on, until it is released.
+class Hurdle {
+ public:
+  void take() {
+    entered_ = true;
+    while (held_.load()) std::this_thread::sleep_for(1ms);
+  }
+  bool entered() const { return entered_.load(); }
+  void release() { held_ = false; }
+
+ private:
+  std::atomic<bool> entered_{false};
+  std::atomic<bool> held_{true};
+};
+
+TEST_P(LogTest, LinesThatWaitKeepTheirVersionAndFormat) {
+  Options with = logging();
+  Hurdle hurdle;
+  with.log.sink = [&, keep = with.log.sink](const LogRecord& record) {
+    hurdle.take();
+    keep(record);
+  };
+  Runtime runtime(with);
+  auto say = runtime.define<Say>("say", saying("info", "version 1 says"));
+  runtime.submit(say, 0U).wait();
+  ASSERT_TRUE(eventually([&] { return hurdle.entered(); }));
+  std::vector<std::string> expected{"version 1 says 0"};
+  u32 number = 1;
+  for (u32 version = 2; version <= 6; ++version) {
+    // Each takes the opcode of one of the versions before, and the image of that goes.
+    say.redefine(saying("info", "version " + std::to_string(version) + " says"));
+    for (int i = 0; i < 10; ++i) {
+      runtime.submit(say, number);
+      expected.push_back("version " + std::to_string(version) + " says " + std::to_string(number++));
+    }
+    runtime.wait_all();
+    runtime.park();
+    runtime.resume();
+  }
+  hurdle.release();
+  std::vector<std::string> found;
+  for (const LogRecord& record : lines(runtime)) {
+    found.push_back(record.text);
+    EXPECT_EQ(record.op, "say (version " + record.text.substr(8, 1) + ")") << record.text;
+  }
+  EXPECT_EQ(found, expected);
+}
+
 // Logs `lines` lines of a severity in a row.
 constexpr const char* kStorm = R"(
 DWELL_OPERATOR(storm)(dwell::Group g, dwell::u32 lines) {
@@ -269,10 +317,10 @@ TEST_P(LogTest, ASlowSinkHoldsUpNothingAndErrorsAreDroppedLast) {
   Options with = options();
   with.workers = 1;
   with.log.ring_lines = 64;
-  std::atomic<bool> slow{true};
+  Hurdle hurdle;
   std::atomic<u32> errors{0};
   with.log.sink = [&](const LogRecord& record) {
-    while (slow.load()) std::this_thread::sleep_for(1ms);
+    hurdle.take();
     errors += record.severity == level::error ? 1 : 0;
   };
   Runtime runtime(with);
@@ -291,7 +339,7 @@ TEST_P(LogTest, ASlowSinkHoldsUpNothingAndErrorsAreDroppedLast) {
   }));
   const Metrics metrics = runtime.metrics();
   EXPECT_EQ(metrics.log_dropped[4], 0U) << "there was room left for them";
-  slow = false;
+  hurdle.release();
   runtime.close();
   EXPECT_GE(errors.load(), 8U);
 }
