@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <dwell/error.hpp>
 
 #include "jit/cuda/cuda_compiler.hpp"
@@ -19,12 +21,13 @@ class CudaLogTest : public CudaTest {
     unit.options = options;
     return unit;
   }
+  static Image link(const Object& object, Tier tier = Tier::relocatable) { return compiler().link(std::vector<Opcode>{&object}, tier); }
   static constexpr const char* kFour = R"(if (g.rank() == 0) dwell::log(g, dwell::level::info, "{} {:.3f} {} {:x}", i, f, i, i))";
 };
 
 TEST_F(CudaLogTest, ALineOfFourArgumentsLinksAndSpillsNothing) {
   const Object object = compiler().compile(logging(kFour));
-  const Image image = compiler().link({{.object = &object}});
+  const Image image = link(object);
   ASSERT_EQ(image.entries.size(), 1U);
   EXPECT_EQ(image.entries[0].resources.stack_bytes, 0U);
   EXPECT_LE(image.entries[0].resources.registers, 40U) << "the loop's own are 64";
@@ -34,11 +37,11 @@ TEST_F(CudaLogTest, InlinedAndDebuggedOperatorsLogToo) {
   Unit inlined = logging(kFour);
   inlined.form = Form::lto;
   const Object object = compiler().compile(inlined);
-  EXPECT_FALSE(compiler().link({{.object = &object}}, Tier::lto).bytes.empty());
+  EXPECT_FALSE(link(object, Tier::lto).bytes.empty());
   CompileOptions debug;
   debug.debug = true;
   const Object debugged = compiler().compile(logging(kFour, debug));
-  EXPECT_FALSE(compiler().link({{.object = &debugged}}).bytes.empty());
+  EXPECT_FALSE(link(debugged).bytes.empty());
 }
 
 TEST_F(CudaLogTest, AnOlderStandardHasNoLog) {
