@@ -23,7 +23,7 @@ class LogWriterTest : public testing::Test {
     context_.log.dropped = dropped_.data();
     context_.log.from = 0;
     context_.log.shift = kShift;
-    context_.log.arguments = task_.data() + kLogTaskHeader;
+    context_.arguments = task_.data() + kLogTaskHeader;
   }
   Group group() { return {&context_, 0, 1, 321}; }
   bool is_written(u32 position) const {

@@ -16,7 +16,7 @@ namespace device {
 // Writes lines of the task that runs.
 class LogWriter {
  public:
-  explicit DWELL_DEVICE LogWriter(const Group& group) : ring_(group.context_->log), opcode_(group.opcode_) {}
+  explicit DWELL_DEVICE LogWriter(const Group& group) : context_(group.context_), ring_(context_->log), opcode_(group.opcode_) {}
 
   template <class... A>
   DWELL_DEVICE void write(level severity, const LogFormat<A...>& format, const A&... arguments) const {
@@ -56,9 +56,9 @@ class LogWriter {
 
   DWELL_DEVICE const u32* task() const {
 #if DWELL_ON_CUDA
-    return pointer_to_shared<const u32>(ring_.arguments);
+    return pointer_to_shared<const u32>(context_->arguments);
 #else
-    return ring_.arguments;
+    return context_->arguments;
 #endif
   }
 
@@ -122,6 +122,7 @@ class LogWriter {
     *shift += 4;
   }
 
+  Context* context_;
   LogRing& ring_;
   u32 opcode_;
 };
