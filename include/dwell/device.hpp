@@ -1,4 +1,4 @@
-// Included by operators: the group that runs it, spans, status codes, and DWELL_OPERATOR.
+// Included by operators: the group that runs it, spans, status codes, the log, and DWELL_OPERATOR.
 #pragma once
 
 #include <dwell/device/atomic.hpp>
@@ -6,6 +6,7 @@
 #include <dwell/device/exec.hpp>
 #include <dwell/device/gang.hpp>
 #include <dwell/device/group.hpp>
+#include <dwell/device/log.hpp>
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
 #include <dwell/device/reduce.hpp>

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include <dwell/device/level.hpp>
+
 namespace dwell {
 
-// How much a line matters. `off` is no line's: as a threshold it lets none pass.
-enum class level : std::uint8_t { trace, debug, info, warning, error, off };
+namespace runtime {
+class Core;
+class LogMemory;
+}  // namespace runtime
 
 // "trace", "debug", "info", "warning", "error", "off".
 std::string_view text_of(level severity) noexcept;
@@ -27,5 +36,77 @@ struct LogRecord {
 
 // "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text"
 std::string to_string(const LogRecord& record);
+
+// What becomes of the lines (Options::log). A thread of the runtime takes them out of the workers' rings while the loop runs: a millisecond
+// after they came, ten behind a pause.
+struct Logging {
+  // Lines that matter less are not written. Runtime::set_log_level changes it.
+  level from = level::info;
+
+  // Called for each line, by the runtime's thread, in the order in which the lines of all workers were found, by time within that. While it
+  // runs, no other line is taken: the rings fill, and what finds no room is dropped and counted. It may use the runtime, but not close or
+  // rebuild it, which wait for it. Empty, and without a file: lines go to stderr.
+  std::function<void(const LogRecord&)> sink = {};
+
+  // A file that lines are appended to, one each. When it has `file_bytes` (0: never) it becomes "<file>.1", that one "<file>.2" and so
+  // on; there are `files` at most. A file that cannot be written is told to Options::warn once.
+  std::string file = {};
+  std::uint64_t file_bytes = std::uint64_t{64} << 20U;
+  unsigned files = 4;
+
+  // The ring of each worker, in lines of four arguments (of 64 bytes; others may take two). A power of two from 16 to 65536. The last
+  // eighth is for errors, the one before for warnings too.
+  unsigned ring_lines = 256;
+
+  // Lines that one site (a format of an operator's version) may log in a second; those beyond are counted, and told as one. 0: no limit.
+  unsigned per_site_per_second = 0;
+
+  // The last lines, kept for Runtime::logs.
+  std::size_t kept = 1024;
+};
+
+// The lines that a runtime keeps, oldest first, and those that come: a reader with a place of its own, whom others do not disturb. Used by
+// one thread at a time. May outlive the runtime.
+class Logs {
+ public:
+  // The next line. When there is none: waits so long for one, and returns nothing then; at once when the runtime has ended.
+  std::optional<LogRecord> next(std::chrono::nanoseconds wait = {});
+  // Lines that were forgotten before they were read: more came than Logging::kept.
+  std::uint64_t missed() const noexcept { return missed_; }
+
+  // for (const LogRecord& record : runtime.logs(100ms)): ends when no line has come for so long.
+  class Iterator {
+   public:
+    using value_type = LogRecord;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    const LogRecord& operator*() const { return *record_; }
+    const LogRecord* operator->() const { return &*record_; }
+    Iterator& operator++() {
+      record_ = logs_->next(logs_->wait_);
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return !record_.has_value(); }
+
+   private:
+    friend class Logs;
+    explicit Iterator(Logs* logs) : logs_(logs), record_(logs->next(logs->wait_)) {}
+    Logs* logs_;
+    std::optional<LogRecord> record_;
+  };
+  Iterator begin() { return Iterator(this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  friend class runtime::Core;
+  Logs(std::shared_ptr<runtime::LogMemory> memory, std::chrono::nanoseconds wait) : memory_(std::move(memory)), wait_(wait) {}
+
+  std::shared_ptr<runtime::LogMemory> memory_;
+  std::chrono::nanoseconds wait_;
+  std::uint64_t at_ = 0;  // number of the next line
+  std::uint64_t missed_ = 0;
+};
 
 }  // namespace dwell

@@ -58,12 +58,13 @@ struct OperatorMetrics {
 // One worker, of all leases.
 struct WorkerMetrics {
   std::uint64_t tasks = 0;
-  std::uint64_t busy_ns = 0;     // inside operators; with Metering::times alone
-  std::uint64_t present_ns = 0;  // on the device, but for the lease under way
-  std::uint64_t fetched = 0;     // tasks that it has taken out of the ring, for itself or others
-  std::uint64_t queued = 0;      // tasks that it has taken from the ready queue
-  std::uint64_t spawned = 0;     // tasks that its operators have made
-  std::uint64_t leases = 0;      // that it has taken part in
+  std::uint64_t busy_ns = 0;                      // inside operators; with Metering::times alone
+  std::uint64_t present_ns = 0;                   // on the device, but for the lease under way
+  std::uint64_t fetched = 0;                      // tasks that it has taken out of the ring, for itself or others
+  std::uint64_t queued = 0;                       // tasks that it has taken from the ready queue
+  std::uint64_t spawned = 0;                      // tasks that its operators have made
+  std::uint64_t leases = 0;                       // that it has taken part in
+  std::array<std::uint64_t, 5> log_dropped = {};  // lines of the log that found no room, by severity
 };
 
 // A snapshot. Counts only grow, from the start of the generation on: what happened in an interval is difference(later, earlier).
@@ -99,6 +100,11 @@ struct Metrics {
   std::uint64_t arena_bytes = 0;
   std::uint64_t buffer_bytes = 0;  // of live buffers that the runtime has allocated
   std::uint64_t buffers = 0;
+
+  // The log.
+  std::uint64_t log_lines = 0;                    // handed over
+  std::uint64_t log_limited = 0;                  // left out by Logging::per_site_per_second
+  std::array<std::uint64_t, 5> log_dropped = {};  // that found no room, by severity
 
   // Graphs and batches.
   std::uint64_t graph_launches = 0;

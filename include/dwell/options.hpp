@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/tier.hpp>
 
@@ -109,6 +110,9 @@ struct Options {
   // did last in shared memory, so that it can be read when the process has been killed (dwell post-mortem). The environment variable
   // DWELL_LIVE set to `off` keeps others from looking.
   bool live = true;
+
+  // What operators log, and where that goes.
+  Logging log = {};
 
   // Called with one line when something works, but not as well as it could (a cache that cannot be written). Empty: such lines are
   // dropped. May be called from any thread.

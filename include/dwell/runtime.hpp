@@ -22,6 +22,7 @@
 #include <dwell/diagnosis.hpp>
 #include <dwell/graph.hpp>
 #include <dwell/image.hpp>
+#include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>
@@ -317,6 +318,13 @@ class Runtime {
   void stop_trace();
   // Puts a mark of the calling thread into the trace that is being taken, if one is.
   void mark(std::string_view text);
+
+  // The lines that operators have logged (dwell/device/log.hpp), the oldest of those that are kept (Logging::kept) first, and those that
+  // come later: next and the loop's steps wait so long for each. All lines are among them that were there when this was called; a line may
+  // come microseconds behind the end of its task. Throws errc::closed, errc::device_lost, errc::task_timeout.
+  Logs logs(std::chrono::nanoseconds wait = {});
+  // Changes the threshold (Logging::from) while the runtime works. Returns as set_metrics, and throws as logs.
+  void set_log_level(level from);
 
   RuntimeInfo info() const;
   // Those that it was opened with.

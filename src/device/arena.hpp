@@ -44,9 +44,10 @@ inline constexpr u32 kMaxWorkers = 8192;
 
 // How much a worker has noted so far, modulo 2^32: each is also the number of the next.
 struct Notes {
-  u32 events;  // of the timeline (observe.hpp)
-  u32 flight;  // of the flight recorder (in_flight.hpp)
-  u32 log;     // slots of its ring of log lines
+  u32 events;    // of the timeline (observe.hpp)
+  u32 flight;    // of the flight recorder (in_flight.hpp)
+  u32 log;       // slots of its ring of log lines
+  u32 log_seen;  // of these, read by the host when it last looked
 };
 
 // A worker's place in the runtime: who holds it, and what its holder hands on to the next. Worker `s` of each lease takes seat `s`.
@@ -59,7 +60,7 @@ struct alignas(128) Seat {
   u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
   u32 records;        // free records of tasks that operators make, a bundle, or 0 (spawn.hpp)
   Notes notes;        // what the next holder numbers on from
-  u32 reserved[20];
+  u32 reserved[19];
 };
 static_assert(sizeof(Seat) == 128);
 

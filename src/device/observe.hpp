@@ -130,6 +130,7 @@ DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   worker->observed.events = notes.events;
   worker->flight_notes = notes.flight;
   worker->context.log.next = notes.log;
+  worker->context.log.seen = notes.log_seen;
   worker->observed.stay = now_ns();
 }
 // It is about to give it up; its operator has returned. Called by one thread; perhaps again, when it keeps it.
@@ -146,7 +147,7 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
     }
     worker->observed.stay = now;
   }
-  lease.seats[worker->me].notes = Notes{worker->observed.events, worker->flight_notes, worker->context.log.next};
+  lease.seats[worker->me].notes = Notes{worker->observed.events, worker->flight_notes, worker->context.log.next, worker->context.log.seen};
 }
 
 }  // namespace dwell::device::observe

@@ -30,6 +30,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.dropped = lease.worker_counts[worker->me].log_dropped;
   context.log.from = lease.log_from;
   context.log.shift = lease.log_shift;
+  context.log.looked = 0;
   reset(&context);
 }
 

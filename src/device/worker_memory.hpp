@@ -2,10 +2,14 @@
 #pragma once
 
 #include <dwell/device/group.hpp>
+#include <dwell/device/log_line.hpp>
 
 #include "device/seat.hpp"
 
 namespace dwell::device {
+
+static_assert(kLogTaskHeader == kHeaderWords && kLogSlotWords == kSlotWords && sizeof(Slot) == kLogSlotQuads * sizeof(Quad),
+              "a line finds the header of its task, and lies in slots");
 
 // What a worker still has to do of the graph that it works on. Written by one thread, read by warp 0.
 struct GraphWork {

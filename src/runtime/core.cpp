@@ -101,6 +101,9 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   settings.task_timeout = options_.task_timeout;
   settings.workers = workers;
   settings.bursts = options_.bursts;
+  // No lease starts before the log is there.
+  settings.woken = [this] { log_->woken(); };
+  settings.settle = [this] { log_->settle(); };
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
     std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
     if (flight_ != nullptr)
@@ -109,6 +112,17 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   });
   meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
   meters_->set(options_.metrics);
+  log_ = std::make_unique<LogDrain>(
+      LogDrain::Parts{*backend_, *keeper_, name_of,
+                      [this](std::uint32_t position) {
+                        const std::uint64_t tail = queue_->tail();
+                        return tail - (static_cast<std::uint32_t>(tail) - position);
+                      },
+                      [this](std::uint64_t device_ns) {
+                        return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(clock_->to_host(device_ns)));
+                      },
+                      workers, options_.warn},
+      options_.log);
   Registry::Settings made{options_.compile, options_.compile_threads, options_.tier,
                           options_.warn,    options_.limits,          {meters_.get(), flight_.get(), &host_events_}};
   if (device_.on_host) made.tier = Tier::relocatable;
@@ -151,6 +165,7 @@ Core::~Core() {
   registry_->close();
   notifier_.finish();
   if (host_calls_ != nullptr) host_calls_->finish();
+  log_->finish();
   keeper_.reset();
 }
 
@@ -205,6 +220,7 @@ void Core::park() {
 void Core::close(Close how) {
   if (host_calls_->runs_here())
     throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
+  check_not_logging("Runtime::close");
   end_observation();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
@@ -245,6 +261,7 @@ void Core::close(Close how) {
 }
 
 void Core::give_up() {
+  check_not_logging("Runtime::rebuild");
   if (!keeper_->lost()) throw Error(errc::invalid_argument, "the device works: only a runtime that has lost its device is rebuilt");
   if (const std::string why = backend_->stuck(); !why.empty())
     throw Error(errc::device_lost, device_.device + " cannot be opened again: " + why);
@@ -278,7 +295,14 @@ void Core::close_launches() {
   throw Error(failure);
 }
 
+void Core::check_not_logging(const char* call) const {
+  if (!log_->runs_here()) return;
+  throw Error(errc::invalid_argument,
+              std::string(call) + " was called by the callback of the log, for which it would wait: call it outside");
+}
+
 void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
+  log_->finish();
   modules_->close();
   buffers_->close();  // before the core goes: without it they would not be taken off the list
   detail::Shell::Fates ended;
@@ -312,6 +336,7 @@ Metrics Core::metrics() {
   } catch (const Error& error) {
     throw keeper_->explain(error);
   }
+  log_->read(all);
   all.submitted = queue_->submitted();
   queue_->reap_done();
   const std::uint64_t reaped = queue_->reaped();  // before the tail, which only grows
@@ -342,6 +367,18 @@ void Core::set_metrics(Metering metering) {
   meters_->set(metering);
   // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
   keeper_->outlast_tasks(std::chrono::seconds(1));
+}
+
+Logs Core::logs(std::chrono::nanoseconds wait) {
+  check_open();
+  log_->flush();
+  return Logs(log_->memory(), wait);
+}
+
+void Core::set_log_level(level from) {
+  check_open();
+  log_->set_level(from);
+  keeper_->outlast_tasks(std::chrono::seconds(1));  // as set_metrics
 }
 
 void Core::start_trace(std::shared_ptr<TraceWriter> writer) {

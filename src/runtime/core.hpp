@@ -11,6 +11,7 @@
 
 #include <dwell/buffer.hpp>
 #include <dwell/error.hpp>
+#include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/options.hpp>
 #include <dwell/runtime.hpp>
@@ -34,6 +35,8 @@
 #include "runtime/observe/flight_recorder.hpp"
 #include "runtime/observe/host_counts.hpp"
 #include "runtime/observe/host_events.hpp"
+#include "runtime/observe/log_drain.hpp"
+#include "runtime/observe/meters.hpp"
 #include "runtime/observe/observers.hpp"
 #include "runtime/observe/timeline.hpp"
 #include "runtime/open_check.hpp"
@@ -131,6 +134,9 @@ class Core {
   // As Runtime::trace.
   void trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer);
   HostEvents& host_events() { return host_events_; }
+  // As Runtime::logs and set_log_level.
+  Logs logs(std::chrono::nanoseconds wait);
+  void set_log_level(level from);
 
   // As Runtime::burst.
   void burst(void* stream);
@@ -166,6 +172,8 @@ class Core {
   // Shows the runtime to other processes, and ends that, and a trace, when it goes.
   void publish();
   void end_observation() noexcept;
+  // Throws when the caller is the thread of the log, for which close and give_up would wait; `call` is what it has called.
+  void check_not_logging(const char* call) const;
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
 
@@ -191,6 +199,7 @@ class Core {
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<Meters> meters_;
+  std::unique_ptr<LogDrain> log_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Launches> launches_;
   std::unique_ptr<LaunchGates> gates_;

@@ -49,6 +49,8 @@ LAYERS = (
     Layer(("backend/",), ("backend/", "device/", "dwell/"), "standard"),
     # The two places that name concrete backends and compilers: one makes them, one says what is there.
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
+    # {fmt}, where the standard library has no std::format.
+    Layer(("runtime/observe/format_library.hpp",), (), "any"),
     Layer(("runtime/",), ("base/", "live/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.

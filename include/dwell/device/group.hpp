@@ -3,6 +3,7 @@
 
 #include <dwell/device/atomic.hpp>
 #include <dwell/device/exec.hpp>
+#include <dwell/device/level.hpp>
 #include <dwell/device/range.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
@@ -83,6 +84,9 @@ struct alignas(16) Context {
 // How the threads of a group combine what each of them has (exchange.hpp).
 template <class T>
 class Exchange;
+
+// Writes lines of the log (log.hpp).
+class LogWriter;
 
 }  // namespace device
 
@@ -294,6 +298,9 @@ class Group {
 #endif
   }
 
+  // Whether lines of this severity are logged (log.hpp): where not, what would only serve one can be left out.
+  DWELL_DEVICE bool logs(level severity) const { return static_cast<u32>(severity) >= context_->log.from; }
+
   // True once the runtime would like the worker back, because the lease has ended, or on CUDA also because more urgent tasks wait
   // (dwell::priority): a long operator should save its progress and return. Gang::yield does that. It may differ between threads; agree on
   // it with reduce where that matters.
@@ -310,6 +317,7 @@ class Group {
  private:
   template <class T>
   friend class device::Exchange;
+  friend class device::LogWriter;
 
   template <class... Parameters>
   DWELL_DEVICE void make(u32 opcode, device::Make how, const Parameters&... arguments) const;

@@ -6,11 +6,13 @@
 #pragma once
 
 // DWELL_DEVICE_COLD marks a function that is off every fast path: kept out of line, so that its registers do not count there.
+// DWELL_CONSTEVAL marks one that the compiler alone calls, from C++20 on.
 #if defined(__CUDACC__)
 #define DWELL_ON_CUDA 1
 #define DWELL_DEVICE __device__ __forceinline__
 #define DWELL_DEVICE_COLD __device__ __noinline__
 #define DWELL_HOST_DEVICE __host__ __device__ __forceinline__ constexpr
+#define DWELL_CONSTEVAL __host__ __device__ consteval
 #else
 #include <sched.h>
 #include <time.h>
@@ -18,6 +20,7 @@
 #define DWELL_DEVICE inline
 #define DWELL_DEVICE_COLD inline
 #define DWELL_HOST_DEVICE inline constexpr
+#define DWELL_CONSTEVAL consteval
 #endif
 
 // Whether the target rounds a float to a bfloat16 by itself.

@@ -30,6 +30,10 @@ void check_options(const Options& options, std::uint64_t first_position) {
                                                                     {"Options::stall_timeout", options.stall_timeout}};
   for (const auto& [name, time] : times)
     if (time.count() < 0) throw Error(errc::invalid_argument, std::string(name) + " is negative: give a time, or 0", {"option", name});
+  if (!std::has_single_bit(options.log.ring_lines) || options.log.ring_lines < 16 || options.log.ring_lines > 65536)
+    throw Error(errc::invalid_argument,
+                "Options::log.ring_lines is " + std::to_string(options.log.ring_lines) + ": it must be a power of two from 16 to 65536",
+                {"option", "Options::log.ring_lines", options.log.ring_lines, 65536});
   if (options.spawned_tasks > (1U << 26U))
     throw Error(errc::invalid_argument,
                 "Options::spawned_tasks is " + std::to_string(options.spawned_tasks) + ": at most 67108864 are possible",

@@ -179,6 +179,9 @@ Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout)
 Metrics Runtime::metrics() const { return detail::Shell::require(shell_)->metrics(); }
 void Runtime::set_metrics(Metering metering) { detail::Shell::require(shell_)->set_metrics(metering); }
 
+Logs Runtime::logs(std::chrono::nanoseconds wait) { return detail::Shell::require(shell_)->logs(wait); }
+void Runtime::set_log_level(level from) { detail::Shell::require(shell_)->set_log_level(from); }
+
 void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept {
   const auto core = shell_->core();
   if (core == nullptr) return;

@@ -170,9 +170,9 @@ void ImageTable::place(std::span<Step> steps) {
   }
   for (const Step& step : steps)
     for (const auto& [binding, index] : step.targets) step.fresh->uses.push_back(binding->opcodes[index]);
+  observers_.reserve(table_.size());
   const Lock facts(facts_mutex_);
   if (names_.size() < table_.size()) names_.resize(table_.size());
-  observers_.reserve(table_.size());
 }
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {

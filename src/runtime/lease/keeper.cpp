@@ -37,11 +37,11 @@ constexpr std::chrono::microseconds kContended{100};
 Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe)
     : backend_(backend),
       queue_(queue),
-      settings_(settings),
+      settings_(std::move(settings)),
       describe_(std::move(describe)),
-      burst_end_(settings.bursts ? queue.tail() : 0),
-      holds_(settings.bursts ? 1 : 0),
-      in_flight_(settings.in_flight, settings.workers, queue),
+      burst_end_(settings_.bursts ? queue.tail() : 0),
+      holds_(settings_.bursts ? 1 : 0),
+      in_flight_(settings_.in_flight, settings_.workers, queue),
       janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
   on_device_.reserve(device::kMostLeases);
   thread_ = with_thread("the keeper of leases", nullptr, [this] { return std::thread([this] { watch(); }); });
@@ -141,6 +141,7 @@ void Keeper::start(void* stream) {
   newest_.store({lease.number, lease.slot}, std::memory_order_relaxed);
   asleep_.store(false, std::memory_order_relaxed);
   changed_.notify_all();
+  if (lease.wakes != 0 && settings_.woken) settings_.woken();
 }
 
 void Keeper::start_if_needed(bool work_known) {
@@ -163,7 +164,7 @@ void Keeper::roll_if_due(Clock::time_point now) {
 }
 
 void Keeper::fall_asleep() {
-  asleep_.store(true, std::memory_order_relaxed);
+  asleep_.store(true, std::memory_order_release);
   membarrier();
   // Any task whose submitter has not seen `asleep_` is visible now.
   start_if_needed(!queue_.reap());
@@ -249,7 +250,7 @@ ParkGuard Keeper::park_loop() {
       for (Wait wait; !on_device_.empty();) wait_on(wait, lock);
     }
     // No membarrier here: release_park calls it before it looks at the ring.
-    asleep_.store(true, std::memory_order_relaxed);
+    asleep_.store(true, std::memory_order_release);
     if (failed()) throw failure();
     backend_.finish();
   } catch (...) {
@@ -272,7 +273,7 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
       lock.unlock();
       return std::nullopt;
     }
-    asleep_.store(true, std::memory_order_relaxed);
+    asleep_.store(true, std::memory_order_release);
     backend_.finish();
   } catch (...) {
     lock.unlock();
@@ -297,7 +298,7 @@ bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()
     }
     for (Wait wait{Clock::now() + patience}; !empty && wait_on(wait, lock);) empty = on_device_.empty();
     if (empty) {
-      asleep_.store(true, std::memory_order_relaxed);
+      asleep_.store(true, std::memory_order_release);
       meanwhile();
     }
   } catch (...) {
@@ -368,9 +369,16 @@ void Keeper::install(std::shared_ptr<backend::LoadedImage> image) {
   if (!in_use) janitor_.take(std::move(image));
 }
 
+std::shared_ptr<backend::LoadedImage> Keeper::share(std::unique_ptr<backend::LoadedImage> image) const {
+  return {image.release(), [this](backend::LoadedImage* last) {
+            settle();
+            delete last;
+          }};
+}
+
 void Keeper::hand_over(std::unique_ptr<backend::LoadedImage> image) {
   const std::uint32_t workers = workers_of(*image);
-  std::shared_ptr<backend::LoadedImage> shared = std::move(image);
+  std::shared_ptr<backend::LoadedImage> shared = share(std::move(image));
   Lock lock(mutex_);
   if (workers != seats_workers_) {
     lock.unlock();
@@ -378,11 +386,14 @@ void Keeper::hand_over(std::unique_ptr<backend::LoadedImage> image) {
     lock.lock();
     install(std::move(shared));
     lock.unlock();  // before the guard takes it
+    settle();
     janitor_.now();
     return;
   }
   install(std::move(shared));
   roll_over(lock);
+  lock.unlock();
+  settle();
 }
 
 bool Keeper::outlast_tasks(std::optional<std::chrono::nanoseconds> patience) {
@@ -425,7 +436,7 @@ bool Keeper::roll_over(Lock& lock, std::optional<Clock::time_point> until) {
 
 bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience) {
   const std::uint32_t workers = workers_of(*image);
-  std::shared_ptr<backend::LoadedImage> shared = std::move(image);
+  std::shared_ptr<backend::LoadedImage> shared = share(std::move(image));
   // Changed by leases alone, of which none starts with another number before the image is installed.
   const bool needs_park = [&] {
     const Lock lock(mutex_);

@@ -68,6 +68,10 @@ class Keeper {
     std::chrono::nanoseconds task_timeout;
     std::uint32_t workers = 0;  // wanted
     bool bursts = false;        // leases are bursts, and start only when one is asked for
+    // Called when a lease has been started that found none on the device, with the keeper's mutex held; may be empty, as the next.
+    std::function<void()> woken = {};
+    // Called before an image goes, and when a hand-over has come to its end; perhaps with the keeper's mutex held. Must not throw.
+    std::function<void()> settle = {};
   };
 
   using Holder = InFlightTasks::Holder;
@@ -122,6 +126,8 @@ class Keeper {
   // Takes the loop off the device for a moment, calls `meanwhile`, and lets it come back. False when that did not succeed within
   // `patience`, since a task runs long: then nobody has waited for that task but the caller. Throws the keeper's failure.
   bool pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile);
+  // Whether the loop is off the device, as far as the keeper knows: all that it has written is there then.
+  bool asleep() const { return asleep_.load(std::memory_order_acquire); }
   // Whether the user has parked the loop.
   bool parked() const { return parks_.load(std::memory_order_relaxed) != 0; }
 
@@ -225,6 +231,11 @@ class Keeper {
   // Gives things of the driver back, see Janitor::Around.
   bool destroy_beside_tasks(bool urgent, const std::function<void()>& destroy);
 
+  // The image, which tells `settle` before it goes.
+  std::shared_ptr<backend::LoadedImage> share(std::unique_ptr<backend::LoadedImage> image) const;
+  void settle() const {
+    if (settings_.settle) settings_.settle();
+  }
   // Notes which leases have been left, and which one works.
   void collect() DWELL_REQUIRES(mutex_);
   bool loop_is_gone() const DWELL_REQUIRES(mutex_);

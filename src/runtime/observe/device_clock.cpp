@@ -7,6 +7,13 @@
 
 namespace dwell::runtime {
 
+DeviceClock::DeviceClock(Read read) : read_(std::move(read)) {
+  if (read_ == nullptr) return;
+  // A GPU's timer counts from the epoch of the system's clock, as the driver has set it.
+  const auto system = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
+  last_.offset_ns = HostEvents::now() - system.count();
+}
+
 void DeviceClock::align(std::chrono::nanoseconds age) {
   if (read_ == nullptr) return;
   const Lock reading(reading_mutex_);

@@ -21,11 +21,11 @@ class DeviceClock {
  public:
   using Read = std::function<ClockReading()>;
   // `read` is null where the two are one clock, as on the CPU.
-  explicit DeviceClock(Read read) : read_(std::move(read)) {}
+  explicit DeviceClock(Read read);
 
   // Takes a reading when the last one is older than `age`. Throws what taking one throws.
   void align(std::chrono::nanoseconds age);
-  // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, the same number.
+  // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, to within milliseconds.
   std::int64_t to_host(std::uint64_t device_ns) const;
   // How far that may be off for a moment about now: the last reading's error, and what the clocks may have drifted apart since.
   double error_ns() const;

@@ -201,7 +201,8 @@ void Meters::read(Metrics& metrics) {
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const WorkerCount& worker = workers[i];
     metrics.workers.push_back(
-        {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases});
+        {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases, {}});
+    std::ranges::copy(worker.log_dropped, metrics.workers.back().log_dropped.begin());
   }
   constexpr std::size_t kCounters = offsetof(device::Control, window_turns) / sizeof(device::Counter);
   const auto queue = read_all<device::Counter>(backend_, arena_, layout_.control, kCounters);

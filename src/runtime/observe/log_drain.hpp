@@ -1,0 +1,123 @@
+// Takes the lines that operators log out of the workers' rings, while the loop runs.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <dwell/log.hpp>
+#include <dwell/metrics.hpp>
+
+#include "backend/backend.hpp"
+#include "base/mutex.hpp"
+#include "runtime/lease/keeper.hpp"
+#include "runtime/observe/log_format.hpp"
+#include "runtime/observe/log_memory.hpp"
+#include "runtime/observe/log_sink.hpp"
+#include "runtime/observe/site_limit.hpp"
+
+namespace dwell::runtime {
+
+// Owns the rings, and a thread that takes lines out of them, makes texts, and hands these to the sink and to the memory of lines. It looks
+// each millisecond while it finds any, each ten otherwise, and not at all while the loop is off the device: the keeper wakes it (woken).
+//
+// A line names its format by an address in the image, and its operator by an opcode, both of which may come to mean something else. So all
+// lines that are there are taken, and what is known of addresses and opcodes is forgotten (settle), before an image goes and before opcodes
+// change their meaning. No lease writes lines that name either at that moment.
+//
+// Members may be called from any thread but where they say otherwise. Locks: the keeper's mutex, then the rings', then those of `name_of`;
+// the callback runs under none.
+class LogDrain {
+ public:
+  struct Parts {
+    backend::Backend& backend;
+    Keeper& keeper;
+    std::function<std::string(std::uint32_t)> name_of;                            // the operator behind an opcode: "add (version 2)"
+    std::function<std::uint64_t(std::uint32_t)> position_of;                      // the position of a ticket, from its lower half
+    std::function<std::chrono::steady_clock::time_point(std::uint64_t)> time_of;  // of the device's clock
+    std::uint32_t workers;                                                        // of any lease, at most
+    LogSink::Warn warn;
+  };
+  // Throws errc::out_of_memory, and errc::invalid_argument for a file that cannot be opened.
+  LogDrain(Parts parts, const Logging& logging);
+  // finish()
+  ~LogDrain();
+  LogDrain(const LogDrain&) = delete;
+  LogDrain& operator=(const LogDrain&) = delete;
+
+  // What leases that are started from now on write.
+  void set_level(level from);
+  // A lease is about to work after the loop was off the device.
+  void woken() noexcept;
+  // See above.
+  void settle() noexcept;
+  // Returns when all lines that are there have been handed over. Nothing to do on the thread that hands them over.
+  void flush();
+  // Hands over what is there, and ends the thread. Nothing to do the second time. Not on the thread that hands lines over.
+  void finish() noexcept;
+  // Whether this is the thread on which the sink is called.
+  bool runs_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+
+  const std::shared_ptr<LogMemory>& memory() const { return memory_; }
+  // Fills in what is known of lines, once `metrics` has what the device has dropped.
+  void read(Metrics& metrics) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void work() noexcept;
+  // Takes all lines and hands them over; with `last`, all that is to be said of others too. Whether there were any.
+  bool pass(bool last) noexcept;
+  // Takes all lines that are in the rings. Counts those as dropped for which there is no room among `most`.
+  void take(std::size_t most) DWELL_REQUIRES(rings_mutex_);
+  void take_from(std::uint32_t worker, std::size_t most) DWELL_REQUIRES(rings_mutex_);
+  // The words of the slot at this position of a worker's ring; false while it is not written.
+  bool read_slot(std::uint32_t worker, std::uint32_t position, std::uint32_t* words) const;
+  std::shared_ptr<const std::string> format_at(std::uint64_t address, std::uint32_t length) DWELL_REQUIRES(rings_mutex_);
+  std::shared_ptr<const std::string> name_of(std::uint32_t opcode) DWELL_REQUIRES(rings_mutex_);
+  void hand_over(const LogLine& line, std::string text);
+
+  const Parts parts_;
+  const std::uint32_t shift_;  // of a ring
+  const bool on_host_;
+  std::unique_ptr<backend::Allocation> slots_;
+  std::unique_ptr<backend::Allocation> read_;  // per worker, 64 bytes apart: how many slots were read
+  const std::shared_ptr<LogMemory> memory_;
+
+  Mutex rings_mutex_;
+  std::vector<std::uint32_t> position_ DWELL_GUARDED_BY(rings_mutex_);  // of the next slot, by worker
+  std::vector<LogLine> taken_ DWELL_GUARDED_BY(rings_mutex_);
+  std::unordered_map<std::uint64_t, std::shared_ptr<const std::string>> formats_ DWELL_GUARDED_BY(rings_mutex_);
+  std::vector<std::shared_ptr<const std::string>> names_ DWELL_GUARDED_BY(rings_mutex_);  // by opcode
+  bool closed_ DWELL_GUARDED_BY(rings_mutex_) = false;
+
+  // Of the thread.
+  LogSink sink_;
+  SiteLimit limit_;
+
+  std::atomic<std::uint64_t> lines_{0};
+  std::atomic<std::uint64_t> limited_{0};
+  struct Dropped {
+    std::array<std::atomic<std::uint64_t>, device::kLogSeverities> count{};
+  };
+  std::vector<Dropped> dropped_;  // by worker: lines that were taken and not kept
+
+  Mutex mutex_;
+  Condition changed_;
+  bool resting_ DWELL_GUARDED_BY(mutex_) = false;  // waits for woken_
+  bool woken_ DWELL_GUARDED_BY(mutex_) = false;
+  bool stop_ DWELL_GUARDED_BY(mutex_) = false;
+  std::uint64_t asked_ DWELL_GUARDED_BY(mutex_) = 0;    // flushes
+  std::uint64_t flushed_ DWELL_GUARDED_BY(mutex_) = 0;  // of these, those that are done
+  std::thread thread_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,60 @@
+// The last lines of the log, for those who read them later.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include <dwell/log.hpp>
+
+#include "base/mutex.hpp"
+
+namespace dwell::runtime {
+
+// Lines have numbers, from 0. Members may be called from any thread.
+class LogMemory {
+ public:
+  explicit LogMemory(std::size_t most) : most_(most) {}
+
+  void add(LogRecord record) {
+    {
+      const Lock lock(mutex_);
+      lines_.push_back(std::move(record));
+      if (lines_.size() > most_) {
+        lines_.pop_front();
+        ++first_;
+      }
+    }
+    changed_.notify_all();
+  }
+  // No line comes any more.
+  void end() noexcept {
+    {
+      const Lock lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // The line with this number, or the oldest one behind it, whose number `at` then is; nothing when none comes before `deadline`.
+  std::optional<LogRecord> next(std::uint64_t& at, std::chrono::steady_clock::time_point deadline) {
+    Lock lock(mutex_);
+    while (at >= first_ + lines_.size() && !ended_)
+      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) break;
+    if (at < first_) at = first_;
+    if (at >= first_ + lines_.size()) return std::nullopt;
+    return lines_[static_cast<std::size_t>(at - first_)];
+  }
+
+ private:
+  const std::size_t most_;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<LogRecord> lines_ DWELL_GUARDED_BY(mutex_);
+  std::uint64_t first_ DWELL_GUARDED_BY(mutex_) = 0;  // number of the oldest
+  bool ended_ DWELL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace dwell::runtime
