@@ -13,6 +13,7 @@
 #include "runtime/caught.hpp"
 #include "runtime/lease/blame.hpp"
 #include "runtime/observe/clock_probe.hpp"
+#include "runtime/observe/inspect.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -421,6 +422,20 @@ void Core::publish() {
   source.metrics = [this] { return metrics(); };
   source.diagnose = [this] { return diagnose(); };
   source.trace = [this](std::chrono::nanoseconds duration, TraceWriter& writer) { trace(duration, std::make_shared<Forward>(writer)); };
+  source.logs = [this](std::uint64_t after, std::size_t most, std::uint64_t* next) {
+    std::vector<LogRecord> lines;
+    const auto now = std::chrono::steady_clock::now();
+    // Lines have numbers from 0, their places are one more.
+    for (*next = after; lines.size() < most;) {
+      std::uint64_t number = *next;
+      std::optional<LogRecord> line = log_->memory()->next(number, now);
+      if (!line) break;
+      lines.push_back(*std::move(line));
+      *next = number + 1;
+    }
+    return lines;
+  };
+  source.inspect = [this](std::string_view name) { return inspect(name, metrics(), info()); };
   published_ = std::make_unique<live::Published>(std::move(source), options_.warn);
 }
 
