@@ -421,6 +421,11 @@ void Core::publish() {
   source.metrics = [this] { return metrics(); };
   source.diagnose = [this] { return diagnose(); };
   source.trace = [this](std::chrono::nanoseconds duration, TraceWriter& writer) { trace(duration, std::make_shared<Forward>(writer)); };
+  source.logs = [this](std::uint64_t after, std::size_t most, std::uint64_t* next) {
+    std::vector<LogRecord> records = log_->memory()->page(after, most);
+    *next = after;
+    return records;
+  };
   published_ = std::make_unique<live::Published>(std::move(source), options_.warn);
 }
 
