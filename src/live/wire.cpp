@@ -28,18 +28,18 @@ void fields(auto& pass, T& value) {
 
 template <Is<WorkerMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [tasks, busy_ns, present_ns, fetched, queued, spawned, leases] = value;
-  pass(tasks, busy_ns, present_ns, fetched, queued, spawned, leases);
+  auto& [tasks, busy_ns, present_ns, fetched, queued, spawned, leases, log_dropped] = value;
+  pass(tasks, busy_ns, present_ns, fetched, queued, spawned, leases, log_dropped);
 }
 
 template <Is<Metrics> T>
 void fields(auto& pass, T& value) {
   auto& [at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases,
-         parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers,
-         graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
+         parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, log_lines,
+         log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
   pass(at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases, parks,
-       images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, graph_launches,
-       batch_flushes, batch_operations, batch_tasks);
+       images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, log_lines,
+       log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
 }
 
 template <Is<TaskState::OnWorker> T>
@@ -98,6 +98,10 @@ struct Write {
       if (value.count[i] != 0) (*this)(static_cast<std::uint8_t>(i), value.count[i]);
     }
   }
+  template <std::size_t count>
+  void put(const std::array<std::uint64_t, count>& values) {
+    for (const std::uint64_t value : values) put(value);
+  }
   template <class T>
   void put(const std::vector<T>& values) {
     put(static_cast<std::uint64_t>(values.size()));
@@ -140,6 +144,10 @@ struct Read {
       if (bucket >= TimeHistogram::kBuckets) return bytes.fail();
       take(value.count[bucket]);
     }
+  }
+  template <std::size_t count>
+  void take(std::array<std::uint64_t, count>& values) {
+    for (std::uint64_t& value : values) take(value);
   }
   // Each element takes a byte at least, so no length asks for more memory than the bytes justify.
   template <class T>

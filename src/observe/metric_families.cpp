@@ -1,7 +1,10 @@
 #include "observe/metric_families.hpp"
 
 #include <cstddef>
+#include <string>
 #include <utility>
+
+#include <dwell/log.hpp>
 
 namespace dwell::observe {
 
@@ -122,6 +125,12 @@ std::vector<MetricFamily> metric_families(const Metrics& metrics) {
   families.gauge("dwell_arena_bytes", metrics.arena_bytes, "Memory of the loop.", "bytes");
   families.gauge("dwell_buffer_bytes", metrics.buffer_bytes, "Memory of live buffers that the runtime has allocated.", "bytes");
   families.gauge("dwell_buffers", metrics.buffers, "Live buffers that the runtime has allocated.");
+
+  families.counter("dwell_log_lines", metrics.log_lines, "Lines of the log that were handed over.");
+  families.counter("dwell_log_limited_lines", metrics.log_limited, "Lines of the log that one site had too many of.");
+  families.begin("dwell_log_dropped_lines", Type::counter, "", "Lines of the log that found no room in their worker's ring.");
+  for (std::size_t i = 0; i < metrics.log_dropped.size(); ++i)
+    families.add({{"severity", std::string(text_of(static_cast<level>(i)))}}, static_cast<double>(metrics.log_dropped[i]));
 
   families.counter("dwell_graph_launches", metrics.graph_launches, "Launches of graphs.");
   families.counter("dwell_batch_flushes", metrics.batch_flushes, "Batches that were flushed.");

@@ -38,6 +38,7 @@ void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
   from.queued = grown(from.queued, what.queued);
   from.spawned = grown(from.spawned, what.spawned);
   from.leases = grown(from.leases, what.leases);
+  for (std::size_t i = 0; i < from.log_dropped.size(); ++i) from.log_dropped[i] = grown(from.log_dropped[i], what.log_dropped[i]);
 }
 
 // `op` holds the extremes of all times until now, which no time of the interval exceeds, and the buckets of the interval.
@@ -99,9 +100,10 @@ Metrics difference(const Metrics& later, const Metrics& earlier) {
 
   for (const auto counter :
        {&Metrics::submitted, &Metrics::credit_waits, &Metrics::leases, &Metrics::parks, &Metrics::images, &Metrics::hand_overs_relocatable,
-        &Metrics::hand_overs_lto, &Metrics::compiled, &Metrics::linked, &Metrics::cache_hits, &Metrics::graph_launches,
-        &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
+        &Metrics::hand_overs_lto, &Metrics::compiled, &Metrics::linked, &Metrics::cache_hits, &Metrics::log_lines, &Metrics::log_limited,
+        &Metrics::graph_launches, &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
     result.*counter = grown(result.*counter, earlier.*counter);
+  for (std::size_t i = 0; i < result.log_dropped.size(); ++i) result.log_dropped[i] = grown(result.log_dropped[i], earlier.log_dropped[i]);
   return result;
 }
 

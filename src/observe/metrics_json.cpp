@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 
 #include "base/json_text.hpp"
@@ -51,6 +55,14 @@ void append(JsonText& json, const OperatorMetrics& op) {
   json.end_object();
 }
 
+// Lines of the log that found no room, by the name of their severity.
+void append_dropped(JsonText& json, const std::array<std::uint64_t, 5>& dropped) {
+  json.key("log_dropped");
+  json.begin_object();
+  for (std::size_t i = 0; i < dropped.size(); ++i) json.field(text_of(static_cast<level>(i)), dropped[i]);
+  json.end_object();
+}
+
 void append(JsonText& json, const WorkerMetrics& worker) {
   json.begin_object();
   json.field("tasks", worker.tasks);
@@ -60,6 +72,7 @@ void append(JsonText& json, const WorkerMetrics& worker) {
   json.field("queued", worker.queued);
   json.field("spawned", worker.spawned);
   json.field("leases", worker.leases);
+  append_dropped(json, worker.log_dropped);
   json.end_object();
 }
 
@@ -99,6 +112,9 @@ std::string to_json(const Metrics& metrics) {
   json.field("arena_bytes", metrics.arena_bytes);
   json.field("buffer_bytes", metrics.buffer_bytes);
   json.field("buffers", metrics.buffers);
+  json.field("log_lines", metrics.log_lines);
+  json.field("log_limited", metrics.log_limited);
+  append_dropped(json, metrics.log_dropped);
   json.field("graph_launches", metrics.graph_launches);
   json.field("batch_flushes", metrics.batch_flushes);
   json.field("batch_operations", metrics.batch_operations);

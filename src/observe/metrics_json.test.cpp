@@ -37,8 +37,17 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["batch_flushes"], 15);
   EXPECT_EQ(object["batch_operations"], 17);
   EXPECT_EQ(object["batch_tasks"], 16);
-  EXPECT_EQ(object["workers"][0],
-            json({{"tasks", 7}, {"busy_ns", 1'500'000'000}, {"present_ns", 0}, {"fetched", 4}, {"queued", 3}, {"spawned", 2}, {"leases", 9}}));
+  EXPECT_EQ(object["workers"][0], json({{"tasks", 7},
+                                        {"busy_ns", 1'500'000'000},
+                                        {"present_ns", 0},
+                                        {"fetched", 4},
+                                        {"queued", 3},
+                                        {"spawned", 2},
+                                        {"leases", 9},
+                                        {"log_dropped", {{"trace", 0}, {"debug", 0}, {"info", 0}, {"warning", 0}, {"error", 0}}}}));
+  EXPECT_EQ(object["log_lines"], 18);
+  EXPECT_EQ(object["log_limited"], 19);
+  EXPECT_EQ(object["log_dropped"]["warning"], 20);
   EXPECT_EQ(object["workers"].size(), 2U);
 }
 

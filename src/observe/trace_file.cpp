@@ -31,7 +31,8 @@ class TraceFile : public TraceWriter {
  private:
   void check() const {
     if (file_) return;
-    throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + std::strerror(errno), {"file", path_.string()});
+    throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + std::strerror(errno),
+                {"file", path_.string()});
   }
 
   std::filesystem::path path_;

@@ -423,17 +423,9 @@ void Core::publish() {
   source.diagnose = [this] { return diagnose(); };
   source.trace = [this](std::chrono::nanoseconds duration, TraceWriter& writer) { trace(duration, std::make_shared<Forward>(writer)); };
   source.logs = [this](std::uint64_t after, std::size_t most, std::uint64_t* next) {
-    std::vector<LogRecord> lines;
-    const auto now = std::chrono::steady_clock::now();
-    // Lines have numbers from 0, their places are one more.
-    for (*next = after; lines.size() < most;) {
-      std::uint64_t number = *next;
-      std::optional<LogRecord> line = log_->memory()->next(number, now);
-      if (!line) break;
-      lines.push_back(*std::move(line));
-      *next = number + 1;
-    }
-    return lines;
+    std::vector<LogRecord> records = log_->memory()->page(after, most);
+    *next = after;
+    return records;
   };
   source.inspect = [this](std::string_view name) { return inspect(name, metrics(), info()); };
   published_ = std::make_unique<live::Published>(std::move(source), options_.warn);

@@ -56,6 +56,9 @@ inline Metrics sample_metrics() {
   metrics.batch_flushes = 15;
   metrics.batch_operations = 17;
   metrics.batch_tasks = 16;
+  metrics.log_lines = 18;
+  metrics.log_limited = 19;
+  metrics.log_dropped[3] = 20;
   return metrics;
 }
 

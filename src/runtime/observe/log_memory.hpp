@@ -1,11 +1,13 @@
 // The last lines of the log, for those who read them later.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include <dwell/log.hpp>
 
@@ -46,6 +48,14 @@ class LogMemory {
     if (at < first_) at = first_;
     if (at >= first_ + lines_.size()) return std::nullopt;
     return lines_[static_cast<std::size_t>(at - first_)];
+  }
+  // The lines from number `at` on that are there, `most` at most; `at` is then the number behind the last one.
+  std::vector<LogRecord> page(std::uint64_t& at, std::size_t most) {
+    const Lock lock(mutex_);
+    at = std::max(at, first_);
+    std::vector<LogRecord> records;
+    for (; at < first_ + lines_.size() && records.size() < most; ++at) records.push_back(lines_[static_cast<std::size_t>(at - first_)]);
+    return records;
   }
 
  private:

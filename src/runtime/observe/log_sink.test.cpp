@@ -123,7 +123,12 @@ TEST_F(LogSinkTest, TheMemoryForgetsTheOldest) {
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->text, "b");
   EXPECT_EQ(at, 1U) << "the number of what was found";
-  at = 3;
+  at = 0;
+  EXPECT_EQ(memory.page(at, 1).size(), 1U);
+  EXPECT_EQ(at, 2U);
+  EXPECT_EQ(memory.page(at, 10).front().text, "c");
+  EXPECT_EQ(at, 3U);
+  EXPECT_TRUE(memory.page(at, 10).empty());
   EXPECT_FALSE(memory.next(at, {}).has_value());
   memory.end();
   EXPECT_FALSE(memory.next(at, std::chrono::steady_clock::time_point::max()).has_value()) << "nothing comes any more";
