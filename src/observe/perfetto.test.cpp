@@ -83,7 +83,7 @@ std::vector<Message> Message::messages(std::uint32_t field) const {
   return result;
 }
 
-struct Slice {
+struct TrackSlice {
   std::string track, name, category;
   std::int64_t begin = 0;  // from kTraceStart
   std::int64_t end = 0;    // of an instant the begin
@@ -95,12 +95,12 @@ struct Slice {
 // What a viewer shows: ids resolved, events in the order of their times, each end closing what was opened last on its track.
 struct View {
   std::map<std::uint64_t, Message> descriptors;
-  std::vector<Slice> slices;
+  std::vector<TrackSlice> slices;
   std::map<std::string, std::vector<double>> counters;
   std::size_t open = 0;  // slices that nothing has ended
 
-  const Slice& slice(const std::string& name, std::uint64_t id) const {
-    for (const Slice& slice : slices) {
+  const TrackSlice& slice(const std::string& name, std::uint64_t id) const {
+    for (const TrackSlice& slice : slices) {
       const auto found = slice.annotations.find("id");
       if (slice.name == name && found != slice.annotations.end() && found->second == id) return slice;
     }
@@ -119,7 +119,7 @@ View view_of(const std::string& bytes) {
   struct Event {
     std::int64_t at;
     Message event;
-    Slice slice;
+    TrackSlice slice;
   };
   std::vector<Event> events;
   bool first = true;
@@ -138,7 +138,7 @@ View view_of(const std::string& bytes) {
       EXPECT_TRUE(view.descriptors.emplace(descriptor.number(1), descriptor).second) << "described twice: " << track_name(descriptor);
     }
     for (const Message& event : packet.messages(11)) {
-      Slice slice;
+      TrackSlice slice;
       EXPECT_TRUE(view.descriptors.contains(event.number(11))) << "described before its first event";
       slice.track = track_name(view.descriptors[event.number(11)]);
       slice.begin = slice.end = static_cast<std::int64_t>(packet.number(8)) - kTraceStart;
@@ -235,23 +235,23 @@ TEST(Perfetto, WorkersAndThreadsAreTracksOfOneProcess) {
 TEST(Perfetto, LeasesHoldTheirTasks) {
   const View view = view_of(test::sample_trace());
   EXPECT_EQ(view.open, 0U);
-  const Slice& lease = view.slice("lease", 40);
+  const TrackSlice& lease = view.slice("lease", 40);
   EXPECT_EQ(lease.track, "worker 3");
   EXPECT_EQ(lease.category, "lease");
   EXPECT_EQ(lease.depth, 0U);
   EXPECT_EQ(lease.begin, 99) << "before the fetch that begins at 100";
   EXPECT_EQ(lease.end, 1100);
-  const Slice& fetch = view.slice("fetch", 7);
+  const TrackSlice& fetch = view.slice("fetch", 7);
   EXPECT_EQ(fetch.depth, 1U);
   EXPECT_EQ(fetch.end, 250);
   EXPECT_EQ(fetch.annotations.at("count"), 2U);
-  const Slice& seven = view.slice("add (version 2)", 7);
+  const TrackSlice& seven = view.slice("add (version 2)", 7);
   EXPECT_EQ(seven.depth, 1U);
   EXPECT_EQ(seven.begin, 300);
   EXPECT_EQ(seven.end, 800);
   EXPECT_EQ(seven.category, "task");
   EXPECT_FALSE(seven.annotations.contains("failed"));
-  const Slice& eight = view.slice("say \"\xC2\xB5s\"\n", 8);
+  const TrackSlice& eight = view.slice("say \"\xC2\xB5s\"\n", 8);
   EXPECT_EQ(eight.depth, 1U) << "it begins when the one before it ends";
   EXPECT_EQ(eight.begin, 800);
   EXPECT_EQ(eight.end, 1100);
@@ -262,7 +262,7 @@ TEST(Perfetto, LeasesHoldTheirTasks) {
 
 TEST(Perfetto, SubmissionsFlowToTheirTasks) {
   const View view = view_of(test::sample_trace());
-  const Slice& submit = view.slice("submit", 7);
+  const TrackSlice& submit = view.slice("submit", 7);
   EXPECT_EQ(submit.track, "thread 77");
   EXPECT_EQ(submit.annotations.at("count"), 2U);
   ASSERT_EQ(submit.flows.size(), 2U);
@@ -280,11 +280,11 @@ TEST(Perfetto, ALargeSubmissionHasFewFlows) {
 
 TEST(Perfetto, WhatTookNoTimeIsAnInstant) {
   const View view = view_of(test::sample_trace());
-  const Slice& node = view.slice("add (version 2)", 2);
+  const TrackSlice& node = view.slice("add (version 2)", 2);
   EXPECT_EQ(node.track, "worker 0");
   EXPECT_EQ(node.category, "node");
   EXPECT_EQ(node.end, node.begin);
-  const auto mark = std::find_if(view.slices.begin(), view.slices.end(), [](const Slice& slice) { return slice.category == "mark"; });
+  const auto mark = std::find_if(view.slices.begin(), view.slices.end(), [](const TrackSlice& slice) { return slice.category == "mark"; });
   ASSERT_NE(mark, view.slices.end());
   EXPECT_EQ(mark->name, "mark") << "without a name it is called as its kind";
   EXPECT_EQ(mark->track, "thread 78");
