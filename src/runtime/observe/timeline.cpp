@@ -51,6 +51,7 @@ void Timeline::start(Sink sink) {
   static_cast<void>(parts_.host.take());
   parts_.host.want(true);
   try {
+    begin_readers();
     tell_leases(true);
     thread_ = with_thread("the thread of a trace", nullptr, [this] { return std::thread([this] { run(); }); });
   } catch (...) {
@@ -74,8 +75,21 @@ void Timeline::stop() {
   if (over()) std::rethrow_exception(failure_);
 }
 
+void Timeline::begin_readers() {
+  std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
+  read_words(parts_.backend, *events_, 0, words.data(), words.size());
+  readers_.assign(parts_.workers, Reader{0, true});
+  const auto* const events = reinterpret_cast<const Event*>(words.data());
+  for (std::uint32_t i = 0; i < parts_.workers << kShift; ++i) {
+    if (events[i].quad[0].lap == 0) continue;
+    const std::uint32_t number = (events[i].quad[0].lap - 1) << kShift | (i & ((1U << kShift) - 1));
+    Reader& reader = readers_[i >> kShift];
+    if (device::is_after(number + 1, reader.next)) reader.next = number + 1;
+  }
+}
+
 void Timeline::run() {
-  std::vector<Reader> readers(parts_.workers);
+  std::vector<Reader>& readers = readers_;
   std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
   for (bool over = false; !over;) {
     {

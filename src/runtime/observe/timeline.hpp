@@ -63,6 +63,8 @@ class Timeline {
   static constexpr std::uint32_t kShift = 9;  // events a worker
 
   void tell_leases(bool on);
+  // Takes note of what an earlier timeline has left in the rings.
+  void begin_readers();
   void run();
   void pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all);
   void read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece);
@@ -80,7 +82,8 @@ class Timeline {
   // Of the thread.
   Sink sink_;
   std::int64_t begun_ns_ = 0;
-  std::exception_ptr failure_;  // release by over_
+  std::vector<Reader> readers_;  // by worker
+  std::exception_ptr failure_;   // release by over_
   std::atomic<bool> over_{false};
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::uint32_t> indices_;
