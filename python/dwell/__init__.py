@@ -73,6 +73,7 @@ from ._dwell import (
     SubGraph,
     TaskState,
     Ticket,
+    WorkerMetrics,
     abs,
     acos,
     add,
@@ -189,7 +190,6 @@ from ._dwell import (
     var,
     vector_norm,
     where,
-    WorkerMetrics,
 )
 from ._dwell import version as __version__
 from ._errors import (
@@ -238,8 +238,8 @@ __all__ = [
     "IoFailed",
     "Kernel",
     "Limits",
-    "Metrics",
     "LinkError",
+    "Metrics",
     "Module",
     "NoPreviousVersion",
     "Node",

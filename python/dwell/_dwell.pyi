@@ -10,6 +10,7 @@ from collections.abc import (
 )
 import concurrent.futures
 import enum
+import os
 from typing import Any, overload
 
 from numpy.typing import NDArray
@@ -1033,13 +1034,167 @@ class Batch:
     def stack(self, to: object, arrays: object, axis: int = 0) -> None:
         """to = the arrays along an axis that they do not have."""
 
+class OperatorMetrics:
+    """What one version of an operator has done. Times are in seconds."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int:
+        """0: all versions before the oldest one that is listed."""
+
+    @property
+    def tasks(self) -> int:
+        """Calls that have returned; a wide task counts once for each group."""
+
+    @property
+    def failures(self) -> int: ...
+
+    @property
+    def timed(self) -> int:
+        """Tasks that the times tell of: those while metrics were "times"."""
+
+    @property
+    def total(self) -> float: ...
+
+    @property
+    def min(self) -> float: ...
+
+    @property
+    def max(self) -> float: ...
+
+    @property
+    def mean(self) -> float: ...
+
+    def quantile(self, q: float) -> float:
+        """
+        The time that the share `q` (0 to 1) does not exceed, to within a fifth.
+        """
+
+    def __repr__(self) -> str: ...
+
+class WorkerMetrics:
+    """What one worker has done, of all leases. Times are in seconds."""
+
+    @property
+    def tasks(self) -> int: ...
+
+    @property
+    def busy(self) -> float:
+        """Inside of operators, while metrics were "times"."""
+
+    @property
+    def present(self) -> float:
+        """On the device, but for the lease under way."""
+
+    @property
+    def fetched(self) -> int:
+        """Slots that it has taken out of the ring, for itself or others."""
+
+    @property
+    def queued(self) -> int:
+        """Tasks that it has taken from the ready queue."""
+
+    @property
+    def spawned(self) -> int:
+        """Tasks that its operators have made."""
+
+    @property
+    def leases(self) -> int: ...
+
+class Metrics:
+    """
+    What a runtime has done, in numbers. Counts only grow: what happened in an interval is ``later - earlier``.
+    """
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def metering(self) -> str: ...
+
+    @property
+    def operators(self) -> list[OperatorMetrics]: ...
+
+    @property
+    def workers(self) -> list[WorkerMetrics]: ...
+
+    @property
+    def submitted(self) -> int: ...
+
+    @property
+    def in_flight(self) -> int:
+        """Now: slots of the ring that are taken."""
+
+    @property
+    def ring_slots(self) -> int: ...
+
+    @property
+    def queued(self) -> int:
+        """Now: tasks in the ready queue."""
+
+    @property
+    def credit_waits(self) -> int:
+        """How often a submitter has found the ring full."""
+
+    @property
+    def leases(self) -> int: ...
+
+    @property
+    def parks(self) -> int: ...
+
+    @property
+    def images(self) -> int: ...
+
+    @property
+    def compiled(self) -> int: ...
+
+    @property
+    def linked(self) -> int: ...
+
+    @property
+    def cache_hits(self) -> int: ...
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    @property
+    def buffer_bytes(self) -> int: ...
+
+    @property
+    def buffers(self) -> int: ...
+
+    @property
+    def graph_launches(self) -> int: ...
+
+    @property
+    def batch_flushes(self) -> int: ...
+
+    @property
+    def batch_operations(self) -> int: ...
+
+    @property
+    def batch_tasks(self) -> int: ...
+
+    def __sub__(self, earlier: Metrics) -> Metrics:
+        """What has happened in between."""
+
+    def to_json(self) -> str:
+        """All of it as JSON."""
+
+    def to_openmetrics(self) -> str:
+        """The text that Prometheus reads."""
+
+    def __repr__(self) -> str: ...
+
 class Runtime:
     """
     A device, its resident loop, and everything that is submitted to it. A context manager, which closes it. Times are in
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, warn: Callable[[str], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: Callable[[str], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1058,6 +1213,8 @@ class Runtime:
         tier: "relocatable" or "lto"; None: the one, then the other
         limits: Limits of the image
         compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never
+        metrics: what the device notes of tasks: "off", "counts" or "times"
+        live: lets other processes of the user look at the runtime (dwell top)
         warn: called with one line when something works, but not as well as it could; None: the logger "dwell\"
         """
 
@@ -1156,6 +1313,30 @@ class Runtime:
 
     def diagnose(self) -> Diagnosis:
         """What is not complete, and who waits for whom. Waits for nothing."""
+
+    def metrics(self) -> Metrics:
+        """
+        What the runtime has done so far, by operator and worker. Stops nothing.
+        """
+
+    def set_metrics(self, metrics: str) -> None:
+        """
+        Changes what the device notes of tasks, while it works: "off", "counts" or "times".
+        """
+
+    def start_trace(self, path: str | os.PathLike[str]) -> None:
+        """
+        Begins a timeline, written to a file: for chrome://tracing when its name ends in .json, else for https://ui.perfetto.dev. See
+        dwell.trace.
+        """
+
+    def stop_trace(self) -> None:
+        """Ends it; nothing to do when none is being taken."""
+
+    def mark(self, text: str) -> None:
+        """
+        Puts a mark of this thread into the trace that is being taken, if one is.
+        """
 
     def park(self) -> None:
         """

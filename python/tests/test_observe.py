@@ -4,9 +4,8 @@ import json
 import threading
 from pathlib import Path
 
-import pytest
-
 import dwell
+import pytest
 
 NOTHING = "DWELL_OPERATOR(nothing)(dwell::Group) {}"
 

@@ -14,21 +14,21 @@ namespace dwell::jit {
 namespace {
 
 // Limits of the loop's resources, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
-struct Budget {
+struct LoopBudget {
   const char* arch;
   std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, up to 96 for the usual four
   std::uint32_t stack_bytes;   // a thread, functions off the fast path included
   std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
   std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
 };
-constexpr Budget kBudgets[] = {
+constexpr LoopBudget kBudgets[] = {
     {"sm_75", 96, 736, 5952, 3},  {"sm_80", 96, 736, 5952, 3},  {"sm_90", 64, 528, 5952, 3},
     {"sm_100", 88, 568, 5952, 3}, {"sm_120", 88, 568, 5952, 3},
 };
 
-void PrintTo(const Budget& budget, std::ostream* out) { *out << budget.arch; }
+void PrintTo(const LoopBudget& budget, std::ostream* out) { *out << budget.arch; }
 
-class CudaLoopTest : public CudaFiguresTest, public testing::WithParamInterface<Budget> {
+class CudaLoopTest : public CudaFiguresTest, public testing::WithParamInterface<LoopBudget> {
  protected:
   void SetUp() override {
     CudaFiguresTest::SetUp();
@@ -40,7 +40,7 @@ class CudaLoopTest : public CudaFiguresTest, public testing::WithParamInterface<
 };
 
 INSTANTIATE_TEST_SUITE_P(For, CudaLoopTest, testing::ValuesIn(kBudgets),
-                         [](const testing::TestParamInfo<Budget>& at) { return std::string(at.param.arch); });
+                         [](const testing::TestParamInfo<LoopBudget>& at) { return std::string(at.param.arch); });
 
 TEST_P(CudaLoopTest, StaysWithinTheRegisterBudget) {
   const Object small = nothing();
