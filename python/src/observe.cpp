@@ -44,7 +44,8 @@ void bind_observe(nb::module_& m) {
           "quantile", [](const OperatorMetrics& op, double q) { return op.times.quantile(q) * 1e-9; }, "q"_a,
           "The time that the share `q` (0 to 1) does not exceed, to within a fifth.")
       .def("__repr__", [](const OperatorMetrics& op) {
-        return "<dwell.OperatorMetrics " + op.name + " (version " + std::to_string(op.version) + "), " + std::to_string(op.tasks) + " tasks>";
+        return "<dwell.OperatorMetrics " + op.name + " (version " + std::to_string(op.version) + "), " + std::to_string(op.tasks) +
+               " tasks>";
       });
   nb::class_<WorkerMetrics>(m, "WorkerMetrics", "What one worker has done, of all leases. Times are in seconds.")
       .def_ro("tasks", &WorkerMetrics::tasks)

@@ -648,7 +648,8 @@ void bind_runtime(nb::module_& m) {
               "10.0, "
               "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
               "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: typing.Callable[[str], object] | None = "
+              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: "
+              "typing.Callable[[str], object] | None = "
               "None) -> None"))
       .def(
           "define", &define, "name"_a, "source"_a, "instances"_a = std::vector<std::string>(), "options"_a = nb::none(),
