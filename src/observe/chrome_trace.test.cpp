@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 using test::kTraceStart;
-using Kind = TraceEvent::Kind;
+using EventKind = TraceEvent::Kind;
 
 json written(const std::vector<Trace>& pieces) {
   std::ostringstream out;

@@ -22,7 +22,7 @@ namespace {
 using test::kTraceStart;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using Kind = TraceEvent::Kind;
+using EventKind = TraceEvent::Kind;
 
 // A message as it lies on the wire: numbers and texts by field.
 struct Message {
@@ -274,7 +274,7 @@ TEST(Perfetto, SubmissionsFlowToTheirTasks) {
 
 TEST(Perfetto, ALargeSubmissionHasFewFlows) {
   Trace trace = test::sample_trace()[0];
-  trace.events = {test::host_event(Kind::submit, 77, 0, 200, 0, 1'000'000)};
+  trace.events = {test::host_event(EventKind::submit, 77, 0, 200, 0, 1'000'000)};
   EXPECT_EQ(view_of({trace}).slice("submit", 0).flows.size(), 64U);
 }
 
@@ -310,8 +310,8 @@ TEST(Perfetto, APieceWithoutEventsHasNoTimeOfItsOwn) {
 // As when the alignment of the clocks is corrected between two readings.
 TEST(Perfetto, TasksThatOverlapByLittleFollowEachOther) {
   Trace trace = test::sample_trace()[0];
-  trace.events = {test::worker_event(Kind::task, 1, 100, 50, 1), test::worker_event(Kind::task, 1, 147, 50, 2),
-                  test::worker_event(Kind::task, 1, 196, 1, 3), test::worker_event(Kind::lease, 1, 90, 100, 4)};
+  trace.events = {test::worker_event(EventKind::task, 1, 100, 50, 1), test::worker_event(EventKind::task, 1, 147, 50, 2),
+                  test::worker_event(EventKind::task, 1, 196, 1, 3), test::worker_event(EventKind::lease, 1, 90, 100, 4)};
   const View view = view_of({trace});
   EXPECT_EQ(view.open, 0U);
   EXPECT_EQ(view.slice("task", 1).end, 150);
