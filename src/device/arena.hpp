@@ -136,12 +136,11 @@ struct alignas(64) OperatorTimes {
   u64 bucket[kBuckets];
 };
 
-// Bits of Lease::observes.
-namespace observes {
-inline constexpr u32 counts = 1;
-inline constexpr u32 times = 2;
-inline constexpr u32 timeline = 4;
-}  // namespace observes
+// Bits of Lease::timed.
+namespace timed {
+inline constexpr u32 times = 1;
+inline constexpr u32 timeline = 2;
+}  // namespace timed
 
 // One event of the timeline: a call of an operator, or a stay on the device (kStay). Two quads of its number's lap:
 // begin in ns (64), how long in ns (32) | words 0 to 2 of the task's header, of a stay: kStay, the lease's number, 0.
@@ -336,13 +335,15 @@ struct Lease {
   u32 former_crew;
   u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin
   u32 scratch_bytes;
-  // What workers note (observe.hpp): observes::..., in tables of so many opcodes, which are more than any image of such a lease has.
-  u32 observes;
-  u32 observed;
+  // What workers note (observe.hpp), in tables of so many opcodes, which are more than any image of such a lease has. Words of their own:
+  // a comparison with one needs no load.
+  u32 counts;            // 1: counts
+  u32 timed;             // how long calls take: timed::...
+  u32 observed;          // opcodes
   u64* calls;            // of operators: a row a worker, by opcode
   u64* failures;         // by opcode
-  OperatorTimes* times;  // by opcode and shard; with observes::times
-  Event* timeline;       // 2^timeline_shift a worker; with observes::timeline
+  OperatorTimes* times;  // by opcode and shard; with timed::times
+  Event* timeline;       // 2^timeline_shift a worker; with timed::timeline
   u32 timeline_shift;
   // What operators log (dwell/device/log.hpp).
   u32 log_from;         // the least severity

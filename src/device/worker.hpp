@@ -213,8 +213,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     }
     bool stops = false;
     observe::call(lease, worker, opcode, thread_rank());
+    observe::begin(lease, worker, at);
     for (;;) {
-      observe::begin(lease, worker, at);
       steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
       // chain some nanoseconds a node.
@@ -226,8 +226,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const u32 rank = thread_rank();
         steps.read_ahead(at, next, rank);
         observe::call(lease, worker, opcode, rank);
-        stops = group_any(seen.stops || seen.yields);
-        observe::end(lease, worker);
+        // Where calls are timed, each step takes the way out: the others pay for a comparison.
+        stops = group_any(seen.stops || seen.yields || lease.timed != 0);
         if (stops) {
           observe::call(lease, worker, opcode, rank, -1);
           break;
@@ -244,8 +244,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         callee = callee_of(lease, opcode);
         const u32 rank = thread_rank();
         observe::call(lease, worker, opcode, rank);
-        stops = group_any(seen.stops);
-        observe::end(lease, worker);
+        stops = group_any(seen.stops || lease.timed != 0);
         if (stops) {
           observe::call(lease, worker, opcode, rank, -1);
           break;
@@ -266,8 +265,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (thread_rank() < kLanes) chain::await_begin();
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
-        observe::end(lease, worker);
       }
+      observe::end(lease, worker);
       if (!stops || goes_on(worker)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
         word1 = frame_at(worker, at)->word[1];

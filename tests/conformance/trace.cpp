@@ -187,10 +187,12 @@ TEST_P(TraceTest, OneAtATimeAndAgain) {
     });
     EXPECT_EQ(of_kind(seen, Kind::task).size(), 10U) << "round " << round;
   }
+  std::atomic<bool> over{false};
   std::thread submitter([&] {
-    for (int i = 0; i < 50; ++i) runtime.submit(works, 1000ULL).wait();
+    while (!over.load()) runtime.submit(works, 1000ULL).wait();
   });
   const Trace kept = runtime.trace(100ms);
+  over.store(true);
   submitter.join();
   EXPECT_GT(of_kind(kept, Kind::task).size(), 0U);
   runtime.stop_trace();  // nothing to do

@@ -57,6 +57,7 @@ struct alignas(16) Context {
   // Arguments of the task that runs, behind its header. On CUDA an address in shared memory.
 #if DWELL_ON_CUDA
   u32 arguments;
+  u32 reserved;  // one size everywhere
 #else
   const u32* arguments;
 #endif

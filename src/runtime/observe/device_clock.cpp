@@ -7,6 +7,12 @@
 
 namespace dwell::runtime {
 
+namespace {
+
+constexpr double kBaseAge = 2e9;  // ns
+
+}  // namespace
+
 DeviceClock::DeviceClock(Read read) : read_(std::move(read)) {
   if (read_ == nullptr) return;
   // A GPU's timer counts from the epoch of the system's clock, as the driver has set it.
@@ -14,19 +20,23 @@ DeviceClock::DeviceClock(Read read) : read_(std::move(read)) {
   last_.offset_ns = HostEvents::now() - system.count();
 }
 
-void DeviceClock::align(std::chrono::nanoseconds age) {
+void DeviceClock::align(double most_ns) {
   if (read_ == nullptr) return;
   const Lock reading(reading_mutex_);
   {
     const Lock lock(mutex_);
-    if (known_ && HostEvents::now() - last_.host_ns < age.count()) return;
+    if (known_ && error() <= most_ns) return;
   }
   const ClockReading now = read_();
   const Lock lock(mutex_);
-  if (known_ && now.host_ns > last_.host_ns) {
-    const auto apart = static_cast<double>(now.host_ns - last_.host_ns);
-    drift_ = static_cast<double>(now.offset_ns - last_.offset_ns) / apart;
-    drift_error_ = (now.error_ns + last_.error_ns) / apart;
+  if (!known_) base_ = now;
+  const auto apart = static_cast<double>(now.host_ns - base_.host_ns);
+  // The further apart the two are, the better the drift is known; but it changes with the temperature.
+  const double drift_error = (now.error_ns + base_.error_ns) / apart;
+  if (apart > 0 && (drift_error < kUnknownDrift)) {
+    drift_ = static_cast<double>(now.offset_ns - base_.offset_ns) / apart;
+    drift_error_ = drift_error;
+    if (apart > kBaseAge) base_ = last_;
   }
   last_ = now;
   known_ = true;
@@ -42,6 +52,10 @@ std::int64_t DeviceClock::to_host(std::uint64_t device_ns) const {
 double DeviceClock::error_ns() const {
   if (read_ == nullptr) return 0;
   const Lock lock(mutex_);
+  return error();
+}
+
+double DeviceClock::error() const {
   return last_.error_ns + drift_error_ * std::abs(static_cast<double>(HostEvents::now() - last_.host_ns));
 }
 

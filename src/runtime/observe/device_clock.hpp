@@ -23,21 +23,25 @@ class DeviceClock {
   // `read` is null where the two are one clock, as on the CPU.
   explicit DeviceClock(Read read);
 
-  // Takes a reading when the last one is older than `age`. Throws what taking one throws.
-  void align(std::chrono::nanoseconds age);
+  // Takes a reading unless the error is known to be `most_ns` at most. Throws what taking one throws.
+  void align(double most_ns);
   // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, to within milliseconds.
   std::int64_t to_host(std::uint64_t device_ns) const;
   // How far that may be off for a moment about now: the last reading's error, and what the clocks may have drifted apart since.
   double error_ns() const;
 
  private:
+  static constexpr double kUnknownDrift = 1e-4;  // crystals, and the slewing of the host's clock, are better than this
+  double error() const DWELL_REQUIRES(mutex_);
+
   const Read read_;
   Mutex reading_mutex_;  // of who takes a reading; before mutex_
   mutable Mutex mutex_;
   bool known_ DWELL_GUARDED_BY(mutex_) = false;
   ClockReading last_ DWELL_GUARDED_BY(mutex_);
-  double drift_ DWELL_GUARDED_BY(mutex_) = 0;           // ns of the offset a ns of the host
-  double drift_error_ DWELL_GUARDED_BY(mutex_) = 1e-4;  // of that: crystals are better than this
+  ClockReading base_ DWELL_GUARDED_BY(mutex_);                   // an earlier one, from which the drift is taken
+  double drift_ DWELL_GUARDED_BY(mutex_) = 0;                    // ns of the offset a ns of the host
+  double drift_error_ DWELL_GUARDED_BY(mutex_) = kUnknownDrift;  // of that
 };
 
 }  // namespace dwell::runtime

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <utility>
 
 #include <dwell/error.hpp>
@@ -62,23 +63,22 @@ std::shared_ptr<void> mapped(const std::filesystem::path& path, std::size_t byte
 FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
                                const std::function<void(std::string_view)>& warn) {
   const std::size_t bytes = device::align_up(FlightFile::bytes(workers), 4096);
-  std::string why;
   try {
-    const live::Directory directory = live::Directory::make();
-    path_ = directory.flight_of(live::Process::self(), runtime);
-    if (std::shared_ptr<void> memory = mapped(path_, bytes, &why)) {
+    path_ = live::Directory::make().flight_of(live::Process::self(), runtime);
+    if (backend.info().on_host) {
+      std::string why;
+      std::shared_ptr<void> memory = mapped(path_, bytes, &why);
+      if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + why);
       void* const address = memory.get();
       memory_ = backend.wrap(address, bytes, std::move(memory));
+      mapped_ = true;
     }
   } catch (const Error& error) {
-    why = error.what();
-  }
-  if (memory_ == nullptr) {
     if (!path_.empty()) unlink(path_.c_str());
     path_.clear();
-    if (warn) warn("no flight recorder outlives this process: " + why);
-    memory_ = backend.allocate_host(bytes);
+    if (warn) warn(std::string("no flight recorder outlives this process: ") + error.what());
   }
+  if (memory_ == nullptr) memory_ = backend.allocate_host(bytes);
   file_ = static_cast<FlightFile*>(memory_->host());
   file_->magic = FlightFile::kMagic;
   file_->version = FlightFile::kVersion;
@@ -90,7 +90,7 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
 }
 
 FlightRecorder::~FlightRecorder() {
-  if (!path_.empty() && !keeps_) unlink(path_.c_str());
+  if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
 void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcept {
@@ -100,6 +100,12 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcep
 const std::filesystem::path& FlightRecorder::keep(std::string_view failure) noexcept {
   put(file_->failure, failure);
   keeps_ = true;
+  if (mapped_ || path_.empty()) return path_;
+  const File file(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || !file.write_all(std::span(static_cast<const std::byte*>(memory_->host()), memory_->bytes()))) {
+    unlink(path_.c_str());
+    path_.clear();
+  }
   return path_;
 }
 

@@ -13,9 +13,10 @@
 
 namespace dwell::runtime {
 
-// Where workers keep the last notes of what they were about to run (device/in_flight.hpp): a file in shared memory, which the kernel keeps
-// when the process is killed, or is taken down by a fault. Beside it stand the names of operators, written by the host. A runtime that ends
-// well removes it. Without a place for the file the same memory is private. `assign` may be called from any thread.
+// Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it the names of operators, written by
+// the host. Where workers are threads of the host it is a file in shared memory, which the kernel keeps when the process is killed.
+// Elsewhere it is memory that the device reaches, and becomes that file when the runtime fails. A runtime that ends well leaves none.
+// `assign` may be called from any thread.
 class FlightRecorder {
  public:
   // `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
@@ -34,7 +35,8 @@ class FlightRecorder {
 
  private:
   std::unique_ptr<backend::Allocation> memory_;
-  std::filesystem::path path_;  // empty: there is none
+  std::filesystem::path path_;  // empty: no file can be made
+  bool mapped_ = false;         // the memory is the file
   live::FlightFile* file_ = nullptr;
   bool keeps_ = false;
 };

@@ -88,9 +88,11 @@ void Meters::tell_leases() {
     lease.calls = reinterpret_cast<u64*>(table.counts->device());
     lease.failures = lease.calls + table.opcodes * layout_.max_workers;
     lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
-    lease.observes &= ~(device::observes::counts | device::observes::times);
-    if (metering_ != Metering::off) lease.observes |= device::observes::counts;
-    if (metering_ == Metering::times) lease.observes |= device::observes::times;
+    lease.counts = metering_ == Metering::off ? 0 : 1;
+    if (metering_ == Metering::times)
+      lease.timed |= device::timed::times;
+    else
+      lease.timed &= ~device::timed::times;
   });
 }
 

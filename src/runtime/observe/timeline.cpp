@@ -16,7 +16,7 @@ using device::Event;
 using device::Header;
 
 constexpr std::chrono::milliseconds kEach{1};
-constexpr std::chrono::milliseconds kAlign{500};
+constexpr double kMostError = 1000;  // ns: the clock is read anew when it may be further off
 
 }  // namespace
 
@@ -25,9 +25,9 @@ void Timeline::tell_leases(bool on) {
     lease.timeline = on ? reinterpret_cast<Event*>(events_->device()) : nullptr;
     lease.timeline_shift = kShift;
     if (on)
-      lease.observes |= device::observes::timeline;
+      lease.timed |= device::timed::timeline;
     else
-      lease.observes &= ~device::observes::timeline;
+      lease.timed &= ~device::timed::timeline;
   });
   parts_.keeper.outlast_tasks(std::chrono::seconds(1));
 }
@@ -40,7 +40,7 @@ void Timeline::start(Sink sink) {
   const Lock lock(mutex_);
   if (thread_.joinable()) throw Error(errc::invalid_argument, "a trace is being taken already: one runtime takes one at a time");
   if (events_ == nullptr) events_ = parts_.backend.allocate((sizeof(Event) << kShift) * parts_.workers);
-  parts_.clock.align(std::chrono::nanoseconds(0));
+  parts_.clock.align(kMostError);
   sink_ = std::move(sink);
   begun_ns_ = HostEvents::now();
   failure_ = nullptr;
@@ -105,7 +105,7 @@ void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>&
   Trace piece;
   // A device that has failed tells nothing more; what the host did is still of interest.
   static_cast<void>(failure_of(errc::device_lost, [&] {
-    if (!all) parts_.clock.align(kAlign);
+    if (!all) parts_.clock.align(kMostError);
     read_words(parts_.backend, *events_, 0, words.data(), words.size());
     read(readers, words, piece);
   }));
