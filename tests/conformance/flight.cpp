@@ -25,7 +25,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
   const std::uint64_t position = runtime.submit(spins, 1'500'000'000ULL).position();
   const Error error = error_of([&] { runtime.wait_all(); });
   ASSERT_EQ(error.kind(), errc::task_timeout) << error.what();
-  const std::string text = error.message();
+  const std::string& text = error.message();
   const std::string before = "dwell post-mortem ";
   ASSERT_THAT(text, HasSubstr(before));
   const std::filesystem::path path = text.substr(text.find(before) + before.size());

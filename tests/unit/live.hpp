@@ -31,8 +31,6 @@ class LiveTest : public testing::Test {
     unsetenv("DWELL_LIVE_DIR");
     std::filesystem::remove_all(root_);
   }
-  LiveTest(const LiveTest&) = delete;
-  LiveTest& operator=(const LiveTest&) = delete;
 
   std::size_t files() const {
     std::error_code none;

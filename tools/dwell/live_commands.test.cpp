@@ -119,7 +119,7 @@ TEST_F(LiveCommands, ATraceThatFailsLeavesNoFile) {
 
 TEST_F(LiveCommands, LogsPrintsWhatIsThere) {
   const live::Published published(source_, {});
-  const auto logs = [](LogsOptions options) {
+  const auto logs = [](const LogsOptions& options) {
     std::ostringstream out;
     EXPECT_EQ(logs_command(options, out), Exit::success);
     return out.str();

@@ -81,7 +81,7 @@ TEST(TopState, WithoutMeteringTheRingCounts) {
 TEST(TopState, KeysSort) {
   TopState state = state_of();
   EXPECT_THAT(names(state), ElementsAre("axpy", "zip"));
-  for (const int key : {'f', 'p', 's'}) {
+  for (const char key : {'f', 'p', 's'}) {
     press(state, 't');
     press(state, key);
     EXPECT_THAT(names(state), ElementsAre("zip", "axpy")) << key;

@@ -83,13 +83,14 @@ void Meters::add_times(Table& table) {
 
 void Meters::tell_leases() {
   const Table& table = tables_.back();
+  const Metering metering = metering_;
   keeper_.change_leases([&](device::Lease& lease) {
     lease.observed = static_cast<u32>(table.opcodes);
     lease.calls = reinterpret_cast<u64*>(table.counts->device());
     lease.failures = lease.calls + table.opcodes * layout_.max_workers;
     lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
-    lease.counts = metering_ == Metering::off ? 0 : 1;
-    if (metering_ == Metering::times)
+    lease.counts = metering == Metering::off ? 0 : 1;
+    if (metering == Metering::times)
       lease.timed |= device::timed::times;
     else
       lease.timed &= ~device::timed::times;
@@ -189,7 +190,7 @@ void Meters::read(Metrics& metrics) {
   for (const auto& [key, series] : series_) {
     Row row{&series, series.closed};
     if (const auto at = open.find(&series); at != open.end()) row.sum.add(at->second);
-    rows.push_back(std::move(row));
+    rows.push_back(row);
   }
   std::ranges::sort(rows, {}, [](const Row& row) { return std::tuple(row.series->place, row.series->version); });
   metrics.operators.clear();

@@ -69,7 +69,7 @@ class Timeline {
   void pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all);
   void read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece);
   void add_host(Trace& piece);
-  TraceEvent event_of(const device::Event& event, std::uint32_t worker);
+  TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // The index of a name, which the next piece tells when it is new.
   std::uint32_t name(const std::string& text);
 
