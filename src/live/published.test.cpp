@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <map>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
