@@ -1,4 +1,4 @@
-// Metrics where Prometheus scrapes them. A library of its own, dwell::prometheus, which needs prometheus-cpp: dwell itself opens no socket.
+// Metrics where Prometheus scrapes them. A library of its own, dwell::prometheus, which needs prometheus-cpp: dwell itself opens no port.
 //
 //   dwell::PrometheusEndpoint endpoint([&] { return runtime.metrics(); });  // http://127.0.0.1:9464/metrics
 #pragma once
