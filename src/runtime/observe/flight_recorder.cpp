@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -43,38 +46,48 @@ std::string own_command() {
   return name;
 }
 
-// The file, mapped; null with the reason.
-std::shared_ptr<void> mapped(const std::filesystem::path& path, std::size_t bytes, std::string* why) {
-  const File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  void* memory = MAP_FAILED;
+// `bytes` of the file, mapped; null with errno.
+std::shared_ptr<void> mapped(const File& file, std::size_t bytes) {
   // Its pages are taken now: later there might be none, and the process would be killed at a store.
-  if (file && posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)) == 0)
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) {
-    *why = std::strerror(errno);
-    if (file) unlink(path.c_str());
-    return nullptr;
-  }
+  errno = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  if (errno != 0) return nullptr;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
   return {memory, [bytes](void* address) { munmap(address, bytes); }};
+}
+
+// A process that fails and opens again for days must not fill the memory of the machine: of its kept files the youngest stay.
+// Leaked: runtimes may fail until the last static object is gone.
+void keep_youngest(std::filesystem::path path) {
+  static std::mutex mutex;
+  static auto& kept = *new std::array<std::filesystem::path, live::Directory::kFlights>;
+  static std::size_t next = 0;
+  const std::lock_guard lock(mutex);
+  std::filesystem::path& oldest = kept[next++ % kept.size()];
+  if (!oldest.empty()) unlink(oldest.c_str());
+  oldest = std::move(path);
 }
 
 }  // namespace
 
+// It delegates, so that the destructor takes the file away when an allocation fails here.
 FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
-                               const std::function<void(std::string_view)>& warn) {
+                               const std::function<void(std::string_view)>& warn)
+    : FlightRecorder() {
   const std::size_t bytes = device::align_up(FlightFile::bytes(workers), 4096);
   try {
     path_ = live::Directory::make().flight_of(live::Process::self(), runtime);
     if (backend.info().on_host) {
-      std::string why;
-      std::shared_ptr<void> memory = mapped(path_, bytes, &why);
-      if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + why);
+      const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+      mapped_ = static_cast<bool>(file);
+      std::shared_ptr<void> memory = file ? mapped(file, bytes) : nullptr;
+      if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + std::strerror(errno));
       void* const address = memory.get();
       memory_ = backend.wrap(address, bytes, std::move(memory));
-      mapped_ = true;
     }
   } catch (const Error& error) {
-    if (!path_.empty()) unlink(path_.c_str());
+    if (mapped_) unlink(path_.c_str());
+    mapped_ = false;
     path_.clear();
     if (warn) warn(std::string("no flight recorder outlives this process: ") + error.what());
   }
@@ -99,8 +112,13 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcep
 
 const std::filesystem::path& FlightRecorder::keep(std::string_view failure) noexcept {
   put(file_->failure, failure);
+  if (keeps_ || path_.empty()) return path_;
   keeps_ = true;
-  if (mapped_ || path_.empty()) return path_;
+  try {
+    keep_youngest(path_);
+  } catch (const std::bad_alloc&) {  // then one more stays
+  }
+  if (mapped_) return path_;
   const File file(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file || !file.write_all(std::span(static_cast<const std::byte*>(memory_->host()), memory_->bytes()))) {
     unlink(path_.c_str());

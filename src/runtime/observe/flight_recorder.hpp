@@ -30,13 +30,16 @@ class FlightRecorder {
   std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
   // From now on the opcode stands for this: "add (version 2)".
   void assign(std::uint32_t opcode, std::string_view name) noexcept;
-  // Keeps the file although the object goes, and notes why. Its path; empty when there is no file.
+  // Keeps the file although the object goes, and notes why: the youngest live::Directory::kFlights that the process keeps. Its path; empty
+  // when there is no file.
   const std::filesystem::path& keep(std::string_view failure) noexcept;
 
  private:
+  FlightRecorder() = default;
+
   std::unique_ptr<backend::Allocation> memory_;
   std::filesystem::path path_;  // empty: no file can be made
-  bool mapped_ = false;         // the memory is the file
+  bool mapped_ = false;         // the memory is the file, which is this object's
   live::FlightFile* file_ = nullptr;
   bool keeps_ = false;
 };
