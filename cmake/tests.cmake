@@ -14,20 +14,16 @@ file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp sr
 set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
   COMPILE_DEFINITIONS DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
-# Compiling tests costs more than running them, most of all with the checks for undefined behaviour. Precompiled headers serve only those
-# targets that are optimised, or not, as they are.
-if(DWELL_SANITIZE MATCHES "undefined")
-  set(dwell_test_optimisation -O0)
-else()
-  set(dwell_test_optimisation $<$<CONFIG:Release>:-O1>)
-endif()
+# Compiling tests costs more than running them. Precompiled headers serve only those targets that are optimised, or not, as they are.
+set(dwell_test_optimisation -O0)
 
 dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
 target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
 target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
 
-# One executable out of `sources`, its tests registered one by one, each in a process of its own. A test that calls GTEST_SKIP shows as
-# skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share what compilers take long to make.
+# One executable out of SOURCES, its tests registered one by one, each in a process of its own. A test that calls GTEST_SKIP shows as
+# skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share what compilers take long to
+# make. Under sanitizers every suite is one process: to start one costs as much as most tests.
 function(dwell_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;TOGETHER")
   if(NOT arg_SOURCES)
@@ -38,7 +34,7 @@ function(dwell_test name)
   target_compile_definitions(${name} PRIVATE
     DWELL_HOST_COMPILER="${CMAKE_CXX_COMPILER}" DWELL_HOST_FLAGS="${dwell_host_flags}"
   )
-  if(NOT name STREQUAL stress OR DWELL_SANITIZE MATCHES "undefined")
+  if(NOT name STREQUAL stress OR DWELL_SANITIZE)
     target_compile_options(${name} PRIVATE ${dwell_test_optimisation})
   endif()
   if(DWELL_UNITY_TESTS AND name MATCHES "^(unit|conformance)$")
@@ -52,23 +48,51 @@ function(dwell_test name)
   dwell_warnings(${name})
   dwell_use_cuda_headers(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  set(alone "")
-  if(arg_TOGETHER)
-    list(TRANSFORM arg_TOGETHER REPLACE "(.+)" "\\1.*:*/\\1.*" OUTPUT_VARIABLE patterns)
-    list(JOIN patterns ":" patterns)
-    set(alone TEST_FILTER "-${patterns}")
+
+  set(suites ${arg_TOGETHER})
+  if(DWELL_SANITIZE)
+    dwell_suites_of(suites ${arg_SOURCES})
+  else()
+    dwell_filter_of(patterns ${arg_TOGETHER})
+    gtest_discover_tests(${name}
+      TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_FILTER "-${patterns}"
+      PROPERTIES LABELS ${name} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
+    )
   endif()
-  gtest_discover_tests(${name}
-    TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${alone}
-    PROPERTIES LABELS ${name} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
-  )
-  foreach(suite IN LISTS arg_TOGETHER)
-    add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${suite}.*:*/${suite}.*)
-    # gtest ends its output with what was skipped, unless something failed.
-    set_tests_properties(${name}.${suite} PROPERTIES LABELS "${name};compilers" TIMEOUT 600 PROCESSORS ${arg_PROCESSORS}
-      SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
+  foreach(suite IN LISTS suites)
+    dwell_filter_of(patterns ${suite})
+    set(labels ${name})
+    if(suite IN_LIST arg_TOGETHER)
+      list(APPEND labels compilers)
+    endif()
+    add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${patterns})
+    # gtest ends its output with what was skipped, unless something failed. The longest start first, so that none is waited for alone.
+    set_tests_properties(${name}.${suite} PROPERTIES LABELS "${labels}" TIMEOUT 900 PROCESSORS ${arg_PROCESSORS} COST 100
+      FAIL_REGULAR_EXPRESSION "Running 0 tests" SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
     )
   endforeach()
+endfunction()
+
+# gtest's filter for the suites, instantiated or typed ones too.
+function(dwell_filter_of result)
+  set(patterns ${ARGN})
+  list(TRANSFORM patterns REPLACE "(.+)" "\\1.*:*/\\1.*:\\1/*:*/\\1/*")
+  list(JOIN patterns ":" patterns)
+  set(${result} "${patterns}" PARENT_SCOPE)
+endfunction()
+
+# The suites that sources define; looked for again when one of them changes.
+function(dwell_suites_of result)
+  set(suites "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+    file(STRINGS "${source}" tests REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
+    list(TRANSFORM tests REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+),.*" "\\1")
+    list(APPEND suites ${tests})
+  endforeach()
+  list(REMOVE_DUPLICATES suites)
+  set(${result} "${suites}" PARENT_SCOPE)
 endfunction()
 
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS src/*.test.cpp include/*.test.cpp tests/unit/*.cpp)
@@ -78,7 +102,7 @@ endif()
 # These compile the resident loop for each architecture.
 set(cuda_suites "")
 if(DWELL_CUDA_INCLUDE)
-  set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
+  set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLogTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
 endif()
 dwell_test(unit SOURCES ${unit_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 

@@ -25,7 +25,8 @@ std::vector<std::shared_ptr<ExecState>> all_of(std::span<const std::shared_ptr<E
     all.push_back(exec);
     all.insert(all.end(), exec->execs.begin(), exec->execs.end());
   }
-  std::ranges::sort(all);
+  // An exec's number is higher than those of all that its nodes launch. Who locks several locks them in this order.
+  std::ranges::sort(all, {}, [](const auto& exec) { return exec->number; });
   all.erase(std::unique(all.begin(), all.end()), all.end());  // clang 14 cannot read std::ranges::unique
   return all;
 }
@@ -291,7 +292,7 @@ void ExecState::note_task(std::uint64_t position) noexcept {
 // The analysis follows no locks of a list.
 DWELL_THREAD_SAFETY(no_thread_safety_analysis)
 Launching::Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs)
-    : core_(core), execs_(all_of(execs)), order_(core.graphs().order()) {
+    : core_(core), execs_(all_of(execs)) {
   for (const auto& exec : execs_) {
     locks_.emplace_back(exec->mutex_);
     flight_.emplace_back(0, exec);

@@ -121,8 +121,7 @@ class Launching {
  private:
   runtime::Core& core_;
   std::vector<std::shared_ptr<ExecState>> execs_;
-  Lock order_;
-  std::deque<Lock> locks_;  // theirs
+  std::deque<Lock> locks_;  // theirs, by number
   runtime::Graphs::Flight flight_;
   std::size_t asked_ = 0;  // of how many HostCalls knows that a task comes
   std::optional<std::uint64_t> position_;

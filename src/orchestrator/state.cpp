@@ -290,8 +290,9 @@ bool OrchestratorState::admit_one() {
 }
 
 std::optional<KeptExec> OrchestratorState::make_exec(const JobTypeRecord& type, std::optional<Error>& why) {
-  // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later.
-  constexpr int kAttempts = 7;
+  // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later. A
+  // second is for machines whose threads wait for a processor.
+  constexpr int kAttempts = 36;
   bool has_dropped = false;
   for (int attempt = 1;; ++attempt) {
     try {
@@ -310,7 +311,7 @@ std::optional<KeptExec> OrchestratorState::make_exec(const JobTypeRecord& type, 
     }
     // The end of another job is worth more than waiting.
     if (!has_dropped || attempt == (is_alone ? kAttempts : 2)) return std::nullopt;
-    if (attempt > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1 << (attempt - 2)));
+    if (attempt > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1 << std::min(attempt - 2, 5)));
   }
 }
 

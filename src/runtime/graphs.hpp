@@ -97,9 +97,6 @@ class Graphs {
     return positions;
   }
 
-  // Held while a task is placed that may launch execs, before theirs.
-  Mutex& order() { return order_; }
-
   // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
   std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
     const Lock lock(mutex_);
@@ -117,7 +114,6 @@ class Graphs {
     std::uint32_t number;
     std::weak_ptr<const Exec> exec;
   };
-  Mutex order_;
   std::atomic<std::uint32_t> last_number_{0};
   mutable Mutex mutex_;
   std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);

@@ -1,8 +1,10 @@
 // Every allocation that a call makes fails once. The call throws, or does without; then the runtime goes on, or says in each call why not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <dwell/dwell.hpp>
 
 #include "jit/cache/caching_compiler.hpp"
+#include "live/directory.hpp"
 #include "runtime/api/shell.hpp"
 #include "tests/conformance/suite.hpp"
 #include "tests/scarcity/scarce_memory.hpp"
@@ -147,6 +150,10 @@ class ScarceMemoryTest : public testing::Test {
 
 TEST_F(ScarceMemoryTest, Opening) {
   at_every_allocation([](World&) {}, [](World& world) { world.open(); });
+  // A file that stays is read by each opening behind it.
+  const std::string own = std::to_string(getpid()) + ".";
+  for (const auto& file : std::filesystem::directory_iterator(live::Directory::make().path()))
+    EXPECT_FALSE(file.path().filename().string().starts_with(own)) << file.path();
 }
 
 TEST_F(ScarceMemoryTest, Defining) {

@@ -198,7 +198,7 @@ class Keeper {
     bool gives_way;  // a call of others held up its start, and may wait for its end
   };
   // A lease's number and slot in one word.
-  struct Name {
+  struct alignas(8) Name {  // one access for clang too
     std::uint32_t number;
     std::uint32_t slot;
   };
