@@ -96,9 +96,9 @@ class CompiledProgramsTest : public DeviceTest {
     ASSERT_GT(results.size(), 20U);
     expect_same_bits(
         [&](Batch& batch) {
-          constexpr std::size_t kTogether = 10;
+          constexpr std::size_t kBurst = 10;
           for (std::size_t i = 0; i < operations.size(); ++i) {
-            if (i % kTogether == 0) {
+            if (i % kBurst == 0) {
               batch.flush();
               batch.assign(written, x);
             }
