@@ -291,8 +291,7 @@ void ExecState::note_task(std::uint64_t position) noexcept {
 
 // The analysis follows no locks of a list.
 DWELL_THREAD_SAFETY(no_thread_safety_analysis)
-Launching::Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs)
-    : core_(core), execs_(all_of(execs)) {
+Launching::Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs) : core_(core), execs_(all_of(execs)) {
   for (const auto& exec : execs_) {
     locks_.emplace_back(exec->mutex_);
     flight_.emplace_back(0, exec);

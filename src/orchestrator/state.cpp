@@ -290,8 +290,8 @@ bool OrchestratorState::admit_one() {
 }
 
 std::optional<KeptExec> OrchestratorState::make_exec(const JobTypeRecord& type, std::optional<Error>& why) {
-  // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later. A
-  // second is for machines whose threads wait for a processor.
+  // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later.
+  // A second is for machines whose threads wait for a processor.
   constexpr int kAttempts = 36;
   bool has_dropped = false;
   for (int attempt = 1;; ++attempt) {
