@@ -3,8 +3,9 @@
 
 usage: script/tidy.py BUILD FILE...     BUILD holds compile_commands.json; a source that it does not list is passed over
 
-A check walks through everything that a source includes, most of which is the standard library. So sources with the same flags are checked
-together, as one source that includes them. Two sources of which one defines a local name that the other mentions go to different batches.
+A check walks through everything that a source includes, most of which is the standard library. So sources are checked together, as one
+source that includes them, with the definitions and folders of them all. Two sources whose flags contradict, or of which one defines a local
+name that the other mentions, go to different batches; so do those below different folders of the project, whose headers share names.
 When a batch has a finding, its sources are checked one by one, and only those findings count. That each source includes what it uses is
 not checked here: the release build compiles the library's sources without precompiled headers.
 
@@ -20,21 +21,53 @@ import shlex
 import subprocess
 import sys
 
-BATCH = 24
+BATCH = 32
+OF_THE_CODE = re.compile(r"-O\d?$|-f(PI[CE]|visibility=|(no-)?stack-protector|(function|data)-sections)")  # nothing to a check
 
 
 def flags_of(entry):
-    """The command without what names the source and its outputs."""
-    words = shlex.split(entry["command"])[1:]
-    kept, skip = [], False
+    """What a check depends on: the definitions, as name -> value; folders, each with its option; other flags."""
+    words = iter(shlex.split(entry["command"])[1:])
+    defines, folders, others = {}, [], []
     for word in words:
-        if skip or word in ("-c", entry["file"]):
-            skip = False
-        elif word == "-o":
-            skip = True
-        else:
-            kept.append(word)
-    return kept
+        if word == "-o":
+            next(words)
+        elif word == "-isystem":
+            folders.append((word, next(words)))
+        elif word.startswith("-I"):
+            folders.append(("-I", word[2:]))
+        elif word.startswith("-D"):
+            name, _, value = word[2:].partition("=")
+            defines[name] = value
+        elif word not in ("-c", entry["file"]) and not OF_THE_CODE.match(word):
+            others.append(word)
+    return defines, folders, others
+
+
+class Batch:
+    """Sources that are checked together."""
+
+    def __init__(self, source):
+        self.sources = [source]
+        self.defines, self.folders, self.others = (part.copy() for part in source.flags)
+
+    def fits(self, source):
+        defines, _, others = source.flags
+        if len(self.sources) == BATCH or others != self.others or source.part != self.sources[0].part:
+            return False
+        if any(self.defines.get(name, value) != value for name, value in defines.items()):
+            return False
+        return not any(source.shadows(other) or other.shadows(source) for other in self.sources)
+
+    def add(self, source):
+        defines, folders, _ = source.flags
+        self.sources.append(source)
+        self.defines |= defines
+        self.folders += [folder for folder in folders if folder not in self.folders]
+
+    def flags(self):
+        defines = [f"-D{name}={value}" for name, value in self.defines.items()]
+        return [*self.others, *defines, *(word for folder in self.folders for word in folder)]
 
 
 def local_names(text):
@@ -54,6 +87,8 @@ class Source:
 
     def __init__(self, entry):
         self.entry = entry
+        self.flags = flags_of(entry)
+        self.part = os.path.relpath(entry["file"]).split(os.sep)[0]
         text = pathlib.Path(entry["file"]).read_text(encoding="utf-8")
         self.names = local_names(text)
         code = re.sub(r'//.*|"(?:[^"\\\n]|\\.)*"', "", text)
@@ -68,20 +103,15 @@ class Source:
 
 
 def batches_of(entries):
-    """Lists of entries to be checked together, the largest first."""
-    alike, batches = {}, []
-    for entry in entries:
-        alike.setdefault(tuple(flags_of(entry)), []).append(entry)
-    for group in alike.values():
-        own = [[] for _ in range(-(-len(group) // BATCH))]
-        for source in map(Source, group):
-            fitting = [one for one in own if not any(source.shadows(other) or other.shadows(source) for other in one)]
-            if not fitting:
-                own.append([source])
-            else:
-                min(fitting, key=len).append(source)
-        batches += [[source.entry for source in one] for one in own if one]
-    return sorted(batches, key=len, reverse=True)
+    """Batches of all entries, the largest first. The fullest that fits gets the next."""
+    batches = []
+    for source in map(Source, entries):
+        fitting = [batch for batch in batches if batch.fits(source)]
+        if fitting:
+            max(fitting, key=lambda batch: len(batch.sources)).add(source)
+        else:
+            batches.append(Batch(source))
+    return sorted(batches, key=lambda batch: len(batch.sources), reverse=True)
 
 
 def tidy(build, source, *options):
@@ -100,12 +130,14 @@ def has_unused_name(path):
     return any(len(re.findall(rf"\b{using or alias}\b", text)) == 1 for using, alias in names)
 
 
-def check(batch, folder, build):
-    if len(batch) > 1 and not any(has_unused_name(entry["file"]) for entry in batch):
-        passed, _ = tidy(str(folder), str(folder / batch[0]["batch"]), "--checks=-bugprone-suspicious-include")
+def check(batch, together, build):
+    """(passed, what to show). `together` includes the sources of the batch; None when it is one."""
+    files = [source.entry["file"] for source in batch.sources]
+    if together and not any(has_unused_name(file) for file in files):
+        passed, _ = tidy(str(together.parent), str(together), "--checks=-bugprone-suspicious-include")
         if passed:
             return True, ""
-    results = [tidy(build, entry["file"]) for entry in batch]
+    results = [tidy(build, file) for file in files]
     return all(passed for passed, _ in results), "\n".join(text for _, text in results if text)
 
 
@@ -116,22 +148,23 @@ def main():
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {entry["file"]: entry for entry in json.load(file)}
     batches = batches_of([entry for name, entry in sorted(entries.items()) if name in names])
-    commands = []
+    commands, work = [], []
     for number, batch in enumerate(batches):
-        if len(batch) == 1:
+        if len(batch.sources) == 1:
+            work.append((batch, None))
             continue
-        source = folder / f"batch_{number}.cpp"
-        lines = (f'#define main main_{at}\n#include "{entry["file"]}"\n#undef main\n' for at, entry in enumerate(batch))
-        source.write_text("".join(lines), encoding="utf-8")
-        for entry in batch:
-            entry["batch"] = source.name
-        command = shlex.join(["c++", *flags_of(batch[0]), "-c", str(source)])
-        commands.append({"directory": batch[0]["directory"], "command": command, "file": str(source)})
+        together = folder / f"batch_{number}.cpp"
+        files = (source.entry["file"] for source in batch.sources)
+        lines = (f'#define main main_{at}\n#include "{file}"\n#undef main\n' for at, file in enumerate(files))
+        together.write_text("".join(lines), encoding="utf-8")
+        command = shlex.join(["c++", *batch.flags(), "-c", str(together)])
+        commands.append({"directory": batch.sources[0].entry["directory"], "command": command, "file": str(together)})
+        work.append((batch, together))
     (folder / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
 
     failed = False
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for passed, text in pool.map(lambda batch: check(batch, folder, build), batches):
+        for passed, text in pool.map(lambda one: check(*one, build), work):
             failed |= not passed
             if text:
                 print(text, flush=True)

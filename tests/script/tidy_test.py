@@ -58,7 +58,7 @@ class TidyTest(unittest.TestCase):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
                 entries.append({"file": str(file), "command": f"c++ -c {file}"})
-            return batches_of(entries)
+            return [[source.entry for source in batch.sources] for batch in batches_of(entries)]
 
     def test_good_sources_pass_without_output(self):
         self.assertEqual(self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": ALSO_CLEAN, "src/c.cpp": CLEAN}), (0, ""))
