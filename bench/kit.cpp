@@ -33,7 +33,7 @@ enum class Result : std::uint8_t {
   running,   // sums up to each element, from the beginning of its group's block on
 };
 // The same work in several ways; the kit's is the first.
-struct Work {
+struct Call {
   const char* what;
   std::vector<Way> ways;
   double bytes;  // that an element moves
@@ -45,7 +45,7 @@ struct Work {
 float first_input(std::size_t index) { return static_cast<float>(index % 3); }
 float second_input(std::size_t index) { return static_cast<float>(index % 5); }
 
-std::vector<Work> all_work() {
+std::vector<Call> all_work() {
   return {
       {"add",
        {{"transform", "add_kit", kKitAdd, true}, {"plain loop", "add_plain", kPlainAdd, true}, {"by hand", "add_hand", kHandAdd, false}},
@@ -88,7 +88,7 @@ class Arrays {
 
   void poison() { z_.write(std::vector<float>(z_.size(), std::numeric_limits<float>::quiet_NaN())); }
   // Results that are not what `groups` groups must have made of each slice of `floats`.
-  std::size_t wrong(const Work& work, std::size_t floats, std::uint32_t groups) const {
+  std::size_t wrong(const Call& work, std::size_t floats, std::uint32_t groups) const {
     std::vector<float> z(z_.size());
     z_.read(z);
     std::size_t wrong = 0;
@@ -137,7 +137,7 @@ class Arrays {
 class Kit {
  public:
   Kit(Runtime& runtime, Report& report) : runtime_(runtime), report_(report), work_(all_work()) {
-    for (const Work& work : work_) {
+    for (const Call& work : work_) {
       std::vector<Operator<Function>>& ways = operators_.emplace_back();
       for (const Way& way : work.ways) ways.push_back(runtime.define<Function>(way.name, way.source));
     }
@@ -208,7 +208,7 @@ class Kit {
 
   Runtime& runtime_;
   Report& report_;
-  std::vector<Work> work_;
+  std::vector<Call> work_;
   std::vector<std::vector<Operator<Function>>> operators_;  // as `work_` has them
 };
 

@@ -46,7 +46,7 @@ constexpr std::array<Setting, 4> kSettings = {{{"nothing noted", Metering::off, 
                                                {"times", Metering::times, false, 1.03, 1.06},
                                                {"counts, timeline", Metering::counts, true, 1.08, 1.15}}};
 
-struct Work {
+struct Setup {
   const char* what;
   bool is_goal;
   std::function<std::vector<double>()> time;  // ns a task, some samples
@@ -66,7 +66,7 @@ void observe(const Context& context, Report& report) {
   for (std::size_t i = 1; i < steps; ++i) last = graph.add(empty).after(last);
   const GraphExec exec = runtime.instantiate(graph);
 
-  const std::vector<Work> works = {
+  const std::vector<Setup> works = {
       {kFed, true,
        [&] {
          const Clock::time_point start = Clock::now();
