@@ -9,10 +9,13 @@ namespace {
 class LeaseTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(LeaseTest);
 
-// Runs until the runtime would like the worker back, for at most three seconds: then it fails with code 98.
+// Runs until the runtime would like the worker back, for at most three seconds: then it fails with code 98. Of two words the second says
+// that it has begun.
 constexpr const char* kPolite = R"(
 DWELL_OPERATOR(polite)(dwell::Group g, dwell::Span<dwell::u64> ran_ns) {
   const dwell::u64 start = dwell::device::now_ns();
+  if (g.rank() == 0 && ran_ns.size() > 1)
+    dwell::device::store<dwell::device::Order::relaxed, dwell::device::Scope::system>(&ran_ns[1], dwell::u64{1});
   dwell::u32 yields = 0;
   for (dwell::u32 round = 0; yields == 0; ++round) {
     yields = g.reduce(g.should_yield() ? 1u : 0u, [](dwell::u32 a, dwell::u32 b) { return a | b; });
@@ -375,13 +378,12 @@ TEST_P(LeaseTest, ShouldYieldIsTrueForALongTaskOnceTheHostParks) {
   calm.lease = 5s;
   Runtime runtime(calm);
   auto polite = runtime.define<Polite>("polite", kPolite);
-  auto hold = runtime.define<Hold>("hold", kHold);
-  auto ran = filled<u64>(runtime, 1, 0);
-  Latch latch(runtime);
-  const Ticket ticket = runtime.submit(polite, ran);
-  std::this_thread::sleep_for(5ms);
+  auto words = runtime.allocate<u64>(2, Memory::host);
+  words.write(std::vector<u64>(2, 0));
+  const Ticket ticket = runtime.submit(polite, words);
+  ASSERT_TRUE(eventually([&] { return std::atomic_ref(words.host()[1]).load() != 0; }, 20s)) << "the task does not start";
   runtime.park();
-  EXPECT_TRUE(ticket.done());
+  ASSERT_TRUE(ticket.done());
   EXPECT_EQ(ticket.status(), status::ok);
   runtime.resume();
 }
