@@ -103,6 +103,7 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
 }
 
 FlightRecorder::~FlightRecorder() {
+  const Lock lock(mutex_);
   if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
@@ -111,6 +112,7 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcep
 }
 
 const std::filesystem::path& FlightRecorder::keep(std::string_view failure) noexcept {
+  const Lock lock(mutex_);
   put(file_->failure, failure);
   if (keeps_ || path_.empty()) return path_;
   keeps_ = true;

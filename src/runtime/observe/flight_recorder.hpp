@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backend/backend.hpp"
+#include "base/mutex.hpp"
 #include "live/flight.hpp"
 
 namespace dwell::runtime {
@@ -16,7 +17,7 @@ namespace dwell::runtime {
 // Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it the names of operators, written by
 // the host. Where workers are threads of the host it is a file in shared memory, which the kernel keeps when the process is killed.
 // Elsewhere it is memory that the device reaches, and becomes that file when the runtime fails. A runtime that ends well leaves none.
-// `assign` may be called from any thread.
+// `assign` and `keep` may be called from any thread.
 class FlightRecorder {
  public:
   // `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
@@ -41,7 +42,8 @@ class FlightRecorder {
   std::filesystem::path path_;  // empty: no file can be made
   bool mapped_ = false;         // the memory is the file, which is this object's
   live::FlightFile* file_ = nullptr;
-  bool keeps_ = false;
+  Mutex mutex_;
+  bool keeps_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dwell::runtime
