@@ -5,7 +5,7 @@ usage: script/tidy.py BUILD FILE...     BUILD holds compile_commands.json; a sou
 
 A check walks through everything that a source includes, most of which is the standard library. So sources are checked together, as one
 source that includes them, with the definitions and folders of them all. Two sources whose flags contradict, or of which one defines a local
-name that the other mentions, go to different batches; so do those below different folders of the project, whose headers share names.
+name that the other mentions, go to different batches.
 When a batch has a finding, its sources are checked one by one, and only those findings count. That each source includes what it uses is
 not checked here: the release build compiles the library's sources without precompiled headers.
 
@@ -53,7 +53,7 @@ class Batch:
 
     def fits(self, source):
         defines, _, others = source.flags
-        if len(self.sources) == BATCH or others != self.others or source.part != self.sources[0].part:
+        if len(self.sources) == BATCH or others != self.others:
             return False
         if any(self.defines.get(name, value) != value for name, value in defines.items()):
             return False
@@ -88,7 +88,6 @@ class Source:
     def __init__(self, entry):
         self.entry = entry
         self.flags = flags_of(entry)
-        self.part = os.path.relpath(entry["file"]).split(os.sep)[0]
         text = pathlib.Path(entry["file"]).read_text(encoding="utf-8")
         self.names = local_names(text)
         code = re.sub(r'//.*|"(?:[^"\\\n]|\\.)*"', "", text)

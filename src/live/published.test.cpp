@@ -382,9 +382,11 @@ TEST_F(LivePublished, TheSocketDiesWithItsProcessThoughAChildLivesOn) {
   const pid_t child = test::start_child([&] {
     const Published published(source_of(1), {});
     *grandchild = test::start_child([&] {
+      ready.open();  // its copy of the socket is closed: a fork does that first
       finish.wait();
       return 0;
     });
+    ready.wait();
     return raise(SIGKILL);
   });
   test::end_of(child);
