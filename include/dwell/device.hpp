@@ -6,11 +6,13 @@
 #include <dwell/device/exec.hpp>
 #include <dwell/device/gang.hpp>
 #include <dwell/device/group.hpp>
+#include <dwell/device/inspect.hpp>
 #include <dwell/device/log.hpp>
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
 #include <dwell/device/reduce.hpp>
 #include <dwell/device/scan.hpp>
+#include <dwell/device/seqlock.hpp>
 #include <dwell/device/signature.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/span_atomic.hpp>

@@ -112,6 +112,9 @@ struct Options {
   // DWELL_LIVE set to `off` keeps others from looking.
   bool live = true;
 
+  // Lets Runtime::assign write variables of operators.
+  bool inspect_writes = false;
+
   // What operators log, and where that goes.
   Logging log = {};
 

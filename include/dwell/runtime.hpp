@@ -22,6 +22,7 @@
 #include <dwell/diagnosis.hpp>
 #include <dwell/graph.hpp>
 #include <dwell/image.hpp>
+#include <dwell/inspect.hpp>
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/module.hpp>
@@ -325,6 +326,30 @@ class Runtime {
   Logs logs(std::chrono::nanoseconds wait = {});
   // Changes the threshold (Logging::from) while the runtime works. Returns as set_metrics, and throws as logs.
   void set_log_level(level from);
+
+  // What goes by `name` at this moment, read while the loop runs and nothing waits: a variable that an operator's source shows with
+  // DWELL_INSPECT ("residual", "progress.step", all members of "progress"; "solve.residual" where several operators have one), an operator
+  // ("solve": its counts), or a structure of the runtime: "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory". On
+  // CUDA each look at a variable takes 10 to 30 us of copies. Variables are those of the current version, in the image that runs from now
+  // on. Throws errc::operator_not_found, naming those that there are, errc::invalid_argument for an ambiguous name, and as metrics.
+  Inspection inspect(std::string_view name);
+  // Calls `callback` with what inspect gives, now and each `every` from then on, on a thread of its own, until the Watch is stopped or
+  // gone, the runtime is closed, inspect throws, or the callback does, which Options::warn hears. The callback may use the runtime, but not
+  // close it. Throws what inspect throws, errc::invalid_argument for a time below 1 us and an empty callback, errc::out_of_memory.
+  [[nodiscard]] Watch watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback);
+  // Writes a variable of an operator, while operators may read and write it: aligned words of 4 and 8 bytes arrive whole. On CUDA the next
+  // image starts with the variable as the source initialises it. Throws errc::unsupported without Options::inspect_writes and for a
+  // variable that a Seqlock guards, errc::signature_mismatch unless the variable has just this type and count, errc::operator_not_found,
+  // errc::invalid_argument as inspect, and as metrics.
+  template <class T>
+  void assign(std::string_view name, const T& value) {
+    assign(name, device::Describe<T>::value, 1, std::as_bytes(std::span(&value, 1)));
+  }
+  template <class T>
+  void assign(std::string_view name, std::span<const T> values) {
+    assign(name, device::Describe<T>::value, values.size(), std::as_bytes(values));
+  }
+  void assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);
 
   RuntimeInfo info() const;
   // Those that it was opened with.

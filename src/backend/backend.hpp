@@ -38,6 +38,8 @@ class LoadedImage {
   virtual ~LoadedImage() = default;
   // Workers that can live on the device at once when each has `scratch_bytes` of scratch memory, given what the image takes.
   virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
+  // The device address of a variable that an object of it exports; 0 when there is none. Throws errc::device_lost.
+  virtual std::uint64_t variable(const std::string&) const { return 0; }
 };
 
 // Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must

@@ -154,6 +154,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
   timeline_ = std::make_unique<Timeline>(
       Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, workers, device_.device, shell_->lineage->runtime, name_of});
+  variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
+  watches_ = std::make_unique<Watches>(options_.warn);
   if (options_.live) publish();
 }
 
@@ -382,6 +384,47 @@ void Core::set_log_level(level from) {
   keeper_->outlast_tasks(std::chrono::seconds(1));  // as set_metrics
 }
 
+Inspection Core::inspect(std::string_view name) {
+  check_open();
+  // A structure's name before a variable's, which its operator's name tells apart.
+  if (is_structure(name)) return *runtime::inspect(name, {metrics(), info(), diagnose()});
+  try {
+    if (std::optional<Inspection> found = variables_->read(name)) return *std::move(found);
+  } catch (const Error& error) {
+    throw keeper_->explain(error);
+  }
+  const Metrics counts = metrics();
+  if (std::optional<Inspection> found = runtime::inspect(name, {counts, info(), {}})) return *std::move(found);
+  std::string names = structure_names();
+  for (const OperatorMetrics& op : counts.operators)
+    if (names.find(", " + op.name) == std::string::npos) names += ", " + op.name;
+  for (const std::string& variable : variables_->names()) names += ", " + variable;
+  throw Error(errc::operator_not_found, "nothing is called '" + std::string(name) + "': there are " + names, {"name", std::string(name)});
+}
+
+Watch Core::watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback) {
+  if (every < std::chrono::microseconds(1)) throw Error(errc::invalid_argument, "Runtime::watch: look each microsecond at most");
+  if (!callback) throw Error(errc::invalid_argument, "Runtime::watch: the callback is empty");
+  static_cast<void>(inspect(name));
+  return Watch(watches_->start([this, name = std::move(name)] { return inspect(name); }, every, std::move(callback)));
+}
+
+void Core::assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes) {
+  check_open();
+  if (!options_.inspect_writes)
+    throw Error(errc::unsupported, "Runtime::assign: set Options::inspect_writes, without which variables can be read alone");
+  try {
+    if (variables_->write(name, type, count, bytes)) return;
+  } catch (const Error& error) {
+    throw keeper_->explain(error);
+  }
+  std::string names;
+  for (const std::string& variable : variables_->names()) names += (names.empty() ? "" : ", ") + variable;
+  throw Error(errc::operator_not_found,
+              "no operator shows a variable '" + std::string(name) + "' with DWELL_INSPECT" + (names.empty() ? "" : ": there are " + names),
+              {"name", std::string(name)});
+}
+
 void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
   check_open();
   if (writer == nullptr) throw Error(errc::invalid_argument, "Runtime::start_trace: the writer is null");
@@ -427,12 +470,13 @@ void Core::publish() {
     *next = after;
     return records;
   };
-  source.inspect = [this](std::string_view name) { return inspect(name, metrics(), info()); };
+  source.inspect = [this](std::string_view name) { return to_string(inspect(name)); };
   published_ = std::make_unique<live::Published>(std::move(source), options_.warn);
 }
 
 void Core::end_observation() noexcept {
   published_.reset();
+  watches_->stop_all();
   // What the writer throws is of no interest to who closes the runtime.
   static_cast<void>(failure_of(errc::io_failed, [this] { stop_trace(); }));
 }

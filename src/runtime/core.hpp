@@ -39,6 +39,8 @@
 #include "runtime/observe/meters.hpp"
 #include "runtime/observe/observers.hpp"
 #include "runtime/observe/timeline.hpp"
+#include "runtime/observe/variables.hpp"
+#include "runtime/observe/watches.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
 #include "runtime/tasks/ends.hpp"
@@ -134,6 +136,10 @@ class Core {
   // As Runtime::trace.
   void trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer);
   HostEvents& host_events() { return host_events_; }
+  // As Runtime::inspect, watch and assign.
+  Inspection inspect(std::string_view name);
+  Watch watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback);
+  void assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);
   // As Runtime::logs and set_log_level.
   Logs logs(std::chrono::nanoseconds wait);
   void set_log_level(level from);
@@ -217,6 +223,8 @@ class Core {
   std::unique_ptr<Timeline> timeline_;
   Mutex trace_mutex_;  // of start_trace and stop_trace
   std::shared_ptr<TraceWriter> trace_ DWELL_GUARDED_BY(trace_mutex_);
+  std::unique_ptr<Variables> variables_;
+  std::unique_ptr<Watches> watches_;
   std::unique_ptr<live::Published> published_;  // null when the runtime is not shown
 };
 

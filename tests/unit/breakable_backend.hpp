@@ -123,6 +123,7 @@ class BreakableBackend final : public backend::Backend {
     LoadedImage(const LoadedImage&) = delete;
     LoadedImage& operator=(const LoadedImage&) = delete;
     std::uint32_t max_workers(std::uint32_t scratch_bytes) const override { return inner_->max_workers(scratch_bytes); }
+    std::uint64_t variable(const std::string& symbol) const override { return inner_->variable(symbol); }
     backend::LoadedImage& inner() { return *inner_; }
 
    private:

@@ -99,6 +99,11 @@ class CpuImage final : public LoadedImage {
   CpuImage& operator=(const CpuImage&) = delete;
 
   std::uint32_t max_workers(std::uint32_t) const override { return device::kMaxWorkers; }
+  std::uint64_t variable(const std::string& symbol) const override {
+    for (const auto& object : objects)
+      if (const void* const found = object->find(symbol)) return reinterpret_cast<std::uint64_t>(found);
+    return 0;
+  }
 
   std::vector<std::shared_ptr<LoadedObject>> objects;
   std::vector<const void*> entries;

@@ -55,10 +55,12 @@ LoadedObject::LoadedObject(std::span<const std::byte> bytes, const std::string& 
 LoadedObject::~LoadedObject() { unload(); }
 
 const void* LoadedObject::entry(const std::string& symbol) const {
-  const void* const found = dlsym(handle_, symbol.c_str());
+  const void* const found = find(symbol);
   if (found == nullptr) throw Error(errc::link_failed, "operator " + symbol + " has no entry of that name");
   return found;
 }
+
+const void* LoadedObject::find(const std::string& symbol) const noexcept { return dlsym(handle_, symbol.c_str()); }
 
 void LoadedObject::unload() {
   if (handle_ != nullptr) dlclose(handle_);

@@ -66,6 +66,14 @@ class CudaImage final : public LoadedImage {
     const int multiprocessors = attribute_of(driver, place_.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     return static_cast<std::uint32_t>(blocks) * static_cast<std::uint32_t>(multiprocessors);
   }
+  std::uint64_t variable(const std::string& symbol) const override {
+    const Entered entered(place_);
+    CUdeviceptr address = 0;
+    const CUresult result = place_.driver.cuModuleGetGlobal(&address, nullptr, module_, symbol.c_str());
+    if (result == CUDA_ERROR_NOT_FOUND) return 0;
+    place_.driver.check(result, "looking for a variable in the image");
+    return address;
+  }
   CUfunction function() const noexcept { return function_; }
 
  private:

@@ -54,6 +54,7 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuModuleLoadData)                            \
   X(cuModuleUnload)                              \
   X(cuModuleGetFunction)                         \
+  X(cuModuleGetGlobal)                           \
   X(cuFuncLoad)                                  \
   X(cuFuncGetAttribute)                          \
   X(cuFuncSetAttribute)                          \

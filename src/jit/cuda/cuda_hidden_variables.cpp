@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <vector>
+
+#include <dwell/device/inspect.hpp>
 
 #include "jit/object/elf.hpp"
 
@@ -37,6 +40,12 @@ void hide_variables(std::span<std::byte> cubin) {
     if (section.type == SHT_REL)
       for (std::size_t i = 0; i < section.bytes.size() / sizeof(Elf64_Rel); ++i) name(at<Elf64_Rel>(section.bytes, i).r_info);
   }
+  // The host asks the driver for these (DWELL_INSPECT).
+  const auto is_asked_for = [](const Elf::Symbol& symbol) {
+    return symbol.name.ends_with("_inspects") && symbol.size > sizeof(InspectsRecord<0>);
+  };
+  for (const Elf::Symbol& symbol : elf->symbols())
+    if (symbol.index < count && is_asked_for(symbol)) named[symbol.index] = true;
   const auto start = static_cast<std::size_t>(table->bytes.data() - cubin.data());
   for (std::size_t i = 0; i < count; ++i) {
     auto symbol = at<Elf64_Sym>(table->bytes, i);

@@ -250,7 +250,10 @@ std::string wrapped_source(const Unit& unit) {
   // Two line ends, because the first one may be swallowed by a backslash.
   text += "\n\n" + at_export + "}\n" + at_export;
   for (const Export& one : unit.exports) text += "DWELL_EXPORT(" + one.symbol + ", " + one.expression + ")\n";
-  if (!unit.exports.empty()) text += "DWELL_EXPORT_USES(" + unit.exports.front().symbol + ")\n";
+  if (!unit.exports.empty()) {
+    const std::string& first = unit.exports.front().symbol;
+    text += "DWELL_EXPORT_USES(" + first + ")\nDWELL_EXPORT_INSPECTS(" + first + ")\n";
+  }
   return text;
 }
 

@@ -179,6 +179,14 @@ Preemption Runtime::preempt(unsigned priority, std::chrono::nanoseconds timeout)
 Metrics Runtime::metrics() const { return detail::Shell::require(shell_)->metrics(); }
 void Runtime::set_metrics(Metering metering) { detail::Shell::require(shell_)->set_metrics(metering); }
 
+Inspection Runtime::inspect(std::string_view name) { return detail::Shell::require(shell_)->inspect(name); }
+Watch Runtime::watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback) {
+  return detail::Shell::require(shell_)->watch(std::move(name), every, std::move(callback));
+}
+void Runtime::assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes) {
+  detail::Shell::require(shell_)->assign(name, type, count, bytes);
+}
+
 Logs Runtime::logs(std::chrono::nanoseconds wait) { return detail::Shell::require(shell_)->logs(wait); }
 void Runtime::set_log_level(level from) { detail::Shell::require(shell_)->set_log_level(from); }
 

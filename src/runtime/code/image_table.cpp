@@ -334,6 +334,15 @@ std::vector<std::string> ImageTable::symbols(const detail::DefinitionState& defi
   return symbols;
 }
 
+std::vector<ImageTable::Current> ImageTable::current() const {
+  const Lock lock(mutex_);
+  std::vector<Current> all;
+  for (const auto& definition : definitions_)
+    if (const Version* const version = definition->current_version(); version != nullptr && !version->object.entries.empty())
+      all.push_back({definition->name, version->number, version->object.entries.front().symbol});
+  return all;
+}
+
 jit::Resources ImageTable::resources() const {
   const Lock facts(facts_mutex_);
   return resources_;

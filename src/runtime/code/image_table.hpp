@@ -79,6 +79,13 @@ class ImageTable {
   jit::Resources resources() const;
   // The symbols of the current version's entries, by instance.
   std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
+  // The current versions, in the order of their definition. Waits for an image that is being handed over.
+  struct Current {
+    std::string name;
+    std::uint32_t version = 0;
+    std::string symbol;  // of its first entry
+  };
+  std::vector<Current> current() const;
   std::uint64_t images() const;
   // Of these, of a tier.
   std::uint64_t images(Tier tier) const;

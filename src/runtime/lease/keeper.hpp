@@ -150,6 +150,27 @@ class Keeper {
     if (settings_.memory_needs_lease) outlast_tasks(std::chrono::seconds(2));
   }
 
+  // What `call` returns of the image that leases run from now on, which stays loaded meanwhile; null before the first.
+  template <class Call>
+  auto with_image(Call call) {
+    // The last reference goes to the janitor, because to unload may wait for the device.
+    struct Use {
+      explicit Use(Keeper& of) : keeper(of) {
+        const Lock lock(keeper.mutex_);
+        image = keeper.image_;
+      }
+      ~Use() {
+        if (image.use_count() == 1) keeper.janitor_.take(std::move(image));
+      }
+      Use(const Use&) = delete;
+      Use& operator=(const Use&) = delete;
+      Keeper& keeper;
+      std::shared_ptr<backend::LoadedImage> image;
+    };
+    const Use use(*this);
+    return call(std::as_const(use.image));
+  }
+
   // The workers of leases of such an image: as many as there is room for, and no more than were asked for.
   std::uint32_t workers_of(const backend::LoadedImage& image) const { return within_asked(image.max_workers(scratch_bytes())); }
   std::uint32_t within_asked(std::uint32_t workers) const { return std::min(workers, settings_.workers); }

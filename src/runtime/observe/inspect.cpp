@@ -2,84 +2,128 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cstring>
 #include <utility>
-
-#include <dwell/error.hpp>
 
 namespace dwell::runtime {
 
 namespace {
 
-std::string line(std::string_view what, std::uint64_t value) { return std::string(what) + ": " + std::to_string(value) + "\n"; }
-
-std::string microseconds(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f us", ns / 1000);
-  return text;
+template <class T>
+void add(Inspection& to, std::string name, T value) {
+  InspectedValue& added = to.values.emplace_back();
+  added.name = std::move(name);
+  added.type = device::Describe<T>::value;
+  added.bytes.resize(sizeof(value));
+  std::memcpy(added.bytes.data(), &value, sizeof(value));
 }
 
-std::string of_operator(const OperatorMetrics& op) {
-  std::string text = op.version == 0 ? op.name + ", earlier versions\n" : op.name + " (version " + std::to_string(op.version) + ")\n";
-  text += line("  tasks", op.tasks) + line("  failures", op.failures);
-  if (op.timed == 0) return text;
-  text += "  time of " + std::to_string(op.timed) + " tasks: mean " + microseconds(op.mean_ns()) + ", p50 " +
-          microseconds(op.times.quantile(0.5)) + ", p99 " + microseconds(op.times.quantile(0.99)) + ", least " +
-          microseconds(static_cast<double>(op.min_ns)) + ", longest " + microseconds(static_cast<double>(op.max_ns)) + "\n";
-  return text;
+void add_operator(Inspection& to, const OperatorMetrics& op, const std::string& before) {
+  add(to, before + "tasks", op.tasks);
+  add(to, before + "failures", op.failures);
+  if (op.timed == 0) return;
+  add(to, before + "timed", op.timed);
+  add(to, before + "mean_ns", op.mean_ns());
+  add(to, before + "p50_ns", op.times.quantile(0.5));
+  add(to, before + "p99_ns", op.times.quantile(0.99));
+  add(to, before + "min_ns", op.min_ns);
+  add(to, before + "max_ns", op.max_ns);
 }
 
-std::string of_workers(const Metrics& metrics) {
-  std::string text;
-  for (std::size_t i = 0; i < metrics.workers.size(); ++i) {
-    const WorkerMetrics& worker = metrics.workers[i];
-    text += "worker " + std::to_string(i) + ": " + std::to_string(worker.tasks) + " tasks, " + std::to_string(worker.fetched) +
-            " fetched, " + std::to_string(worker.queued) + " from the ready queue, " + std::to_string(worker.spawned) + " made, " +
-            std::to_string(worker.leases) + " leases";
-    if (worker.busy_ns != 0) text += ", busy for " + microseconds(static_cast<double>(worker.busy_ns));
-    text += "\n";
+void add_workers(Inspection& to, const Known& known) {
+  for (std::size_t i = 0; i < known.metrics.workers.size(); ++i) {
+    const WorkerMetrics& worker = known.metrics.workers[i];
+    const std::string before = std::to_string(i) + ".";
+    add(to, before + "tasks", worker.tasks);
+    add(to, before + "fetched", worker.fetched);
+    add(to, before + "queued", worker.queued);
+    add(to, before + "spawned", worker.spawned);
+    add(to, before + "leases", worker.leases);
+    if (worker.busy_ns != 0) add(to, before + "busy_ns", worker.busy_ns);
   }
-  return text;
 }
 
-using Structure = std::pair<std::string_view, std::string (*)(const Metrics&, const RuntimeInfo&)>;
-constexpr std::array<Structure, 6> kStructures = {{
+// The oldest tasks that are not complete, by their tickets' positions.
+void add_held(Inspection& to, const Known& known) {
+  const Diagnosis& diagnosis = known.diagnosis;
+  add(to, "not_complete", diagnosis.total);
+  add(to, "busy_workers", diagnosis.busy);
+  for (const Doing doing : {Doing::runs, Doing::waits_to_start, Doing::waits_for_host, Doing::waits_for_gang, Doing::waits_to_run}) {
+    static constexpr std::array<std::string_view, 5> kNames = {"running", "waiting_to_start", "waiting_for_host", "waiting_for_gang",
+                                                               "waiting_to_run"};
+    const auto count = std::ranges::count(diagnosis.tasks, doing, &TaskState::doing);
+    add(to, "oldest." + std::string(kNames.at(static_cast<std::size_t>(doing))), static_cast<std::uint64_t>(count));
+  }
+}
+
+using Structure = std::pair<std::string_view, void (*)(Inspection&, const Known&)>;
+constexpr std::array<Structure, 8> kStructures = {{
     {"ring",
-     [](const Metrics& m, const RuntimeInfo&) {
-       return line("slots", m.ring_slots) + line("in flight", m.in_flight) + line("submitted", m.submitted) +
-              line("submitters that have found it full", m.credit_waits);
+     [](Inspection& to, const Known& known) {
+       const Metrics& m = known.metrics;
+       add(to, "slots", m.ring_slots);
+       add(to, "in_flight", m.in_flight);
+       add(to, "submitted", m.submitted);
+       add(to, "credit_waits", m.credit_waits);
      }},
-    {"queue", [](const Metrics& m, const RuntimeInfo&) { return line("tasks that no worker has claimed", m.queued); }},
-    {"workers", [](const Metrics& m, const RuntimeInfo&) { return of_workers(m); }},
+    {"queue", [](Inspection& to, const Known& known) { add(to, "queued", known.metrics.queued); }},
+    {"held", add_held},
+    {"workers", add_workers},
     {"leases",
-     [](const Metrics& m, const RuntimeInfo& info) {
-       return line("leases", m.leases) + line("parks", m.parks) + line("workers", info.workers) + line("crew", info.crew);
+     [](Inspection& to, const Known& known) {
+       add(to, "leases", known.metrics.leases);
+       add(to, "parks", known.metrics.parks);
+       add(to, "workers", known.info.workers);
+       add(to, "crew", known.info.crew);
      }},
     {"image",
-     [](const Metrics& m, const RuntimeInfo& info) {
-       return std::string("tier: ") + (info.tier == Tier::lto ? "lto" : "relocatable") + "\n" + line("images", m.images) +
-              line("registers", info.registers) + line("stack bytes", info.stack_bytes) + line("shared bytes", info.shared_bytes);
+     [](Inspection& to, const Known& known) {
+       add(to, "inlined", known.info.tier == Tier::lto);
+       add(to, "images", known.metrics.images);
+       add(to, "registers", known.info.registers);
+       add(to, "stack_bytes", known.info.stack_bytes);
+       add(to, "shared_bytes", known.info.shared_bytes);
+     }},
+    {"graphs",
+     [](Inspection& to, const Known& known) {
+       add(to, "launches", known.metrics.graph_launches);
+       add(to, "oldest_not_complete", static_cast<std::uint64_t>(std::ranges::count(known.diagnosis.tasks, true, &TaskState::graph)));
      }},
     {"memory",
-     [](const Metrics& m, const RuntimeInfo&) {
-       return line("arena bytes", m.arena_bytes) + line("buffers", m.buffers) + line("buffer bytes", m.buffer_bytes);
+     [](Inspection& to, const Known& known) {
+       add(to, "arena_bytes", known.metrics.arena_bytes);
+       add(to, "buffers", known.metrics.buffers);
+       add(to, "buffer_bytes", known.metrics.buffer_bytes);
      }},
 }};
 
 }  // namespace
 
-std::string inspect(std::string_view name, const Metrics& metrics, const RuntimeInfo& info) {
-  for (const auto& [structure, text_of] : kStructures)
-    if (structure == name) return text_of(metrics, info);
-  std::string text;
-  for (const OperatorMetrics& op : metrics.operators)
-    if (op.name == name) text += of_operator(op);
-  if (!text.empty()) return text;
-  std::string known;
-  for (const auto& [structure, text_of] : kStructures) known += (known.empty() ? "" : ", ") + std::string(structure);
-  for (const OperatorMetrics& op : metrics.operators)
-    if (known.find(", " + op.name) == std::string::npos) known += ", " + op.name;
-  throw Error(errc::operator_not_found, "nothing is called '" + std::string(name) + "': there are " + known, {"name", std::string(name)});
+std::optional<Inspection> inspect(std::string_view name, const Known& known) {
+  Inspection found;
+  found.name = name;
+  for (const auto& [structure, add_all] : kStructures) {
+    if (structure != name) continue;
+    add_all(found, known);
+    return found;
+  }
+  const auto& operators = known.metrics.operators;
+  const auto versions = std::ranges::count(operators, name, &OperatorMetrics::name);
+  for (const OperatorMetrics& op : operators) {
+    if (op.name != name) continue;
+    const std::string version = op.version == 0 ? "earlier versions" : "version " + std::to_string(op.version);
+    add_operator(found, op, versions == 1 && op.version == 1 ? "" : version + ".");
+  }
+  if (found.values.empty()) return std::nullopt;
+  return found;
+}
+
+bool is_structure(std::string_view name) { return std::ranges::count(kStructures, name, &Structure::first) != 0; }
+
+std::string structure_names() {
+  std::string names;
+  for (const auto& [structure, add_all] : kStructures) names += (names.empty() ? "" : ", ") + std::string(structure);
+  return names;
 }
 
 }  // namespace dwell::runtime

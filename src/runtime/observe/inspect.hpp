@@ -1,16 +1,29 @@
-// What a runtime knows of one thing, in words.
+// A runtime's own structures, by name.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include <dwell/diagnosis.hpp>
+#include <dwell/inspect.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/runtime.hpp>
 
 namespace dwell::runtime {
 
-// `name` is an operator, or one of "ring", "queue", "workers", "leases", "image", "memory". Throws errc::operator_not_found for any other,
-// naming those that there are.
-std::string inspect(std::string_view name, const Metrics& metrics, const RuntimeInfo& info);
+// What is known of a runtime at this moment.
+struct Known {
+  const Metrics& metrics;
+  const RuntimeInfo& info;
+  const Diagnosis& diagnosis;
+};
+
+// "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory", or an operator, whose versions stand apart when there are
+// several. Nothing for any other name.
+std::optional<Inspection> inspect(std::string_view name, const Known& known);
+bool is_structure(std::string_view name);
+// "ring, queue, ..."
+std::string structure_names();
 
 }  // namespace dwell::runtime

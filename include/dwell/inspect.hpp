@@ -1,0 +1,102 @@
+// What a runtime holds, by name, read while it works: variables of operators (DWELL_INSPECT), and its own structures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dwell/device/signature.hpp>
+#include <dwell/error.hpp>
+
+namespace dwell {
+
+namespace runtime {
+class Core;
+struct WatchState;
+}  // namespace runtime
+
+// One value, or an array of them, as bytes of the device.
+struct InspectedValue {
+  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "in_flight"
+  Parameter type{};      // of an element: kind and bytes
+  std::size_t count{1};  // elements
+  bool array = false;
+  std::vector<std::byte> bytes;
+
+  // Its elements. Throws errc::signature_mismatch when T is of another kind or size; for a plain struct only the size counts.
+  template <class T>
+  std::vector<T> elements() const {
+    check(device::Describe<T>::value);
+    std::vector<T> all(count);
+    if (!bytes.empty()) std::memcpy(all.data(), bytes.data(), count * sizeof(T));
+    return all;
+  }
+  // The only element. Throws as elements, and errc::signature_mismatch for an array.
+  template <class T>
+  T as() const {
+    check(device::Describe<T>::value);
+    if (array) refuse_array();
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  void check(const Parameter& asked) const;
+  [[noreturn]] void refuse_array() const;
+};
+
+// What Runtime::inspect has found under a name.
+struct Inspection {
+  std::string name;  // as it was asked for
+  std::string op;    // the operator, for its variables
+  std::uint32_t version = 0;
+  std::vector<InspectedValue> values;
+  // All values are of one moment: a Seqlock has guarded them, or it is one value of at most 8 bytes. Otherwise an operator may have
+  // written some of them while they were read.
+  bool whole = false;
+
+  // The value of a name, or of a member ("step" of "progress.step"). Throws errc::operator_not_found, naming those that there are.
+  const InspectedValue& at(std::string_view field) const;
+  // The only value; throws errc::invalid_argument when there are several.
+  const InspectedValue& value() const;
+
+  template <class T>
+  T as() const {
+    return value().as<T>();
+  }
+  template <class T>
+  T as(std::string_view field) const {
+    return at(field).as<T>();
+  }
+};
+
+// A line for each value; members of one thing share a line.
+std::string to_string(const Inspection& inspection);
+
+// Ends what Runtime::watch has begun when it goes, or at `stop`: no call of the callback runs then any more, unless that itself stops it.
+// May outlive the runtime, whose close ends it too.
+class Watch {
+ public:
+  Watch() = default;
+  ~Watch();
+  Watch(Watch&&) noexcept = default;
+  Watch& operator=(Watch&& other) noexcept;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void stop() noexcept;
+  // Whether it still goes on: neither stopped, nor has the runtime been closed or failed, nor the callback thrown.
+  bool active() const noexcept;
+
+ private:
+  friend class runtime::Core;
+  explicit Watch(std::shared_ptr<runtime::WatchState> state) : state_(std::move(state)) {}
+  std::shared_ptr<runtime::WatchState> state_;
+};
+
+}  // namespace dwell
