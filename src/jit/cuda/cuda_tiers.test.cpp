@@ -1,4 +1,5 @@
 // Images that inline their operators, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include <dwell/device/inspect.hpp>
 #include <dwell/error.hpp>
 
 #include "jit/base/temporary_directory.hpp"
@@ -83,6 +85,43 @@ TEST_F(CudaTiersTest, ObjectsCarryTheirForm) {
   EXPECT_FALSE(Elf::open(ir.bytes)) << "it holds machine code";
   EXPECT_EQ(ir.entries.at(0).symbol, "axpy_1");
   EXPECT_EQ(ir.entries.at(0).signature, expected_axpy_signature());
+}
+
+TEST_F(CudaTiersTest, WhatASourceShowsCanBeFoundInImagesOfBothTiers) {
+  Unit unit = axpy_unit("axpy_1");
+  unit.text =
+      "float residual = 3; dwell::Seqlock<dwell::u64> steps; double hidden = 1;\n"
+      "DWELL_INSPECT(residual) DWELL_INSPECT(steps)\n"
+      "DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {\n"
+      "  if (g.rank() == 0) { residual = a * x[0]; steps.store(y.size()); hidden = a; }\n"
+      "}\n";
+  for (const Tier tier : {Tier::relocatable, Tier::lto}) {
+    const Object shows = compiler().compile(tier == Tier::lto ? inlined(unit) : unit);
+    const Object plain = compiler().compile(tier == Tier::lto ? inlined(axpy_unit("plain_1")) : axpy_unit("plain_1"));
+    const Image image = link({&shows, &plain}, tier);
+    const auto elf = Elf::open(image.bytes);
+    ASSERT_TRUE(elf);
+    const Elf::Symbol* const found = elf->symbol("axpy_1_inspects");
+    ASSERT_NE(found, nullptr) << "tier " << static_cast<int>(tier);
+    ASSERT_EQ(found->size, sizeof(InspectsRecord<2>));
+    const std::span<const std::byte> bytes = elf->symbol_bytes("axpy_1_inspects");
+    InspectsRecord<2> record{};
+    ASSERT_EQ(bytes.size(), sizeof(record));
+    std::memcpy(&record, bytes.data(), sizeof(record));
+    EXPECT_EQ(record.magic, kInspectsMagic);
+    EXPECT_EQ(record.count, 2U);
+    EXPECT_STREQ(record.each[0].name, "residual");
+    EXPECT_STREQ(record.each[1].name, "steps");
+    EXPECT_EQ(record.each[1].type.bytes, 8);
+    Elf64_Sym raw;
+    std::memcpy(&raw, elf->section(".symtab")->bytes.data() + found->index * sizeof(raw), sizeof(raw));
+    EXPECT_EQ(ELF64_ST_TYPE(raw.st_info), STT_OBJECT) << "the driver finds it";
+    if (tier == Tier::lto) continue;  // whose relocations name every variable
+    const Elf::Symbol* const none = elf->symbol("plain_1_inspects");
+    ASSERT_NE(none, nullptr);
+    std::memcpy(&raw, elf->section(".symtab")->bytes.data() + none->index * sizeof(raw), sizeof(raw));
+    EXPECT_EQ(ELF64_ST_TYPE(raw.st_info), STT_NOTYPE) << "the driver would set it up for nobody";
+  }
 }
 
 TEST_F(CudaTiersTest, ErrorsMatchTheNativeForm) {

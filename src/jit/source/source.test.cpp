@@ -62,7 +62,8 @@ TEST(WrappedSource, KeepsTheUsersLines) {
             "}\n"
             "#line 1 \"<dwell export of axpy>\"\n"
             "DWELL_EXPORT(axpy_1, axpy)\n"
-            "DWELL_EXPORT_USES(axpy_1)\n");
+            "DWELL_EXPORT_USES(axpy_1)\n"
+            "DWELL_EXPORT_INSPECTS(axpy_1)\n");
 }
 
 TEST(WrappedSource, FileNamesAreEscaped) {
