@@ -61,6 +61,8 @@ from ._dwell import (
     GraphExec,
     Kernel,
     Limits,
+    LogRecord,
+    Logs,
     Metrics,
     Module,
     Node,
@@ -214,6 +216,7 @@ from ._errors import (
     TaskTimeout,
     Unsupported,
 )
+from ._logging import Logging
 from ._trace import trace
 
 __all__ = [
@@ -239,6 +242,9 @@ __all__ = [
     "Kernel",
     "Limits",
     "LinkError",
+    "LogRecord",
+    "Logging",
+    "Logs",
     "Metrics",
     "Module",
     "NoPreviousVersion",

@@ -10,12 +10,14 @@ from collections.abc import (
 )
 import concurrent.futures
 import enum
+import logging
 import os
 from typing import Any, overload
 
 from numpy.typing import NDArray
 
 import dwell._futures
+import dwell._logging
 
 
 version: str = '0.1.0'
@@ -1166,6 +1168,18 @@ class Metrics:
     def buffers(self) -> int: ...
 
     @property
+    def log_lines(self) -> int:
+        """Lines of operators that have been handed over."""
+
+    @property
+    def log_limited(self) -> int:
+        """Lines left out by Logging.per_site_per_second."""
+
+    @property
+    def log_dropped(self) -> dict[str, int]:
+        """Lines that found no room, by severity."""
+
+    @property
     def graph_launches(self) -> int: ...
 
     @property
@@ -1188,13 +1202,69 @@ class Metrics:
 
     def __repr__(self) -> str: ...
 
+class LogRecord:
+    """
+    A line that an operator has logged. ``str`` makes of it what stderr shows.
+    """
+
+    @property
+    def severity(self) -> str:
+        """"trace", "debug", "info", "warning" or "error"."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator."""
+
+    @property
+    def version(self) -> int:
+        """Which version of it, from 1."""
+
+    @property
+    def worker(self) -> int:
+        """The number of the worker that ran it."""
+
+    @property
+    def ticket(self) -> int | None:
+        """
+        The position of the task's ticket; None for nodes of graphs and tasks that operators have made.
+        """
+
+    @property
+    def time(self) -> float:
+        """When it was logged, by the device, on the clock of ``time.monotonic``."""
+
+    def __repr__(self) -> str: ...
+
+    def asdict(self) -> dict[str, Any]:
+        """All of it as a dictionary."""
+
+    def __str__(self) -> str: ...
+
+class Logs:
+    """
+    The lines that a runtime keeps, oldest first, and those that come: an iterator, made by ``Runtime.logs``. Each has a
+    place of its own.
+    """
+
+    def __iter__(self) -> Logs: ...
+
+    def __next__(self) -> LogRecord: ...
+
+    @property
+    def missed(self) -> int:
+        """Lines that were forgotten before they were read."""
+
 class Runtime:
     """
     A device, its resident loop, and everything that is submitted to it. A context manager, which closes it. Times are in
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: Callable[[str], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1215,6 +1285,8 @@ class Runtime:
         compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never
         metrics: what the device notes of tasks: "off", "counts" or "times"
         live: lets other processes of the user look at the runtime (dwell top)
+        log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path
+            (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too
         warn: called with one line when something works, but not as well as it could; None: the logger "dwell\"
         """
 
@@ -1228,6 +1300,12 @@ class Runtime:
     def define_async(self, name: str, source: str, instances: Sequence[str] = [], options: CompileOptions | None = None, file: str | None = None, line: int = 1) -> dwell._futures.Pending[Operator]:
         """
         The same in the background: a concurrent.futures.Future, which may be awaited too. Cancelling it calls the definition off.
+        """
+
+    def compile(self, source: str, options: CompileOptions | None = None, expressions: Sequence[str] = [], file: str | None = None, line: int = 1) -> Module:
+        """
+        Compiles a program of ordinary kernels (CUDA C++ with grid and block) and loads it beside the resident loop. `expressions` are the
+        instantiations wanted of kernel templates. On the CPU it raises dwell.Unsupported.
         """
 
     def submit(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None) -> Ticket:
@@ -1259,23 +1337,6 @@ class Runtime:
         Waits until every task submitted so far is complete, without the GIL. Raises nothing for tasks that have failed: their tickets tell.
         """
 
-    def allocate(self, shape: int | Sequence[int], dtype: object = 'float32', memory: str = 'device') -> Buffer:
-        """
-        Memory for elements, uninitialised. `shape` is a count or a tuple; ``memory="host"`` is pinned host memory that the device reaches.
-        """
-
-    def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer:
-        """
-        A copy of an array on the host, or of a list of numbers, as a buffer of the same shape.
-        """
-
-    def wrap(self, array: object) -> Buffer:
-        """
-        Memory of others as a buffer, without a copy: a NumPy array on the CPU, a tensor of PyTorch, CuPy, JAX on the runtime's device. The
-        array is kept alive until the buffer and the last task that names it have gone. Work that others put on streams afterwards is
-        ordered by nobody but the caller.
-        """
-
     def batch(self) -> Batch:
         """
         Collects operations on tensors: a dwell.Batch. The first one of a runtime defines dwell's operators for elements.
@@ -1302,10 +1363,21 @@ class Runtime:
         Runs all nodes of a graph once, in their order, as one task among the others. Launches of one exec follow each other.
         """
 
-    def compile(self, source: str, options: CompileOptions | None = None, expressions: Sequence[str] = [], file: str | None = None, line: int = 1) -> Module:
+    def allocate(self, shape: int | Sequence[int], dtype: object = 'float32', memory: str = 'device') -> Buffer:
         """
-        Compiles a program of ordinary kernels (CUDA C++ with grid and block) and loads it beside the resident loop. `expressions` are the
-        instantiations wanted of kernel templates. On the CPU it raises dwell.Unsupported.
+        Memory for elements, uninitialised. `shape` is a count or a tuple; ``memory="host"`` is pinned host memory that the device reaches.
+        """
+
+    def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer:
+        """
+        A copy of an array on the host, or of a list of numbers, as a buffer of the same shape.
+        """
+
+    def wrap(self, array: object) -> Buffer:
+        """
+        Memory of others as a buffer, without a copy: a NumPy array on the CPU, a tensor of PyTorch, CuPy, JAX on the runtime's device. The
+        array is kept alive until the buffer and the last task that names it have gone. Work that others put on streams afterwards is
+        ordered by nobody but the caller.
         """
 
     def info(self) -> RuntimeInfo:
@@ -1322,6 +1394,17 @@ class Runtime:
     def set_metrics(self, metrics: str) -> None:
         """
         Changes what the device notes of tasks, while it works: "off", "counts" or "times".
+        """
+
+    def logs(self, wait: float = 0.0) -> Logs:
+        """
+        The lines that operators have logged so far, as many as are kept, and those that come: an iterator, which ends when no line has
+        come for so many seconds.
+        """
+
+    def set_log_level(self, level: str) -> None:
+        """
+        Changes which lines operators log, while they work: "trace", "debug", "info", "warning", "error" or "off".
         """
 
     def start_trace(self, path: str | os.PathLike[str]) -> None:

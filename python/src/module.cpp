@@ -5,6 +5,7 @@
 
 #include "bind.hpp"
 #include "errors.hpp"
+#include "log.hpp"
 
 NB_MODULE(_dwell, m) {
   namespace python = dwell::python;
@@ -22,6 +23,7 @@ NB_MODULE(_dwell, m) {
   python::bind_kernel(m);
   python::bind_batch(m);
   python::bind_observe(m);
+  python::bind_log(m);
   python::bind_runtime(m);
   python::bind_array(m);
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&python::close_all));

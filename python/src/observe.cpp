@@ -2,8 +2,10 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/trace.hpp>
 
@@ -79,6 +81,17 @@ void bind_observe(nb::module_& m) {
       .def_ro("arena_bytes", &Metrics::arena_bytes)
       .def_ro("buffer_bytes", &Metrics::buffer_bytes)
       .def_ro("buffers", &Metrics::buffers)
+      .def_ro("log_lines", &Metrics::log_lines, "Lines of operators that have been handed over.")
+      .def_ro("log_limited", &Metrics::log_limited, "Lines left out by Logging.per_site_per_second.")
+      .def_prop_ro(
+          "log_dropped",
+          [](const Metrics& metrics) {
+            nb::dict made;
+            for (std::size_t i = 0; i < metrics.log_dropped.size(); ++i)
+              made[nb::cast(dwell::text_of(static_cast<level>(i)))] = metrics.log_dropped[i];
+            return made;
+          },
+          "Lines that found no room, by severity.", nb::sig("def log_dropped(self) -> dict[str, int]"))
       .def_ro("graph_launches", &Metrics::graph_launches)
       .def_ro("batch_flushes", &Metrics::batch_flushes)
       .def_ro("batch_operations", &Metrics::batch_operations)

@@ -18,6 +18,7 @@
 #include "batch.hpp"
 #include "bind.hpp"
 #include "errors.hpp"
+#include "log.hpp"
 
 namespace dwell::python {
 
@@ -215,9 +216,9 @@ nb::object runtime_object(const State& runtime) { return nb::cast(PyRuntime{runt
 
 namespace {
 
-std::function<void(std::string_view)> warning(nb::object warn) {
+std::function<void(std::string_view)> warning(const Shared& warn) {
   // By default the logger `dwell` gets them.
-  return [held = Shared(std::move(warn))](std::string_view line) {
+  return [held = warn](std::string_view line) {
     post([held, text = std::string(line)] {
       try {
         if (held.get() == nullptr) return;
@@ -278,7 +279,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
                   const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics, bool live,
-                  nb::object warn) {
+                  nb::handle log, nb::object warn) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -301,9 +302,12 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
   options.compile_programs_after = compile_programs_after;
   options.metrics = metering_from(metrics);
   options.live = live;
-  options.warn = warning(std::move(warn));
+  LogTarget lines = log_target_from(log);
+  options.log = std::move(lines.logging);
+  const Shared warned(std::move(warn));
+  options.warn = warning(warned);
   if (options.device != "cpu") open_packaged_compilers();
-  new (self) PyRuntime{open_runtime(std::move(options))};
+  new (self) PyRuntime{open_runtime(std::move(options), {std::move(lines.called), warned})};
 }
 
 Runtime& runtime_of(const PyRuntime& self) {
@@ -358,7 +362,29 @@ void close(const PyRuntime& self, bool now) {
     self.state->get().close(now ? Close::now : Close::when_done);
   }
   run_posted();
+  // Nobody calls them any more, and they may lead back to the runtime.
+  for (Shared& callback : self.state->callbacks()) callback.clear();
 }
+
+// A callback that leads back to the runtime is seen by the collector of cycles as long as this object alone keeps the runtime: others, and
+// tasks under way, cannot be told from objects outside of the cycle.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const State& state = nb::inst_ptr<PyRuntime>(self)->state;
+  if (state.use_count() != 1) return 0;
+  for (const Shared& callback : state->callbacks()) Py_VISIT(callback.get());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  for (Shared& callback : nb::inst_ptr<PyRuntime>(self)->state->callbacks()) callback.clear();
+  return 0;
+}
+
+PyType_Slot runtime_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
 Receipt submit_packed(Runtime& runtime, const Handle& op, Packed& packed) {
   if (Kept* const kept = captured()) kept->insert(kept->end(), packed.kept.begin(), packed.kept.end());
@@ -615,14 +641,14 @@ void bind_operator(nb::module_& m) {
 
 void bind_runtime(nb::module_& m) {
   nb::class_<PyRuntime>(
-      m, "Runtime",
+      m, "Runtime", nb::type_slots(runtime_slots),
       "A device, its resident loop, and everything that is submitted to it. A context manager, which closes it. Times are in\n"
       "seconds. May be used from any thread.")
       .def(
           "__init__", &make_runtime, "device"_a = "auto", nb::kw_only(), "workers"_a = 0, "lease"_a = 0.0, "idle"_a = 0.0,
           "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
           "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
-          "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "warn"_a = nb::none(),
+          "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "log"_a = nb::none(), "warn"_a = nb::none(),
           "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
           "own\n"
           "choice.\n\n"
@@ -642,15 +668,18 @@ void bind_runtime(nb::module_& m) {
           "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
           "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
           "live: lets other processes of the user look at the runtime (dwell top)\n"
+          "log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path\n"
+          "    (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too\n"
           "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"",
           nb::sig(
               "def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = "
               "10.0, "
               "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
               "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, warn: "
-              "typing.Callable[[str], object] | None = "
-              "None) -> None"))
+              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, log: "
+              "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
+              "warn: "
+              "typing.Callable[[str], object] | None = None) -> None"))
       .def(
           "define", &define, "name"_a, "source"_a, "instances"_a = std::vector<std::string>(), "options"_a = nb::none(),
           "file"_a = nb::none(), "line"_a = 1,
@@ -819,6 +848,22 @@ void bind_runtime(nb::module_& m) {
             runtime.set_metrics(metering);
           },
           "metrics"_a, "Changes what the device notes of tasks, while it works: \"off\", \"counts\" or \"times\".")
+      .def(
+          "logs", [](const PyRuntime& self, double wait) { return logs_of(runtime_of(self), wait); }, "wait"_a = 0.0,
+          "The lines that operators have logged so far, as many as are kept, and those that come: an iterator, which ends when no line "
+          "has\n"
+          "come for so many seconds.",
+          nb::sig("def logs(self, wait: float = 0.0) -> Logs"))
+      .def(
+          "set_log_level",
+          [](const PyRuntime& self, std::string_view level) {
+            Runtime& runtime = runtime_of(self);
+            const dwell::level from = level_from(level);
+            const Unlocked unlocked;
+            runtime.set_log_level(from);
+          },
+          "level"_a,
+          "Changes which lines operators log, while they work: \"trace\", \"debug\", \"info\", \"warning\", \"error\" or \"off\".")
       .def(
           "start_trace",
           [](const PyRuntime& self, const std::filesystem::path& path) {

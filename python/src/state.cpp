@@ -109,7 +109,12 @@ Unlocked::~Unlocked() {
 CallbackScope::CallbackScope() : entered_(!ending.load()), before_(is_in_callback) {
   if (!entered_) return;
   is_in_callback = true;
-  state_ = PyGILState_Ensure();
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (...) {
+    // As in ~Unlocked: the interpreter has ended while this thread waited for the GIL.
+    for (;;) pause();
+  }
 }
 
 CallbackScope::~CallbackScope() {
@@ -134,7 +139,8 @@ Shared::Shared(nb::object object)
   all.push_back(held_);
 }
 
-RuntimeState::RuntimeState(Options options) : runtime_(std::make_unique<Runtime>(std::move(options))) {
+RuntimeState::RuntimeState(Options options, std::vector<Shared> callbacks)
+    : runtime_(std::make_unique<Runtime>(std::move(options))), callbacks_(std::move(callbacks)) {
   device_ = runtime_->info().device;
   const std::string_view name = device_;
   if (name.starts_with("cuda:")) std::from_chars(name.data() + 5, name.data() + name.size(), cuda_);
@@ -158,11 +164,11 @@ Runtime& RuntimeState::get() const {
   return *runtime_;
 }
 
-State open_runtime(Options options) {
+State open_runtime(Options options, std::vector<Shared> callbacks) {
   State state;
   {
     const Unlocked unlocked;
-    state = std::make_shared<RuntimeState>(std::move(options));
+    state = std::make_shared<RuntimeState>(std::move(options), std::move(callbacks));
   }
   auto& all = open_runtimes();
   std::erase_if(all, [](const std::weak_ptr<RuntimeState>& one) { return one.expired(); });

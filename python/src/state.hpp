@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <dwell/dwell.hpp>
 
@@ -63,6 +64,10 @@ class Shared {
   explicit Shared(nb::object object);
   // Borrowed; null when there is none, and once the interpreter has ended. The caller holds the GIL.
   PyObject* get() const { return held_ ? held_->object : nullptr; }
+  // Lets go of it, for all who share it. The caller holds the GIL.
+  void clear() {
+    if (held_) Py_CLEAR(held_->object);
+  }
 
   struct Cell {
     PyObject* object;
@@ -78,7 +83,8 @@ class Collector;
 // the runtime itself.
 class RuntimeState {
  public:
-  explicit RuntimeState(Options options);
+  // `callbacks`: what `options` call.
+  RuntimeState(Options options, std::vector<Shared> callbacks);
   ~RuntimeState();
   RuntimeState(const RuntimeState&) = delete;
   RuntimeState& operator=(const RuntimeState&) = delete;
@@ -90,6 +96,8 @@ class RuntimeState {
   int cuda() const { return cuda_; }
   // What collects operations on its arrays, which keep it. Guarded by the GIL.
   std::weak_ptr<Collector>& arrays() { return arrays_; }
+  // What the runtime calls, which may lead back to it. Guarded by the GIL.
+  std::vector<Shared>& callbacks() { return callbacks_; }
 
  private:
   std::unique_ptr<Runtime> runtime_;
@@ -97,11 +105,12 @@ class RuntimeState {
   std::string device_;
   int cuda_ = -1;
   std::weak_ptr<Collector> arrays_;
+  std::vector<Shared> callbacks_;
 };
 using State = std::shared_ptr<RuntimeState>;
 
 // A runtime that is closed when the interpreter ends.
-State open_runtime(Options options);
+State open_runtime(Options options, std::vector<Shared> callbacks);
 // Closes all that are open: registered with atexit.
 void close_all();
 
