@@ -44,10 +44,6 @@ Input input_of(const Tensor& tensor);
 ElementType type_of(const Input& input);
 Dims shape_of(const Input& input);
 
-// The runtime of a dwell.Runtime, and the other way round. Defined where that class is.
-const State& state_of(nb::handle runtime);
-nb::object runtime_object(const State& runtime);
-
 bool is_floating(ElementType type);
 
 // A dimension by its index, which may be negative. Throws errc::invalid_argument.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "array.hpp"
+#include "runtime.hpp"
 
 namespace dwell::python {
 

@@ -37,9 +37,16 @@ nb::object module_object(Module module, State runtime);
 // task that failed.
 bool wait(const Receipt& self, std::optional<double> timeout);
 
+// Where a text of source comes from.
+inline Source source_from(std::string text, const std::optional<std::string>& file, int line) {
+  return {std::move(text), file.value_or(""), line};
+}
+
 // The order in which a launch stands among tasks, by name; see Modifiers.
 Receipt launch(const State& runtime, const Exec& exec, const Modifiers& modifiers);
 Receipt submit(const State& runtime, const Handle& op, const nb::args& arguments, const Modifiers& modifiers);
+// A task for each row. Throws as Packer, naming the row, before the first is submitted.
+Receipt submit_many(const State& runtime, const Handle& op, const nb::iterable& rows, const Modifiers& modifiers);
 
 // The arguments of a call that takes modifiers by name, behind what else it takes.
 #define DWELL_MODIFIERS                                                                                                \
