@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.hpp"
+#include "buffer_export.hpp"
 #include "runtime.hpp"
 
 namespace dwell::python {

@@ -9,6 +9,7 @@
 
 #include "buffer.hpp"
 #include "runtime.hpp"
+#include "shape.hpp"
 
 namespace dwell::python {
 
@@ -50,18 +51,7 @@ dwell::Memory memory_from(const std::string& name) {
 
 Array allocate_array(const PyRuntime& self, nb::handle shape, nb::handle dtype, const std::string& memory) {
   runtime_of(self);
-  std::vector<std::size_t> extents;
-  const auto extent = [](nb::handle one) {
-    const auto value = nb::cast<std::int64_t>(nb::int_(nb::borrow(one)));
-    if (value < 0) throw Error(errc::invalid_argument, "a shape has no negative extents", {"argument", "shape"});
-    return static_cast<std::size_t>(value);
-  };
-  if (PyIndex_Check(shape.ptr()) != 0) {
-    extents.push_back(extent(shape));
-  } else {
-    for (const nb::handle one : shape) extents.push_back(extent(one));
-  }
-  return allocate(self.state, extents, element_type_from(dtype), memory_from(memory));
+  return allocate(self.state, shape_from(shape), element_type_from(dtype), memory_from(memory));
 }
 
 nb::object array_of(const PyRuntime& self, nb::handle source, nb::handle dtype, const std::string& memory) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "shape.hpp"
+
 namespace dwell::python {
 
 namespace {
