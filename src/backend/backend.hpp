@@ -100,6 +100,10 @@ class Backend {
   // Its host address is null for memory of the device that the host cannot reach. `bytes` is not 0. Throws errc::invalid_argument with the
   // reason when the device does not reach the memory: all of it; errc::unsupported where a backend takes none, as the one below does.
   virtual std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive);
+  // Memory of this process, made one that the device reaches too, for as long as the allocation lives; else as wrap.
+  virtual std::unique_ptr<Allocation> pin(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) {
+    return wrap(pointer, bytes, std::move(keep_alive));
+  }
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;

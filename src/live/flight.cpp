@@ -36,6 +36,11 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, std::span<const Fligh
     else
       task.position = entry.low;
     task.lease = entry.lease;
+    if (!task.node)
+      for (const FlightArguments& known : head.arguments) {
+        if (known.text[0] == 0) break;
+        if (known.position == task.position) task.arguments = text_of(known.text);
+      }
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -85,8 +90,9 @@ std::string to_string(const Flight& flight, std::size_t most) {
     text += "worker " + std::to_string(worker) + ", the last one below\n";
     for (std::size_t i = tasks.size() - std::min(most, tasks.size()); i < tasks.size(); ++i) {
       const Flight::Task& task = tasks[i];
-      text += "  " + task.name + (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) +
-              ", lease " + std::to_string(task.lease) + "\n";
+      text += "  " + task.name + task.arguments +
+              (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) + ", lease " +
+              std::to_string(task.lease) + "\n";
     }
   }
   if (silent != 0) text += std::to_string(silent) + " workers have run nothing of the ring or of a graph\n";

@@ -28,12 +28,20 @@ static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
 
+// The arguments of a task of the ring, as a text that may be cut off. Written by the runtime that has failed.
+struct FlightArguments {
+  std::uint32_t position;  // of its ticket, the low bits
+  char text[124];          // "(2.5, 0x7f00[1024])"; empty: there are no more
+};
+static_assert(sizeof(FlightArguments) == 128);
+
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at().
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kOpcodes = 2048;  // that have names
   static constexpr std::size_t kName = 64;
+  static constexpr std::size_t kArguments = 1024;  // tasks whose arguments are kept
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -44,6 +52,7 @@ struct FlightFile {
   char device[32];              // "cuda:0"
   char failure[896];            // why the runtime has failed; empty when it has said nothing
   char names[kOpcodes][kName];  // by opcode: "add (version 2)"
+  FlightArguments arguments[kArguments];
 
   static constexpr std::size_t entries_at() { return (sizeof(FlightFile) + 255) / 256 * 256; }
   static constexpr std::size_t bytes(std::uint32_t workers) { return entries_at() + sizeof(FlightEntry) * kFlightEntries * workers; }
@@ -56,6 +65,7 @@ struct Flight {
     bool node = false;           // of a graph
     std::uint32_t position = 0;  // of a task of the ring: the low bits of its ticket's position
     std::uint64_t address = 0;   // of a node: where its record lies on the device
+    std::string arguments;       // empty: they are not known
     std::uint32_t lease = 0;
   };
   std::uint64_t runtime = 0;

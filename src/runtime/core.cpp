@@ -14,6 +14,7 @@
 #include "runtime/lease/blame.hpp"
 #include "runtime/observe/clock_probe.hpp"
 #include "runtime/observe/inspect.hpp"
+#include "runtime/observe/value_text.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -105,10 +106,18 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   // No lease starts before the log is there.
   settings.woken = [this] { log_->woken(); };
   settings.settle = [this] { log_->settle(); };
-  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of](const auto& holders, bool running) {
+  const auto arguments_of = [this](std::uint32_t opcode, std::uint32_t position) {
+    const Signature* const signature = registry_ == nullptr ? nullptr : registry_->table().signature_of(opcode);
+    if (signature == nullptr) return std::string();
+    const std::uint64_t tail = queue_->tail();
+    const std::vector<std::uint32_t> words = queue_->arguments_at(tail - (static_cast<std::uint32_t>(tail) - position));
+    return words.empty() ? std::string() : text_of_arguments(*signature, words);
+  };
+  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, arguments_of](const auto& holders, bool running) {
     std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
     if (flight_ != nullptr)
-      if (const auto& path = flight_->keep(text); !path.empty()) text += "; what each worker did last: dwell post-mortem " + path.string();
+      if (const auto& path = flight_->keep(text, arguments_of); !path.empty())
+        text += "; what each worker did last: dwell post-mortem " + path.string();
     return text;
   });
   meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);

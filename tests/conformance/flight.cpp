@@ -30,10 +30,11 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
   ASSERT_THAT(text, HasSubstr(before));
   const std::filesystem::path path = text.substr(text.find(before) + before.size());
   const live::Flight flight = live::read_flight(path);
-  bool found = false;
+  std::string arguments = "no such task";
   for (const auto& tasks : flight.workers)
-    for (const live::Flight::Task& task : tasks) found = found || (task.name == "spins (version 1)" && task.position == position);
-  EXPECT_TRUE(found) << to_string(flight);
+    for (const live::Flight::Task& task : tasks)
+      if (task.name == "spins (version 1)" && task.position == position) arguments = task.arguments;
+  EXPECT_EQ(arguments, "(1500000000)") << to_string(flight);
   EXPECT_THAT(flight.failure, HasSubstr("spins"));
   std::filesystem::remove(path);
   std::this_thread::sleep_for(1500ms);  // the task ends

@@ -67,6 +67,10 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return wrap_cuda(place_, ordinal_, pointer, bytes, std::move(keep_alive));
   }
+  std::unique_ptr<Allocation> pin(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
+    const Entered entered(place_);
+    return pin_cuda(place_, pointer, bytes, std::move(keep_alive));
+  }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return;
     const Entered entered(place_);

@@ -125,7 +125,44 @@ class CudaForeignMemory final : public Allocation {
   std::unique_ptr<std::shared_ptr<void>> keep_alive_;
 };
 
+class CudaPinnedMemory final : public Allocation {
+ public:
+  CudaPinnedMemory(const CudaPlace& place, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive)
+      : place_(place), keep_alive_(std::make_unique<std::shared_ptr<void>>(std::move(keep_alive))) {
+    const Driver& driver = place.driver;
+    const CUresult result = driver.cuMemHostRegister(pointer, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED)
+      throw Error(errc::invalid_argument, "CUDA cannot pin this memory of the process", {"host memory", "", bytes, 0});
+    driver.check(result, "pinning memory of the process");
+    CUdeviceptr address = 0;
+    if (const CUresult mapped = driver.cuMemHostGetDevicePointer(&address, pointer, 0); mapped != CUDA_SUCCESS) {
+      driver.cuMemHostUnregister(pointer);
+      driver.check(mapped, "mapping pinned memory into the device");
+    }
+    host_ = pointer;
+    device_ = address;
+    bytes_ = bytes;
+  }
+  ~CudaPinnedMemory() override {
+    if (place_.is_abandoned()) {
+      static_cast<void>(keep_alive_.release());  // a task that hangs may still write there
+      return;
+    }
+    give_back(place_, [this] { place_.driver.cuMemHostUnregister(host_); });
+  }
+  CudaPinnedMemory(const CudaPinnedMemory&) = delete;
+  CudaPinnedMemory& operator=(const CudaPinnedMemory&) = delete;
+
+ private:
+  const CudaPlace& place_;
+  std::unique_ptr<std::shared_ptr<void>> keep_alive_;
+};
+
 }  // namespace
+
+std::unique_ptr<Allocation> pin_cuda(const CudaPlace& place, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) {
+  return std::make_unique<CudaPinnedMemory>(place, pointer, bytes, std::move(keep_alive));
+}
 
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes) {
   return std::make_unique<CudaMemory>(place, CudaMemory::Kind::device, bytes);

@@ -20,4 +20,8 @@ std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size
 std::unique_ptr<Allocation> wrap_cuda(const CudaPlace& place, int ordinal, void* pointer, std::size_t bytes,
                                       std::shared_ptr<void> keep_alive);
 
+// Memory of this process that nobody has pinned, for both sides to reach. The context is current. Throws errc::out_of_memory, and
+// errc::invalid_argument where the system does not let CUDA pin it. Unpinning waits for leases, as freeing pinned memory does.
+std::unique_ptr<Allocation> pin_cuda(const CudaPlace& place, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive);
+
 }  // namespace dwell::backend

@@ -47,6 +47,8 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuMemHostAlloc)                              \
   X(cuMemHostGetDevicePointer)                   \
   X(cuMemFreeHost)                               \
+  X(cuMemHostRegister)                           \
+  X(cuMemHostUnregister)                         \
   X(cuPointerGetAttribute)                       \
   X(cuMemsetD8Async)                             \
   X(cuMemcpyHtoDAsync)                           \

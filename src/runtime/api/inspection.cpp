@@ -1,79 +1,13 @@
-#include <algorithm>
-#include <array>
-#include <complex>
-#include <cstdio>
-#include <optional>
 #include <utility>
 
-#include <dwell/device/bfloat16.hpp>
-#include <dwell/device/half.hpp>
-#include <dwell/element_type.hpp>
 #include <dwell/inspect.hpp>
 #include <dwell/signature.hpp>
+
+#include "runtime/observe/value_text.hpp"
 
 namespace dwell {
 
 namespace {
-
-constexpr std::size_t kShown = 64;  // elements of an array, in a text
-
-template <class T>
-T element(const InspectedValue& value, std::size_t index) {
-  T one;
-  std::memcpy(&one, value.bytes.data() + index * sizeof(T), sizeof(T));
-  return one;
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", value);
-  return text;
-}
-
-std::string text_of_element(const InspectedValue& value, std::size_t index) {
-  const std::optional<ElementType> type = element_type_of(value.type);
-  if (!type) {
-    std::string text;
-    for (std::size_t i = 0; i < value.type.bytes; ++i) {
-      char digits[4];
-      std::snprintf(digits, sizeof(digits), "%02x", std::to_integer<unsigned>(value.bytes[index * value.type.bytes + i]));
-      text += digits;
-    }
-    return text;
-  }
-  switch (*type) {
-    case ElementType::f16: return number(static_cast<float>(element<half>(value, index)));
-    case ElementType::bf16: return number(static_cast<float>(element<bfloat16>(value, index)));
-    case ElementType::f32: return number(element<float>(value, index));
-    case ElementType::f64: return number(element<double>(value, index));
-    case ElementType::i8: return std::to_string(element<std::int8_t>(value, index));
-    case ElementType::i16: return std::to_string(element<std::int16_t>(value, index));
-    case ElementType::i32: return std::to_string(element<std::int32_t>(value, index));
-    case ElementType::i64: return std::to_string(element<std::int64_t>(value, index));
-    case ElementType::u8: return std::to_string(element<std::uint8_t>(value, index));
-    case ElementType::u16: return std::to_string(element<std::uint16_t>(value, index));
-    case ElementType::u32: return std::to_string(element<std::uint32_t>(value, index));
-    case ElementType::u64: return std::to_string(element<std::uint64_t>(value, index));
-    case ElementType::boolean: return element<std::uint8_t>(value, index) != 0 ? "true" : "false";
-    case ElementType::complex64: {
-      const auto z = element<std::complex<float>>(value, index);
-      return number(z.real()) + "+" + number(z.imag()) + "i";
-    }
-    case ElementType::complex128: {
-      const auto z = element<std::complex<double>>(value, index);
-      return number(z.real()) + "+" + number(z.imag()) + "i";
-    }
-  }
-  return {};
-}
-
-std::string text_of_value(const InspectedValue& value) {
-  if (!value.array) return text_of_element(value, 0);
-  std::string text = "[";
-  for (std::size_t i = 0; i < std::min(value.count, kShown); ++i) text += (i == 0 ? "" : ", ") + text_of_element(value, i);
-  if (value.count > kShown) text += ", ... " + std::to_string(value.count) + " in all";
-  return text + "]";
-}
 
 std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -118,7 +52,7 @@ std::string to_string(const Inspection& inspection) {
     } else if (!before.empty()) {
       text += std::string(before) + ": ";
     }
-    text += std::string(last) + (before.empty() ? ": " : " ") + text_of_value(value) + "\n";
+    text += std::string(last) + (before.empty() ? ": " : " ") + runtime::text_of_value(value) + "\n";
     group = before;
   }
   // Said of variables that could have been guarded.

@@ -8,11 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <mutex>
 #include <new>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <dwell/error.hpp>
 
@@ -77,13 +79,18 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
   const std::size_t bytes = device::align_up(FlightFile::bytes(workers), 4096);
   try {
     path_ = live::Directory::make().flight_of(live::Process::self(), runtime);
-    if (backend.info().on_host) {
-      const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-      mapped_ = static_cast<bool>(file);
-      std::shared_ptr<void> memory = file ? mapped(file, bytes) : nullptr;
-      if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + std::strerror(errno));
-      void* const address = memory.get();
-      memory_ = backend.wrap(address, bytes, std::move(memory));
+    const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    mapped_ = static_cast<bool>(file);
+    std::shared_ptr<void> memory = file ? mapped(file, bytes) : nullptr;
+    if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + std::strerror(errno));
+    void* const address = memory.get();
+    try {
+      memory_ = backend.pin(address, bytes, std::move(memory));
+    } catch (const Error& error) {
+      if (error.kind() != errc::invalid_argument && error.kind() != errc::unsupported) throw;
+      // The device does not reach it: a file is made when the runtime fails.
+      unlink(path_.c_str());
+      mapped_ = false;
     }
   } catch (const Error& error) {
     if (mapped_) unlink(path_.c_str());
@@ -111,9 +118,41 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcep
   if (opcode < FlightFile::kOpcodes) put(file_->names[opcode], name);
 }
 
-const std::filesystem::path& FlightRecorder::keep(std::string_view failure) noexcept {
+void FlightRecorder::note_arguments(const Arguments& arguments) {
+  const auto* const entries =
+      reinterpret_cast<const device::Quad*>(static_cast<const std::byte*>(memory_->host()) + FlightFile::entries_at());
+  using Worker = std::array<FlightEntry, live::kFlightEntries>;
+  std::vector<Worker> workers(file_->workers);
+  for (std::size_t worker = 0; worker < workers.size(); ++worker) {
+    for (std::size_t i = 0; i < live::kFlightEntries; ++i) {
+      const device::Quad quad = device::load_quad<device::Scope::system>(entries + worker * live::kFlightEntries + i);
+      workers[worker][i] = {quad.lap, quad.word[0], quad.word[1], quad.word[2]};
+    }
+    std::ranges::sort(workers[worker],
+                      [](const FlightEntry& a, const FlightEntry& b) { return static_cast<std::int32_t>(a.number - b.number) > 0; });
+  }
+  std::size_t noted = 0;
+  // The last task of each worker, then the one before it, and so on.
+  for (std::size_t back = 0; back < live::kFlightEntries; ++back) {
+    for (const Worker& worker : workers) {
+      const FlightEntry& entry = worker[back];
+      if (entry.number == 0 || (entry.word() & FlightEntry::kValid) == 0 || (entry.word() & FlightEntry::kNode) != 0) continue;
+      const std::string text = arguments(entry.opcode(), entry.low);
+      if (text.empty()) continue;
+      if (noted == FlightFile::kArguments) return;
+      file_->arguments[noted].position = entry.low;
+      put(file_->arguments[noted++].text, text);
+    }
+  }
+}
+
+const std::filesystem::path& FlightRecorder::keep(std::string_view failure, const Arguments& arguments) noexcept {
   const Lock lock(mutex_);
   put(file_->failure, failure);
+  try {
+    if (!keeps_) note_arguments(arguments);
+  } catch (const std::exception&) {  // then they are not told
+  }
   if (keeps_ || path_.empty()) return path_;
   keeps_ = true;
   try {

@@ -15,8 +15,8 @@
 namespace dwell::runtime {
 
 // Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it the names of operators, written by
-// the host. Where workers are threads of the host it is a file in shared memory, which the kernel keeps when the process is killed.
-// Elsewhere it is memory that the device reaches, and becomes that file when the runtime fails. A runtime that ends well leaves none.
+// the host. It is a file in shared memory, which the system keeps when the process is killed; where the device does not reach that, pinned
+// memory that becomes such a file when the runtime fails. A runtime that ends well leaves none.
 // `assign` and `keep` may be called from any thread.
 class FlightRecorder {
  public:
@@ -31,12 +31,15 @@ class FlightRecorder {
   std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
   // From now on the opcode stands for this: "add (version 2)".
   void assign(std::uint32_t opcode, std::string_view name) noexcept;
-  // Keeps the file although the object goes, and notes why: the youngest live::Directory::kFlights that the process keeps. Its path; empty
-  // when there is no file.
-  const std::filesystem::path& keep(std::string_view failure) noexcept;
+  // The arguments of a task of the ring, by its opcode and the low bits of its position; empty when they are not known (any more).
+  using Arguments = std::function<std::string(std::uint32_t opcode, std::uint32_t position)>;
+  // Keeps the file although the object goes, and notes why, and with what arguments the last tasks were called: the youngest
+  // live::Directory::kFlights that the process keeps. Its path; empty when there is no file.
+  const std::filesystem::path& keep(std::string_view failure, const Arguments& arguments) noexcept;
 
  private:
   FlightRecorder() = default;
+  void note_arguments(const Arguments& arguments) DWELL_REQUIRES(mutex_);
 
   std::unique_ptr<backend::Allocation> memory_;
   std::filesystem::path path_;  // empty: no file can be made

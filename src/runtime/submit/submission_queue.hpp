@@ -116,6 +116,10 @@ class SubmissionQueue {
   // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
   bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
 
+  // The words of the slots of the last task at this place of the ring, behind its header, if `position` is its own; of no launch of a
+  // graph.
+  std::vector<std::uint32_t> arguments_at(std::uint64_t position) const;
+
   // One past the last position given out, and one past the last of the unbroken run of completed ones.
   std::uint64_t tail() const {
     const Submitter* const lone = lone_.load(std::memory_order_acquire);
@@ -237,6 +241,7 @@ class SubmissionQueue {
   // The following need the right to give out places.
   void skip(std::uint64_t position, const device::Header& header, std::uint32_t word2 = 0);
   void pass_over(std::uint64_t first, std::uint64_t last);
+  std::uint32_t argument_word(std::uint64_t position, std::uint32_t i) const;
   void wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains);
   Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
