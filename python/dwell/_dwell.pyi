@@ -1258,13 +1258,62 @@ class Logs:
     def missed(self) -> int:
         """Lines that were forgotten before they were read."""
 
+class Inspection:
+    """What Runtime.inspect has found. ``str`` makes a text of it."""
+
+    @property
+    def name(self) -> str:
+        """As it was asked for."""
+
+    @property
+    def operator(self) -> str:
+        """Whose variables they are; empty for others."""
+
+    @property
+    def version(self) -> int:
+        """Which version of it."""
+
+    @property
+    def whole(self) -> bool:
+        """
+        Whether all values are of one moment: a dwell::Seqlock has guarded them, or it is one of at most 8 bytes.
+        """
+
+    @property
+    def value(self) -> Any:
+        """The only value: a number, a list of them, or the bytes of a struct."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All values by their names."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class Watch:
+    """What Runtime.watch has begun. A context manager that ends it."""
+
+    def stop(self) -> None:
+        """No call of the callback runs behind this, unless that itself stops it."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it still goes on."""
+
+    def __enter__(self) -> Watch: ...
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
 class Runtime:
     """
     A device, its resident loop, and everything that is submitted to it. A context manager, which closes it. Times are in
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1285,6 +1334,7 @@ class Runtime:
         compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never
         metrics: what the device notes of tasks: "off", "counts" or "times"
         live: lets other processes of the user look at the runtime (dwell top)
+        inspect_writes: lets Runtime.assign write variables of operators
         log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path
             (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too
         warn: called with one line when something works, but not as well as it could; None: the logger "dwell\"
@@ -1419,6 +1469,24 @@ class Runtime:
     def mark(self, text: str) -> None:
         """
         Puts a mark of this thread into the trace that is being taken, if one is.
+        """
+
+    def inspect(self, name: str) -> Inspection:
+        """
+        What goes by this name at this moment, read while the loop runs: a variable that an operator shows with DWELL_INSPECT, an
+        operator, or "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory".
+        """
+
+    def watch(self, name: str, every: float, callback: Callable[[Inspection], object]) -> Watch:
+        """
+        Calls ``callback(inspection)`` now and each ``every`` seconds, on a thread of its own, until the dwell.Watch is stopped or gone,
+        or the runtime is closed.
+        """
+
+    def assign(self, name: str, value: complex | Sequence[complex]) -> None:
+        """
+        Writes a variable of an operator, while operators may use it; with Runtime(inspect_writes=True). A number, or a list of as many
+        as the array has.
         """
 
     def park(self) -> None:

@@ -14,6 +14,7 @@ void bind_batch(nb::module_& module);
 void bind_array(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_observe(nb::module_& module);
+void bind_inspection(nb::module_& module);
 
 // Seconds as durations of the library. Throws errc::invalid_argument, naming `name`, for negative ones.
 std::chrono::nanoseconds nanoseconds_from(double seconds, const char* name);

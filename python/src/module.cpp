@@ -24,6 +24,7 @@ NB_MODULE(_dwell, m) {
   python::bind_batch(m);
   python::bind_observe(m);
   python::bind_log(m);
+  python::bind_inspection(m);
   python::bind_runtime(m);
   python::bind_array(m);
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&python::close_all));

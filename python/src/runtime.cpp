@@ -79,6 +79,7 @@ void bind_runtime(nb::module_& m) {
   bind_runtime_tasks(type);
   bind_runtime_memory(type);
   bind_runtime_observation(type);
+  bind_runtime_inspection(type);
   type.def(
           "park",
           [](const PyRuntime& self) {

@@ -27,5 +27,6 @@ void bind_runtime_code(nb::class_<PyRuntime>& type);
 void bind_runtime_tasks(nb::class_<PyRuntime>& type);
 void bind_runtime_memory(nb::class_<PyRuntime>& type);
 void bind_runtime_observation(nb::class_<PyRuntime>& type);
+void bind_runtime_inspection(nb::class_<PyRuntime>& type);
 
 }  // namespace dwell::python

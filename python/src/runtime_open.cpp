@@ -87,7 +87,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
                   const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics, bool live,
-                  nb::handle log, nb::object warn) {
+                  bool inspect_writes, nb::handle log, nb::object warn) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -110,6 +110,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
   options.compile_programs_after = compile_programs_after;
   options.metrics = metering_from(metrics);
   options.live = live;
+  options.inspect_writes = inspect_writes;
   LogTarget lines = log_target_from(log);
   options.log = std::move(lines.logging);
   const Shared warned(std::move(warn));
@@ -125,7 +126,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "__init__", &make_runtime, "device"_a = "auto", nb::kw_only(), "workers"_a = 0, "lease"_a = 0.0, "idle"_a = 0.0,
       "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
       "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
-      "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "log"_a = nb::none(), "warn"_a = nb::none(),
+      "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "inspect_writes"_a = false, "log"_a = nb::none(),
+      "warn"_a = nb::none(),
       "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
       "own\n"
       "choice.\n\n"
@@ -145,6 +147,7 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
       "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
       "live: lets other processes of the user look at the runtime (dwell top)\n"
+      "inspect_writes: lets Runtime.assign write variables of operators\n"
       "log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path\n"
       "    (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too\n"
       "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"",
@@ -152,7 +155,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
               "10.0, "
               "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
               "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, log: "
+              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, "
+              "inspect_writes: bool = False, log: "
               "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
               "warn: "
               "typing.Callable[[str], object] | None = None) -> None"));
