@@ -137,6 +137,18 @@ if(DWELL_CUDA_INCLUDE)
   list(FILTER peer_sources EXCLUDE REGEX "\\.test\\.cpp$")
   dwell_test(gpu SOURCES ${gpu_sources} ${peer_sources} bench/operators.cpp TIMEOUT 300 PROCESSORS 2)
 endif()
+
+# Apart from the others, because a process looks for a tool once. The tool is a library that NVTX opens.
+if(DWELL_NVTX_INCLUDE)
+  add_library(nvtx_injection MODULE tests/nvtx/injection.cpp)
+  target_link_libraries(nvtx_injection PRIVATE ${CMAKE_DL_LIBS})
+  dwell_warnings(nvtx_injection)
+  dwell_use_nvtx_headers(nvtx_injection)
+  set_target_properties(nvtx_injection PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  dwell_test(nvtx SOURCES tests/nvtx/ranges.cpp TIMEOUT 120 PROCESSORS 1)
+  target_compile_definitions(nvtx PRIVATE DWELL_TEST_NVTX_INJECTION="$<TARGET_FILE:nvtx_injection>")
+  add_dependencies(nvtx nvtx_injection)
+endif()
 add_subdirectory(tests/headers)
 
 # ---- Tests that are commands ---------------------------------------------------------------------------------------------------

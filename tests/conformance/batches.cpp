@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "tests/conformance/tensor_test.hpp"
 
@@ -435,6 +438,30 @@ TEST_P(BatchTest, BuffersOfOthersAreRefused) {
   Runtime other(options());
   auto x = other.allocate<float>(4);
   DWELL_EXPECT_ERROR(batch().assign(x, 1.0), errc::invalid_argument, HasSubstr("another runtime"));
+}
+
+TEST_P(BatchTest, ATimelineTellsHowManyTasksAFlushWas) {
+  class Flushes : public TraceWriter {
+   public:
+    void write(const Trace& piece) override {
+      for (const TraceEvent& event : piece.events)
+        if (event.kind == TraceEvent::Kind::flush) tasks.push_back(event.count);
+    }
+    void finish() override {}
+    std::vector<std::uint32_t> tasks;
+  };
+  const auto x = filled_with(std::vector<float>(8, 1.0F));
+  const auto y = filled_with(std::vector<float>(20, 1.0F));
+  const auto flushes = std::make_shared<Flushes>();
+  runtime().start_trace(flushes);
+  // Shapes that no program has together.
+  batch().assign(x, Expression(TensorView(x)) + 1.0);
+  batch().assign(y, Expression(TensorView(y)) + 1.0);
+  batch().flush().wait();
+  runtime().stop_trace();
+  ASSERT_EQ(flushes->tasks.size(), 1U);
+  EXPECT_EQ(flushes->tasks[0], batch().stats().tasks);
+  EXPECT_GE(flushes->tasks[0], 2U);
 }
 
 }  // namespace

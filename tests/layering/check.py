@@ -51,6 +51,8 @@ LAYERS = (
     Layer(("runtime/devices.cpp", "runtime/api/doctor.cpp"), ("base/", "runtime/", "backend/", "jit/", "device/", "dwell/"), "standard"),
     # {fmt}, where the standard library has no std::format.
     Layer(("runtime/observe/format_library.hpp",), (), "any"),
+    # NVTX, which shows what the host does.
+    Layer(("runtime/observe/nvtx.cpp",), ("runtime/observe/nvtx.hpp",), "any"),
     Layer(("runtime/",), ("base/", "live/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
     Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.

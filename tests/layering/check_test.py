@@ -74,6 +74,11 @@ class Layering(unittest.TestCase):
         self.assertEqual(self.faults(tools__dwell__job_dot_cpp="<toml++/toml.h> <png.h>"), [])
         self.assertEqual(len(self.faults(src__runtime__a_dot_cpp="<toml++/toml.h> <png.h>")), 2)
 
+    def test_nvtx_is_for_one_file(self):
+        self.assertEqual(self.faults(src__runtime__observe__nvtx_dot_cpp='"runtime/observe/nvtx.hpp" <nvtx3/nvToolsExt.h>'), [])
+        self.assertEqual(len(self.faults(src__runtime__observe__nvtx_dot_cpp='"runtime/core.hpp"')), 1)
+        self.assertEqual(len(self.faults(src__runtime__core_dot_hpp="<nvtx3/nvToolsExt.h>")), 1)
+
     def test_unknown_folder(self):
         self.assertEqual(len(self.faults(src__extra__a_dot_cpp="<vector>")), 1)
 

@@ -194,7 +194,8 @@ void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const n
   const auto core = shell_->core();
   if (core == nullptr) return;
   runtime::HostCounts& counts = core->counts();
-  const runtime::HostSpan span(&core->host_events(), TraceEvent::Kind::flush);
+  runtime::HostSpan span(&core->host_events(), TraceEvent::Kind::flush);
+  span.count = static_cast<std::uint32_t>(tasks);
   runtime::count(counts.batch_flushes);
   runtime::count(counts.batch_operations, operations);
   runtime::count(counts.batch_tasks, tasks);
@@ -247,7 +248,10 @@ void Runtime::stop_trace() {
 
 void Runtime::mark(std::string_view text) {
   runtime::HostEvents& events = detail::Shell::require(shell_)->host_events();
-  if (events.wanted()) events.note(TraceEvent::Kind::mark, runtime::HostEvents::now(), 0, 1, std::string(text));
+  const std::uint32_t wanted = events.wanted();
+  if ((wanted & runtime::HostEvents::kRanges) != 0) runtime::nvtx::mark(text);
+  if ((wanted & runtime::HostEvents::kTimeline) != 0)
+    events.note(TraceEvent::Kind::mark, runtime::HostEvents::now(), 0, 1, std::string(text));
 }
 
 RuntimeInfo Runtime::info() const { return detail::Shell::require(shell_)->info(); }

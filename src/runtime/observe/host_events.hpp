@@ -15,11 +15,12 @@
 #include <dwell/trace.hpp>
 
 #include "base/mutex.hpp"
+#include "runtime/observe/nvtx.hpp"
 
 namespace dwell::runtime {
 
-// Collects events of threads of the host while a timeline wants them; else a note is a look at a flag. Members may be called from any
-// thread.
+// Collects events of threads of the host while a timeline wants them, and shows them to a tool that listens to NVTX; with neither, a note
+// is one look at flags. Members may be called from any thread.
 class HostEvents {
  public:
   struct Event {
@@ -28,10 +29,22 @@ class HostEvents {
   };
   static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; what comes then is dropped
 
-  bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-  void want(bool wanted) noexcept { wanted_.store(wanted, std::memory_order_relaxed); }
+  // Who wants events: bits.
+  static constexpr std::uint32_t kTimeline = 1;
+  static constexpr std::uint32_t kRanges = 2;  // a tool, from the first runtime to the end of the process
 
-  // Notes what the calling thread has done since `begun`. Nothing without memory.
+  HostEvents() noexcept : wanted_(nvtx::attached() ? kRanges : 0) {}
+
+  std::uint32_t wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
+  // Says whether a timeline wants them.
+  void want(bool wanted) noexcept {
+    if (wanted)
+      wanted_.fetch_or(kTimeline, std::memory_order_relaxed);
+    else
+      wanted_.fetch_and(~kTimeline, std::memory_order_relaxed);
+  }
+
+  // Notes for the timeline what the calling thread has done since `begun`. Nothing without memory.
   void note(TraceEvent::Kind kind, std::int64_t begun, std::uint64_t id, std::uint32_t count = 1, std::string name = {},
             bool failed = false) noexcept {
     try {
@@ -67,23 +80,22 @@ class HostEvents {
   }
 
  private:
-  std::atomic<bool> wanted_{false};
+  std::atomic<std::uint32_t> wanted_;
   std::atomic<std::uint64_t> dropped_{0};
   Mutex mutex_;
   std::vector<Event> events_ DWELL_GUARDED_BY(mutex_);
 };
 
-// Notes what happens in its scope, when it was wanted at the begin.
+// Notes what happens in its scope, for those who wanted it at the begin.
 class HostSpan {
  public:
   // `events` may be null.
-  HostSpan(HostEvents* events, TraceEvent::Kind kind, std::string_view name = {}) : events_(events), kind_(kind) {
-    if (events == nullptr || !events->wanted()) return;
-    begun_ = HostEvents::now();
-    name_ = name;
+  HostSpan(HostEvents* events, TraceEvent::Kind kind, std::string_view name = {})
+      : events_(events), kind_(kind), wanted_(events == nullptr ? 0 : events->wanted()) {
+    if (wanted_ != 0) begin(name);
   }
   ~HostSpan() {
-    if (begun_ != 0) events_->note(kind_, begun_, id, count, std::move(name_), failed);
+    if (wanted_ != 0) end();
   }
   HostSpan(const HostSpan&) = delete;
   HostSpan& operator=(const HostSpan&) = delete;
@@ -93,8 +105,22 @@ class HostSpan {
   bool failed = false;
 
  private:
+  void begin(std::string_view name) {
+    if ((wanted_ & HostEvents::kTimeline) != 0) {
+      begun_ = HostEvents::now();
+      name_ = name;
+    }
+    // Last: a range that has begun is ended.
+    if ((wanted_ & HostEvents::kRanges) != 0) nvtx::push(kind_, name);
+  }
+  void end() noexcept {
+    if ((wanted_ & HostEvents::kRanges) != 0) nvtx::pop();
+    if ((wanted_ & HostEvents::kTimeline) != 0) events_->note(kind_, begun_, id, count, std::move(name_), failed);
+  }
+
   HostEvents* const events_;
   const TraceEvent::Kind kind_;
+  const std::uint32_t wanted_;
   std::int64_t begun_ = 0;
   std::string name_;
 };

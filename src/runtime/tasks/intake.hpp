@@ -47,7 +47,7 @@ class Intake {
   // Submit tasks, waiting while the ring is full. Return the last one's position.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) {
     parts_.check_open();
-    if (parts_.events.wanted()) [[unlikely]]
+    if (parts_.events.wanted() != 0) [[unlikely]]
       return enqueue_plain(op, &slot, 1);
     const std::uint64_t position = parts_.queue.try_submit_plain(op.alias, slot);
     parts_.keeper.submitted();

@@ -1,0 +1,92 @@
+#include "runtime/observe/nvtx.hpp"
+
+#if DWELL_WITH_NVTX
+
+#include <nvtx3/nvToolsExt.h>
+#include <sys/auxv.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace dwell::runtime::nvtx {
+
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+// Of the host's kinds, in their order.
+constexpr std::array<const char*, 9> kNames = {"submit", "wait", "define", "compile", "hand_over", "park", "launch", "flush", "mark"};
+static_assert(kNames.size() == static_cast<std::size_t>(Kind::mark) - static_cast<std::size_t>(Kind::submit) + 1);
+
+// Null without a tool. It stays until the process ends, as ranges may be open until then. NVTX opens whatever library the environment
+// names, which a program with more rights than its user must not do.
+nvtxDomainHandle_t domain() noexcept {
+  static const nvtxDomainHandle_t made = getauxval(AT_SECURE) != 0 ? nullptr : nvtxDomainCreateA("dwell");
+  return made;
+}
+
+const char* name_of(Kind kind) noexcept { return kNames[static_cast<std::size_t>(kind) - static_cast<std::size_t>(Kind::submit)]; }
+
+// What an event says: "compile axpy", the text of a mark. Without memory it is the kind alone, since a range that is ended must have begun.
+class Message {
+ public:
+  Message(Kind kind, std::string_view name) noexcept : text_(name_of(kind)) {
+    if (name.empty()) return;
+    try {
+      if (kind != Kind::mark) joined_.append(text_).append(" ");
+      text_ = joined_.append(name).c_str();
+    } catch (...) {
+      text_ = name_of(kind);
+    }
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  // A tool copies the text.
+  nvtxEventAttributes_t attributes() const noexcept {
+    nvtxEventAttributes_t attributes{};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = text_;
+    return attributes;
+  }
+
+ private:
+  std::string joined_;
+  const char* text_;
+};
+
+}  // namespace
+
+bool attached() noexcept { return domain() != nullptr; }
+
+void push(Kind kind, std::string_view name) noexcept {
+  const Message message(kind, name);
+  const nvtxEventAttributes_t attributes = message.attributes();
+  nvtxDomainRangePushEx(domain(), &attributes);
+}
+
+void pop() noexcept { nvtxDomainRangePop(domain()); }
+
+void mark(std::string_view text) noexcept {
+  const Message message(Kind::mark, text);
+  const nvtxEventAttributes_t attributes = message.attributes();
+  nvtxDomainMarkEx(domain(), &attributes);
+}
+
+}  // namespace dwell::runtime::nvtx
+
+#else
+
+namespace dwell::runtime::nvtx {
+
+bool attached() noexcept { return false; }
+void push(TraceEvent::Kind, std::string_view) noexcept {}
+void pop() noexcept {}
+void mark(std::string_view) noexcept {}
+
+}  // namespace dwell::runtime::nvtx
+
+#endif
