@@ -44,10 +44,17 @@ struct TraceEvent {
   bool failed = false;
 };
 
+// A task of the ring that was to start behind another (after, link), by the positions of both.
+struct TraceArrow {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+
 // A piece of a trace, as it comes: `names` grows, and what was given once keeps its index.
 struct Trace {
   std::vector<std::string> names;  // "add (version 2)"
   std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others
+  std::vector<TraceArrow> arrows;  // of the tasks that were submitted in this piece
   std::uint64_t dropped = 0;       // events that were overwritten before the host had read them
   double clock_error_ns = 0;       // how far the device's clock may be off the host's, at most
   std::string device;              // "cuda:0"
@@ -64,7 +71,7 @@ class TraceWriter {
 };
 
 // Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
-// of the host, flows from submit to task, counters.
+// of the host, flows from submit to task and from a task to those that wait for it, counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);

@@ -10,6 +10,7 @@
 #include <dwell/trace.hpp>
 
 #include "base/json_text.hpp"
+#include "observe/trace_arrows.hpp"
 #include "observe/trace_text.hpp"
 
 namespace dwell {
@@ -36,6 +37,7 @@ class ChromeWriter final : public TraceWriter {
       runtime_ = piece.runtime;
       write_name("process_name", pid_, observe::process_name(piece));
     }
+    arrows_.add(piece.arrows);
     dropped_ += piece.dropped;
     clock_error_ns_ = std::max(clock_error_ns_, piece.clock_error_ns);
     for (const TraceEvent& event : piece.events) {
@@ -118,22 +120,28 @@ class ChromeWriter final : public TraceWriter {
   }
 
   // "s", "f": an arrow from the slice that is open at a time on one thread to that on another.
+  void write_end(std::string_view phase, std::string_view kind, const TraceEvent& event, std::int64_t at, std::uint64_t id) {
+    object(phase, kind, thread_of(event), [&] {
+      json_.field("cat", kind);
+      json_.field("id", id);
+      time("ts", at);
+      if (phase == "f") json_.field("bp", "e");
+    });
+  }
   void write_flows(const TraceEvent& event) {
-    const auto write_end = [&](std::string_view phase, std::uint64_t position) {
-      object(phase, "submit", thread_of(event), [&] {
-        json_.field("cat", "submit");
-        json_.field("id", position);
-        time("ts", event.begin_ns);
-        if (phase == "f") json_.field("bp", "e");
-      });
-    };
-    if (event.kind == TraceEvent::Kind::task) write_end("f", event.id);
+    if (event.kind == TraceEvent::Kind::task) {
+      write_end("f", "submit", event, event.begin_ns, event.id);
+      for (const std::uint64_t arrow : arrows_.begin(event.id)) write_end("s", "after", event, event.begin_ns + event.took_ns - 1, arrow);
+      for (const std::uint64_t arrow : arrows_.end(event.id)) write_end("f", "after", event, event.begin_ns, arrow);
+    }
     if (event.kind != TraceEvent::Kind::submit) return;
-    for (std::uint32_t i = 0; i < std::min(event.count, observe::kMostFlows); ++i) write_end("s", event.id + i);
+    for (std::uint32_t i = 0; i < std::min(event.count, observe::kMostFlows); ++i)
+      write_end("s", "submit", event, event.begin_ns, event.id + i);
   }
 
   std::ostream& out_;
   JsonText json_;  // of one object
+  observe::TraceArrows arrows_;
   const std::uint64_t pid_ = static_cast<std::uint64_t>(getpid());
   std::uint64_t events_ = 0;  // objects in the list
   std::unordered_set<std::uint64_t> named_;

@@ -104,6 +104,20 @@ TEST(ChromeTrace, SubmissionsFlowToTheirTasks) {
   EXPECT_EQ(find(trace, {{"ph", "s"}}).size(), 3U);
 }
 
+TEST(ChromeTrace, TasksFlowToThoseThatWaitForThem) {
+  std::vector<Trace> pieces = test::sample_trace();
+  pieces[0].arrows = {{7, 8}, {8, 9}, {6, 7}};
+  const json trace = written(pieces);
+  const json start = only(trace, {{"ph", "s"}, {"cat", "after"}, {"id", 1}});
+  const json finish = only(trace, {{"ph", "f"}, {"cat", "after"}, {"id", 1}});
+  EXPECT_EQ(finish["ts"], only(trace, {{"ph", "X"}, {"cat", "task"}, {"args", {{"id", 8}}}})["ts"]);
+  const json before = only(trace, {{"ph", "X"}, {"cat", "task"}, {"args", {{"id", 7}}}});
+  EXPECT_GE(start["ts"], before["ts"]);
+  EXPECT_LT(start["ts"], before["ts"].get<double>() + before["dur"].get<double>()) << "inside of the slice";
+  EXPECT_EQ(find(trace, {{"ph", "s"}, {"cat", "after"}}).size(), 2U) << "nobody knows task 6";
+  EXPECT_EQ(find(trace, {{"ph", "f"}, {"cat", "after"}}).size(), 2U);
+}
+
 TEST(ChromeTrace, SaysWhatWasDroppedAndHowFarTheClockMayBeOff) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].dropped = 2;

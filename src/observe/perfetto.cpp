@@ -10,6 +10,7 @@
 #include <dwell/trace.hpp>
 
 #include "observe/protobuf_writer.hpp"
+#include "observe/trace_arrows.hpp"
 #include "observe/trace_text.hpp"
 
 namespace dwell {
@@ -66,6 +67,7 @@ class PerfettoWriter final : public TraceWriter {
 
   void write(const Trace& piece) override {
     if (!begun_) begin(piece);
+    arrows_.add(piece.arrows);
     for (const TraceEvent& event : piece.events) write(event, piece.names);
     dropped_ += piece.dropped;
     write_counter(kDropped, static_cast<double>(dropped_), dropped_written_);
@@ -81,8 +83,9 @@ class PerfettoWriter final : public TraceWriter {
   static constexpr std::uint64_t kProcess = 1, kDropped = 2, kClockError = 3, kWorkers = 1ULL << 32, kThreads = 2ULL << 32;
 
   std::uint64_t global(std::uint64_t local) const { return runtime_ << 48 | local; }
-  // A flow is a position in the ring. 0 is no flow.
+  // A flow from a submission is a position in the ring, one between tasks an arrow's number. 0 is no flow.
   std::uint64_t flow_of(std::uint64_t position) const { return global(position + 1); }
+  std::uint64_t flow_of_arrow(std::uint64_t number) const { return global(1ULL << 47 | number); }
 
   template <typename Fill>
   void packet(std::uint64_t flags, Fill fill) {
@@ -207,6 +210,8 @@ class PerfettoWriter final : public TraceWriter {
       for (std::uint32_t i = 0; i < std::min(event.count, observe::kMostFlows); ++i)
         proto_.fixed64(event_field::flow_ids, flow_of(event.id + i));
     } else if (event.kind == TraceEvent::Kind::task) {
+      for (const std::uint64_t arrow : arrows_.begin(event.id)) proto_.fixed64(event_field::flow_ids, flow_of_arrow(arrow));
+      for (const std::uint64_t arrow : arrows_.end(event.id)) proto_.fixed64(event_field::terminating_flow_ids, flow_of_arrow(arrow));
       proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
     }
   }
@@ -219,6 +224,7 @@ class PerfettoWriter final : public TraceWriter {
 
   std::ostream& out_;
   observe::ProtobufWriter proto_;
+  observe::TraceArrows arrows_;
   const std::uint64_t pid_ = static_cast<std::uint64_t>(getpid());
   bool begun_ = false;
   std::uint64_t runtime_ = 0;

@@ -22,6 +22,7 @@ namespace {
 using test::kTraceStart;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 using EventKind = TraceEvent::Kind;
 
 // A message as it lies on the wire: numbers and texts by field.
@@ -270,6 +271,20 @@ TEST(Perfetto, SubmissionsFlowToTheirTasks) {
   EXPECT_THAT(view.slice("say \"\xC2\xB5s\"\n", 8).ending_flows, ElementsAre(submit.flows[1]));
   EXPECT_EQ(view.slice("say \"\xC2\xB5s\"\n", 9).ending_flows, view.slice("submit", 9).flows);
   EXPECT_THAT(view.slice("fetch", 7).ending_flows, IsEmpty());
+}
+
+TEST(Perfetto, TasksFlowToThoseThatWaitForThem) {
+  std::vector<Trace> pieces = test::sample_trace();
+  pieces[0].arrows = {{7, 8}, {7, 9}, {8, 9}, {6, 7}};
+  const View view = view_of(pieces);
+  const TrackSlice& seven = view.slice("add (version 2)", 7);
+  const TrackSlice& eight = view.slice("say \"\xC2\xB5s\"\n", 8);
+  const TrackSlice& nine = view.slice("say \"\xC2\xB5s\"\n", 9);
+  ASSERT_EQ(seven.flows.size(), 2U);
+  ASSERT_EQ(eight.flows.size(), 1U);
+  EXPECT_EQ(seven.ending_flows.size(), 1U) << "of its submission: nobody knows task 6";
+  EXPECT_THAT(eight.ending_flows, UnorderedElementsAre(seven.flows[0], view.slice("submit", 7).flows[1]));
+  EXPECT_THAT(nine.ending_flows, UnorderedElementsAre(seven.flows[1], eight.flows[0], view.slice("submit", 9).flows[0]));
 }
 
 TEST(Perfetto, ALargeSubmissionHasFewFlows) {

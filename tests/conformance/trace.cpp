@@ -120,6 +120,9 @@ TEST_P(TraceTest, TasksFollowWhatTheyWaitFor) {
   ASSERT_EQ(by_position.size(), 61U);
   for (const auto& [first, second] : order)
     EXPECT_GE(by_position[second].begin_ns + 2000, by_position[first].begin_ns + by_position[first].took_ns);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> arrows;
+  for (const TraceArrow& arrow : seen.arrows) arrows.emplace_back(arrow.from, arrow.to);
+  EXPECT_THAT(arrows, testing::UnorderedElementsAreArray(order));
   expect_sound(seen);
 }
 

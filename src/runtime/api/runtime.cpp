@@ -211,6 +211,7 @@ class Kept : public TraceWriter {
   void write(const Trace& piece) override {
     auto& events = trace.events;
     events.insert(events.end(), piece.events.begin(), piece.events.end());
+    trace.arrows.insert(trace.arrows.end(), piece.arrows.begin(), piece.arrows.end());
     std::uint64_t dropped = trace.dropped + piece.dropped;
     if (events.size() > kMost) {
       const std::size_t more = events.size() - kMost / 2;

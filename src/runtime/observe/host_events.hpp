@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,7 +26,9 @@ class HostEvents {
  public:
   struct Event {
     TraceEvent event;
-    std::string name;  // where the kind has one
+    std::string name;                  // where the kind has one
+    std::vector<std::uint64_t> after;  // of a submission: positions for which its first task waits
+    bool linked = false;               // the same: it waits for what its thread has submitted before
   };
   static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; what comes then is dropped
 
@@ -46,7 +49,7 @@ class HostEvents {
 
   // Notes for the timeline what the calling thread has done since `begun`. Nothing without memory.
   void note(TraceEvent::Kind kind, std::int64_t begun, std::uint64_t id, std::uint32_t count = 1, std::string name = {},
-            bool failed = false) noexcept {
+            bool failed = false, std::span<const std::uint64_t> after = {}, bool linked = false) noexcept {
     try {
       Event event;
       event.event.begin_ns = begun;
@@ -57,6 +60,8 @@ class HostEvents {
       event.event.kind = kind;
       event.event.failed = failed;
       event.name = std::move(name);
+      event.after.assign(after.begin(), after.end());
+      event.linked = linked;
       const Lock lock(mutex_);
       if (events_.size() < kMost)
         events_.push_back(std::move(event));
@@ -103,6 +108,8 @@ class HostSpan {
   std::uint64_t id = 0;
   std::uint32_t count = 1;
   bool failed = false;
+  std::span<const std::uint64_t> after;  // as in HostEvents::Event; the caller's
+  bool linked = false;
 
  private:
   void begin(std::string_view name) {
@@ -115,7 +122,7 @@ class HostSpan {
   }
   void end() noexcept {
     if ((wanted_ & HostEvents::kRanges) != 0) nvtx::pop();
-    if ((wanted_ & HostEvents::kTimeline) != 0) events_->note(kind_, begun_, id, count, std::move(name_), failed);
+    if ((wanted_ & HostEvents::kTimeline) != 0) events_->note(kind_, begun_, id, count, std::move(name_), failed, after, linked);
   }
 
   HostEvents* const events_;

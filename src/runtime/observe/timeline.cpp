@@ -76,6 +76,7 @@ void Timeline::stop() {
 }
 
 void Timeline::begin_readers() {
+  last_of_thread_.clear();
   std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
   read_words(parts_.backend, *events_, 0, words.data(), words.size());
   readers_.assign(parts_.workers, Reader{0, true});
@@ -208,6 +209,12 @@ void Timeline::add_host(Trace& piece) {
   for (HostEvents::Event& one : events) {
     if (!one.name.empty()) one.event.name = name(one.name);
     piece.events.push_back(one.event);
+    if (one.event.kind != TraceEvent::Kind::submit) continue;
+    for (const std::uint64_t from : one.after)
+      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, one.event.id});
+    const auto [last, first] = last_of_thread_.try_emplace(one.event.thread, 0);
+    if (one.linked && !first) piece.arrows.push_back({last->second, one.event.id});
+    last->second = one.event.id + one.event.count - 1;
   }
 }
 

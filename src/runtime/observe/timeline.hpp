@@ -87,6 +87,7 @@ class Timeline {
   std::atomic<bool> over_{false};
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::uint32_t> indices_;
+  std::unordered_map<std::uint32_t, std::uint64_t> last_of_thread_;  // the position of the last task that it has submitted
 };
 
 }  // namespace dwell::runtime

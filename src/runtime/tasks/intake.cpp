@@ -120,6 +120,8 @@ std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& tas
     return enqueue(op, gated.task, switches);
   }
   HostSpan span(&parts_.events, TraceEvent::Kind::submit);
+  if (task.waits != nullptr) span.after = {task.waits->position, task.waits->count};
+  span.linked = (task.flags & detail::kLink) != 0;
   if (task.words > detail::kMaxWords) return span.id = enqueue_block(op, task, switches);
   std::uint64_t& position = span.id;
   retry([&] { return parts_.queue.try_submit(op.alias, task, &position, switches) || position == SubmissionQueue::kSwitched; });

@@ -1,0 +1,55 @@
+// Arrows from tasks to those that wait for them, while a trace is written piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <dwell/trace.hpp>
+
+namespace dwell::observe {
+
+// Numbers the arrows, and knows which of them begin and end at a task. One whose first task was written before it was known has no begin,
+// and is left out.
+class TraceArrows {
+ public:
+  void add(std::span<const TraceArrow> arrows) {
+    // Tasks that never run keep theirs.
+    if (begins_.size() + ends_.size() > kMost) {
+      begins_.clear();
+      ends_.clear();
+    }
+    for (const TraceArrow& arrow : arrows) begins_[arrow.from].push_back({++last_, arrow.to});
+  }
+  // The numbers of those that begin at this task of the ring, which is written now, and of those that end there. Each is told once.
+  std::vector<std::uint64_t> begin(std::uint64_t position) {
+    std::vector<std::uint64_t> numbers;
+    for (const auto& [number, to] : taken(begins_, position)) {
+      numbers.push_back(number);
+      ends_[to].push_back(number);
+    }
+    return numbers;
+  }
+  std::vector<std::uint64_t> end(std::uint64_t position) { return taken(ends_, position); }
+
+ private:
+  static constexpr std::size_t kMost = 1U << 20U;
+  struct Begin {
+    std::uint64_t number;
+    std::uint64_t to;
+  };
+
+  template <class Value>
+  static std::vector<Value> taken(std::unordered_map<std::uint64_t, std::vector<Value>>& from, std::uint64_t position) {
+    const auto node = from.extract(position);
+    return node.empty() ? std::vector<Value>() : std::move(node.mapped());
+  }
+
+  std::uint64_t last_ = 0;
+  std::unordered_map<std::uint64_t, std::vector<Begin>> begins_;        // by position
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> ends_;  // the same; numbers
+};
+
+}  // namespace dwell::observe
