@@ -22,7 +22,7 @@ static_assert(kNames.size() == static_cast<std::size_t>(Kind::mark) - static_cas
 // Null without a tool. It stays until the process ends, as ranges may be open until then. NVTX opens whatever library the environment
 // names, which a program with more rights than its user must not do.
 nvtxDomainHandle_t domain() noexcept {
-  static const nvtxDomainHandle_t made = getauxval(AT_SECURE) != 0 ? nullptr : nvtxDomainCreateA("dwell");
+  static auto* const made = getauxval(AT_SECURE) != 0 ? nullptr : nvtxDomainCreateA("dwell");
   return made;
 }
 
