@@ -50,6 +50,7 @@ class TraceTest : public DeviceTest {
      public:
       void write(const Trace& piece) override {
         all.events.insert(all.events.end(), piece.events.begin(), piece.events.end());
+        all.arrows.insert(all.arrows.end(), piece.arrows.begin(), piece.arrows.end());
         ASSERT_GE(piece.names.size(), all.names.size());
         all.names = piece.names;
         all.dropped += piece.dropped;
