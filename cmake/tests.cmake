@@ -102,7 +102,16 @@ endif()
 # These compile the resident loop for each architecture.
 set(cuda_suites "")
 if(DWELL_CUDA_INCLUDE)
-  set(cuda_suites CudaCubinTest CudaKitTest CudaTensorTest CudaLogTest CudaLoopTest CudaRegisterLimitTest CudaTiersTest CudaTiersFiguresTest NvrtcOptionsCompiled)
+  set(cuda_suites
+      CudaCubinTest
+      CudaKitTest
+      CudaTensorTest
+      CudaLogTest
+      CudaLoopTest
+      CudaRegisterLimitTest
+      CudaTiersTest
+      CudaTiersFiguresTest
+      NvrtcOptionsCompiled)
 endif()
 dwell_test(unit SOURCES ${unit_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
