@@ -25,7 +25,7 @@ struct Benchmark {
   void (*run)(const Context&, Report&);
 };
 
-constexpr std::array<Benchmark, 17> kBenchmarks{{
+constexpr std::array<Benchmark, 18> kBenchmarks{{
     {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
     {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
     {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
@@ -41,6 +41,7 @@ constexpr std::array<Benchmark, 17> kBenchmarks{{
     {"park", "the loop taken off the device, and brought back by work", park},
     {"coexist", "CUDA calls of another thread that wait for the device, alone and beside full load", coexist},
     {"observe", "what it costs to look: counts, times, a timeline, in turns with nothing", observe},
+    {"log", "lines that operators log: what one costs its worker, and how many there may be", log},
     {"idle", "what a runtime costs that has nothing to do", idle},
     {"startup", "process started to first result", startup},
 }};

@@ -42,6 +42,7 @@ void park(const Context& context, Report& report);
 void coexist(const Context& context, Report& report);
 void idle(const Context& context, Report& report);
 void observe(const Context& context, Report& report);
+void log(const Context& context, Report& report);
 void startup(const Context& context, Report& report);
 
 // The work of a process that the benchmark startup has started (see startup.cpp).

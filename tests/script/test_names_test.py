@@ -45,7 +45,7 @@ class TestNames(unittest.TestCase):
 
     def test_each_suite_that_is_one_process_exists(self):
         suites = {test.split(".")[0] for test in tests_in("src/**/*.test.cpp", "include/**/*.test.cpp", "tests/unit/*.cpp")}
-        for name in found_in("cmake/tests.cmake", r"^\s*set\(cuda_suites (Cuda[^)]*)\)$")[0].split():
+        for name in found_in("cmake/tests.cmake", r"^\s*set\(cuda_suites\s+(Cuda[^)]*)\)$")[0].split():
             self.assertIn(name, suites, "cmake/tests.cmake: cuda_suites")
 
 
