@@ -90,7 +90,7 @@ std::string to_string(const Flight& flight, std::size_t most) {
     text += "worker " + std::to_string(worker) + ", the last one below\n";
     for (std::size_t i = tasks.size() - std::min(most, tasks.size()); i < tasks.size(); ++i) {
       const Flight::Task& task = tasks[i];
-      text += "  " + task.name + task.arguments +
+      text += "  " + task.name + (task.arguments.empty() ? "" : " " + task.arguments) +
               (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) + ", lease " +
               std::to_string(task.lease) + "\n";
     }

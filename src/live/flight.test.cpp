@@ -53,6 +53,8 @@ class FlightTest : public testing::Test {
 TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   // More than there are places, and over the end of the numbers.
   for (std::uint32_t i = 0; i < 100; ++i) note(1, ~0U - 49 + i, task(i));
+  head().arguments[0].position = 98;
+  std::strcpy(head().arguments[0].text, "(0.5, 0x1000[4])");
   const Flight flight = read_flight(write());
   EXPECT_EQ(flight.pid, 4711);
   EXPECT_EQ(flight.runtime, 3U);
@@ -65,7 +67,7 @@ TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   for (std::size_t i = 1; i < flight.workers[1].size(); ++i) EXPECT_GT(flight.workers[1][i].position, flight.workers[1][i - 1].position);
   const std::string text = to_string(flight, 2);
   EXPECT_THAT(text, HasSubstr("ticket 99, lease 12"));
-  EXPECT_THAT(text, HasSubstr("ticket 98"));
+  EXPECT_THAT(text, HasSubstr("add (version 2) (0.5, 0x1000[4]), ticket 98"));
   EXPECT_THAT(text, Not(HasSubstr("ticket 97")));
   EXPECT_THAT(text, HasSubstr("ended from outside"));
 }
