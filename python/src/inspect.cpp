@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <dwell/device/bfloat16.hpp>
+#include <dwell/device/complex.hpp>
 #include <dwell/device/half.hpp>
 #include <dwell/element_type.hpp>
 #include <dwell/inspect.hpp>
@@ -31,27 +32,15 @@ using namespace nb::literals;
 
 namespace {
 
-// Calls `with` with a value of the C++ type that `type` names.
+// Calls `with` with a value of that of these C++ types which `type` names.
+template <class... T, class With>
+void with_one_of(ElementType type, With with) {
+  static_cast<void>(((element_type_of<T>() == type && (with(T()), true)) || ...));
+}
 template <class With>
-auto with_type(ElementType type, With with) {
-  switch (type) {
-    case ElementType::f16: return with(half());
-    case ElementType::bf16: return with(bfloat16());
-    case ElementType::f32: return with(float());
-    case ElementType::f64: return with(double());
-    case ElementType::i8: return with(std::int8_t());
-    case ElementType::i16: return with(std::int16_t());
-    case ElementType::i32: return with(std::int32_t());
-    case ElementType::i64: return with(std::int64_t());
-    case ElementType::u8: return with(std::uint8_t());
-    case ElementType::u16: return with(std::uint16_t());
-    case ElementType::u32: return with(std::uint32_t());
-    case ElementType::u64: return with(std::uint64_t());
-    case ElementType::boolean: return with(bool());
-    case ElementType::complex64: return with(std::complex<float>());
-    case ElementType::complex128: break;
-  }
-  return with(std::complex<double>());
+void with_type(ElementType type, With with) {
+  with_one_of<half, bfloat16, float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+              std::uint32_t, std::uint64_t, bool, complex<float>, complex<double>>(type, with);
 }
 
 // What Python knows instead of T: f16 and bf16 are numbers, too.
@@ -67,15 +56,28 @@ template <>
 struct AsPython<bfloat16> {
   using type = float;
 };
+template <class T>
+struct AsPython<complex<T>> {
+  using type = std::complex<T>;
+};
 
 nb::object element(const InspectedValue& value, std::size_t index) {
   const std::byte* const from = value.bytes.data() + index * value.type.bytes;
   const std::optional<ElementType> type = element_type_of(value.type);
   if (!type) return nb::bytes(from, value.type.bytes);
-  return with_type(*type, [&]<class T>(T one) -> nb::object {
-    std::memcpy(&one, from, sizeof(one));
-    return nb::cast(static_cast<typename AsPython<T>::type>(one));
+  nb::object made;
+  with_type(*type, [&]<class T>(T one) {
+    using Python = typename AsPython<T>::type;
+    if constexpr (sizeof(T) == sizeof(Python)) {
+      Python same;
+      std::memcpy(&same, from, sizeof(same));
+      made = nb::cast(same);
+    } else {
+      std::memcpy(&one, from, sizeof(one));
+      made = nb::cast(static_cast<Python>(one));
+    }
   });
+  return made;
 }
 
 nb::object object_of(const InspectedValue& value) {
@@ -94,14 +96,17 @@ std::vector<std::byte> bytes_of(const InspectedValue& variable, nb::handle value
   std::vector<std::byte> bytes(variable.count * variable.type.bytes);
   const auto put = [&](std::size_t index, nb::handle one) {
     with_type(*type, [&]<class T>(T made) {
-      try {
-        made = static_cast<T>(nb::cast<typename AsPython<T>::type>(one));
-      } catch (const nb::cast_error&) {
+      using Python = typename AsPython<T>::type;
+      Python given{};
+      if (!nb::try_cast(one, given))
         throw Error(
             errc::signature_mismatch,
             "'" + variable.name + "' is " + std::string(name_of(*type)) + ", which " + nb::cast<std::string>(nb::repr(one)) + " is not",
             {"name", variable.name});
-      }
+      if constexpr (sizeof(T) == sizeof(Python))
+        std::memcpy(&made, &given, sizeof(made));
+      else
+        made = static_cast<T>(given);
       std::memcpy(bytes.data() + index * sizeof(T), &made, sizeof(T));
     });
   };

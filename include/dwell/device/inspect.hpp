@@ -37,16 +37,8 @@ struct InspectsRecord<0> {
 
 namespace device {
 
-template <u32 number>
-struct InspectPlace {
-  static constexpr u32 value = number;
-};
-// As Rank of uses.hpp.
-template <u32 number>
-struct InspectRank : InspectRank<number - 1> {};
-template <>
-struct InspectRank<0> {};
-DWELL_HOST_DEVICE InspectPlace<0> dwell_inspects_before(InspectRank<0>) { return {}; }
+// How many values a source shows, as far as it has been read. Only the type of the result counts; DWELL_INSPECT declares the others.
+DWELL_HOST_DEVICE Place<0> dwell_inspects_before(Rank<0>) { return {}; }
 
 template <class T, bool is_enum = __is_enum(T)>
 struct InspectedKind {
@@ -156,13 +148,13 @@ DWELL_HOST_DEVICE InspectsRecord<0> record_of_inspects<>() {
 #define DWELL_INSPECT_MEMBERS_7(variable, first, ...) DWELL_INSPECT_MEMBER(variable, first) DWELL_INSPECT_MEMBERS_6(variable, __VA_ARGS__)
 #define DWELL_INSPECT_MEMBERS_8(variable, first, ...) DWELL_INSPECT_MEMBER(variable, first) DWELL_INSPECT_MEMBERS_7(variable, __VA_ARGS__)
 
-#define DWELL_INSPECT_PLACE                                                                                                      \
-  static constexpr dwell::u32 place = decltype(dwell_inspects_before(dwell::device::InspectRank<dwell::kMaxInspects>()))::value; \
+#define DWELL_INSPECT_PLACE                                                                                               \
+  static constexpr dwell::u32 place = decltype(dwell_inspects_before(dwell::device::Rank<dwell::kMaxInspects>()))::value; \
   static_assert(place < dwell::kMaxInspects, "a source shows at most 64 values");
-#define DWELL_INSPECT_PLACED(type)                                                                                                         \
-  static_assert(sizeof(::type) != 0, "DWELL_INSPECT stands outside of all namespaces");                                                    \
-  __attribute__((unused)) dwell::device::InspectPlace<type::place + 1> dwell_inspects_before(dwell::device::InspectRank<type::place + 1>); \
-  __attribute__((unused)) type dwell_inspect_at(dwell::device::InspectPlace<type::place>);
+#define DWELL_INSPECT_PLACED(type)                                                                                           \
+  static_assert(sizeof(::type) != 0, "DWELL_INSPECT stands outside of all namespaces");                                      \
+  __attribute__((unused)) dwell::device::Place<type::place + 1> dwell_inspects_before(dwell::device::Rank<type::place + 1>); \
+  __attribute__((unused)) type dwell_inspect_at(dwell::device::Place<type::place>);
 
 // Emits what the source shows as `symbol`_inspects. The compiler adds this line behind the user's source.
 #if DWELL_ON_CUDA
@@ -178,8 +170,8 @@ DWELL_HOST_DEVICE InspectsRecord<0> record_of_inspects<>() {
 #define DWELL_RECORD_OF_INSPECTS(symbol)                                                                                    \
   template <dwell::u32... place>                                                                                            \
   DWELL_HOST_DEVICE dwell::InspectsRecord<sizeof...(place)> symbol##_record_of_inspects(dwell::device::Indices<place...>) { \
-    return dwell::device::record_of_inspects<decltype(dwell_inspect_at(dwell::device::InspectPlace<place>()))...>();        \
+    return dwell::device::record_of_inspects<decltype(dwell_inspect_at(dwell::device::Place<place>()))...>();               \
   }
-#define DWELL_INSPECTS_COUNT decltype(dwell_inspects_before(dwell::device::InspectRank<dwell::kMaxInspects>()))::value
+#define DWELL_INSPECTS_COUNT decltype(dwell_inspects_before(dwell::device::Rank<dwell::kMaxInspects>()))::value
 #define DWELL_INSPECTS_RECORD dwell::InspectsRecord<DWELL_INSPECTS_COUNT>
 #define DWELL_ALL_INSPECTS dwell::device::MakeIndices<DWELL_INSPECTS_COUNT>

@@ -39,17 +39,6 @@ struct UsesRecord<0> {
 
 namespace device {
 
-template <u32 number>
-struct Place {
-  static constexpr u32 value = number;
-};
-// Converts to each lower rank, to a near one first: of the functions dwell_uses_before, each with a higher rank than the one declared
-// before it, a call with the highest rank chooses the last.
-template <u32 number>
-struct Rank : Rank<number - 1> {};
-template <>
-struct Rank<0> {};
-
 // How many operators a source uses, as far as it has been read. Only the type of the result counts; DWELL_USES declares the others.
 DWELL_HOST_DEVICE Place<0> dwell_uses_before(Rank<0>) { return {}; }
 
