@@ -64,7 +64,7 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
 };
 
 std::shared_ptr<WatchState> Watches::start(Look look, std::chrono::nanoseconds every, Callback callback) {
-  const auto state = std::make_shared<WatchState>();
+  auto state = std::make_shared<WatchState>();
   state->look = std::move(look);
   state->callback = std::move(callback);
   state->warn = warn_;
