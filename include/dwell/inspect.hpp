@@ -60,7 +60,7 @@ struct Inspection {
   // written some of them while they were read.
   bool whole = false;
 
-  // The value of a name, or of a member ("step" of "progress.step"). Throws errc::operator_not_found, naming those that there are.
+  // The value of a name, or of a member ("step" of "progress.step"). Throws errc::invalid_argument, naming those that there are.
   const InspectedValue& at(std::string_view field) const;
   // The only value; throws errc::invalid_argument when there are several.
   const InspectedValue& value() const;

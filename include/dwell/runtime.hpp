@@ -330,8 +330,8 @@ class Runtime {
   // What goes by `name` at this moment, read while the loop runs and nothing waits: a variable that an operator's source shows with
   // DWELL_INSPECT ("residual", "progress.step", all members of "progress"; "solve.residual" where several operators have one), an operator
   // ("solve": its counts), or a structure of the runtime: "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory". On
-  // CUDA each look at a variable takes 10 to 30 us of copies. Variables are those of the current version, in the image that runs from now
-  // on. Throws errc::operator_not_found, naming those that there are, errc::invalid_argument for an ambiguous name, and as metrics.
+  // CUDA each look at a variable is one to some copies of the driver. Variables are those of the current version, in the image that runs
+  // from now on. Throws errc::invalid_argument for an unknown name, naming those that there are, and for an ambiguous one; and as metrics.
   Inspection inspect(std::string_view name);
   // Calls `callback` with what inspect gives, now and each `every` from then on, on a thread of its own, until the Watch is stopped or
   // gone, the runtime is closed, inspect throws, or the callback does, which Options::warn hears. The callback may use the runtime, but not
@@ -339,8 +339,8 @@ class Runtime {
   [[nodiscard]] Watch watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback);
   // Writes a variable of an operator, while operators may read and write it: aligned words of 4 and 8 bytes arrive whole. On CUDA the next
   // image starts with the variable as the source initialises it. Throws errc::unsupported without Options::inspect_writes and for a
-  // variable that a Seqlock guards, errc::signature_mismatch unless the variable has just this type and count, errc::operator_not_found,
-  // errc::invalid_argument as inspect, and as metrics.
+  // variable that a Seqlock guards, errc::signature_mismatch unless the variable has just this type and count, errc::invalid_argument as
+  // inspect, and as metrics.
   template <class T>
   void assign(std::string_view name, const T& value) {
     assign(name, device::Describe<T>::value, 1, std::as_bytes(std::span(&value, 1)));

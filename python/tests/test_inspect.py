@@ -61,7 +61,7 @@ def test_operators_and_structures_have_fields(runtime):
         note(float(i)).wait()
     assert runtime.inspect("note")["tasks"] == 3
     assert runtime.inspect("ring")["submitted"] >= 3
-    with pytest.raises(dwell.OperatorNotFound, match=r"ring, queue.*note\.table"):
+    with pytest.raises(dwell.InvalidArgument, match=r"ring, queue.*note\.table"):
         runtime.inspect("residual")
 
 

@@ -408,7 +408,7 @@ Inspection Core::inspect(std::string_view name) {
   for (const OperatorMetrics& op : counts.operators)
     if (names.find(", " + op.name) == std::string::npos) names += ", " + op.name;
   for (const std::string& variable : variables_->names()) names += ", " + variable;
-  throw Error(errc::operator_not_found, "nothing is called '" + std::string(name) + "': there are " + names, {"name", std::string(name)});
+  throw Error(errc::invalid_argument, "nothing is called '" + std::string(name) + "': there are " + names, {"name", std::string(name)});
 }
 
 Watch Core::watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback) {
@@ -429,7 +429,7 @@ void Core::assign(std::string_view name, const Parameter& type, std::size_t coun
   }
   std::string names;
   for (const std::string& variable : variables_->names()) names += (names.empty() ? "" : ", ") + variable;
-  throw Error(errc::operator_not_found,
+  throw Error(errc::invalid_argument,
               "no operator shows a variable '" + std::string(name) + "' with DWELL_INSPECT" + (names.empty() ? "" : ": there are " + names),
               {"name", std::string(name)});
 }

@@ -20,7 +20,7 @@ class Seqlock {
 
  public:
   // Replaces the value, by one thread. False, with nothing done, when another thread replaces it at this moment: nobody waits. On CUDA it
-  // takes about 1 us, for an exchange and two fences.
+  // costs an exchange and two fences at the device's scope.
   DWELL_DEVICE bool store(const T& value) {
     const u32 before = device::load<device::Order::relaxed, device::Scope::device>(&sequence_);
     if (before % 2 != 0 || device::compare_exchange<device::Order::acq_rel>(&sequence_, before, before + 1) != before) return false;

@@ -31,7 +31,7 @@ const InspectedValue& Inspection::at(std::string_view field) const {
     if (one.name == field || parts_of(one.name).second == field) return one;
   std::string list;
   for (const InspectedValue& one : values) list += (list.empty() ? "" : ", ") + one.name;
-  throw Error(errc::operator_not_found, "'" + name + "' has no '" + std::string(field) + "': there are " + list,
+  throw Error(errc::invalid_argument, "'" + name + "' has no '" + std::string(field) + "': there are " + list,
               {"name", std::string(field)});
 }
 
