@@ -51,8 +51,22 @@ struct OperatorMetrics {
   std::uint64_t min_ns = 0;    // 0 when none was timed
   std::uint64_t max_ns = 0;
   TimeHistogram times;
+  // The same, of a sample: one task in 256 of the ring.
+  std::uint64_t waits = 0;      // tasks that the following tell of; a wide task counts once for each group
+  std::uint64_t waited_ns = 0;  // from the submission to the call of the operator, waits for other tasks included
+  std::uint64_t longest_wait_ns = 0;
+  std::uint64_t sampled = 0;        // tasks that the following tells of
+  std::uint64_t sampled_bytes = 0;  // that the spans among their arguments name
 
-  double mean_ns() const noexcept { return timed == 0 ? 0 : static_cast<double>(total_ns) / static_cast<double>(timed); }
+  double mean_ns() const noexcept { return mean(total_ns, timed); }
+  double mean_wait_ns() const noexcept { return mean(waited_ns, waits); }
+  // Of a task.
+  double mean_bytes() const noexcept { return mean(sampled_bytes, sampled); }
+
+ private:
+  static double mean(std::uint64_t sum, std::uint64_t count) noexcept {
+    return count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
+  }
 };
 
 // One worker, of all leases.
@@ -74,6 +88,7 @@ struct Metrics {
   std::uint32_t generation = 0;
   std::string device;
   Metering metering = Metering::counts;
+  double clock_error_ns = 0;  // with Metering::times: how far the device's clock may be off the host's, and so the tasks' waits
   std::vector<OperatorMetrics> operators;  // in the order of their definition; versions of one stand together
   std::vector<WorkerMetrics> workers;
 
@@ -113,9 +128,9 @@ struct Metrics {
   std::uint64_t batch_tasks = 0;       // that they became: less than operations where some were fused
 };
 
-// What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's. Least and longest
-// times of the interval are known to within a bucket. Throws errc::invalid_argument when they are of different generations, or the other
-// way round.
+// What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's, and so is the
+// longest wait. Least and longest times of the interval are known to within a bucket. Throws errc::invalid_argument when they are of
+// different generations, or the other way round.
 Metrics difference(const Metrics& later, const Metrics& earlier);
 
 // OpenMetrics text (Prometheus reads it): names begin with dwell_, times are in seconds.

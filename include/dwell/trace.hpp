@@ -18,7 +18,9 @@ struct TraceEvent {
     spawned,  // a task that an operator has made
     group,    // one group of a wide task or a gang
     lease,    // a worker's stay on the device; `id`: the lease's number
-    fetch,    // tasks taken out of the ring; `id`: the position of the first, `count`: how many
+    fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
+    take,     // an instant: a task taken from the ready queue, where any worker may have put it; `id`: the task's
+    barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
     submit,     // tasks submitted; `id`: the position of the first, `count`: how many
     wait,       // a thread waits for a ticket; `id`: its position
@@ -53,7 +55,8 @@ struct TraceArrow {
 // A piece of a trace, as it comes: `names` grows, and what was given once keeps its index.
 struct Trace {
   std::vector<std::string> names;  // "add (version 2)"
-  std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others
+  std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others, and
+                                   // barriers, which calls hold
   std::vector<TraceArrow> arrows;  // of the tasks that were submitted in this piece
   std::uint64_t dropped = 0;       // events that were overwritten before the host had read them
   double clock_error_ns = 0;       // how far the device's clock may be off the host's, at most

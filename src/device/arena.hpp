@@ -124,7 +124,7 @@ struct alignas(128) WorkerCount {
 };
 static_assert(sizeof(WorkerCount) == 128);
 
-// How long calls of the operator with an opcode took, in ns, on some of the workers: a shard.
+// How long calls of the operator with an opcode took, in ns, on some of the workers: a shard; and how long some of its tasks had waited.
 struct alignas(64) OperatorTimes {
   static constexpr u32 kBuckets = 184;  // dwell::TimeHistogram's
   static constexpr u32 kShards = 8;     // worker w counts in shard w modulo this
@@ -134,20 +134,25 @@ struct alignas(64) OperatorTimes {
   u64 most;
   u64 least;  // 2^64 - 1 less the least, or 0
   u64 bucket[kBuckets];
+  u64 waits;  // of tasks of the ring that were stamped (is_stamped), from their submission to the call
+  u64 waited;
+  u64 longest_wait;
 };
+
+// Which tasks of the ring the host stamps with the time of their submission while times are noted: one in 256 of all positions, and as
+// many of each pattern in which a program may submit its operators (Fibonacci hashing: Knuth, The Art of Computer Programming, 6.4).
+inline constexpr u32 kStampsBelow = 1U << 24U;
+DWELL_HOST_DEVICE bool is_stamped(u32 position, u32 below = kStampsBelow) { return position * 0x9E3779B9U < below; }
+inline constexpr u32 kStampShift = 6;  // places of the ring that share a stamp
+
+// A stamp, in host memory: position, when in ns of the device's clock (64), lap.
+DWELL_HOST_DEVICE u32 stamp_index(u32 position, u32 ring_shift) { return index_of(position, ring_shift) >> kStampShift; }
 
 // Bits of Lease::timed.
 namespace timed {
 inline constexpr u32 times = 1;
 inline constexpr u32 timeline = 2;
 }  // namespace timed
-
-// One event of the timeline: a call of an operator, or a stay on the device (kStay). Two quads of its number's lap:
-// begin in ns (64), how long in ns (32) | words 0 to 2 of the task's header, of a stay: kStay, the lease's number, 0.
-struct alignas(32) Event {
-  static constexpr u32 kStay = ~0U;
-  Quad quad[2];
-};
 
 inline constexpr u32 kFlightShift = 6;  // of entries a worker
 
@@ -343,6 +348,7 @@ struct Lease {
   u64* calls;            // of operators: a row a worker, by opcode
   u64* failures;         // by opcode
   OperatorTimes* times;  // by opcode and shard; with timed::times
+  const Quad* stamps;    // host memory: of tasks (is_stamped), by stamp_index; with timed::times
   Event* timeline;       // 2^timeline_shift a worker; with timed::timeline
   u32 timeline_shift;
   // What operators log (dwell/device/log.hpp).

@@ -82,7 +82,7 @@ class CpuWorker {
     if (ready_queue::try_take(lease_, task)) {
       const u32 slots = task->quad[0].word[1] & 0xFU;
       if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
-      observe::queued(lease_, worker_);
+      observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
       return Taken::run;
     }
     if (lease_.levels != 0) return sorted;
@@ -126,11 +126,11 @@ class CpuWorker {
     if (!Header::simple(task->quad[0].word[1], drains_)) {
       const Admission admission = admission::admit(lease_, task, header, position, &drains_);
       if (admission == Admission::not_yet) return Taken::blocked;
-      observe::fetched(lease_, worker_, header.slots);
+      observe::fetched(lease_, worker_, position, header.slots);
       store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;
     }
-    observe::fetched(lease_, worker_, 1);
+    observe::fetched(lease_, worker_, position, 1);
     store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + 1);
     return Taken::run;
   }

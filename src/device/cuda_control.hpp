@@ -108,7 +108,7 @@ struct Hands {
       count_as_idle(lease, 0);
     }
     hand<true>(lease, task->quad[0], word0, word1, position);
-    if (lane() == 0) observe::queued(lease, worker);
+    if (lane() == 0) observe::queued(lease, worker, word1, position);
   }
 };
 
@@ -504,7 +504,7 @@ class ControlWarp {
     return turn;
   }
   DWELL_DEVICE void advance(OpenWindow* window, u32 got, u32 turn) {
-    if (lane() == 0 && got != 0) observe::fetched(lease_, hands_.worker, got);
+    if (lane() == 0 && got != 0) observe::fetched(lease_, hands_.worker, window->number * kWindow + window->offset, got);
     window->offset += got;
     if (window->offset == kWindow) *window = control::window_at(lease_, broadcast(turn));
   }

@@ -35,23 +35,33 @@ DWELL_DEVICE u32 bucket_of(u32 ns) {
   return (power - 1) * 4 + (ns >> (power - 2) & 3U);
 }
 
+// One of OperatorTimes of the worker.
+DWELL_DEVICE OperatorTimes* times_of(const Lease& lease, const Worker* worker, u32 opcode) {
+  return lease.times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
+}
+
+// Notes how long a task of the ring with these words first has waited, if it was stamped. Called by one thread.
+DWELL_DEVICE void note_wait(const Lease& lease, const Worker* worker, const u32* header, u64 now) {
+  // Written before the task was published, so that who has the task sees it; or of another task.
+  const Quad stamp = load_quad<Scope::system>(lease.stamps + stamp_index(header[2], lease.ring_shift));
+  if (stamp.lap != header[2] || stamp.word[2] != lap_of(header[2], lease.ring_shift)) return;
+  const u64 submitted = stamp.word[0] | static_cast<u64>(stamp.word[1]) << 32U;
+  const u64 waited = now > submitted ? now - submitted : 0;  // the clocks may be a little off
+  OperatorTimes* const times = times_of(lease, worker, header[0] & Header::kOpcodeMask);
+  add<Order::relaxed>(&times->waits, static_cast<u64>(1));
+  add<Order::relaxed>(&times->waited, waited);
+  maximize<Order::relaxed>(&times->longest_wait, waited);
+}
+
 // The two halves of a timed call. They ask for the rank themselves: the loop, which rarely comes here, would wait for it at each call.
-DWELL_DEVICE_COLD void note_begin(Worker* worker, FramePlace at) {
+DWELL_DEVICE_COLD void note_begin(const Lease& lease, Worker* worker, FramePlace at) {
   if (thread_rank() != kThread) return;
   const u32* const header = frame_at(worker, at)->word;
   for (u32 i = 0; i < 3; ++i) worker->observed.word[i] = header[i];
-  worker->observed.begun = now_ns();
-}
-
-// Writes an event. Called by one thread, of a worker that runs no operator but the one that this is about.
-DWELL_DEVICE void put_event(const Lease& lease, Worker* worker, u64 begun, u32 took, const u32* word) {
-  const u32 number = worker->observed.events++;
-  Event* const event =
-      lease.timeline + (static_cast<u64>(number_of(worker)) << lease.timeline_shift) + (number & ((1U << lease.timeline_shift) - 1));
-  const u32 lap = lap_of(number, lease.timeline_shift);
-  // The host takes an event whose quads are of one lap, and reads the first one once more behind the second.
-  store_quad<Scope::device>(&event->quad[0], Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
-  store_quad<Scope::device>(&event->quad[1], Quad{lap, {word[0], word[1], word[2]}});
+  const u64 now = now_ns();
+  worker->observed.begun = now;
+  if ((lease.timed & timed::times) != 0 && (header[1] & flag::node << 4U) == 0 && is_stamped(header[2]))
+    note_wait(lease, worker, header, now);
 }
 
 DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
@@ -62,8 +72,7 @@ DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
   const u64 all = now_ns() - begun;
   const u32 took = all < ~0U ? static_cast<u32>(all) : ~0U;
   if ((lease.timed & timed::times) != 0) {
-    OperatorTimes& times =
-        lease.times[(observed.word[0] & Header::kOpcodeMask) * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards];
+    OperatorTimes& times = *times_of(lease, worker, observed.word[0] & Header::kOpcodeMask);
     add<Order::relaxed>(&times.timed, static_cast<u64>(1));
     add<Order::relaxed>(&times.total, all);
     maximize<Order::relaxed>(&times.most, all);
@@ -71,7 +80,8 @@ DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
     add<Order::relaxed>(&times.bucket[bucket_of(took)], static_cast<u64>(1));
     add<Order::relaxed>(&lease.worker_counts[number_of(worker)].busy_ns, all);
   }
-  if ((lease.timed & timed::timeline) != 0) put_event(lease, worker, begun, took, observed.word);
+  if ((lease.timed & timed::timeline) != 0)
+    put_event(&worker->context.events, begun, took, observed.word[0], observed.word[1], observed.word[2]);
   // Last: leave_seat waits for it.
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
@@ -89,7 +99,7 @@ DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32
 
 // It calls the operator of the task at `at`. Called by all threads of the group.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, FramePlace at) {
-  if (lease.timed != 0) note_begin(worker, at);
+  if (lease.timed != 0) note_begin(lease, worker, at);
 }
 
 // The operator has returned in all threads of the group. Called by all of them, behind a barrier, before the next call.
@@ -110,12 +120,20 @@ DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& 
   if (status != status::ok) failure(lease, header.opcode, status);
 }
 
-// Called by one thread, as those below are.
-DWELL_DEVICE void fetched(const Lease& lease, const Worker* worker, u32 slots) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
+// An instant of the timeline. Called by one thread, as those below are.
+DWELL_DEVICE_COLD void note_instant(Worker* worker, u32 word0, u32 word1, u32 word2) {
+  put_event(&worker->context.events, now_ns(), 0, word0, word1, word2);
 }
-DWELL_DEVICE void queued(const Lease& lease, const Worker* worker) {
+
+// The worker has taken `slots` slots out of the ring, from `position` on.
+DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 slots) {
+  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
+  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
+}
+// It has taken the task with these words 1 and 2 from the ready queue, where another worker or itself has put it.
+DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
+  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
 DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].spawned, static_cast<u64>(tasks));
@@ -125,7 +143,7 @@ DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {
 DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[worker->me].leases, static_cast<u64>(1));
   const Notes notes = lease.seats[worker->me].notes;
-  worker->observed.events = notes.events;
+  worker->context.events.next = notes.events;
   worker->flight_notes = notes.flight;
   worker->context.log.next = notes.log;
   worker->context.log.seen = notes.log_seen;
@@ -139,13 +157,12 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
     const u64 now = now_ns();
     const u64 stay = now - worker->observed.stay;
     if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[worker->me].present_ns, stay);
-    if ((lease.timed & timed::timeline) != 0) {
-      const u32 word[3] = {Event::kStay, lease.number, 0};
-      put_event(lease, worker, worker->observed.stay, stay < ~0U ? static_cast<u32>(stay) : ~0U, word);
-    }
+    if ((lease.timed & timed::timeline) != 0)
+      put_event(&worker->context.events, worker->observed.stay, stay < ~0U ? static_cast<u32>(stay) : ~0U, Event::kStay, lease.number, 0);
     worker->observed.stay = now;
   }
-  lease.seats[worker->me].notes = Notes{worker->observed.events, worker->flight_notes, worker->context.log.next, worker->context.log.seen};
+  lease.seats[worker->me].notes =
+      Notes{worker->context.events.next, worker->flight_notes, worker->context.log.next, worker->context.log.seen};
 }
 
 }  // namespace dwell::device::observe

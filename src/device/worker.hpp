@@ -31,6 +31,9 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.from = lease.log_from;
   context.log.shift = lease.log_shift;
   context.log.looked = 0;
+  const bool timeline = (lease.timed & timed::timeline) != 0;
+  context.events.quads = timeline ? lease.timeline[static_cast<u64>(worker->me) << lease.timeline_shift].quad : nullptr;
+  context.events.shift = lease.timeline_shift;
   reset(&context);
 }
 

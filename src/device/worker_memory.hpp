@@ -85,12 +85,11 @@ struct alignas(16) LinkedWork {
 };
 #endif
 
-// What a worker notes of the operator that it runs (observe.hpp). Written and read by one thread, but for `events` between tasks.
+// What a worker notes of the operator that it runs (observe.hpp). Written and read by one thread.
 struct Observed {
   u64 begun;    // when it was called, in ns; 0: nothing is noted
   u64 stay;     // when the worker took its seat
   u32 word[3];  // of the task's header
-  u32 events;   // Notes::events
 };
 
 // Shared by all threads of a worker.

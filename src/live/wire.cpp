@@ -22,8 +22,9 @@ concept Is = std::same_as<std::remove_const_t<T>, Value>;
 
 template <Is<OperatorMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times] = value;
-  pass(name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times);
+  auto& [name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times, waits, waited_ns, longest_wait_ns, sampled,
+         sampled_bytes] = value;
+  pass(name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times, waits, waited_ns, longest_wait_ns, sampled, sampled_bytes);
 }
 
 template <Is<WorkerMetrics> T>
@@ -34,12 +35,12 @@ void fields(auto& pass, T& value) {
 
 template <Is<Metrics> T>
 void fields(auto& pass, T& value) {
-  auto& [at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases,
-         parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, log_lines,
-         log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
-  pass(at, runtime, generation, device, metering, operators, workers, submitted, in_flight, ring_slots, queued, credit_waits, leases, parks,
-       images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes, buffers, log_lines,
-       log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
+  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
+         credit_waits, leases, parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
+         buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
+  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
+       credit_waits, leases, parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes,
+       buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
 }
 
 template <Is<TaskState::OnWorker> T>

@@ -78,6 +78,20 @@ void add_operators(Families& families, const Metrics& metrics) {
   for (const OperatorMetrics& op : metrics.operators) {
     if (op.timed != 0) families.add(labels_of(op), seconds(op.total_ns), op.times.total(), buckets_of(op.times));
   }
+  const auto sampled = [&](std::string_view name, Type type, std::string_view unit, std::string_view help, auto value_of) {
+    families.begin(name, type, unit, help);
+    for (const OperatorMetrics& op : metrics.operators)
+      if (op.sampled != 0) families.add(labels_of(op), value_of(op));
+  };
+  sampled("dwell_operator_waits", Type::counter, "",
+          "Tasks of a sample, one in 256 of the ring, of which it is known how long they waited.",
+          [](const OperatorMetrics& op) { return static_cast<double>(op.waits); });
+  sampled("dwell_operator_waited_seconds", Type::counter, "seconds", "Time that these have waited from their submission to the call.",
+          [](const OperatorMetrics& op) { return seconds(op.waited_ns); });
+  sampled("dwell_operator_sampled_tasks", Type::counter, "", "Tasks of the sample that were submitted.",
+          [](const OperatorMetrics& op) { return static_cast<double>(op.sampled); });
+  sampled("dwell_operator_sampled_bytes", Type::counter, "bytes", "Bytes that the spans among the arguments of these name.",
+          [](const OperatorMetrics& op) { return static_cast<double>(op.sampled_bytes); });
 }
 
 void add_workers(Families& families, const Metrics& metrics) {

@@ -28,6 +28,10 @@ void subtract(OperatorMetrics& from, const OperatorMetrics& what) {
   from.timed = grown(from.timed, what.timed);
   from.total_ns = grown(from.total_ns, what.total_ns);
   subtract(from.times, what.times);
+  from.waits = grown(from.waits, what.waits);
+  from.waited_ns = grown(from.waited_ns, what.waited_ns);
+  from.sampled = grown(from.sampled, what.sampled);
+  from.sampled_bytes = grown(from.sampled_bytes, what.sampled_bytes);
 }
 
 void subtract(WorkerMetrics& from, const WorkerMetrics& what) {

@@ -108,6 +108,27 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   EXPECT_EQ(interval.operators[1].tasks, 1U);
 }
 
+TEST(MetricsDifference, SamplesAreThoseOfTheInterval) {
+  Metrics earlier, later;
+  earlier.operators = {timed_operator("add", 1, {10})};
+  earlier.operators[0].waits = 2;
+  earlier.operators[0].waited_ns = 100;
+  earlier.operators[0].sampled = 3;
+  earlier.operators[0].sampled_bytes = 300;
+  later = earlier;
+  later.operators[0].waits = 4;
+  later.operators[0].waited_ns = 700;
+  later.operators[0].longest_wait_ns = 400;
+  later.operators[0].sampled = 5;
+  later.operators[0].sampled_bytes = 1300;
+  const OperatorMetrics op = difference(later, earlier).operators[0];
+  EXPECT_EQ(op.waits, 2U);
+  EXPECT_DOUBLE_EQ(op.mean_wait_ns(), 300);
+  EXPECT_EQ(op.longest_wait_ns, 400U);
+  EXPECT_EQ(op.sampled, 2U);
+  EXPECT_DOUBLE_EQ(op.mean_bytes(), 500);
+}
+
 TEST(MetricsDifference, ExtremesAreThoseOfTheIntervalToWithinABucket) {
   Metrics earlier, later;
   earlier.operators = {timed_operator("add", 1, {10, 9000})};

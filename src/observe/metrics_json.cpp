@@ -42,6 +42,12 @@ void append(JsonText& json, const OperatorMetrics& op) {
   json.field("p50_ns", quantile(0.5));
   json.field("p90_ns", quantile(0.9));
   json.field("p99_ns", quantile(0.99));
+  json.field("waits", op.waits);
+  json.field("waited_ns", op.waited_ns);
+  json.field("longest_wait_ns", op.longest_wait_ns);
+  json.field("mean_wait_ns", op.mean_wait_ns());
+  json.field("sampled", op.sampled);
+  json.field("sampled_bytes", op.sampled_bytes);
   json.key("times");
   json.begin_array();
   for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket) {
@@ -94,6 +100,7 @@ std::string to_json(const Metrics& metrics) {
   json.field("generation", metrics.generation);
   json.field("device", metrics.device);
   json.field("metering", text_of(metrics.metering));
+  json.field("clock_error_ns", metrics.clock_error_ns);
   append(json, "operators", metrics.operators);
   append(json, "workers", metrics.workers);
   json.field("submitted", metrics.submitted);

@@ -63,6 +63,11 @@ TEST(MetricsJson, OperatorsHaveTheirTimes) {
   EXPECT_EQ(op["min_ns"], 5);
   EXPECT_EQ(op["max_ns"], 1'000'000'000);
   EXPECT_EQ(op["mean_ns"], metrics.operators[0].mean_ns());
+  EXPECT_EQ(op["waits"], 4);
+  EXPECT_EQ(op["mean_wait_ns"], 500'000'000);
+  EXPECT_EQ(op["longest_wait_ns"], 1'500'000'000);
+  EXPECT_EQ(op["sampled"], 5);
+  EXPECT_EQ(op["sampled_bytes"], 60'000);
   EXPECT_EQ(op["p50_ns"], metrics.operators[0].times.quantile(0.5));
   EXPECT_EQ(op["p90_ns"], metrics.operators[0].times.quantile(0.9));
   EXPECT_EQ(op["p99_ns"], 1'000'000'000) << "no quantile exceeds the longest time";

@@ -51,6 +51,10 @@ TEST(OpenMetrics, CountersOfOperatorsAndWorkersHaveTheirLabels) {
   EXPECT_EQ(text.type["dwell_operator_tasks"], "counter");
   EXPECT_EQ(text.series.at("dwell_operator_tasks_total{" + axpy + "}"), 6);
   EXPECT_EQ(text.series.at("dwell_operator_failures_total{" + axpy + "}"), 2);
+  EXPECT_EQ(text.series.at("dwell_operator_waits_total{" + axpy + "}"), 4);
+  EXPECT_EQ(text.series.at("dwell_operator_waited_seconds_total{" + axpy + "}"), 2);
+  EXPECT_EQ(text.series.at("dwell_operator_sampled_tasks_total{" + axpy + "}"), 5);
+  EXPECT_EQ(text.series.at("dwell_operator_sampled_bytes_total{" + axpy + "}"), 60'000);
   EXPECT_EQ(text.series.at(R"(dwell_worker_tasks_total{runtime="1",device="cuda:0",worker="0"})"), 7);
   EXPECT_EQ(text.series.at(R"(dwell_worker_busy_seconds_total{runtime="1",device="cuda:0",worker="0"})"), 1.5);
   EXPECT_EQ(text.series.at(R"(dwell_worker_busy_seconds_total{runtime="1",device="cuda:0",worker="1"})"), 0);

@@ -80,7 +80,8 @@ class PerfettoWriter final : public TraceWriter {
  private:
   // Tracks of one trace, in the low 48 bits of their uuid. The upper ones are the runtime's number, so that traces of several runtimes may
   // be joined by joining their files.
-  static constexpr std::uint64_t kProcess = 1, kDropped = 2, kClockError = 3, kWorkers = 1ULL << 32, kThreads = 2ULL << 32;
+  static constexpr std::uint64_t kProcess = 1, kDropped = 2, kClockError = 3, kWorkers = 1ULL << 32, kThreads = 2ULL << 32,
+                                 kBeside = 3ULL << 32;
 
   std::uint64_t global(std::uint64_t local) const { return runtime_ << 48 | local; }
   // A flow from a submission is a position in the ring, one between tasks an arrow's number. 0 is no flow.
@@ -156,8 +157,9 @@ class PerfettoWriter final : public TraceWriter {
   void event_track(std::uint64_t id, const TraceEvent& event) {
     track(id, [&] {
       if (event.worker != TraceEvent::kHost) {
-        proto_.text(track_field::name, "worker " + std::to_string(event.worker));
-        proto_.varint(track_field::sibling_order_rank, event.worker);
+        const std::string worker = "worker " + std::to_string(event.worker);
+        proto_.text(track_field::name, is_beside(event) ? worker + ", queues and barriers" : worker);
+        proto_.varint(track_field::sibling_order_rank, 2ULL * event.worker + (is_beside(event) ? 1 : 0));
         return;
       }
       proto_.message(track_field::thread, [&] {
@@ -168,8 +170,17 @@ class PerfettoWriter final : public TraceWriter {
     });
   }
 
+  // What a worker does within or beside calls of operators has a track of its own, where slices do not overlap either.
+  static bool is_beside(const TraceEvent& event) {
+    return event.kind == TraceEvent::Kind::fetch || event.kind == TraceEvent::Kind::take || event.kind == TraceEvent::Kind::barrier;
+  }
+  static std::uint64_t track_of(const TraceEvent& event) {
+    if (event.worker == TraceEvent::kHost) return kThreads + event.thread;
+    return (is_beside(event) ? kBeside : kWorkers) + event.worker;
+  }
+
   void write(const TraceEvent& event, const std::vector<std::string>& names) {
-    const std::uint64_t id = event.worker != TraceEvent::kHost ? kWorkers + event.worker : kThreads + event.thread;
+    const std::uint64_t id = track_of(event);
     const auto [last_end, is_new] = last_end_.try_emplace(id, event.begin_ns);
     if (is_new) event_track(id, event);
     if (event.name < names.size()) intern_name(event.name, names[event.name]);

@@ -228,7 +228,8 @@ TEST(Perfetto, WorkersAndThreadsAreTracksOfOneProcess) {
     ASSERT_TRUE(by_name.contains(name)) << name;
     EXPECT_EQ(by_name[name].number(5), process.number(1)) << name;
   }
-  EXPECT_EQ(by_name["worker 3"].number(12), 3U);
+  EXPECT_LT(by_name["worker 0"].number(12), by_name["worker 3"].number(12));
+  EXPECT_EQ(by_name["worker 3"].number(12) + 1, by_name["worker 3, queues and barriers"].number(12));
   EXPECT_EQ(by_name["thread 77"].message(4).number(1), static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(by_name["thread 77"].message(4).number(2), 77U);
 }
@@ -243,8 +244,9 @@ TEST(Perfetto, LeasesHoldTheirTasks) {
   EXPECT_EQ(lease.begin, 99) << "before the fetch that begins at 100";
   EXPECT_EQ(lease.end, 1100);
   const TrackSlice& fetch = view.slice("fetch", 7);
-  EXPECT_EQ(fetch.depth, 1U);
-  EXPECT_EQ(fetch.end, 250);
+  EXPECT_EQ(fetch.track, "worker 3, queues and barriers");
+  EXPECT_EQ(fetch.depth, 0U);
+  EXPECT_EQ(fetch.end, 100);
   EXPECT_EQ(fetch.annotations.at("count"), 2U);
   const TrackSlice& seven = view.slice("add (version 2)", 7);
   EXPECT_EQ(seven.depth, 1U);
@@ -258,7 +260,13 @@ TEST(Perfetto, LeasesHoldTheirTasks) {
   EXPECT_EQ(eight.end, 1100);
   EXPECT_EQ(eight.annotations.at("failed"), 1U);
   EXPECT_EQ(view.slice("lease", 41).depth, 0U);
-  EXPECT_EQ(view.slice("say \"\xC2\xB5s\"\n", 9).depth, 1U);
+  const TrackSlice& nine = view.slice("say \"\xC2\xB5s\"\n", 9);
+  EXPECT_EQ(nine.depth, 1U);
+  EXPECT_EQ(nine.begin, 2100) << "not behind the barrier that it holds";
+  const TrackSlice& barrier = view.slice("sync", 9);
+  EXPECT_EQ(barrier.category, "barrier");
+  EXPECT_EQ(barrier.begin, 2102);
+  EXPECT_EQ(barrier.end, 2107);
 }
 
 TEST(Perfetto, SubmissionsFlowToTheirTasks) {

@@ -17,13 +17,15 @@ struct KindText {
 };
 
 // In the order of TraceEvent::Kind.
-inline constexpr std::array<KindText, 15> kKindTexts{{
+inline constexpr std::array<KindText, 17> kKindTexts{{
     {"task", true, false},
     {"node", true, false},
     {"spawned", false, false},
     {"group", true, false},
     {"lease", true, false},
     {"fetch", true, true},
+    {"take", true, false},
+    {"barrier", true, false},
     {"submit", true, true},
     {"wait", true, false},
     {"define", false, false},

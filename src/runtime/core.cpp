@@ -19,6 +19,14 @@
 
 namespace dwell::runtime {
 
+namespace {
+
+// ns: how far the device's clock may be off the host's while it is noted how long tasks wait. A reading launches a kernel; once the drift
+// is known, one lasts for a minute.
+constexpr double kMostWaitError = 5000;
+
+}  // namespace
+
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     : options_(std::move(options)), first_position_(first_position), shell_(shell), notifier_(options_.warn) {
   check_options(options_, first_position_);
@@ -120,7 +128,9 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
         text += "; what each worker did last: dwell post-mortem " + path.string();
     return text;
   });
-  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *arena_, layout);
+  samples_ = std::make_unique<TaskSamples>(*backend_, shift, [this] { return clock_->to_device(HostEvents::now()); });
+  queue_->sample_into(*samples_);
+  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *samples_, *arena_, layout);
   meters_->set(options_.metrics);
   log_ = std::make_unique<LogDrain>(
       LogDrain::Parts{*backend_, *keeper_, name_of,
@@ -343,11 +353,13 @@ Metrics Core::metrics() {
   all.runtime = shell_->lineage->runtime;
   all.generation = shell_->generation;
   all.device = device_.device;
+  align_for_waits();
   try {
     meters_->read(all);
   } catch (const Error& error) {
     throw keeper_->explain(error);
   }
+  if (all.metering == Metering::times) all.clock_error_ns = clock_->error_ns();
   log_->read(all);
   all.submitted = queue_->submitted();
   queue_->reap_done();
@@ -374,9 +386,17 @@ Metrics Core::metrics() {
   return all;
 }
 
+void Core::align_for_waits() {
+  if (meters_->metering() != Metering::times || keeper_->parked()) return;
+  // Without a reading nothing is noted of how long tasks wait, and all else is right.
+  queue_->set_sampling(!failure_of(errc::device_lost, [this] { clock_->align(kMostWaitError); }).has_value());
+}
+
 void Core::set_metrics(Metering metering) {
   check_open();
+  if (metering != Metering::times) queue_->set_sampling(false);
   meters_->set(metering);
+  align_for_waits();
   // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
   keeper_->outlast_tasks(std::chrono::seconds(1));
 }

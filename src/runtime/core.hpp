@@ -178,6 +178,8 @@ class Core {
   // Shows the runtime to other processes, and ends that, and a trace, when it goes.
   void publish();
   void end_observation() noexcept;
+  // Sees to it that the clocks are aligned while it is noted how long tasks wait.
+  void align_for_waits();
   // Throws when the caller is the thread of the log, for which close and give_up would wait; `call` is what it has called.
   void check_not_logging(const char* call) const;
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
@@ -204,6 +206,7 @@ class Core {
 
   std::unique_ptr<SubmissionQueue> queue_;
   std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<TaskSamples> samples_;
   std::unique_ptr<Meters> meters_;
   std::unique_ptr<LogDrain> log_;
   std::unique_ptr<Registry> registry_;

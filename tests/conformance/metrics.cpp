@@ -183,6 +183,62 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
   EXPECT_EQ(row(runtime.metrics(), "spins").timed, kTasks);
 }
 
+TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
+  Runtime runtime(options());
+  const auto spins = runtime.define<void(u64)>("spins", R"(
+DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < ns) {}
+}
+)");
+  constexpr const char* kNames = "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
+  using Names = void(u32, Span<const float>, Span<double>);
+  const auto few = runtime.define<Names>("few", std::string(kNames).replace(15, 5, "few"));
+  const auto many = runtime.define<Names>("many", std::string(kNames).replace(15, 5, "many"));
+  const auto floats = runtime.allocate<float>(100);
+  const auto doubles = runtime.allocate<double>(1000);
+  constexpr std::uint64_t kTasks = 8192;
+  const auto submit = [&](const std::optional<Ticket>& before) {
+    // In turn, as most programs do.
+    for (std::uint64_t i = 0; i < kTasks / 2; ++i) {
+      if (before) {
+        runtime.submit(few, 1U, floats, doubles.slice(0, 10), after(*before));
+        runtime.submit(many, 1U, floats, doubles, after(*before));
+      } else {
+        runtime.submit(few, 1U, floats, doubles.slice(0, 10));
+        runtime.submit(many, 1U, floats, doubles);
+      }
+    }
+    runtime.wait_all();
+  };
+  submit({});
+  EXPECT_EQ(row(runtime.metrics(), "few").sampled, 0U) << "times were not asked for";
+  runtime.set_metrics(Metering::times);
+  for (const bool waits : {false, true}) {
+    SCOPED_TRACE(waits ? "behind a long task" : "of no order");
+    const Metrics before = runtime.metrics();
+    const auto begun = Clock::now();
+    submit(waits ? std::optional(runtime.submit(spins, 20'000'000ULL)) : std::nullopt);
+    const double took = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+    const Metrics did = difference(runtime.metrics(), before);
+    for (const char* name : {"few", "many"}) {
+      SCOPED_TRACE(name);
+      const OperatorMetrics op = row(did, name);
+      EXPECT_NEAR(static_cast<double>(op.sampled), kTasks / 2.0 / 256, 12);
+      EXPECT_EQ(op.waits, op.sampled);
+      EXPECT_DOUBLE_EQ(op.mean_bytes(), 400 + (op.name == "few" ? 80 : 8000));
+      EXPECT_GT(op.mean_wait_ns(), 0);
+      EXPECT_LE(op.mean_wait_ns(), took + did.clock_error_ns);
+      EXPECT_LE(op.waited_ns, op.waits * op.longest_wait_ns);
+      if (waits) EXPECT_GE(op.longest_wait_ns + did.clock_error_ns, 10e6);
+    }
+  }
+  runtime.set_metrics(Metering::counts);
+  const Metrics before = runtime.metrics();
+  submit({});
+  EXPECT_EQ(row(difference(runtime.metrics(), before), "many").sampled, 0U);
+}
+
 TEST_P(MetricsTest, SnapshotsGrowWhileItWorks) {
   Runtime runtime(options());
   const auto nothing = runtime.define<void()>("nothing", kNothing);

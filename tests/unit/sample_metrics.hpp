@@ -35,6 +35,12 @@ inline Metrics sample_metrics() {
   metrics.operators = {timed_operator("axpy<float>", 1, {5, 63, 64, 127, 128, 1'000'000'000}), timed_operator("never \"run\"\\\n", 3, {}),
                        timed_operator("slow", 1, {100'000'000'000})};
   metrics.operators[0].failures = 2;
+  metrics.operators[0].waits = 4;
+  metrics.operators[0].waited_ns = 2'000'000'000;
+  metrics.operators[0].longest_wait_ns = 1'500'000'000;
+  metrics.operators[0].sampled = 5;
+  metrics.operators[0].sampled_bytes = 60'000;
+  metrics.clock_error_ns = 700;
   metrics.workers = {{.tasks = 7, .busy_ns = 1'500'000'000, .fetched = 4, .queued = 3, .spawned = 2, .leases = 9}, {}};
   metrics.submitted = 100'000;
   metrics.in_flight = 12;

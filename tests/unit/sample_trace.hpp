@@ -30,7 +30,7 @@ inline TraceEvent host_event(TraceEvent::Kind kind, std::uint32_t thread, std::i
 }
 
 // Worker 3 runs tasks 7 and 8 in lease 40 and task 9 in lease 41. The first lease begins with its fetch and ends with its last task, task 8
-// begins when 7 ends.
+// begins when 7 ends. Task 9 waits at a barrier.
 inline std::vector<Trace> sample_trace() {
   using EventKind = TraceEvent::Kind;
   Trace first;
@@ -38,17 +38,19 @@ inline std::vector<Trace> sample_trace() {
   first.device = "cuda:0";
   first.clock_error_ns = 41.5;
   first.names = {"add (version 2)"};
-  first.events = {host_event(EventKind::submit, 77, 0, 200, 7, 2), worker_event(EventKind::fetch, 3, 100, 150, 7),
+  first.events = {host_event(EventKind::submit, 77, 0, 200, 7, 2), worker_event(EventKind::fetch, 3, 100, 0, 7),
                   worker_event(EventKind::task, 3, 300, 500, 7, 0), host_event(EventKind::mark, 78, 900, 0, 0, 1, TraceEvent::kNoName)};
   first.events[1].count = 2;
   Trace second = first;
   second.dropped = 5;
   second.clock_error_ns = 12;
   second.names.emplace_back("say \"\xC2\xB5s\"\n");
+  second.names.emplace_back("sync");
   second.events = {worker_event(EventKind::task, 3, 800, 300, 8, 1), worker_event(EventKind::lease, 3, 100, 1000, 40),
-                   host_event(EventKind::submit, 77, 1200, 100, 9),  worker_event(EventKind::task, 3, 2100, 10, 9, 1),
-                   worker_event(EventKind::lease, 3, 2000, 500, 41), worker_event(EventKind::node, 0, 2100, 0, 2, 0),
-                   host_event(EventKind::wait, 77, 1300, 2000, 9),   host_event(EventKind::mark, 78, 2200, 0, 0, 1, 1)};
+                   host_event(EventKind::submit, 77, 1200, 100, 9),  worker_event(EventKind::barrier, 3, 2102, 5, 9, 2),
+                   worker_event(EventKind::task, 3, 2100, 10, 9, 1), worker_event(EventKind::lease, 3, 2000, 500, 41),
+                   worker_event(EventKind::node, 0, 2100, 0, 2, 0),  host_event(EventKind::wait, 77, 1300, 2000, 9),
+                   host_event(EventKind::mark, 78, 2200, 0, 0, 1, 1)};
   second.events[0].failed = true;
   return {first, second};
 }

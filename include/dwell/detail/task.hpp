@@ -53,6 +53,12 @@ struct FirstSlot {
   std::uint64_t head;
   // The arguments: quads 1 to 3 as the ring has them, with a lap of 0.
   Quad quad[3];
+
+  // One of the argument words.
+  std::uint32_t word(std::uint32_t i) const {
+    const Quad& three = quad[i / 3];
+    return static_cast<std::uint32_t>(i % 3 == 1 ? three[1] : three[i % 3 == 0 ? 0 : 1] >> 32U);
+  }
 };
 
 // The tasks that a task waits for, by their positions.
@@ -81,10 +87,7 @@ struct Task {
   std::uint32_t exec_count = 0;
 
   // One of the argument words in the first slot.
-  std::uint32_t word(std::uint32_t i) const {
-    const Quad& three = first.quad[i / 3];
-    return static_cast<std::uint32_t>(i % 3 == 1 ? three[1] : three[i % 3 == 0 ? 0 : 1] >> 32U);
-  }
+  std::uint32_t word(std::uint32_t i) const { return first.word(i); }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
   bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang | kLevel | kExecs)) == 0; }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <dwell/device/group.hpp>
+#include <dwell/device/timeline.hpp>
 
 namespace dwell {
 
@@ -32,6 +33,17 @@ DWELL_CONSTANT u32 kGangAnswers = 1;  // two, of Gang::should_yield
 DWELL_CONSTANT u32 kGangYields = 3;   // 1: the gang yields
 DWELL_CONSTANT u32 kGangResumed = 4;  // not 0: it has done so before
 DWELL_CONSTANT u32 kGangState = 5;    // what it saves then, or has saved
+
+// Notes a barrier that the group came to at `begun`, for the timeline. Called by one thread.
+DWELL_DEVICE void note_barrier(Context* context, u64 begun, u32 barrier) {
+#if DWELL_ON_CUDA
+  const u32* const arguments = pointer_to_shared<const u32>(context->arguments);
+#else
+  const u32* const arguments = context->arguments;
+#endif
+  put_event(&context->events, begun, time_since(begun), Event::kBarrier, arguments[-1], barrier);
+}
+
 DWELL_DEVICE u32* gang_member(u32* memory, u32 rank) { return memory + (1 + kGangBarriers) * kGangLine + rank * kGangMember; }
 
 }  // namespace device
@@ -61,6 +73,7 @@ class Gang {
   DWELL_DEVICE void sync_neighbours(const u32* ranks, u32 count) const {
     using namespace device;
     const u32 step = context_->gang_steps + 1;
+    const u64 begun = noted_begin();
     group_.sync();
     if (group_.rank() == 0) {
       context_->gang_steps = step;
@@ -71,6 +84,7 @@ class Gang {
     const u32 first = (group_.rank() + group_.size() - kLanes) % group_.size();
     for (u32 i = first; i < count && size_ > 1; i += group_.size()) await(gang_member(context_->gang, ranks[i]), step);
     group_.sync();
+    if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
   }
   // The same for up to four ranks.
   DWELL_DEVICE void sync_neighbours(u32 a) const { sync_with(1, a, a, a, a); }
@@ -140,6 +154,7 @@ class Gang {
     // Beside the barrier of the group, in which no thread changes them.
     u32* const memory = context_->gang;
     const u32 passes = context_->gang_passes[barrier] + 1;
+    const u64 begun = noted_begin();
     group_.sync();
     if (group_.rank() == 0 && size_ > 1) {
       // What all threads of the group have written. Pairs with the loads of await, in all groups.
@@ -150,6 +165,13 @@ class Gang {
       await(counter, passes * count);
     }
     group_.sync();
+    if (begun != 0) note_barrier(context_, begun, barrier);
+  }
+
+  // When the group comes to a barrier, in the thread that notes it; 0 in the others, and when nothing is noted. Not the one of those that
+  // wait, which pay for nothing.
+  DWELL_DEVICE u64 noted_begin() const {
+    return group_.rank() == group_.size() / 2 && size_ > 1 && context_->events.quads != nullptr ? device::now_ns() : 0;
   }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {

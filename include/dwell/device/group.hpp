@@ -47,6 +47,13 @@ struct LogRing {
   u32 looked;  // when that was, in ticks
 };
 
+// The worker's ring of events of the timeline (timeline.hpp), in memory of the device.
+struct EventRing {
+  Quad* quads;  // two an event; null: nothing is noted
+  u32 shift;    // of events
+  u32 next;     // number of the next one
+};
+
 // The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
 struct alignas(16) Context {
   // What a worker looks at behind a task, in one load.
@@ -79,6 +86,7 @@ struct alignas(16) Context {
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   LogRing log;
+  EventRing events;
   alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 

@@ -111,7 +111,8 @@ void ImageTable::commit(Prepared& prepared) noexcept {
   // Nothing runs them before the aliases change.
   for (const Step& step : steps)
     for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
-      observers_.assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number, *step.version->names[i]);
+      observers_.assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number, *step.version->names[i],
+                        step.version->object.entries[i].signature);
   for (Step& step : steps)
     for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
       switches.push_back({&step.definition->instances[i].alias, step.binding->opcodes[i]});

@@ -49,6 +49,12 @@ std::int64_t DeviceClock::to_host(std::uint64_t device_ns) const {
   return host + std::llround(drift_ * static_cast<double>(host - last_.host_ns));
 }
 
+std::uint64_t DeviceClock::to_device(std::int64_t host_ns) const {
+  const Lock lock(mutex_);
+  const double drifted = known_ ? drift_ * static_cast<double>(host_ns - last_.host_ns) : 0;
+  return static_cast<std::uint64_t>(host_ns - last_.offset_ns - std::llround(drifted));
+}
+
 double DeviceClock::error_ns() const {
   if (read_ == nullptr) return 0;
   const Lock lock(mutex_);

@@ -27,6 +27,8 @@ class DeviceClock {
   void align(double most_ns);
   // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, to within milliseconds.
   std::int64_t to_host(std::uint64_t device_ns) const;
+  // The other way round.
+  std::uint64_t to_device(std::int64_t host_ns) const;
   // How far that may be off for a moment about now: the last reading's error, and what the clocks may have drifted apart since.
   double error_ns() const;
 

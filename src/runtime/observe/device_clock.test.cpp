@@ -40,6 +40,17 @@ TEST(DeviceClock, OneClockNeedsNoReading) {
   EXPECT_EQ(clock.error_ns(), 0);
 }
 
+TEST(DeviceClock, TurnsTimesBothWays) {
+  FarClock far(1e-5);
+  DeviceClock clock([&] { return far.read(); });
+  clock.align(0);
+  std::this_thread::sleep_for(20ms);
+  clock.align(0);
+  const std::int64_t now = HostEvents::now() + 1'000'000'000;
+  EXPECT_NEAR(static_cast<double>(clock.to_host(clock.to_device(now)) - now), 0, 2);
+  EXPECT_NEAR(static_cast<double>(static_cast<std::int64_t>(clock.to_device(now)) - far.device_at(now)), 0, 100'000);
+}
+
 TEST(DeviceClock, IsReadWhenItMayBeTooFarOff) {
   FarClock far(0);
   DeviceClock clock([&] { return far.read(); });

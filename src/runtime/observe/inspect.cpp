@@ -28,6 +28,8 @@ void add_operator(Inspection& to, const OperatorMetrics& op, const std::string& 
   add(to, before + "p99_ns", op.times.quantile(0.99));
   add(to, before + "min_ns", op.min_ns);
   add(to, before + "max_ns", op.max_ns);
+  if (op.waits != 0) add(to, before + "mean_wait_ns", op.mean_wait_ns());
+  if (op.sampled != 0) add(to, before + "mean_bytes", op.mean_bytes());
 }
 
 void add_workers(Inspection& to, const Known& known) {

@@ -36,6 +36,11 @@ void Meters::Sum::add(const Sum& other) {
   min_ns = std::min(min_ns, other.min_ns);
   max_ns = std::max(max_ns, other.max_ns);
   for (std::size_t i = 0; i < times.count.size(); ++i) times.count[i] += other.times.count[i];
+  waits += other.waits;
+  waited_ns += other.waited_ns;
+  longest_wait_ns = std::max(longest_wait_ns, other.longest_wait_ns);
+  named.tasks += other.named.tasks;
+  named.bytes += other.named.bytes;
 }
 
 void Meters::Sum::subtract(const Sum& base) {
@@ -44,10 +49,15 @@ void Meters::Sum::subtract(const Sum& base) {
   timed -= base.timed;
   total_ns -= base.total_ns;
   for (std::size_t i = 0; i < times.count.size(); ++i) times.count[i] -= base.times.count[i];
+  waits -= base.waits;
+  waited_ns -= base.waited_ns;
+  named.tasks -= base.named.tasks;
+  named.bytes -= base.named.bytes;
 }
 
-Meters::Meters(backend::Backend& backend, Keeper& keeper, const backend::Allocation& arena, const device::ArenaHeader& layout)
-    : backend_(backend), keeper_(keeper), arena_(arena), layout_(layout) {
+Meters::Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, const backend::Allocation& arena,
+               const device::ArenaHeader& layout)
+    : backend_(backend), keeper_(keeper), samples_(samples), arena_(arena), layout_(layout) {
   const Lock lock(mutex_);
   add_table(kFirstOpcodes);
 }
@@ -89,6 +99,7 @@ void Meters::tell_leases() {
     lease.calls = reinterpret_cast<u64*>(table.counts->device());
     lease.failures = lease.calls + table.opcodes * layout_.max_workers;
     lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
+    lease.stamps = samples_.stamps();
     lease.counts = metering == Metering::off ? 0 : 1;
     if (metering == Metering::times)
       lease.timed |= device::timed::times;
@@ -122,8 +133,12 @@ std::vector<Meters::Sum> Meters::sums(std::size_t count, std::vector<std::uint64
       sum.max_ns = std::max<std::uint64_t>(sum.max_ns, times[i].most);
       sum.min_ns = std::min<std::uint64_t>(sum.min_ns, ~times[i].least);
       for (std::size_t k = 0; k < OperatorTimes::kBuckets; ++k) sum.times.count[k] += times[i].bucket[k];
+      sum.waits += times[i].waits;
+      sum.waited_ns += times[i].waited;
+      sum.longest_wait_ns = std::max<std::uint64_t>(sum.longest_wait_ns, times[i].longest_wait);
     }
   }
+  for (std::size_t i = 0; i < count; ++i) all[i].named = samples_.bytes_of(static_cast<std::uint32_t>(i));
   return all;
 }
 
@@ -149,8 +164,9 @@ void Meters::merge_old(std::string_view name) {
   }
 }
 
-void Meters::assign(std::uint32_t opcode, std::string_view name, std::uint32_t version) noexcept {
+void Meters::assign(std::uint32_t opcode, std::string_view name, std::uint32_t version, const Signature& signature) noexcept {
   static_cast<void>(failure_of(errc::out_of_memory, [&] {
+    samples_.assign(opcode, signature);
     const Lock lock(mutex_);
     if (meanings_.size() <= opcode) meanings_.resize(opcode + 1);
     Meaning& meaning = meanings_[opcode];
@@ -197,7 +213,8 @@ void Meters::read(Metrics& metrics) {
   for (const Row& row : rows) {
     const Sum& sum = row.sum;
     metrics.operators.push_back({row.series->name, row.series->version, sum.tasks, sum.failures, sum.timed, sum.total_ns,
-                                 sum.timed == 0 ? 0 : sum.min_ns, sum.max_ns, sum.times});
+                                 sum.timed == 0 ? 0 : sum.min_ns, sum.max_ns, sum.times, sum.waits, sum.waited_ns, sum.longest_wait_ns,
+                                 sum.named.tasks, sum.named.bytes});
   }
   const auto workers = read_all<WorkerCount>(backend_, arena_, layout_.worker_counts, keeper_.workers());
   metrics.workers.clear();

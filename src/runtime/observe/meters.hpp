@@ -14,6 +14,7 @@
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/observe/task_samples.hpp"
 
 namespace dwell::runtime {
 
@@ -24,8 +25,9 @@ namespace dwell::runtime {
 // moment; its last task of the old meaning is complete by then (ImageTable).
 class Meters {
  public:
-  // `arena` and the place in it of its workers' counts outlive it.
-  Meters(backend::Backend& backend, Keeper& keeper, const backend::Allocation& arena, const device::ArenaHeader& layout);
+  // `arena` and the place in it of its workers' counts outlive it, as `samples` do.
+  Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, const backend::Allocation& arena,
+         const device::ArenaHeader& layout);
   Meters(const Meters&) = delete;
   Meters& operator=(const Meters&) = delete;
 
@@ -36,7 +38,7 @@ class Meters {
   // Makes room for so many opcodes, for leases that start from now on. Throws errc::out_of_memory.
   void reserve(std::size_t opcodes);
   // From now on the opcode stands for this version of an operator. Nothing counted when the device has failed.
-  void assign(std::uint32_t opcode, std::string_view name, std::uint32_t version) noexcept;
+  void assign(std::uint32_t opcode, std::string_view name, std::uint32_t version, const Signature& signature) noexcept;
 
   // Fills in operators, workers, and `queued`. Throws errc::device_lost.
   void read(Metrics& metrics);
@@ -51,9 +53,13 @@ class Meters {
     std::uint64_t min_ns = ~0ULL;
     std::uint64_t max_ns = 0;
     TimeHistogram times;
+    std::uint64_t waits = 0;
+    std::uint64_t waited_ns = 0;
+    std::uint64_t longest_wait_ns = 0;
+    TaskSamples::Bytes named;
 
     void add(const Sum& other);
-    void subtract(const Sum& base);  // counts alone: least and longest stay
+    void subtract(const Sum& base);  // counts alone: the least and the longest stay
   };
   struct Table {
     std::size_t opcodes;
@@ -84,6 +90,7 @@ class Meters {
 
   backend::Backend& backend_;
   Keeper& keeper_;
+  TaskSamples& samples_;
   const backend::Allocation& arena_;
   const device::ArenaHeader layout_;
 

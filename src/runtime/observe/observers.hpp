@@ -22,8 +22,9 @@ struct Observers {
     if (meters != nullptr) meters->reserve(opcodes);
   }
   // From now on the opcode stands for this version of an operator, which goes by `full_name` too: "add", 2, "add (version 2)".
-  void assign(std::uint32_t opcode, const std::string& name, std::uint32_t version, const std::string& full_name) const noexcept {
-    if (meters != nullptr) meters->assign(opcode, name, version);
+  void assign(std::uint32_t opcode, const std::string& name, std::uint32_t version, const std::string& full_name,
+              const Signature& signature) const noexcept {
+    if (meters != nullptr) meters->assign(opcode, name, version, signature);
     if (flight != nullptr) flight->assign(opcode, full_name);
   }
 };

@@ -79,7 +79,7 @@ void Timeline::begin_readers() {
   last_of_thread_.clear();
   std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
   read_words(parts_.backend, *events_, 0, words.data(), words.size());
-  readers_.assign(parts_.workers, Reader{0, true});
+  readers_.assign(parts_.workers, Reader{});
   const auto* const events = reinterpret_cast<const Event*>(words.data());
   for (std::uint32_t i = 0; i < parts_.workers << kShift; ++i) {
     if (events[i].quad[0].lap == 0) continue;
@@ -127,11 +127,6 @@ void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>&
 
 void Timeline::read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece) {
   constexpr std::uint32_t kEvents = 1U << kShift;
-  struct Numbered {
-    std::uint32_t number;
-    const Event* event;
-  };
-  std::vector<Numbered> fresh;
   std::vector<std::uint32_t> names;  // by opcode, which mean the same for a moment
   const auto name_of = [&](std::uint32_t opcode) {
     if (opcode >= names.size()) names.resize(opcode + 1, TraceEvent::kNoName);
@@ -141,29 +136,31 @@ void Timeline::read(std::vector<Reader>& readers, const std::vector<std::uint64_
   const auto* const events = reinterpret_cast<const Event*>(words.data());
   for (std::uint32_t worker = 0; worker < readers.size(); ++worker) {
     Reader& reader = readers[worker];
-    fresh.clear();
-    std::uint32_t newest = reader.next - 1;
+    const Event* const ring = events + (static_cast<std::size_t>(worker) << kShift);
+    std::uint32_t newest = reader.next;  // one past it
     for (std::uint32_t index = 0; index < kEvents; ++index) {
-      const Event& event = events[(worker << kShift) + index];
-      const std::uint32_t lap = event.quad[0].lap;
+      const std::uint32_t lap = ring[index].quad[0].lap;
       if (lap == 0) continue;
       const std::uint32_t number = (lap - 1) << kShift | index;
-      if (reader.begun && !device::is_after(number, reader.next - 1)) continue;
-      if (fresh.empty() || device::is_after(number, newest)) newest = number;
-      if (event.quad[1].lap == lap) fresh.push_back({number, &event});
+      if (device::is_after(number + 1, newest)) newest = number + 1;
     }
-    if (fresh.empty()) continue;
-    std::ranges::sort(fresh, [](const Numbered& a, const Numbered& b) { return device::is_after(b.number, a.number); });
-    // What is being written is read the next time.
-    newest = fresh.back().number;
-    const std::uint32_t passed = newest - (reader.begun ? reader.next - 1 : fresh.front().number - 1);
-    if (passed > fresh.size()) piece.dropped += passed - fresh.size();
-    reader.next = newest + 1;
-    reader.begun = true;
-    for (const Numbered& one : fresh) {
-      TraceEvent event = event_of(*one.event, worker);
+    if (device::is_after(newest - kEvents, reader.next)) {
+      piece.dropped += newest - kEvents - reader.next;
+      reader.next = newest - kEvents;
+    }
+    for (; reader.next != newest; ++reader.next) {
+      const Event& one = ring[reader.next & (kEvents - 1)];
+      const std::uint32_t lap = device::lap_of(reader.next, kShift);
+      const std::uint32_t first = one.quad[0].lap;
+      const std::uint32_t second = one.quad[1].lap;
+      if (device::is_after(first, lap) || device::is_after(second, lap)) {  // overwritten while this was copied
+        ++piece.dropped;
+        continue;
+      }
+      if (first != lap || second != lap) break;  // one of several threads writes it: the next time
+      TraceEvent event = event_of(one, worker);
       if (event.begin_ns + event.took_ns < begun_ns_) continue;  // of an earlier timeline
-      if (event.kind != TraceEvent::Kind::lease) event.name = name_of(one.event->quad[1].word[0] & Header::kOpcodeMask);
+      if (event.kind <= TraceEvent::Kind::group) event.name = name_of(one.quad[1].word[0] & Header::kOpcodeMask);
       piece.events.push_back(event);
     }
   }
@@ -175,26 +172,41 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
   event.begin_ns = parts_.clock.to_host(begun);
   event.took_ns = from.quad[0].word[2];
   event.worker = worker;
-  if (from.quad[1].word[0] == Event::kStay) {
+  const auto& [what, word1, word2] = from.quad[1].word;
+  const Header header = Header::from(what, word1);
+  if (what == Event::kStay) {
     event.kind = TraceEvent::Kind::lease;
-    event.id = from.quad[1].word[1];
-    return event;
-  }
-  const Header header = Header::from(from.quad[1].word[0], from.quad[1].word[1]);
-  const std::uint32_t word2 = from.quad[1].word[2];
-  if (header.is_spawned()) {
-    event.kind = TraceEvent::Kind::spawned;
-    event.id = word2;
-  } else if (header.is_node()) {
-    event.kind = TraceEvent::Kind::node;
-    event.id = word2 | static_cast<std::uint64_t>(header.drains) << 32U;
+    event.id = word1;
+  } else if (what == Event::kFetch) {
+    event.kind = TraceEvent::Kind::fetch;
+    event.id = position_of(word1);
+    event.count = word2;
+  } else if (what == Event::kTake) {
+    event.kind = TraceEvent::Kind::take;
+    event.id = id_of(header, word2);
+  } else if (what == Event::kBarrier) {
+    event.kind = TraceEvent::Kind::barrier;
+    event.id = position_of(word1);
+    event.name = name(word2 == 0 ? "sync" : word2 < Event::kNeighbours ? "sync, barrier " + std::to_string(word2 - 1) : "sync_neighbours");
   } else {
-    // The event holds 32 bits of the position: it is the last one before the tail that ends in them.
-    const std::uint64_t tail = parts_.queue.tail();
-    event.kind = (header.flags & device::flag::share) != 0 ? TraceEvent::Kind::group : TraceEvent::Kind::task;
-    event.id = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - word2);
+    event.kind = header.is_spawned()                         ? TraceEvent::Kind::spawned
+                 : header.is_node()                          ? TraceEvent::Kind::node
+                 : (header.flags & device::flag::share) != 0 ? TraceEvent::Kind::group
+                                                             : TraceEvent::Kind::task;
+    event.id = id_of(header, word2);
   }
   return event;
+}
+
+std::uint64_t Timeline::id_of(const Header& header, std::uint32_t word2) const {
+  if (header.is_spawned()) return word2;
+  if (header.is_node()) return word2 | static_cast<std::uint64_t>(header.drains) << 32U;
+  return position_of(word2);
+}
+
+std::uint64_t Timeline::position_of(std::uint32_t low) const {
+  const std::uint64_t tail = parts_.queue.tail();
+  return tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - low);
 }
 
 std::uint32_t Timeline::name(const std::string& text) {

@@ -57,8 +57,7 @@ class Timeline {
  private:
   // What has been read of a worker's ring.
   struct Reader {
-    std::uint32_t next = 0;
-    bool begun = false;
+    std::uint32_t next = 0;  // number of the next event
   };
   static constexpr std::uint32_t kShift = 9;  // events a worker
 
@@ -70,6 +69,10 @@ class Timeline {
   void read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece);
   void add_host(Trace& piece);
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
+  // TraceEvent::id of a task with this header.
+  std::uint64_t id_of(const device::Header& header, std::uint32_t word2) const;
+  // The last position before the tail that ends in these 32 bits.
+  std::uint64_t position_of(std::uint32_t low) const;
   // The index of a name, which the next piece tells when it is new.
   std::uint32_t name(const std::string& text);
 

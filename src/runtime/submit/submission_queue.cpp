@@ -465,6 +465,10 @@ void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* 
     const std::size_t run = std::min<std::size_t>(count - placed, capacity() - index(position));
     device::Slot* const to = ring_ + index(position);
     const std::uint32_t tag = lap(position);
+    if (stamped_below_.load(std::memory_order_relaxed) != 0) {
+      for (std::size_t i = 0; i < run; ++i)
+        if (is_sampled(position + i)) take_sample(position + i, opcode, slots[placed + i]);
+    }
     for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, opcode, word1, position + i);
     placed += run;
   }
@@ -548,6 +552,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
       me->note(*place, track_);
   }
   if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
+  if (alias != nullptr && is_sampled(*place)) take_sample(*place, first.header.opcode, task.first, task.rest);
   write(*place, first, task, tasks);
   *position = *place;
   return true;

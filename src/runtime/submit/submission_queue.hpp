@@ -13,6 +13,7 @@
 #include <dwell/detail/task.hpp>
 
 #include "device/ring.hpp"
+#include "runtime/observe/task_samples.hpp"
 #include "runtime/submit/cancel_requests.hpp"
 #include "runtime/submit/membarrier.hpp"
 #include "runtime/submit/reaper.hpp"
@@ -66,7 +67,10 @@ class SubmissionQueue {
       submitter->leave(place);
       return submit_slowly(alias, slot);
     }
-    write_slot(ring_[index(place)], slot, lap(place), alias.load(std::memory_order_relaxed), submitter->word1, place);
+    const std::uint32_t opcode = alias.load(std::memory_order_relaxed);
+    if (is_sampled(place)) [[unlikely]]
+      take_sample(place, opcode, slot);
+    write_slot(ring_[index(place)], slot, lap(place), opcode, submitter->word1, place);
     submitter->leave(place + 1);
     return place;
   }
@@ -159,6 +163,10 @@ class SubmissionQueue {
     launch_names_ = std::move(launches.names);
   }
 
+  // Who notes a few of the tasks, while it is asked to. Set before the first task.
+  void sample_into(TaskSamples& samples) { samples_ = &samples; }
+  void set_sampling(bool on) { stamped_below_.store(on ? device::kStampsBelow : 0, std::memory_order_relaxed); }
+
   // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
   // builds.
   std::chrono::nanoseconds brisk{500};
@@ -176,6 +184,15 @@ class SubmissionQueue {
 
   std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
   std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
+
+  bool is_sampled(std::uint64_t position) const {
+    return device::is_stamped(static_cast<std::uint32_t>(position), stamped_below_.load(std::memory_order_relaxed));
+  }
+  // By value, so that the slot stays in registers on the way that nearly all tasks take.
+  [[gnu::noinline, gnu::cold]] void take_sample(std::uint64_t position, std::uint32_t opcode, detail::FirstSlot first,
+                                                const std::uint32_t* rest = nullptr) const {
+    samples_->take(position, opcode, first, rest);
+  }
 
   // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
   static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
@@ -253,8 +270,10 @@ class SubmissionQueue {
 
   device::Slot* ring_;
   std::uint32_t shift_;
+  std::atomic<std::uint32_t> stamped_below_{0};  // device::is_stamped; 0: no task is sampled
   std::uint64_t number_;
   std::uint64_t first_;
+  TaskSamples* samples_ = nullptr;
   Reaper reaper_;
   CancelRequests cancels_;
   std::function<bool(std::uint64_t, std::uint64_t, std::uint64_t)> launch_names_;

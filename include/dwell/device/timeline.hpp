@@ -1,0 +1,47 @@
+// Events of the timeline, as a worker writes them into its ring, from where the host copies them.
+#pragma once
+
+#include <dwell/device/group.hpp>
+
+namespace dwell {
+namespace device {
+
+// One event, in two quads of its number's lap: begin in ns (64), how long in ns (32) | three words that say what it is.
+//   a call of an operator: words 0 to 2 of the task's header
+//   else one of the following, which no header begins with, and:
+//   stay     number of the lease, 0
+//   fetch    position of the first slot, how many                  (an instant)
+//   take     words 1 and 2 of the header of the task               (an instant)
+//   barrier  word 2 of the header of the gang's task, which barrier: 0 all, 1 + n the one of the name n, kNeighbours
+struct alignas(32) Event {
+  static constexpr u32 kStay = ~0U;
+  static constexpr u32 kFetch = ~1U;
+  static constexpr u32 kTake = ~2U;
+  static constexpr u32 kBarrier = ~3U;
+  static constexpr u32 kNeighbours = 1 + kGangBarriers;
+  Quad quad[2];
+};
+
+// Writes an event. Called by one thread; others of the worker may do so at the same time.
+DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32 word1, u32 word2) {
+#if DWELL_ON_CUDA
+  u32 number;
+  asm volatile("atom.relaxed.cta.add.u32 %0, [%1], 1;" : "=r"(number) : "l"(&ring->next) : "memory");
+#else
+  const u32 number = ring->next++;
+#endif
+  Quad* const to = ring->quads + (number & ((1U << ring->shift) - 1)) * 2;
+  const u32 lap = (number >> ring->shift) + 1;
+  // The host takes an event whose quads are of one lap, and reads the first one once more behind the second.
+  store_quad<Scope::device>(to, Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
+  store_quad<Scope::device>(to + 1, Quad{lap, {word0, word1, word2}});
+}
+
+// The time from `begun` until now, as an event has it.
+DWELL_DEVICE u32 time_since(u64 begun) {
+  const u64 all = now_ns() - begun;
+  return all < ~0U ? static_cast<u32>(all) : ~0U;
+}
+
+}  // namespace device
+}  // namespace dwell
