@@ -19,7 +19,7 @@ struct TraceEvent {
     group,    // one group of a wide task or a gang
     lease,    // a worker's stay on the device; `id`: the lease's number
     fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
-    take,     // an instant: a task taken from the ready queue, where any worker may have put it; `id`: the task's
+    take,     // an instant: a node or a spawned task taken from the ready queue, where any worker may have put it; `id`: the task's
     barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
     submit,     // tasks submitted; `id`: the position of the first, `count`: how many

@@ -129,7 +129,6 @@ struct alignas(64) OperatorTimes {
   static constexpr u32 kBuckets = 184;  // dwell::TimeHistogram's
   static constexpr u32 kShards = 8;     // worker w counts in shard w modulo this
 
-  u64 timed;
   u64 total;
   u64 most;
   u64 least;  // 2^64 - 1 less the least, or 0
@@ -350,6 +349,7 @@ struct Lease {
   OperatorTimes* times;  // by opcode and shard; with timed::times
   const Quad* stamps;    // host memory: of tasks (is_stamped), by stamp_index; with timed::times
   Event* timeline;       // 2^timeline_shift a worker; with timed::timeline
+  u32* timeline_counts;  // events so far, by worker
   u32 timeline_shift;
   // What operators log (dwell/device/log.hpp).
   u32 log_from;         // the least severity

@@ -35,53 +35,51 @@ DWELL_DEVICE u32 bucket_of(u32 ns) {
   return (power - 1) * 4 + (ns >> (power - 2) & 3U);
 }
 
-// One of OperatorTimes of the worker.
-DWELL_DEVICE OperatorTimes* times_of(const Lease& lease, const Worker* worker, u32 opcode) {
-  return lease.times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
-}
-
-// Notes how long a task of the ring with these words first has waited, if it was stamped. Called by one thread.
-DWELL_DEVICE void note_wait(const Lease& lease, const Worker* worker, const u32* header, u64 now) {
+// Notes how long a task of the ring has waited, if the host has stamped it. Called by one thread.
+DWELL_DEVICE void note_wait(OperatorTimes* times, const Quad* stamps, u32 ring_shift, u32 position, u64 begun) {
   // Written before the task was published, so that who has the task sees it; or of another task.
-  const Quad stamp = load_quad<Scope::system>(lease.stamps + stamp_index(header[2], lease.ring_shift));
-  if (stamp.lap != header[2] || stamp.word[2] != lap_of(header[2], lease.ring_shift)) return;
+  const Quad stamp = load_quad<Scope::system>(stamps + stamp_index(position, ring_shift));
+  if (stamp.lap != position || stamp.word[2] != lap_of(position, ring_shift)) return;
   const u64 submitted = stamp.word[0] | static_cast<u64>(stamp.word[1]) << 32U;
-  const u64 waited = now > submitted ? now - submitted : 0;  // the clocks may be a little off
-  OperatorTimes* const times = times_of(lease, worker, header[0] & Header::kOpcodeMask);
+  const u64 waited = begun > submitted ? begun - submitted : 0;  // the clocks may be a little off
   add<Order::relaxed>(&times->waits, static_cast<u64>(1));
   add<Order::relaxed>(&times->waited, waited);
   maximize<Order::relaxed>(&times->longest_wait, waited);
 }
 
-// The two halves of a timed call. They ask for the rank themselves: the loop, which rarely comes here, would wait for it at each call.
-DWELL_DEVICE_COLD void note_begin(const Lease& lease, Worker* worker, FramePlace at) {
-  if (thread_rank() != kThread) return;
-  const u32* const header = frame_at(worker, at)->word;
-  for (u32 i = 0; i < 3; ++i) worker->observed.word[i] = header[i];
-  const u64 now = now_ns();
-  worker->observed.begun = now;
-  if ((lease.timed & timed::times) != 0 && (header[1] & flag::node << 4U) == 0 && is_stamped(header[2]))
-    note_wait(lease, worker, header, now);
+// Calls between the least and the longest that the worker has put for the opcode, in this lease, change neither. One that does not fit 32
+// bits is always put.
+DWELL_DEVICE void put_extremes(OperatorTimes* times, Observed* observed, u32 opcode, u32 took, u64 all) {
+  const bool same = observed->opcode == opcode;
+  const u32 least = observed->least;
+  const u32 most = observed->most;
+  if (same && took >= least && took <= most && took != ~0U) return;
+  maximize<Order::relaxed>(&times->most, all);
+  maximize<Order::relaxed>(&times->least, ~all);
+  observed->opcode = opcode;
+  observed->least = same && least < took ? least : took;
+  observed->most = same && most > took ? most : took;
 }
 
-DWELL_DEVICE_COLD void note_end(const Lease& lease, Worker* worker) {
-  if (thread_rank() != kThread) return;
+// Ends the note of a call, of the task with these words first. What the lease says is passed by value: out of line, its members would be
+// loads of memory, one behind the other, where the loop has them in its instructions. Arguments of more than twelve words would go through
+// memory. Called by one thread.
+DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, OperatorTimes* times, u64* busy, const Quad* stamps, u32 word0,
+                                u32 word1, u32 word2) {
   Observed& observed = worker->observed;
   const u64 begun = observed.begun;
-  if (begun == 0) return;
   const u64 all = now_ns() - begun;
   const u32 took = all < ~0U ? static_cast<u32>(all) : ~0U;
-  if ((lease.timed & timed::times) != 0) {
-    OperatorTimes& times = *times_of(lease, worker, observed.word[0] & Header::kOpcodeMask);
-    add<Order::relaxed>(&times.timed, static_cast<u64>(1));
-    add<Order::relaxed>(&times.total, all);
-    maximize<Order::relaxed>(&times.most, all);
-    maximize<Order::relaxed>(&times.least, ~all);
-    add<Order::relaxed>(&times.bucket[bucket_of(took)], static_cast<u64>(1));
-    add<Order::relaxed>(&lease.worker_counts[number_of(worker)].busy_ns, all);
+  if ((timed_and_ring_shift & timed::times) != 0) {
+    const u32 opcode = word0 & Header::kOpcodeMask;
+    OperatorTimes* const its = times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
+    add<Order::relaxed>(&its->total, all);
+    add<Order::relaxed>(&its->bucket[bucket_of(took)], static_cast<u64>(1));
+    add<Order::relaxed>(busy, all);
+    put_extremes(its, &observed, opcode, took, all);
+    if (is_stamped(word2) && (word1 & flag::node << 4U) == 0) note_wait(its, stamps, timed_and_ring_shift >> 8U, word2, begun);
   }
-  if ((lease.timed & timed::timeline) != 0)
-    put_event(&worker->context.events, begun, took, observed.word[0], observed.word[1], observed.word[2]);
+  if ((timed_and_ring_shift & timed::timeline) != 0) put_event(&worker->context.events, begun, took, word0, word1, word2);
   // Last: leave_seat waits for it.
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
@@ -97,14 +95,18 @@ DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32
 #endif
 }
 
-// It calls the operator of the task at `at`. Called by all threads of the group.
-DWELL_DEVICE void begin(const Lease& lease, Worker* worker, FramePlace at) {
-  if (lease.timed != 0) note_begin(lease, worker, at);
+// It calls an operator. Called by all threads of the group with their ranks.
+DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
+  if (lease.timed != 0 && rank == kThread) worker->observed.begun = now_ns();
 }
 
-// The operator has returned in all threads of the group. Called by all of them, behind a barrier, before the next call.
-DWELL_DEVICE void end(const Lease& lease, Worker* worker) {
-  if (lease.timed != 0) note_end(lease, worker);
+// The operator of the task with this header has returned in all threads of the group. Called by all of them, behind a barrier, before the
+// next call. The rank is asked for behind the comparison: where nothing is timed, the loop does not wait for it.
+DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, u32 position) {
+  if (lease.timed == 0) return;
+  if (thread_rank() != kThread) return;
+  note_end(worker, lease.timed | lease.ring_shift << 8U, lease.times, &lease.worker_counts[number_of(worker)].busy_ns, lease.stamps,
+           header.word0(), header.word1(), position);
 }
 
 // The operator of a task has failed, or that of a share of it. Called by one thread.
@@ -130,10 +132,11 @@ DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
   if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
 }
-// It has taken the task with these words 1 and 2 from the ready queue, where another worker or itself has put it.
+// It has taken the task with these words 1 and 2 from the ready queue. The timeline shows it of nodes and spawned tasks, which a worker has
+// put there: those of the ring come through the queue as a rule.
 DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
-  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kTake, word1, word2);
+  if ((lease.timed & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
 DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].spawned, static_cast<u64>(tasks));

@@ -19,6 +19,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->in_flight = lease.in_flight + worker->me;
   worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
   worker->observed.begun = 0;
+  worker->observed.opcode = ~0U;
   Context& context = worker->context;
   context.scratch_bytes = lease.scratch_bytes;
   context.lease = lease.number;
@@ -33,6 +34,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.looked = 0;
   const bool timeline = (lease.timed & timed::timeline) != 0;
   context.events.quads = timeline ? lease.timeline[static_cast<u64>(worker->me) << lease.timeline_shift].quad : nullptr;
+  context.events.count = lease.timeline_counts + worker->me;
   context.events.shift = lease.timeline_shift;
   reset(&context);
 }
@@ -215,8 +217,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       next = linked::first(worker);
     }
     bool stops = false;
-    observe::call(lease, worker, opcode, thread_rank());
-    observe::begin(lease, worker, at);
+    {
+      const u32 rank = thread_rank();
+      observe::call(lease, worker, opcode, rank);
+      observe::begin(lease, worker, rank);
+    }
     for (;;) {
       steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
@@ -269,7 +274,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
       }
-      observe::end(lease, worker);
+      observe::end(lease, worker, ended.header, ended.position);
       if (!stops || goes_on(worker)) {
         at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
         word1 = frame_at(worker, at)->word[1];
@@ -281,7 +286,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       return ended;
     }
     all.sync();
-    observe::end(lease, worker);
+    observe::end(lease, worker, ended.header, ended.position);
     if ((ended.header.flags & flag::share) != 0) {
       word1 = ended.header.word1();
       opcode = ended.header.opcode;

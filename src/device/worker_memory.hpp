@@ -87,9 +87,11 @@ struct alignas(16) LinkedWork {
 
 // What a worker notes of the operator that it runs (observe.hpp). Written and read by one thread.
 struct Observed {
-  u64 begun;    // when it was called, in ns; 0: nothing is noted
-  u64 stay;     // when the worker took its seat
-  u32 word[3];  // of the task's header
+  u64 begun;   // when it was called, in ns; 0: nothing is noted
+  u64 stay;    // when the worker took its seat
+  u32 opcode;  // that was timed last in this lease, or ~0
+  u32 least;   // of its calls, what the worker has put into OperatorTimes
+  u32 most;    // the same
 };
 
 // Shared by all threads of a worker.

@@ -50,6 +50,7 @@ struct LogRing {
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.
 struct EventRing {
   Quad* quads;  // two an event; null: nothing is noted
+  u32* count;   // where the host finds how many there are
   u32 shift;    // of events
   u32 next;     // number of the next one
 };

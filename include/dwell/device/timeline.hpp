@@ -35,6 +35,8 @@ DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32
   // The host takes an event whose quads are of one lap, and reads the first one once more behind the second.
   store_quad<Scope::device>(to, Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
   store_quad<Scope::device>(to + 1, Quad{lap, {word0, word1, word2}});
+  // A hint: of two threads the one behind may store last.
+  store<Order::relaxed, Scope::device>(ring->count, number + 1);
 }
 
 // The time from `begun` until now, as an event has it.

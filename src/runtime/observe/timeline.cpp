@@ -23,6 +23,7 @@ constexpr double kMostError = 1000;  // ns: the clock is read anew when it may b
 void Timeline::tell_leases(bool on) {
   parts_.keeper.change_leases([&](device::Lease& lease) {
     lease.timeline = on ? reinterpret_cast<Event*>(events_->device()) : nullptr;
+    lease.timeline_counts = on ? reinterpret_cast<u32*>(events_->device() + bytes_of_rings()) : nullptr;
     lease.timeline_shift = kShift;
     if (on)
       lease.timed |= device::timed::timeline;
@@ -39,7 +40,11 @@ Timeline::~Timeline() {
 void Timeline::start(Sink sink) {
   const Lock lock(mutex_);
   if (thread_.joinable()) throw Error(errc::invalid_argument, "a trace is being taken already: one runtime takes one at a time");
-  if (events_ == nullptr) events_ = parts_.backend.allocate((sizeof(Event) << kShift) * parts_.workers);
+  if (copied_ == nullptr) {
+    const std::size_t bytes = bytes_of_rings() + (parts_.workers + 1) / 2 * sizeof(std::uint64_t);
+    events_ = parts_.backend.allocate(bytes);
+    copied_ = parts_.backend.allocate_host(bytes);
+  }
   parts_.clock.align(kMostError);
   sink_ = std::move(sink);
   begun_ns_ = HostEvents::now();
@@ -77,38 +82,46 @@ void Timeline::stop() {
 
 void Timeline::begin_readers() {
   last_of_thread_.clear();
-  std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
-  read_words(parts_.backend, *events_, 0, words.data(), words.size());
   readers_.assign(parts_.workers, Reader{});
-  const auto* const events = reinterpret_cast<const Event*>(words.data());
-  for (std::uint32_t i = 0; i < parts_.workers << kShift; ++i) {
-    if (events[i].quad[0].lap == 0) continue;
-    const std::uint32_t number = (events[i].quad[0].lap - 1) << kShift | (i & ((1U << kShift) - 1));
-    Reader& reader = readers_[i >> kShift];
-    if (device::is_after(number + 1, reader.next)) reader.next = number + 1;
-  }
+  for (const std::uint32_t worker : copy(true)) readers_[worker].next = end_of(worker);
 }
 
 void Timeline::run() {
-  std::vector<Reader>& readers = readers_;
-  std::vector<std::uint64_t> words((sizeof(Event) / sizeof(std::uint64_t) << kShift) * parts_.workers);
   for (bool over = false; !over;) {
     {
       Lock lock(mutex_);
       if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + kEach);
       over = stops_;
     }
-    pass_on(readers, words, over);
+    pass_on(over);
   }
 }
 
-void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all) {
+std::vector<std::uint32_t> Timeline::copy(bool all) {
+  const auto copy_part = [&](std::uint64_t offset, std::uint64_t bytes) {
+    read_words(parts_.backend, *events_, offset, static_cast<std::uint64_t*>(copied_->host()) + offset / sizeof(std::uint64_t),
+               bytes / sizeof(std::uint64_t));
+  };
+  copy_part(bytes_of_rings(), copied_->bytes() - bytes_of_rings());
+  const auto* const counts = reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(copied_->host()) + bytes_of_rings());
+  std::vector<std::uint32_t> fresh;
+  for (std::uint32_t worker = 0; worker < parts_.workers; ++worker)
+    if (all || counts[worker] != readers_[worker].next) fresh.push_back(worker);
+  if (fresh.size() > kFew) {
+    copy_part(0, bytes_of_rings());
+  } else {
+    for (const std::uint32_t worker : fresh) copy_part(worker * (sizeof(Event) << kShift), sizeof(Event) << kShift);
+  }
+  return fresh;
+}
+
+void Timeline::pass_on(bool all) {
   Trace piece;
   // A device that has failed tells nothing more; what the host did is still of interest.
   static_cast<void>(failure_of(errc::device_lost, [&] {
     if (!all) parts_.clock.align(kMostError);
-    read_words(parts_.backend, *events_, 0, words.data(), words.size());
-    read(readers, words, piece);
+    names_of_opcodes_.clear();
+    for (const std::uint32_t worker : copy(all)) read(worker, piece);
   }));
   add_host(piece);
   piece.names = names_;
@@ -125,44 +138,40 @@ void Timeline::pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>&
   }
 }
 
-void Timeline::read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece) {
-  constexpr std::uint32_t kEvents = 1U << kShift;
-  std::vector<std::uint32_t> names;  // by opcode, which mean the same for a moment
-  const auto name_of = [&](std::uint32_t opcode) {
-    if (opcode >= names.size()) names.resize(opcode + 1, TraceEvent::kNoName);
-    if (names[opcode] == TraceEvent::kNoName) names[opcode] = name(parts_.name_of(opcode));
-    return names[opcode];
-  };
-  const auto* const events = reinterpret_cast<const Event*>(words.data());
-  for (std::uint32_t worker = 0; worker < readers.size(); ++worker) {
-    Reader& reader = readers[worker];
-    const Event* const ring = events + (static_cast<std::size_t>(worker) << kShift);
-    std::uint32_t newest = reader.next;  // one past it
-    for (std::uint32_t index = 0; index < kEvents; ++index) {
-      const std::uint32_t lap = ring[index].quad[0].lap;
-      if (lap == 0) continue;
-      const std::uint32_t number = (lap - 1) << kShift | index;
-      if (device::is_after(number + 1, newest)) newest = number + 1;
+const Event* Timeline::ring_of(std::uint32_t worker) const {
+  return static_cast<const Event*>(copied_->host()) + (static_cast<std::size_t>(worker) << kShift);
+}
+
+std::uint32_t Timeline::end_of(std::uint32_t worker) const {
+  std::uint32_t end = readers_[worker].next;
+  for (std::uint32_t index = 0; index < kEvents; ++index) {
+    const std::uint32_t lap = ring_of(worker)[index].quad[0].lap;
+    const std::uint32_t number = (lap - 1) << kShift | index;
+    if (lap != 0 && device::is_after(number + 1, end)) end = number + 1;
+  }
+  return end;
+}
+
+void Timeline::read(std::uint32_t worker, Trace& piece) {
+  const Event* const ring = ring_of(worker);
+  const std::uint32_t end = end_of(worker);
+  std::uint32_t& next = readers_[worker].next;
+  if (device::is_after(end - kEvents, next)) {
+    piece.dropped += end - kEvents - next;
+    next = end - kEvents;
+  }
+  for (; next != end; ++next) {
+    const Event& one = ring[next & (kEvents - 1)];
+    const std::uint32_t lap = device::lap_of(next, kShift);
+    const std::uint32_t first = one.quad[0].lap;
+    const std::uint32_t second = one.quad[1].lap;
+    if (device::is_after(first, lap) || device::is_after(second, lap)) {  // overwritten while this was copied
+      ++piece.dropped;
+      continue;
     }
-    if (device::is_after(newest - kEvents, reader.next)) {
-      piece.dropped += newest - kEvents - reader.next;
-      reader.next = newest - kEvents;
-    }
-    for (; reader.next != newest; ++reader.next) {
-      const Event& one = ring[reader.next & (kEvents - 1)];
-      const std::uint32_t lap = device::lap_of(reader.next, kShift);
-      const std::uint32_t first = one.quad[0].lap;
-      const std::uint32_t second = one.quad[1].lap;
-      if (device::is_after(first, lap) || device::is_after(second, lap)) {  // overwritten while this was copied
-        ++piece.dropped;
-        continue;
-      }
-      if (first != lap || second != lap) break;  // one of several threads writes it: the next time
-      TraceEvent event = event_of(one, worker);
-      if (event.begin_ns + event.took_ns < begun_ns_) continue;  // of an earlier timeline
-      if (event.kind <= TraceEvent::Kind::group) event.name = name_of(one.quad[1].word[0] & Header::kOpcodeMask);
-      piece.events.push_back(event);
-    }
+    if (first != lap || second != lap) break;  // one of several threads writes it: the next time
+    const TraceEvent event = event_of(one, worker);
+    if (event.begin_ns + event.took_ns >= begun_ns_) piece.events.push_back(event);  // not of an earlier timeline
   }
 }
 
@@ -194,6 +203,7 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
                  : (header.flags & device::flag::share) != 0 ? TraceEvent::Kind::group
                                                              : TraceEvent::Kind::task;
     event.id = id_of(header, word2);
+    event.name = name_of_opcode(header.opcode);
   }
   return event;
 }
@@ -207,6 +217,13 @@ std::uint64_t Timeline::id_of(const Header& header, std::uint32_t word2) const {
 std::uint64_t Timeline::position_of(std::uint32_t low) const {
   const std::uint64_t tail = parts_.queue.tail();
   return tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - low);
+}
+
+std::uint32_t Timeline::name_of_opcode(std::uint32_t opcode) {
+  if (opcode >= names_of_opcodes_.size()) names_of_opcodes_.resize(opcode + 1, TraceEvent::kNoName);
+  std::uint32_t& known = names_of_opcodes_[opcode];
+  if (known == TraceEvent::kNoName) known = name(parts_.name_of(opcode));
+  return known;
 }
 
 std::uint32_t Timeline::name(const std::string& text) {

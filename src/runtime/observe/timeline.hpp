@@ -59,29 +59,40 @@ class Timeline {
   struct Reader {
     std::uint32_t next = 0;  // number of the next event
   };
-  static constexpr std::uint32_t kShift = 9;  // events a worker
+  static constexpr std::uint32_t kShift = 9;
+  static constexpr std::uint32_t kEvents = 1U << kShift;  // in a worker's ring
+  static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
+
+  std::size_t bytes_of_rings() const { return (sizeof(device::Event) << kShift) * parts_.workers; }
 
   void tell_leases(bool on);
   // Takes note of what an earlier timeline has left in the rings.
   void begin_readers();
   void run();
-  void pass_on(std::vector<Reader>& readers, std::vector<std::uint64_t>& words, bool all);
-  void read(std::vector<Reader>& readers, const std::vector<std::uint64_t>& words, Trace& piece);
+  void pass_on(bool all);
+  // Copies the rings of workers that have new events, or all; returns the workers.
+  std::vector<std::uint32_t> copy(bool all);
+  // Of what was copied: a worker's ring, and one past the number of the newest event there.
+  const device::Event* ring_of(std::uint32_t worker) const;
+  std::uint32_t end_of(std::uint32_t worker) const;
+  void read(std::uint32_t worker, Trace& piece);
   void add_host(Trace& piece);
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // TraceEvent::id of a task with this header.
   std::uint64_t id_of(const device::Header& header, std::uint32_t word2) const;
   // The last position before the tail that ends in these 32 bits.
   std::uint64_t position_of(std::uint32_t low) const;
-  // The index of a name, which the next piece tells when it is new.
+  // The index of a name, which the next piece tells when it is new; of that of an operator.
   std::uint32_t name(const std::string& text);
+  std::uint32_t name_of_opcode(std::uint32_t opcode);
 
   const Parts parts_;
   Mutex mutex_;  // of start and stop
   Condition changed_;
   std::thread thread_ DWELL_GUARDED_BY(mutex_);
   bool stops_ DWELL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<backend::Allocation> events_;  // stays: a lease may write there
+  std::unique_ptr<backend::Allocation> events_;  // rings, and how many events each has seen; stays: a lease may write there
+  std::unique_ptr<backend::Allocation> copied_;  // the same, as it was copied
   // Of the thread.
   Sink sink_;
   std::int64_t begun_ns_ = 0;
@@ -89,6 +100,7 @@ class Timeline {
   std::exception_ptr failure_;   // release by over_
   std::atomic<bool> over_{false};
   std::vector<std::string> names_;
+  std::vector<std::uint32_t> names_of_opcodes_;  // as they are now
   std::unordered_map<std::string, std::uint32_t> indices_;
   std::unordered_map<std::uint32_t, std::uint64_t> last_of_thread_;  // the position of the last task that it has submitted
 };
