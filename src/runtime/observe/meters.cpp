@@ -128,11 +128,13 @@ std::vector<Meters::Sum> Meters::sums(std::size_t count, std::vector<std::uint64
     const auto times = read_all<OperatorTimes>(backend_, *table.times, 0, here * OperatorTimes::kShards);
     for (std::size_t i = 0; i < times.size(); ++i) {
       Sum& sum = all[i / OperatorTimes::kShards];
-      sum.timed += times[i].timed;
       sum.total_ns += times[i].total;
       sum.max_ns = std::max<std::uint64_t>(sum.max_ns, times[i].most);
       sum.min_ns = std::min<std::uint64_t>(sum.min_ns, ~times[i].least);
-      for (std::size_t k = 0; k < OperatorTimes::kBuckets; ++k) sum.times.count[k] += times[i].bucket[k];
+      for (std::size_t k = 0; k < OperatorTimes::kBuckets; ++k) {
+        sum.times.count[k] += times[i].bucket[k];
+        sum.timed += times[i].bucket[k];
+      }
       sum.waits += times[i].waits;
       sum.waited_ns += times[i].waited;
       sum.longest_wait_ns = std::max<std::uint64_t>(sum.longest_wait_ns, times[i].longest_wait);

@@ -56,7 +56,7 @@ void Timeline::start(Sink sink) {
   static_cast<void>(parts_.host.take());
   parts_.host.want(true);
   try {
-    begin_readers();
+    begin_reading();
     tell_leases(true);
     thread_ = with_thread("the thread of a trace", nullptr, [this] { return std::thread([this] { run(); }); });
   } catch (...) {
@@ -80,10 +80,10 @@ void Timeline::stop() {
   if (over()) std::rethrow_exception(failure_);
 }
 
-void Timeline::begin_readers() {
+void Timeline::begin_reading() {
   last_of_thread_.clear();
-  readers_.assign(parts_.workers, Reader{});
-  for (const std::uint32_t worker : copy(true)) readers_[worker].next = end_of(worker);
+  next_.assign(parts_.workers, 0);
+  for (const std::uint32_t worker : copy(true)) next_[worker] = end_of(worker);
 }
 
 void Timeline::run() {
@@ -106,7 +106,7 @@ std::vector<std::uint32_t> Timeline::copy(bool all) {
   const auto* const counts = reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(copied_->host()) + bytes_of_rings());
   std::vector<std::uint32_t> fresh;
   for (std::uint32_t worker = 0; worker < parts_.workers; ++worker)
-    if (all || counts[worker] != readers_[worker].next) fresh.push_back(worker);
+    if (all || counts[worker] != next_[worker]) fresh.push_back(worker);
   if (fresh.size() > kFew) {
     copy_part(0, bytes_of_rings());
   } else {
@@ -143,7 +143,7 @@ const Event* Timeline::ring_of(std::uint32_t worker) const {
 }
 
 std::uint32_t Timeline::end_of(std::uint32_t worker) const {
-  std::uint32_t end = readers_[worker].next;
+  std::uint32_t end = next_[worker];
   for (std::uint32_t index = 0; index < kEvents; ++index) {
     const std::uint32_t lap = ring_of(worker)[index].quad[0].lap;
     const std::uint32_t number = (lap - 1) << kShift | index;
@@ -155,7 +155,7 @@ std::uint32_t Timeline::end_of(std::uint32_t worker) const {
 void Timeline::read(std::uint32_t worker, Trace& piece) {
   const Event* const ring = ring_of(worker);
   const std::uint32_t end = end_of(worker);
-  std::uint32_t& next = readers_[worker].next;
+  std::uint32_t& next = next_[worker];
   if (device::is_after(end - kEvents, next)) {
     piece.dropped += end - kEvents - next;
     next = end - kEvents;

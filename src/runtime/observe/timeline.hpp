@@ -55,10 +55,6 @@ class Timeline {
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:
-  // What has been read of a worker's ring.
-  struct Reader {
-    std::uint32_t next = 0;  // number of the next event
-  };
   static constexpr std::uint32_t kShift = 9;
   static constexpr std::uint32_t kEvents = 1U << kShift;  // in a worker's ring
   static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
@@ -67,7 +63,7 @@ class Timeline {
 
   void tell_leases(bool on);
   // Takes note of what an earlier timeline has left in the rings.
-  void begin_readers();
+  void begin_reading();
   void run();
   void pass_on(bool all);
   // Copies the rings of workers that have new events, or all; returns the workers.
@@ -96,8 +92,8 @@ class Timeline {
   // Of the thread.
   Sink sink_;
   std::int64_t begun_ns_ = 0;
-  std::vector<Reader> readers_;  // by worker
-  std::exception_ptr failure_;   // release by over_
+  std::vector<std::uint32_t> next_;  // number of the next event to be read, by worker
+  std::exception_ptr failure_;       // release by over_
   std::atomic<bool> over_{false};
   std::vector<std::string> names_;
   std::vector<std::uint32_t> names_of_opcodes_;  // as they are now
