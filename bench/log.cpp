@@ -35,7 +35,7 @@ void log(const Context& context, Report& report) {
   std::atomic<std::uint64_t> taken = 0;
   Options options = context.options();
   options.log.sink = [&](const LogRecord&) { taken.fetch_add(1, std::memory_order_relaxed); };
-  options.log.ring_lines = 65536;
+  options.log.ring_lines = 8192;
   options.log.kept = 16;
   Runtime runtime(options);
   const auto says = runtime.define<void(u32, Span<u32>)>("says", kSays);
@@ -44,7 +44,7 @@ void log(const Context& context, Report& report) {
   sum.write(std::vector<u32>(workers, 1));
 
   // Fewer than a ring holds for their severity, so that all of them are written.
-  const auto lines = context.pick<u32>(40'000, 2'000);
+  const auto lines = context.pick<u32>(5'000, 2'000);
   const auto time = [&](std::uint32_t groups_of_it) {
     const Clock::time_point start = Clock::now();
     runtime.submit(says, lines, sum, groups(groups_of_it)).wait();

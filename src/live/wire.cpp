@@ -1,5 +1,6 @@
 #include "live/wire.hpp"
 
+#include <bit>
 #include <chrono>
 #include <concepts>
 #include <string>
@@ -84,6 +85,7 @@ struct Write {
 
   void put(bool value) { bytes.number(static_cast<std::uint8_t>(value)); }
   void put(std::integral auto value) { bytes.number(value); }
+  void put(double value) { put(std::bit_cast<std::uint64_t>(value)); }
   template <class Enum>
   requires std::is_enum_v<Enum>
   void put(Enum value) { bytes.number(static_cast<std::underlying_type_t<Enum>>(value)); }
@@ -125,6 +127,7 @@ struct Read {
   void take(T& value) {
     value = bytes.number<T>();
   }
+  void take(double& value) { value = std::bit_cast<double>(bytes.number<std::uint64_t>()); }
   template <class Enum>
   requires std::is_enum_v<Enum>
   void take(Enum& value) {
