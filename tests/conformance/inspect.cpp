@@ -124,8 +124,12 @@ dwell::Seqlock<Pair> both;
 DWELL_INSPECT_MEMBERS(both, a, b, c)
 DWELL_OPERATOR(run)(dwell::Group g, dwell::Span<dwell::u32> stop) {
   if (g.rank() != 0) return;
-  for (dwell::u32 i = 1; dwell::device::load<dwell::device::Order::relaxed, dwell::device::Scope::system>(&stop[0]) == 0; ++i)
+  for (dwell::u32 i = 1; dwell::device::load<dwell::device::Order::relaxed, dwell::device::Scope::system>(&stop[0]) == 0; ++i) {
     both.store({i, ~dwell::u64(i), {i, i, i, i, i, i}});
+    // What never stands still is never read whole.
+    const dwell::u64 begun = dwell::device::now_ns();
+    while (i % 64 == 0 && dwell::device::now_ns() - begun < 200000) {}
+  }
 }
 )");
   auto stop = runtime.allocate<u32>(1, Memory::host);
