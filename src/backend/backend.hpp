@@ -59,6 +59,13 @@ struct KernelLaunch {
   std::span<const void* const> parameters;
 };
 
+// Memory of the device to be copied into the host's.
+struct HostCopy {
+  void* to;
+  std::uint64_t from;
+  std::size_t bytes;
+};
+
 // How far a launch is. Frees itself, without waiting; must not outlive its backend.
 class Completion {
  public:
@@ -107,6 +114,11 @@ class Backend {
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
+  // The same for several, of which the device may make one while it is asked for the next: one wait for all. When it throws, none is under
+  // way.
+  virtual void copy_all_to_host(std::span<const HostCopy> copies) {
+    for (const HostCopy& one : copies) copy_to_host(one.to, one.from, one.bytes);
+  }
 
   // Loads a linked image. Leases may run, and be started meanwhile; it may wait for those that were started before. Throws
   // errc::device_lost, errc::link_failed (the image is not one of this backend's).

@@ -110,6 +110,11 @@ class Steps {
     call_operator(callee, worker_ + kContext, opcode, arguments);
   }
 
+  // Counts a call in Worker::step_calls. Called by one thread.
+  DWELL_DEVICE void count(u32 opcode) const {
+    asm volatile("red.relaxed.cta.shared.add.u32 [%0 + %1], 1;" ::"r"(worker_ + opcode * 4), "n"(kStepCallsAt) : "memory");
+  }
+
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
   DWELL_DEVICE FramePlace behind(FramePlace at, u32 word1) const {
     return (word1 & flag::chain << 4U) != 0 ? chain::behind(at, word1 & 0xFU) : kNowhere;
@@ -150,8 +155,9 @@ class Steps {
   }
 
  private:
-  // The slots come first in a worker, and the context lies behind them.
-  static constexpr u32 kContext = sizeof(Worker::slots);
+  // The slots come first in a worker, and counts and context lie behind them.
+  static constexpr u32 kStepCallsAt = sizeof(Worker::slots);
+  static constexpr u32 kContext = kStepCallsAt + sizeof(Worker::step_calls);
   static constexpr u32 kArguments = kContext + 4 * sizeof(u32);  // Context::arguments
   static_assert(kContext % alignof(Context) == 0, "no gap");
 

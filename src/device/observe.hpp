@@ -84,14 +84,14 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
 
-// The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
-DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
+// The worker is about to call this operator. Called by all threads of the group with their ranks.
+DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank) {
   if (lease.counts == 0 || rank != kThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
 #if DWELL_ON_CUDA
-  add<Order::relaxed>(at, static_cast<u64>(more));
+  add<Order::relaxed>(at, static_cast<u64>(1));
 #else
-  store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + static_cast<u64>(more));  // nobody else writes there
+  store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + 1);  // nobody else writes there
 #endif
 }
 

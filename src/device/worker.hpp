@@ -20,6 +20,9 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
   worker->observed.begun = 0;
   worker->observed.opcode = ~0U;
+#if DWELL_ON_CUDA
+  for (u32& calls : worker->step_calls) calls = 0;
+#endif
   Context& context = worker->context;
   context.scratch_bytes = lease.scratch_bytes;
   context.lease = lease.number;
@@ -149,6 +152,41 @@ DWELL_DEVICE bool group_any(bool predicate) {
 #endif
 }
 
+// The worker is about to call this operator in a step of a chain or of a run. Called by all threads of the group with their ranks. Each
+// instruction here makes a step longer: on CUDA a word of shared memory counts, which needs neither a wide address nor the worker's number.
+DWELL_DEVICE void count_step(const Lease& lease, const chain::Steps& steps, u32 opcode, u32 rank) {
+#if DWELL_ON_CUDA
+  if (lease.counts == 0 || rank != observe::kThread) return;
+  if (opcode < kStepCalls)
+    steps.count(opcode);
+  else
+    observe::call(lease, steps.worker(), opcode, rank);
+#else
+  observe::call(lease, steps.worker(), opcode, rank);
+#endif
+}
+
+#if DWELL_ON_CUDA
+// Adds the calls in steps to the worker's row. Called by the warp that counts.
+DWELL_DEVICE_COLD void put_step_calls(Worker* worker, u64* row) {
+  sync_lanes();
+  u32* const calls = worker->step_calls + lane();
+  const u32 more = *const_cast<volatile u32*>(calls);
+  if (more == 0) return;
+  add<Order::relaxed>(row + lane(), static_cast<u64>(more));
+  *calls = 0;
+}
+#endif
+
+// The steps are over. Called by all threads of the group.
+DWELL_DEVICE void end_steps([[maybe_unused]] const Lease& lease, [[maybe_unused]] Worker* worker) {
+#if DWELL_ON_CUDA
+  static_assert(observe::kThread == kGroupThreads - kLanes, "the last warp counts");
+  if (lease.counts != 0 && thread_rank() >= observe::kThread)
+    put_step_calls(worker, lease.calls + static_cast<u64>(observe::number_of(worker)) * lease.observed);
+#endif
+}
+
 // How the operator of a task has ended.
 struct Ended {
   Header header;   // the task's
@@ -233,13 +271,10 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         callee = callee_of(lease, opcode);
         const u32 rank = thread_rank();
         steps.read_ahead(at, next, rank);
-        observe::call(lease, worker, opcode, rank);
         // Where calls are timed, each step takes the way out: the others pay for a comparison.
         stops = group_any(seen.stops || seen.yields || lease.timed != 0);
-        if (stops) {
-          observe::call(lease, worker, opcode, rank, -1);
-          break;
-        }
+        if (stops) break;
+        count_step(lease, steps, opcode, rank);
         at = next;
         next = steps.behind(at, seen.word1);
       } else if (next == chain::kNowhere) {
@@ -250,13 +285,10 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (!step.ready) seen = chain::Seen{0, 0, true, false};
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        const u32 rank = thread_rank();
-        observe::call(lease, worker, opcode, rank);
         stops = group_any(seen.stops || lease.timed != 0);
-        if (stops) {
-          observe::call(lease, worker, opcode, rank, -1);
-          break;
-        }
+        if (stops) break;
+        const u32 rank = thread_rank();
+        count_step(lease, steps, opcode, rank);
         if (rank == 0) {
           linked::note(worker, step);
           begin_linked(worker, step.position + (step.word1 & 0xFU));
@@ -265,6 +297,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         next = linked::behind(at, seen.word1 & 0xFU);
       }
     }
+    if (chain::is_ahead(at) || linked::is_linked(at)) end_steps(lease, worker);
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};

@@ -60,6 +60,7 @@ inline constexpr u32 kFrameSlots = 2 * kMaxSlots;
 #endif
 
 inline constexpr u32 kNoGroup = ~0U;
+inline constexpr u32 kStepCalls = kLanes;
 
 #if DWELL_ON_CUDA
 // A run of linked tasks (linked.hpp).
@@ -97,6 +98,9 @@ struct Observed {
 // Shared by all threads of a worker.
 struct Worker {
   u32 slots[kFrameSlots * kSlotWords];
+#if DWELL_ON_CUDA
+  u32 step_calls[kStepCalls];  // in steps of chains and of runs, by opcode, that are to be added to Lease::calls (observe.hpp)
+#endif
   Context context;  // what operators see of the worker
   u32 group;        // the group of a wide task that runs now
   u32 member;       // the group of a gang that is to run (members.hpp)

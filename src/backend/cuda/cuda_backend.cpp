@@ -83,6 +83,16 @@ class CudaBackend final : public Backend {
     driver_.check(driver_.cuMemcpyDtoHAsync(to, from, bytes, place_.copies), "copying to the host");
     settle("copying to the host");
   }
+  void copy_all_to_host(std::span<const HostCopy> copies) override {
+    const Entered entered(place_);
+    CUresult queued = CUDA_SUCCESS;
+    for (const HostCopy& one : copies)
+      if (one.bytes != 0 && queued == CUDA_SUCCESS) queued = driver_.cuMemcpyDtoHAsync(one.to, one.from, one.bytes, place_.copies);
+    // In any case: those that were queued write into the caller's memory.
+    const CUresult settled = driver_.cuStreamSynchronize(place_.copies);
+    driver_.check(queued, "copying to the host");
+    driver_.check(settled, "copying to the host");
+  }
   std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {
     const Entered entered(place_);
     return load_cuda_image(place_, image);

@@ -42,6 +42,8 @@ struct StandIn {
   std::map<std::string, int> alive;          // given out and not given back
   std::map<std::string, CUresult> failures;  // answers of the next call of a function
   int calls = 0;
+  int waits = 0;   // for a stream
+  int copies = 0;  // to the host
   int shared = 0;  // whether the process has a context already
   int block_threads = 160;
   bool finished = true;            // the work in the streams
@@ -163,7 +165,7 @@ class CudaBackendTest : public testing::Test {
       return result;
     };
     driver_.cuStreamDestroy = [](CUstream) { return it->take("stream destroy", "stream"); };
-    driver_.cuStreamSynchronize = [](CUstream) { return it->call("synchronise"); };
+    driver_.cuStreamSynchronize = [](CUstream) { return ++it->waits, it->call("synchronise"); };
     driver_.cuStreamQuery = [](CUstream stream) {
       const CUresult result = it->call("query");
       return result == CUDA_SUCCESS && (!it->finished || stream == it->slow) ? CUDA_ERROR_NOT_READY : result;
@@ -200,7 +202,7 @@ class CudaBackendTest : public testing::Test {
       return std::memcpy(reinterpret_cast<void*>(to), from, bytes), it->call("to device");
     };
     driver_.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-      return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), it->call("to host");
+      return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), ++it->copies, it->call("to host");
     };
     driver_.cuPointerGetAttribute = pointer_attribute;
     driver_.cuModuleLoadData = [](CUmodule* module, const void*) { return it->give("load", "module", module); };
@@ -282,6 +284,32 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
   EXPECT_THAT(stand_in_.current, IsEmpty());
   EXPECT_EQ(stand_in_.capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "calls of others are looked at as before";
   EXPECT_FALSE(stand_in_.joins_captures) << "a call would end the capture of another thread";
+}
+
+TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
+  const auto backend = open();
+  const std::uint64_t sent[] = {1, 2, 3};
+  std::vector<std::unique_ptr<Allocation>> memory;
+  for (const std::uint64_t& word : sent) {
+    memory.push_back(backend->allocate(sizeof(word)));
+    backend->copy_to_device(memory.back()->device(), &word, sizeof(word));
+  }
+  std::uint64_t received[3] = {};
+  std::vector<HostCopy> copies;
+  for (std::size_t i = 0; i < 3; ++i) copies.push_back({&received[i], memory[i]->device(), sizeof(received[i])});
+  copies.push_back({nullptr, memory[0]->device(), 0});
+  const int waits = stand_in_.waits;
+  backend->copy_all_to_host(copies);
+  EXPECT_THAT(received, testing::ElementsAreArray(sent));
+  EXPECT_EQ(stand_in_.waits, waits + 1);
+  EXPECT_EQ(stand_in_.copies, 3) << "nothing is to be done for an empty one";
+  // What was queued before the one that is refused writes into the caller's memory: it is waited for.
+  stand_in_.failures["to host"] = CUDA_ERROR_ILLEGAL_ADDRESS;
+  DWELL_EXPECT_ERROR(backend->copy_all_to_host(copies), errc::device_lost, HasSubstr("copying to the host"));
+  EXPECT_EQ(stand_in_.waits, waits + 2);
+  stand_in_.failures["synchronise"] = CUDA_ERROR_ILLEGAL_ADDRESS;
+  DWELL_EXPECT_ERROR(backend->copy_all_to_host(copies), errc::device_lost, HasSubstr("copying to the host"));
+  EXPECT_THAT(stand_in_.current, IsEmpty());
 }
 
 TEST_F(CudaBackendTest, MemoryOfOthersIsTakenWithItsPlace) {

@@ -1,11 +1,13 @@
 #include "runtime/observe/meters.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
 #include "runtime/caught.hpp"
-#include "runtime/observe/device_memory.hpp"
 
 namespace dwell::runtime {
 
@@ -15,49 +17,93 @@ using device::OperatorTimes;
 using device::WorkerCount;
 
 constexpr std::size_t kFirstOpcodes = 64;
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+constexpr std::size_t kShardWords = sizeof(OperatorTimes) / kWord;
+constexpr std::size_t kTimesBytes = OperatorTimes::kShards * sizeof(OperatorTimes);  // of an opcode
+// Where a shard has them, in words.
+constexpr std::size_t kTotal = offsetof(OperatorTimes, total) / kWord;
+constexpr std::size_t kMost = offsetof(OperatorTimes, most) / kWord;
+constexpr std::size_t kLeast = offsetof(OperatorTimes, least) / kWord;
+constexpr std::size_t kBuckets = offsetof(OperatorTimes, bucket) / kWord;
+constexpr std::size_t kWaits = offsetof(OperatorTimes, waits) / kWord;
+constexpr std::size_t kWaited = offsetof(OperatorTimes, waited) / kWord;
+constexpr std::size_t kLongestWait = offsetof(OperatorTimes, longest_wait) / kWord;
+// The two counters of the ready queue stand first, a line each.
+constexpr std::size_t kQueueBytes = 2 * sizeof(device::Counter);
+static_assert(offsetof(device::Control, head) == 0 && offsetof(device::Control, tail) == sizeof(device::Counter));
 static_assert(OperatorTimes::kBuckets == TimeHistogram::kBuckets);
 
-// Structures of words, as read_words fills them.
-template <class T>
-std::vector<T> read_all(backend::Backend& backend, const backend::Allocation& from, std::uint64_t offset, std::size_t count) {
-  static_assert(sizeof(T) % sizeof(std::uint64_t) == 0);
-  std::vector<T> all(count);
-  if (count != 0) read_words(backend, from, offset, reinterpret_cast<std::uint64_t*>(all.data()), count * sizeof(T) / 8);
-  return all;
+// The first bucket of those that share the power of two of a time.
+std::size_t first_like(std::uint64_t ns) {
+  const auto width = static_cast<std::size_t>(std::bit_width(ns));
+  return width < 3 ? 0 : (width - 2) * 4;
+}
+
+// Adds the times of one shard, whose calls lie in the buckets from its least to its longest. All of that only grows, so that a call which
+// is being noted may be left out until the next look, but none that an earlier look has seen.
+template <class Words, class To>
+void add_shard(Words shard, To& to) {
+  const std::uint64_t least = shard[kLeast];
+  if (least == 0) return;  // no call: the least is stored as its complement
+  const std::uint64_t most = shard[kMost];
+  to.total_ns += shard[kTotal];
+  to.max_ns = std::max(to.max_ns, most);
+  to.min_ns = std::min(to.min_ns, ~least);
+  const auto buckets = shard.from(kBuckets);
+  // The device takes times that do not fit 32 bits for the longest that does.
+  const std::size_t end = std::min(first_like(most) + 4, TimeHistogram::kBuckets);
+  for (std::size_t i = first_like(std::min<std::uint64_t>(~least, ~0U)); i < end; ++i) {
+    const std::uint64_t here = buckets[i];
+    to.times.count[i] += here;
+    to.timed += here;
+  }
+  to.waits += shard[kWaits];
+  to.waited_ns += shard[kWaited];
+  to.longest_wait_ns = std::max<std::uint64_t>(to.longest_wait_ns, shard[kLongestWait]);
+}
+
+// Counts alone: the least and the longest stay.
+template <class To, class Base>
+void subtract(To& to, const Base& base) {
+  to.tasks -= base.tasks;
+  to.failures -= base.failures;
+  to.timed -= base.timed;
+  to.total_ns -= base.total_ns;
+  to.waits -= base.waits;
+  to.waited_ns -= base.waited_ns;
+  to.sampled -= base.sampled;
+  to.sampled_bytes -= base.sampled_bytes;
+  if (base.timed == 0) return;
+  for (std::size_t i = 0; i < TimeHistogram::kBuckets; ++i) to.times.count[i] -= base.times.count[i];
+}
+
+template <class To, class Other>
+void add(To& to, const Other& other) {
+  to.tasks += other.tasks;
+  to.failures += other.failures;
+  to.timed += other.timed;
+  to.total_ns += other.total_ns;
+  to.min_ns = std::min(to.min_ns, other.min_ns);
+  to.max_ns = std::max(to.max_ns, other.max_ns);
+  to.waits += other.waits;
+  to.waited_ns += other.waited_ns;
+  to.longest_wait_ns = std::max(to.longest_wait_ns, other.longest_wait_ns);
+  to.sampled += other.sampled;
+  to.sampled_bytes += other.sampled_bytes;
+  if (other.timed == 0) return;
+  for (std::size_t i = 0; i < TimeHistogram::kBuckets; ++i) to.times.count[i] += other.times.count[i];
 }
 
 }  // namespace
 
-void Meters::Sum::add(const Sum& other) {
-  tasks += other.tasks;
-  failures += other.failures;
-  timed += other.timed;
-  total_ns += other.total_ns;
-  min_ns = std::min(min_ns, other.min_ns);
-  max_ns = std::max(max_ns, other.max_ns);
-  for (std::size_t i = 0; i < times.count.size(); ++i) times.count[i] += other.times.count[i];
-  waits += other.waits;
-  waited_ns += other.waited_ns;
-  longest_wait_ns = std::max(longest_wait_ns, other.longest_wait_ns);
-  named.tasks += other.named.tasks;
-  named.bytes += other.named.bytes;
-}
-
-void Meters::Sum::subtract(const Sum& base) {
-  tasks -= base.tasks;
-  failures -= base.failures;
-  timed -= base.timed;
-  total_ns -= base.total_ns;
-  for (std::size_t i = 0; i < times.count.size(); ++i) times.count[i] -= base.times.count[i];
-  waits -= base.waits;
-  waited_ns -= base.waited_ns;
-  named.tasks -= base.named.tasks;
-  named.bytes -= base.named.bytes;
-}
-
 Meters::Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, const backend::Allocation& arena,
                const device::ArenaHeader& layout)
-    : backend_(backend), keeper_(keeper), samples_(samples), arena_(arena), layout_(layout) {
+    : backend_(backend),
+      keeper_(keeper),
+      samples_(samples),
+      layout_(layout),
+      workers_seen_(arena, layout.worker_counts, layout.max_workers * sizeof(WorkerCount)),
+      queue_seen_(arena, layout.control, kQueueBytes) {
   const Lock lock(mutex_);
   add_table(kFirstOpcodes);
 }
@@ -82,13 +128,17 @@ void Meters::reserve(std::size_t opcodes) {
 }
 
 void Meters::add_table(std::size_t opcodes) {
-  Table table{opcodes, backend_.allocate((layout_.max_workers + 1) * opcodes * sizeof(std::uint64_t)), nullptr};
+  auto counts = backend_.allocate((layout_.max_workers + 1) * opcodes * kWord);
+  Mirror seen(*counts);
+  Table table{opcodes, std::move(counts), nullptr, std::move(seen), std::nullopt};
   if (metering_ == Metering::times) add_times(table);
   tables_.push_back(std::move(table));
 }
 
 void Meters::add_times(Table& table) {
-  if (table.times == nullptr) table.times = backend_.allocate(table.opcodes * OperatorTimes::kShards * sizeof(OperatorTimes));
+  if (table.times != nullptr) return;
+  table.times = backend_.allocate(table.opcodes * kTimesBytes);
+  table.times_seen.emplace(*table.times);
 }
 
 void Meters::tell_leases() {
@@ -108,46 +158,50 @@ void Meters::tell_leases() {
   });
 }
 
-std::vector<Meters::Sum> Meters::sums(std::size_t count, std::vector<std::uint64_t>* by_worker) {
-  std::vector<Sum> all(count);
-  for (const Table& table : tables_) {
-    const std::size_t here = std::min(count, table.opcodes);
-    const auto counts = read_all<std::uint64_t>(backend_, *table.counts, 0, (layout_.max_workers + 1) * table.opcodes);
-    for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) {
-      const std::uint64_t* const row = counts.data() + worker * table.opcodes;
-      std::uint64_t its = 0;
-      for (std::size_t i = 0; i < here; ++i) {
-        all[i].tasks += row[i];
-        its += row[i];
-      }
-      if (by_worker != nullptr) (*by_worker)[worker] += its;
-    }
-    const std::uint64_t* const failures = counts.data() + layout_.max_workers * table.opcodes;
-    for (std::size_t i = 0; i < here; ++i) all[i].failures += failures[i];
-    if (table.times == nullptr) continue;
-    const auto times = read_all<OperatorTimes>(backend_, *table.times, 0, here * OperatorTimes::kShards);
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      Sum& sum = all[i / OperatorTimes::kShards];
-      sum.total_ns += times[i].total;
-      sum.max_ns = std::max<std::uint64_t>(sum.max_ns, times[i].most);
-      sum.min_ns = std::min<std::uint64_t>(sum.min_ns, ~times[i].least);
-      for (std::size_t k = 0; k < OperatorTimes::kBuckets; ++k) {
-        sum.times.count[k] += times[i].bucket[k];
-        sum.timed += times[i].bucket[k];
-      }
-      sum.waits += times[i].waits;
-      sum.waited_ns += times[i].waited;
-      sum.longest_wait_ns = std::max<std::uint64_t>(sum.longest_wait_ns, times[i].longest_wait);
-    }
+void Meters::want(std::size_t first, std::size_t count) {
+  for (Table& table : tables_) {
+    if (first >= table.opcodes) continue;
+    const std::size_t here = std::min(count, table.opcodes - first);
+    table.counts_seen.want(backend_, copies_);
+    if (table.times_seen) table.times_seen->want(backend_, first * kTimesBytes, here * kTimesBytes, copies_);
   }
-  for (std::size_t i = 0; i < count; ++i) all[i].named = samples_.bytes_of(static_cast<std::uint32_t>(i));
-  return all;
+}
+
+template <class To>
+void Meters::add_cells(std::size_t opcode, To& to) const {
+  const TaskSamples::Bytes named = samples_.bytes_of(static_cast<std::uint32_t>(opcode));
+  to.sampled += named.tasks;
+  to.sampled_bytes += named.bytes;
+  for (const Table& table : tables_) {
+    if (opcode >= table.opcodes) continue;
+    table.counts_seen.look_with([&](auto words) { to.failures += words[layout_.max_workers * table.opcodes + opcode]; });
+    if (!table.times_seen) continue;
+    table.times_seen->look_with([&](auto words) {
+      for (std::size_t shard = 0; shard < OperatorTimes::kShards; ++shard)
+        add_shard(words.from((opcode * OperatorTimes::kShards + shard) * kShardWords), to);
+    });
+  }
+}
+
+Meters::Sum Meters::sum_of(std::size_t opcode) {
+  copies_.clear();
+  want(opcode, 1);
+  backend_.copy_all_to_host(copies_);
+  Sum sum;
+  add_cells(opcode, sum);
+  for (const Table& table : tables_) {
+    if (opcode >= table.opcodes) continue;
+    table.counts_seen.look_with([&](auto words) {
+      for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) sum.tasks += words[worker * table.opcodes + opcode];
+    });
+  }
+  return sum;
 }
 
 Meters::Series& Meters::series_of(std::string_view name, std::uint32_t version) {
   const std::string key(name);
   const std::size_t place = places_.try_emplace(key, places_.size()).first->second;
-  return series_.try_emplace({key, version}, Series{key, version, place, {}, 0}).first->second;
+  return series_.try_emplace({key, version}, Series{key, version, place, {}, 0, 0}).first->second;
 }
 
 void Meters::merge_old(std::string_view name) {
@@ -160,7 +214,7 @@ void Meters::merge_old(std::string_view name) {
       ++at;
       continue;
     }
-    series_of(name, 0).closed.add(at->second.closed);
+    add(series_of(name, 0).closed, at->second.closed);
     at = series_.erase(at);
     --more;
   }
@@ -176,10 +230,10 @@ void Meters::assign(std::uint32_t opcode, std::string_view name, std::uint32_t v
     Series& series = series_of(name, version);
     Sum now;
     if (meaning.series != nullptr) {
-      now = sums(opcode + 1).back();
+      now = sum_of(opcode);
       Sum its = now;
-      its.subtract(meaning.base);
-      meaning.series->closed.add(its);
+      subtract(its, meaning.base);
+      add(meaning.series->closed, its);
       --meaning.series->open;
     }
     ++series.open;
@@ -188,48 +242,79 @@ void Meters::assign(std::uint32_t opcode, std::string_view name, std::uint32_t v
   }));
 }
 
+void Meters::read_operators(Metrics& metrics, const std::vector<std::uint64_t>& calls) {
+  std::vector<Series*> order;
+  order.reserve(series_.size());
+  for (auto& [key, series] : series_) order.push_back(&series);
+  std::ranges::sort(order, {}, [](const Series* series) { return std::tuple(series->place, series->version); });
+  metrics.operators.clear();
+  metrics.operators.reserve(order.size());
+  for (Series* const series : order) {
+    const Sum& closed = series->closed;
+    series->row = metrics.operators.size();
+    metrics.operators.push_back({series->name, series->version, closed.tasks, closed.failures, closed.timed, closed.total_ns, closed.min_ns,
+                                 closed.max_ns, closed.times, closed.waits, closed.waited_ns, closed.longest_wait_ns, closed.sampled,
+                                 closed.sampled_bytes});
+  }
+  for (std::size_t i = 0; i < meanings_.size(); ++i) {
+    if (meanings_[i].series == nullptr) continue;
+    OperatorMetrics& row = metrics.operators[meanings_[i].series->row];
+    row.tasks += calls[i];
+    add_cells(i, row);
+    subtract(row, meanings_[i].base);
+  }
+  for (OperatorMetrics& row : metrics.operators)
+    if (row.timed == 0) row.min_ns = 0;
+}
+
 void Meters::read(Metrics& metrics) {
   const Lock lock(mutex_);
   metrics.metering = metering_;
-  struct Row {
-    const Series* series;
-    Sum sum;
-  };
-  std::map<const Series*, Sum> open;
+  const std::size_t opcodes = meanings_.size();
+  const std::size_t workers = keeper_.workers();
+  copies_.clear();
+  want(0, opcodes);
+  workers_seen_.want(backend_, 0, workers * sizeof(WorkerCount), copies_);
+  queue_seen_.want(backend_, copies_);
+  backend_.copy_all_to_host(copies_);
+
+  std::vector<std::uint64_t> calls(opcodes);
   std::vector<std::uint64_t> by_worker(layout_.max_workers);
-  const std::vector<Sum> now = sums(meanings_.size(), &by_worker);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (meanings_[i].series == nullptr) continue;
-    Sum its = now[i];
-    its.subtract(meanings_[i].base);
-    open[meanings_[i].series].add(its);
+  for (const Table& table : tables_) {
+    const std::size_t here = std::min(opcodes, table.opcodes);
+    table.counts_seen.look_with([&](auto words) {
+      for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) {
+        const auto row = words.from(worker * table.opcodes);
+        std::uint64_t its = 0;
+        for (std::size_t i = 0; i < here; ++i) {
+          const std::uint64_t cell = row[i];
+          calls[i] += cell;
+          its += cell;
+        }
+        by_worker[worker] += its;
+      }
+    });
   }
-  std::vector<Row> rows;
-  for (const auto& [key, series] : series_) {
-    Row row{&series, series.closed};
-    if (const auto at = open.find(&series); at != open.end()) row.sum.add(at->second);
-    rows.push_back(row);
-  }
-  std::ranges::sort(rows, {}, [](const Row& row) { return std::tuple(row.series->place, row.series->version); });
-  metrics.operators.clear();
-  for (const Row& row : rows) {
-    const Sum& sum = row.sum;
-    metrics.operators.push_back({row.series->name, row.series->version, sum.tasks, sum.failures, sum.timed, sum.total_ns,
-                                 sum.timed == 0 ? 0 : sum.min_ns, sum.max_ns, sum.times, sum.waits, sum.waited_ns, sum.longest_wait_ns,
-                                 sum.named.tasks, sum.named.bytes});
-  }
-  const auto workers = read_all<WorkerCount>(backend_, arena_, layout_.worker_counts, keeper_.workers());
+  read_operators(metrics, calls);
+
   metrics.workers.clear();
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    const WorkerCount& worker = workers[i];
-    metrics.workers.push_back(
-        {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases, {}});
-    std::ranges::copy(worker.log_dropped, metrics.workers.back().log_dropped.begin());
-  }
-  constexpr std::size_t kCounters = offsetof(device::Control, window_turns) / sizeof(device::Counter);
-  const auto queue = read_all<device::Counter>(backend_, arena_, layout_.control, kCounters);
-  const auto queued = static_cast<std::int32_t>(queue[1].value - queue[0].value);
-  metrics.queued = queued > 0 ? static_cast<std::uint64_t>(queued) : 0;
+  metrics.workers.reserve(workers);
+  workers_seen_.look_with([&](auto words) {
+    for (std::size_t i = 0; i < workers; ++i) {
+      std::array<std::uint64_t, sizeof(WorkerCount) / kWord> copy;
+      for (std::size_t k = 0; k < copy.size(); ++k) copy[k] = words[i * copy.size() + k];
+      const auto worker = std::bit_cast<WorkerCount>(copy);
+      metrics.workers.push_back(
+          {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases, {}});
+      std::ranges::copy(worker.log_dropped, metrics.workers.back().log_dropped.begin());
+    }
+  });
+  queue_seen_.look_with([&](auto words) {
+    const auto head = static_cast<std::uint32_t>(words[0]);
+    const auto tail = static_cast<std::uint32_t>(words[sizeof(device::Counter) / kWord]);
+    const auto queued = static_cast<std::int32_t>(tail - head);
+    metrics.queued = queued > 0 ? static_cast<std::uint64_t>(queued) : 0;
+  });
 }
 
 }  // namespace dwell::runtime

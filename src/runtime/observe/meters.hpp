@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/observe/mirror.hpp"
 #include "runtime/observe/task_samples.hpp"
 
 namespace dwell::runtime {
@@ -23,6 +25,9 @@ namespace dwell::runtime {
 // Tables only grow: when there are more opcodes, leases that start from then on count in a table of twice as many, and what the former one
 // holds still counts. Nothing is ever cleared on the device. An opcode that gets a new meaning begins at what its cells hold at that
 // moment; its last task of the old meaning is complete by then (ImageTable).
+//
+// A snapshot queues the copies of all tables and waits once; of the times it copies those of opcodes that mean something, and looks only at
+// shards and buckets that hold a call.
 class Meters {
  public:
   // `arena` and the place in it of its workers' counts outlive it, as `samples` do.
@@ -37,10 +42,10 @@ class Meters {
 
   // Makes room for so many opcodes, for leases that start from now on. Throws errc::out_of_memory.
   void reserve(std::size_t opcodes);
-  // From now on the opcode stands for this version of an operator. Nothing counted when the device has failed.
+  // From now on the opcode stands for this version of an operator, with these arguments. Nothing counted when the device has failed.
   void assign(std::uint32_t opcode, std::string_view name, std::uint32_t version, const Signature& signature) noexcept;
 
-  // Fills in operators, workers, and `queued`. Throws errc::device_lost.
+  // Fills in operators, workers, and `queued`. Throws errc::device_lost, errc::out_of_memory.
   void read(Metrics& metrics);
 
  private:
@@ -56,15 +61,15 @@ class Meters {
     std::uint64_t waits = 0;
     std::uint64_t waited_ns = 0;
     std::uint64_t longest_wait_ns = 0;
-    TaskSamples::Bytes named;
-
-    void add(const Sum& other);
-    void subtract(const Sum& base);  // counts alone: the least and the longest stay
+    std::uint64_t sampled = 0;
+    std::uint64_t sampled_bytes = 0;
   };
   struct Table {
     std::size_t opcodes;
     std::unique_ptr<backend::Allocation> counts;  // calls, a row a worker; and failures, one row
     std::unique_ptr<backend::Allocation> times;   // null until they are asked for
+    Mirror counts_seen;
+    std::optional<Mirror> times_seen;  // as times
   };
   // One version of an operator; several opcodes may stand for it.
   struct Series {
@@ -73,6 +78,7 @@ class Meters {
     std::size_t place;  // of its operator, by the time of its first definition
     Sum closed;         // of opcodes that stand for something else now
     std::size_t open = 0;
+    std::size_t row = 0;  // in the snapshot that is being taken
   };
   struct Meaning {
     Series* series = nullptr;
@@ -83,15 +89,20 @@ class Meters {
   void add_table(std::size_t opcodes) DWELL_REQUIRES(mutex_);
   void add_times(Table& table) DWELL_REQUIRES(mutex_);
   void tell_leases() DWELL_REQUIRES(mutex_);
-  // The sums of the first `count` opcodes; adds the calls of each worker to `by_worker`, which may be null.
-  std::vector<Sum> sums(std::size_t count, std::vector<std::uint64_t>* by_worker = nullptr) DWELL_REQUIRES(mutex_);
+  // Asks for the cells of so many opcodes, from `first` on: copies_ are made then.
+  void want(std::size_t first, std::size_t count) DWELL_REQUIRES(mutex_);
+  // Adds to `to`, a Sum or the like, what the cells of one opcode hold beside the calls.
+  template <class To>
+  void add_cells(std::size_t opcode, To& to) const DWELL_REQUIRES(mutex_);
+  // What has been counted of the opcode so far.
+  Sum sum_of(std::size_t opcode) DWELL_REQUIRES(mutex_);
+  void read_operators(Metrics& metrics, const std::vector<std::uint64_t>& calls) DWELL_REQUIRES(mutex_);
   Series& series_of(std::string_view name, std::uint32_t version) DWELL_REQUIRES(mutex_);
   void merge_old(std::string_view name) DWELL_REQUIRES(mutex_);
 
   backend::Backend& backend_;
   Keeper& keeper_;
   TaskSamples& samples_;
-  const backend::Allocation& arena_;
   const device::ArenaHeader layout_;
 
   mutable Mutex mutex_;
@@ -101,6 +112,9 @@ class Meters {
   // By name and version. Nodes of a map stay where they are.
   std::map<std::pair<std::string, std::uint32_t>, Series> series_ DWELL_GUARDED_BY(mutex_);
   std::map<std::string, std::size_t> places_ DWELL_GUARDED_BY(mutex_);
+  Mirror workers_seen_ DWELL_GUARDED_BY(mutex_);
+  Mirror queue_seen_ DWELL_GUARDED_BY(mutex_);
+  std::vector<backend::HostCopy> copies_ DWELL_GUARDED_BY(mutex_);  // of the snapshot that is being taken
 };
 
 }  // namespace dwell::runtime
