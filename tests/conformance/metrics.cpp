@@ -230,7 +230,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
       EXPECT_GT(op.mean_wait_ns(), 0);
       EXPECT_LE(op.mean_wait_ns(), took + did.clock_error_ns);
       EXPECT_LE(op.waited_ns, op.waits * op.longest_wait_ns);
-      if (waits) EXPECT_GE(op.longest_wait_ns + did.clock_error_ns, 10e6);
+      EXPECT_GE(static_cast<double>(op.longest_wait_ns) + did.clock_error_ns, waits ? 10e6 : 0);
     }
   }
   runtime.set_metrics(Metering::counts);
