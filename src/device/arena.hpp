@@ -142,10 +142,6 @@ struct alignas(64) OperatorTimes {
 // many of each pattern in which a program may submit its operators (Fibonacci hashing: Knuth, The Art of Computer Programming, 6.4).
 inline constexpr u32 kStampsBelow = 1U << 24U;
 DWELL_HOST_DEVICE bool is_stamped(u32 position, u32 below = kStampsBelow) { return position * 0x9E3779B9U < below; }
-inline constexpr u32 kStampShift = 6;  // places of the ring that share a stamp
-
-// A stamp, in host memory: position, when in ns of the device's clock (64), lap.
-DWELL_HOST_DEVICE u32 stamp_index(u32 position, u32 ring_shift) { return index_of(position, ring_shift) >> kStampShift; }
 
 // Bits of Lease::timed.
 namespace timed {
@@ -347,7 +343,7 @@ struct Lease {
   u64* calls;            // of operators: a row a worker, by opcode
   u64* failures;         // by opcode
   OperatorTimes* times;  // by opcode and shard; with timed::times
-  const Quad* stamps;    // host memory: of tasks (is_stamped), by stamp_index; with timed::times
+  const Quad* stamps;    // host memory: of tasks (is_stamped), by ring index: lap, when in ns of the device's clock (64), 0
   Event* timeline;       // 2^timeline_shift a worker; with timed::timeline
   u32* timeline_counts;  // events so far, by worker
   u32 timeline_shift;

@@ -110,9 +110,13 @@ class Steps {
     call_operator(callee, worker_ + kContext, opcode, arguments);
   }
 
-  // Counts a call in Worker::step_calls. Called by one thread.
-  DWELL_DEVICE void count(u32 opcode) const {
-    asm volatile("red.relaxed.cta.shared.add.u32 [%0 + %1], 1;" ::"r"(worker_ + opcode * 4), "n"(kStepCallsAt) : "memory");
+  // Counts a call in Worker::step_calls, in one thread of the group. Called by all with their ranks. Without a branch: it would cost each
+  // step more than the count.
+  template <i32 more>
+  DWELL_DEVICE void count(u32 opcode, u32 rank) const {
+    asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, %2; @p red.relaxed.cta.shared.add.u32 [%0 + %3], %4; }" ::"r"(worker_ + opcode * 4),
+                 "r"(rank), "n"(kCountingThread), "n"(kStepCallsAt), "n"(more)
+                 : "memory");
   }
 
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.

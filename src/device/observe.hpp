@@ -1,20 +1,13 @@
 // What workers note of their work for those who watch: counts, times, a timeline. Lease::counts and timed say what of it; a lease that
 // notes nothing pays for a look at its parameter.
 //
-// Calls of operators are noted by a thread of a warp that has nothing else to do around them. It adds to a row of its worker, without
-// waiting for an answer. Nobody ever clears a counter: who wants an interval subtracts.
+// Calls of operators are noted by kCountingThread. It adds to a row of its worker, without waiting for an answer. Nobody ever clears a
+// counter: who wants an interval subtracts.
 #pragma once
 
 #include "device/worker_memory.hpp"
 
 namespace dwell::device::observe {
-
-// Which thread of the group that is. Warp 0 reads ahead, and completes.
-#if DWELL_ON_CUDA
-inline constexpr u32 kThread = kGroupThreads - kLanes;
-#else
-inline constexpr u32 kThread = 0;
-#endif
 
 DWELL_DEVICE u32 number_of([[maybe_unused]] const Worker* worker) {
 #if DWELL_ON_CUDA
@@ -37,9 +30,9 @@ DWELL_DEVICE u32 bucket_of(u32 ns) {
 
 // Notes how long a task of the ring has waited, if the host has stamped it. Called by one thread.
 DWELL_DEVICE void note_wait(OperatorTimes* times, const Quad* stamps, u32 ring_shift, u32 position, u64 begun) {
-  // Written before the task was published, so that who has the task sees it; or of another task.
-  const Quad stamp = load_quad<Scope::system>(stamps + stamp_index(position, ring_shift));
-  if (stamp.lap != position || stamp.word[2] != lap_of(position, ring_shift)) return;
+  // Written before the task was published, so that who has the task sees it; or of an earlier lap.
+  const Quad stamp = load_quad<Scope::system>(stamps + index_of(position, ring_shift));
+  if (stamp.lap != lap_of(position, ring_shift)) return;
   const u64 submitted = stamp.word[0] | static_cast<u64>(stamp.word[1]) << 32U;
   const u64 waited = begun > submitted ? begun - submitted : 0;  // the clocks may be a little off
   add<Order::relaxed>(&times->waits, static_cast<u64>(1));
@@ -84,27 +77,27 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
 
-// The worker is about to call this operator. Called by all threads of the group with their ranks.
-DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank) {
-  if (lease.counts == 0 || rank != kThread) return;
+// The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
+DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
+  if (lease.counts == 0 || rank != kCountingThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
 #if DWELL_ON_CUDA
-  add<Order::relaxed>(at, static_cast<u64>(1));
+  add<Order::relaxed>(at, static_cast<u64>(more));
 #else
-  store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + 1);  // nobody else writes there
+  store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + static_cast<u64>(more));  // nobody else writes there
 #endif
 }
 
 // It calls an operator. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
-  if (lease.timed != 0 && rank == kThread) worker->observed.begun = now_ns();
+  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_ns();
 }
 
 // The operator of the task with this header has returned in all threads of the group. Called by all of them, behind a barrier, before the
 // next call. The rank is asked for behind the comparison: where nothing is timed, the loop does not wait for it.
 DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, u32 position) {
   if (lease.timed == 0) return;
-  if (thread_rank() != kThread) return;
+  if (thread_rank() != kCountingThread) return;
   note_end(worker, lease.timed | lease.ring_shift << 8U, lease.times, &lease.worker_counts[number_of(worker)].busy_ns, lease.stamps,
            header.word0(), header.word1(), position);
 }

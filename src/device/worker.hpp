@@ -152,17 +152,17 @@ DWELL_DEVICE bool group_any(bool predicate) {
 #endif
 }
 
-// The worker is about to call this operator in a step of a chain or of a run. Called by all threads of the group with their ranks. Each
-// instruction here makes a step longer: on CUDA a word of shared memory counts, which needs neither a wide address nor the worker's number.
-DWELL_DEVICE void count_step(const Lease& lease, const chain::Steps& steps, u32 opcode, u32 rank) {
+// The worker is about to call this operator in a step of a chain or of a run, or is not after all, with `more` of -1. Called by all threads
+// of the group with their ranks. On CUDA a word of shared memory counts, which needs neither a wide address nor the worker's number; also
+// when nobody wants it, which costs less than to ask.
+template <i32 more>
+DWELL_DEVICE void count_step([[maybe_unused]] const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] u32 opcode,
+                             [[maybe_unused]] u32 rank) {
 #if DWELL_ON_CUDA
-  if (lease.counts == 0 || rank != observe::kThread) return;
-  if (opcode < kStepCalls)
-    steps.count(opcode);
+  if (__builtin_expect(opcode < kStepCalls, 1))
+    steps.count<more>(opcode, rank);
   else
-    observe::call(lease, steps.worker(), opcode, rank);
-#else
-  observe::call(lease, steps.worker(), opcode, rank);
+    observe::call(lease, steps.worker(), opcode, rank, more);
 #endif
 }
 
@@ -181,8 +181,8 @@ DWELL_DEVICE_COLD void put_step_calls(Worker* worker, u64* row) {
 // The steps are over. Called by all threads of the group.
 DWELL_DEVICE void end_steps([[maybe_unused]] const Lease& lease, [[maybe_unused]] Worker* worker) {
 #if DWELL_ON_CUDA
-  static_assert(observe::kThread == kGroupThreads - kLanes, "the last warp counts");
-  if (lease.counts != 0 && thread_rank() >= observe::kThread)
+  static_assert(kCountingThread == kGroupThreads - kLanes, "the last warp counts");
+  if (lease.counts != 0 && thread_rank() >= kCountingThread)
     put_step_calls(worker, lease.calls + static_cast<u64>(observe::number_of(worker)) * lease.observed);
 #endif
 }
@@ -247,11 +247,12 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
           return Ended{header, position, end_share(lease, worker, frame), false};
         }
       } else if (chain::is_ahead(at)) {
-        next = steps.behind(at, word1);
+        // Where calls are timed, there are no steps: they pay for nothing of that.
+        if (lease.timed == 0) next = steps.behind(at, word1);
       } else if (thread_rank() < kLanes) {
         chain::begin(worker, at);
       }
-    } else if ((word1 & flag::tracked << 4U) != 0) {
+    } else if ((word1 & flag::tracked << 4U) != 0 && lease.timed == 0) {
       next = linked::first(worker);
     }
     bool stops = false;
@@ -271,10 +272,13 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         callee = callee_of(lease, opcode);
         const u32 rank = thread_rank();
         steps.read_ahead(at, next, rank);
-        // Where calls are timed, each step takes the way out: the others pay for a comparison.
-        stops = group_any(seen.stops || seen.yields || lease.timed != 0);
-        if (stops) break;
-        count_step(lease, steps, opcode, rank);
+        // In the shadow of the look-up.
+        count_step<1>(lease, steps, opcode, rank);
+        stops = group_any(seen.stops || seen.yields);
+        if (stops) {
+          count_step<-1>(lease, steps, opcode, rank);
+          break;
+        }
         at = next;
         next = steps.behind(at, seen.word1);
       } else if (next == chain::kNowhere) {
@@ -285,10 +289,13 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (!step.ready) seen = chain::Seen{0, 0, true, false};
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        stops = group_any(seen.stops || lease.timed != 0);
-        if (stops) break;
         const u32 rank = thread_rank();
-        count_step(lease, steps, opcode, rank);
+        count_step<1>(lease, steps, opcode, rank);
+        stops = group_any(seen.stops);
+        if (stops) {
+          count_step<-1>(lease, steps, opcode, rank);
+          break;
+        }
         if (rank == 0) {
           linked::note(worker, step);
           begin_linked(worker, step.position + (step.word1 & 0xFU));
@@ -302,8 +309,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
     if ((ended.header.flags & flag::chain) != 0) {
-      if (!stops) {  // the first of a chain
-        if (thread_rank() < kLanes) chain::await_begin();
+      if (!stops) {  // the first of a chain, or one whose call is timed
+        if (chain::is_ahead(at))
+          steps.read_ahead(at, steps.behind(at, ended.header.word1()), thread_rank());
+        else if (thread_rank() < kLanes)
+          chain::await_begin();
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
       }

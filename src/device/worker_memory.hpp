@@ -61,6 +61,13 @@ inline constexpr u32 kFrameSlots = 2 * kMaxSlots;
 
 inline constexpr u32 kNoGroup = ~0U;
 inline constexpr u32 kStepCalls = kLanes;
+// The thread of the group that counts and times calls (observe.hpp): of a warp that has nothing else to do around them. Warp 0 reads ahead,
+// and completes.
+#if DWELL_ON_CUDA
+inline constexpr u32 kCountingThread = kGroupThreads - kLanes;
+#else
+inline constexpr u32 kCountingThread = 0;
+#endif
 
 #if DWELL_ON_CUDA
 // A run of linked tasks (linked.hpp).

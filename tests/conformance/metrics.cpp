@@ -218,9 +218,15 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
     SCOPED_TRACE(waits ? "behind a long task" : "of no order");
     const Metrics before = runtime.metrics();
     const auto begun = Clock::now();
-    submit(waits ? std::optional(runtime.submit(spins, 20'000'000ULL)) : std::nullopt);
+    submit(waits ? std::optional(runtime.submit(spins, 50'000'000ULL)) : std::nullopt);
     const double took = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
-    const Metrics did = difference(runtime.metrics(), before);
+    // A worker notes the wait of a task behind its completion.
+    Metrics did;
+    for (int i = 0; i < 100; ++i) {
+      did = difference(runtime.metrics(), before);
+      if (std::ranges::all_of(did.operators, [](const OperatorMetrics& op) { return op.waits == op.sampled; })) break;
+      std::this_thread::sleep_for(10ms);
+    }
     for (const char* name : {"few", "many"}) {
       SCOPED_TRACE(name);
       const OperatorMetrics op = row(did, name);

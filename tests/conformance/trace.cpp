@@ -169,7 +169,12 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   Runtime runtime(given);
   const auto works = runtime.define<void(u64)>("works", kWorks);
   Graph graph;
-  for (int i = 0; i < 200; ++i) graph.add(works, 20'000ULL);
+  Node before = graph.add(works, 1000ULL);
+  for (int i = 0; i < 20; ++i) {
+    const Node join = graph.add(works, 1000ULL);
+    for (int k = 0; k < 4; ++k) join.after(graph.add(works, 50'000ULL).after(before));
+    before = join;
+  }
   const GraphExec exec = runtime.instantiate(graph);
   Metrics done;
   const Trace seen = trace(runtime, [&] {
@@ -198,7 +203,7 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   std::uint64_t ran = 0;
   for (const TraceEvent& event : taken) {
     const auto node = nodes.find(event.id);
-    if (node == nodes.end()) continue;  // a share of the graph's first nodes
+    if (node == nodes.end()) continue;  // a share of the launch
     EXPECT_EQ(node->second.worker, event.worker);
     EXPECT_GE(node->second.begin_ns + 2000, event.begin_ns);
     ++ran;

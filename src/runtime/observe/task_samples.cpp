@@ -5,9 +5,7 @@
 namespace dwell::runtime {
 
 TaskSamples::TaskSamples(backend::Backend& backend, std::uint32_t ring_shift, std::function<std::uint64_t()> device_now)
-    : ring_shift_(ring_shift),
-      device_now_(std::move(device_now)),
-      memory_(backend.allocate_host(sizeof(device::Quad) << (ring_shift - device::kStampShift))) {}
+    : ring_shift_(ring_shift), device_now_(std::move(device_now)), memory_(backend.allocate_host(sizeof(device::Quad) << ring_shift)) {}
 
 void TaskSamples::assign(std::uint32_t opcode, const Signature& signature) {
   Sample sample;
@@ -25,10 +23,10 @@ void TaskSamples::assign(std::uint32_t opcode, const Signature& signature) {
 
 void TaskSamples::take(std::uint64_t position, std::uint32_t opcode, const detail::FirstSlot& first, const std::uint32_t* rest) noexcept {
   const auto low = static_cast<u32>(position);
-  device::Quad* const stamp = static_cast<device::Quad*>(memory_->host()) + device::stamp_index(low, ring_shift_);
   const std::uint64_t now = device_now_();
   device::store_quad<device::Scope::system>(
-      stamp, device::Quad{low, {static_cast<u32>(now), static_cast<u32>(now >> 32U), device::lap_of(low, ring_shift_)}});
+      static_cast<device::Quad*>(memory_->host()) + device::index_of(low, ring_shift_),
+      device::Quad{device::lap_of(low, ring_shift_), {static_cast<u32>(now), static_cast<u32>(now >> 32U), 0}});
   const Lock lock(mutex_);
   if (opcode >= samples_.size() || !samples_[opcode].in_ring) return;
   Sample& sample = samples_[opcode];
