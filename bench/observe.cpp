@@ -52,6 +52,18 @@ struct Setup {
   std::function<std::vector<double>()> time;  // ns a task, some samples
 };
 
+// `first` and others that do nothing either, `count` in all.
+std::vector<Operator<void()>> define_more(Runtime& runtime, const Operator<void()>& first, std::size_t count) {
+  std::vector<std::shared_future<Operator<>>> made;
+  for (std::size_t i = 1; i < count; ++i) {
+    const std::string name = "empty" + std::to_string(i);
+    made.push_back(runtime.define_async(name, "#include <dwell/device.hpp>\nDWELL_OPERATOR(" + name + ")(dwell::Group) {}\n"));
+  }
+  std::vector<Operator<void()>> all{first};
+  for (const auto& one : made) all.emplace_back(one.get());
+  return all;
+}
+
 }  // namespace
 
 void observe(const Context& context, Report& report) {
@@ -130,6 +142,16 @@ void observe(const Context& context, Report& report) {
                       kSettings[i].goal, kSettings[i].at_least});
   }
 
+  // A snapshot of so many operators, of which each worker has run some with times on.
+  runtime.set_metrics(Metering::times);
+  const auto operators = context.pick<std::size_t>(64, 4);
+  const std::vector<Operator<void()>> all = define_more(runtime, empty, operators);
+  const std::size_t each = 2 * runtime.metrics().workers.size();
+  const Metrics before = runtime.metrics();
+  for (std::size_t i = 0; i < each; ++i)
+    for (const Operator<void()>& op : all) runtime.submit(op);
+  runtime.wait_all();
+  noted += each * all.size();
   std::vector<double> snapshots;
   Metrics metrics;
   for (int i = 0; i < context.pick(200, 10); ++i) {
@@ -138,12 +160,18 @@ void observe(const Context& context, Report& report) {
     snapshots.push_back(nanoseconds_since(start));
   }
   const Spread snapshot = spread_of(snapshots);
-  report.add({"a snapshot of the metrics, with times", std::to_string(metrics.workers.size()) + " workers", true, "ns", snapshot});
-  report.add(Goal{"a snapshot", "ns", snapshot.p50, 200e3, 1e6});
+  const std::string of = std::to_string(metrics.workers.size()) + " workers, " + std::to_string(metrics.operators.size()) + " operators";
+  report.add({"a snapshot of the metrics, with times", of, true, "ns", snapshot});
+  report.add(Goal{"a snapshot: " + of, "ns", snapshot.p50, 200e3, 1e6});
   report.add(Goal{"the device's clock on the host's", "ns", seen.error_ns, 1000, 5000});
   std::uint64_t counted = 0;
   for (const OperatorMetrics& op : metrics.operators) counted += op.tasks;
   report.check("all of " + text_of_count(noted) + " tasks were counted", counted == noted);
+  const Metrics timed = difference(metrics, before);
+  report.check("of each of " + std::to_string(operators) + " operators all calls were timed",
+               timed.operators.size() == operators && std::ranges::all_of(timed.operators, [&](const OperatorMetrics& op) {
+                 return op.timed == each && op.times.total() == each;
+               }));
   report.check("of " + text_of_count(traced) + " tasks each is in a timeline or counted as dropped", seen.calls + seen.dropped >= traced);
   report.note(text_of_count(seen.calls) + " calls in timelines were read, " + text_of_count(seen.dropped) + " events were dropped");
 }
