@@ -245,6 +245,34 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
   EXPECT_EQ(row(difference(runtime.metrics(), before), "many").sampled, 0U);
 }
 
+TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
+  Options alone = options();
+  alone.workers = 1;
+  alone.lease = 1s;
+  alone.metrics = Metering::times;
+  Runtime runtime(alone);
+  constexpr const char* kSpins = R"((dwell::Group, dwell::u64 ns) {
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < ns) {}
+}
+)";
+  const auto wide = runtime.define<void(u64)>("wide", std::string("DWELL_OPERATOR(wide)") + kSpins);
+  const auto narrow = runtime.define<void(u64)>("narrow", std::string("DWELL_OPERATOR(narrow)") + kSpins);
+  // What the narrow one takes lies within what the worker has just seen of the wide one.
+  for (int i = 0; i < 40; ++i) {
+    runtime.submit(wide, i % 10 == 5 ? 2'000'000ULL : i % 10 == 8 ? 20'000ULL : 500'000ULL).wait();
+    runtime.submit(narrow, i % 10 == 5 ? 1'000'000ULL : i % 10 == 8 ? 100'000ULL : 400'000ULL).wait();
+  }
+  const Metrics metrics = runtime.metrics();
+  EXPECT_EQ(row(metrics, "wide").timed, 40U);
+  EXPECT_GE(row(metrics, "wide").min_ns, 19'000U);
+  EXPECT_LT(row(metrics, "wide").min_ns, 400'000U);
+  EXPECT_GE(row(metrics, "wide").max_ns, 1'999'000U);
+  EXPECT_GE(row(metrics, "narrow").min_ns, 99'000U);
+  EXPECT_LT(row(metrics, "narrow").min_ns, 300'000U);
+  EXPECT_GE(row(metrics, "narrow").max_ns, 999'000U);
+}
+
 TEST_P(MetricsTest, SnapshotsGrowWhileItWorks) {
   Runtime runtime(options());
   const auto nothing = runtime.define<void()>("nothing", kNothing);

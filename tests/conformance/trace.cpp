@@ -171,7 +171,7 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   Graph graph;
   Node before = graph.add(works, 1000ULL);
   for (int i = 0; i < 20; ++i) {
-    const Node join = graph.add(works, 1000ULL);
+    Node join = graph.add(works, 1000ULL);
     for (int k = 0; k < 4; ++k) join.after(graph.add(works, 50'000ULL).after(before));
     before = join;
   }
