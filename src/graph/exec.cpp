@@ -9,8 +9,10 @@
 #include <dwell/runtime.hpp>
 
 #include "graph/dot.hpp"
+#include "graph/followers.hpp"
 #include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
+#include "runtime/observe/value_text.hpp"
 
 namespace dwell {
 
@@ -88,9 +90,31 @@ std::string ExecState::why(std::uint64_t position, std::uint32_t cell) const {
 }
 
 std::string ExecState::node_at(std::uint32_t cell) const {
-  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
-    if (layout.cell(node) == cell) return graph.text_of(node);
-  return {};
+  const std::uint32_t node = node_in(cell);
+  return node != graph::Cells::kNone ? graph.text_of(node) : std::string();
+}
+
+std::string ExecState::name_at(std::uint32_t cell) const {
+  const std::uint32_t node = node_in(cell);
+  return node != graph::Cells::kNone && graph.nodes[node].name != kNoName ? graph.names[graph.nodes[node].name] : std::string();
+}
+
+std::string ExecState::arguments_at(std::uint32_t cell) const {
+  const std::uint32_t node = node_in(cell);
+  const OperatorState* const op = node != graph::Cells::kNone ? graph.operator_of(node) : nullptr;
+  if (op == nullptr) return {};
+  const GraphData::NodeData& data = graph.nodes[node];
+  const Lock lock(words_mutex_);
+  const std::string text = runtime::text_of_arguments(op->signature, std::span(graph.words).subspan(data.first_word, data.words));
+  return !text.empty() && node < set_.size() && set_[node] ? text + " as set last" : text;
+}
+
+std::vector<std::uint32_t> ExecState::next_at(std::uint32_t cell, std::size_t most) const {
+  const std::uint32_t node = node_in(cell);
+  if (node == graph::Cells::kNone) return {};
+  std::vector<std::uint32_t> next = graph::followers(graph, layout, node, most);
+  for (std::uint32_t& its : next) its = layout.cell(its);
+  return next;
 }
 
 void ExecState::change(std::size_t at, std::uint32_t value) {
@@ -124,6 +148,7 @@ void ExecState::set(std::uint32_t node, std::uint32_t first, const std::uint32_t
                     std::optional<std::uint64_t> memory_at) {
   const Lock lock(mutex_);
   if (memory_at) uses_.set(node, first, *memory_at, reaped());
+  const Lock words_lock(words_mutex_);
   set_words(node, first, words, count);
 }
 
@@ -132,6 +157,8 @@ void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::ui
     std::uint32_t& now = graph.words[graph.nodes[node].first_word + first + i];
     if (now == words[i]) continue;
     now = words[i];
+    if (set_.empty()) set_.resize(graph.nodes.size());
+    set_[node] = true;
     change(layout.word_at(graph, node, first + i), words[i]);
   }
 }
@@ -155,6 +182,7 @@ void ExecState::update(const GraphData& other) {
   }
   const Lock lock(mutex_);
   uses_.set_all(other.uses, reaped());
+  const Lock words_lock(words_mutex_);
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
     set_words(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
 }
@@ -339,7 +367,7 @@ void ExecState::measure(runtime::Core& core) {
     GraphData now = graph;
     now.uses = uses_.next();
     const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(now, taken->allocation->device()));
-    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked->number, clocked);
+    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked->number, clocked, core.keeper().newest());
     Waits waits;
     add_last(core, waits);
     add_tasks(core, waits);
@@ -396,7 +424,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
     throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
-  core->graphs().add(state->address, state->layout.bytes(), state->number, state);
+  core->graphs().add(state->address, state->layout.bytes(), state->number, state, core->keeper().newest());
   return GraphExec(std::move(state));
 }
 

@@ -17,6 +17,7 @@
 #include <dwell/ticket.hpp>
 
 #include "base/mutex.hpp"
+#include "graph/cells.hpp"
 #include "graph/host_nodes.hpp"
 #include "graph/layout.hpp"
 #include "graph/times.hpp"
@@ -50,6 +51,9 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   NodeTime time(std::uint32_t node) const;
   std::string dot() const;
   std::string node_at(std::uint32_t cell) const override;
+  std::string name_at(std::uint32_t cell) const override;
+  std::string arguments_at(std::uint32_t cell) const override;
+  std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const override;
   std::string why(std::uint64_t position, std::uint32_t cell) const override;
   bool names(std::uint64_t begin, std::uint64_t end) const override;
 
@@ -57,7 +61,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::uint32_t flags() const { return kMemory | system_; }
 
   Shell* const shell;
-  GraphData graph;  // as it was instantiated, with the arguments of the next launch, but for `uses`: see uses_
+  GraphData graph;  // as it was instantiated, with the arguments of the next launch (see words_mutex_), but for `uses`: see uses_
   const graph::Layout layout;
   const std::vector<std::shared_ptr<ExecState>> execs;  // that its nodes may launch, and the nodes of these
   std::shared_ptr<BufferState> memory;
@@ -82,7 +86,8 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);
-  void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) DWELL_REQUIRES(mutex_);
+  void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count)
+      DWELL_REQUIRES(mutex_, words_mutex_);
   // Notes that a word of the exec changes.
   void change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
   // Launches before this position have ended.
@@ -90,6 +95,14 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Gives nodes the opcodes that their operators have now.
   void bind() DWELL_REQUIRES(mutex_);
 
+  // kNone without one.
+  std::uint32_t node_in(std::uint32_t cell) const { return cells_.node_at(layout, static_cast<std::uint32_t>(graph.nodes.size()), cell); }
+
+  const graph::Cells cells_;
+  // Of graph.words, which change under mutex_ as well, and of set_: who tells arguments may be called by who holds mutex_, or waits long
+  // with it.
+  mutable Mutex words_mutex_;
+  std::vector<bool> set_ DWELL_GUARDED_BY(words_mutex_);  // by node: its arguments were others before; empty when none were
   mutable Mutex mutex_;
   graph::Uses uses_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> opcodes_ DWELL_GUARDED_BY(mutex_);  // of graph.operators, as the device has them or will

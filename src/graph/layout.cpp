@@ -250,7 +250,7 @@ void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcode
     std::uint32_t flags = flag::node | data.flags;
     if (chained_[node]) flags |= flag::chain;
     if (data.groups != 1) flags |= flag::share | flag::aside;
-    const std::span<const std::uint32_t> successors(successor_.data() + first_[node], degree(node));
+    const std::span<const std::uint32_t> successors = this->successors(node);
     const bool is_branch = data.op == detail::kBranch;
     if (is_branch) flags |= flag::branch;
     const bool is_host = data.op == detail::kHostNode;

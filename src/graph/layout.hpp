@@ -27,6 +27,8 @@ class Layout {
   // The cell of a node's record, and the place of one of its argument words, in bytes from the exec's begin.
   std::uint32_t cell(std::uint32_t node) const { return cell_[node]; }
   std::size_t word_at(const detail::GraphData& graph, std::uint32_t node, std::uint32_t word) const;
+  // A node's successors, with kOnly where an edge leads back.
+  std::span<const std::uint32_t> successors(std::uint32_t node) const { return {successor_.data() + first_[node], degree(node)}; }
   // The place of the word that holds a node's opcode and groups.
   std::size_t opcode_at(std::uint32_t node) const { return static_cast<std::size_t>(cell_[node]) * device::kCell + 4; }
 

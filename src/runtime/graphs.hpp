@@ -1,11 +1,15 @@
 // What the runtime knows of graphs: how their nodes are called, and which memory they name.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +25,13 @@ class Exec {
   virtual ~Exec() = default;
   // The node whose record is in this cell: "'left' (operator add)". Empty when there is none.
   virtual std::string node_at(std::uint32_t cell) const = 0;
+  // Its name alone: "left". Empty without one.
+  virtual std::string name_at(std::uint32_t cell) const = 0;
+  // The arguments of the node in this cell, those of the next launch: "(2.5, 0x7f00[1024])", with a word behind when they were others
+  // before. Empty when there is no operator. Waits for no launch.
+  virtual std::string arguments_at(std::uint32_t cell) const = 0;
+  // The cells of the nodes with operators that come next behind this cell's and run whenever it has succeeded, `most` at most.
+  virtual std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const = 0;
   // What the callback of the host node in this cell has thrown in the launch at `position`; empty when that is not known.
   virtual std::string why(std::uint64_t position, std::uint32_t cell) const = 0;
   // Whether one of its nodes names memory in [begin, end).
@@ -33,16 +44,20 @@ class Graphs {
  public:
   // What the next exec is known by: never 0, and no other's.
   std::uint32_t next_number() { return ++last_number_; }
-  // An exec of this number and so many bytes lies at `address`, until remove.
-  void add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number, const std::weak_ptr<const Exec>& exec) {
+  // An exec of this number and so many bytes lies at `address`, until remove. `lease`: the last one that was started before.
+  void add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number, const std::weak_ptr<const Exec>& exec, std::uint32_t lease) {
     const Lock lock(mutex_);
+    const bool fresh = address + bytes <= former_.first || address >= former_.second;  // nothing has lain there
     numbered_.insert_or_assign(number, exec);
-    execs_.insert_or_assign(address, Entry{bytes, number, exec});
+    execs_.insert_or_assign(address,
+                            Entry{bytes, number, exec, std::chrono::steady_clock::now(), fresh ? std::nullopt : std::optional(lease)});
   }
   void remove(std::uint64_t address) {
     const Lock lock(mutex_);
     const auto at = execs_.find(address);
     if (at == execs_.end()) return;
+    const std::uint64_t end = address + at->second.bytes;
+    former_ = {std::min(former_.first, address), std::max(former_.second, end)};
     numbered_.erase(at->second.number);
     execs_.erase(at);
   }
@@ -97,15 +112,34 @@ class Graphs {
     return positions;
   }
 
-  // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
-  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
+  // Where an exec lies.
+  struct Place {
+    std::shared_ptr<const Exec> exec;  // null when it is gone, or never was
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t number = 0;
+    // Since when. Others may have lain there before; then `lease` is the last one of which a worker may speak of these.
+    std::chrono::steady_clock::time_point since;
+    std::optional<std::uint32_t> lease;
+
+    bool holds(std::uint64_t at) const { return at - address < bytes; }
+    std::uint32_t cell(std::uint64_t at) const { return static_cast<std::uint32_t>((at - address) / device::kCell); }
+  };
+  // That of the exec that holds `address` now.
+  Place place_of(std::uint64_t address) const {
     const Lock lock(mutex_);
     auto at = execs_.upper_bound(address);
     if (at == execs_.begin()) return {};
-    --at;
-    if (address - at->first >= at->second.bytes) return {};
-    if (base != nullptr) *base = at->first;
-    return {at->second.exec.lock(), static_cast<std::uint32_t>((address - at->first) / device::kCell)};
+    const auto& [begin, entry] = *--at;
+    if (address - begin >= entry.bytes) return {};
+    return {entry.exec.lock(), begin, entry.bytes, entry.number, entry.since, entry.lease};
+  }
+  // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
+  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
+    Place place = place_of(address);
+    if (place.bytes == 0) return {};
+    if (base != nullptr) *base = place.address;
+    return {std::move(place.exec), place.cell(address)};
   }
 
  private:
@@ -113,11 +147,14 @@ class Graphs {
     std::uint64_t bytes;
     std::uint32_t number;
     std::weak_ptr<const Exec> exec;
+    std::chrono::steady_clock::time_point since;
+    std::optional<std::uint32_t> lease;
   };
   std::atomic<std::uint32_t> last_number_{0};
   mutable Mutex mutex_;
   std::map<std::uint64_t, Entry> execs_ DWELL_GUARDED_BY(mutex_);
   std::map<std::uint32_t, std::weak_ptr<const Exec>> numbered_ DWELL_GUARDED_BY(mutex_);
+  std::pair<std::uint64_t, std::uint64_t> former_ DWELL_GUARDED_BY(mutex_){~0ULL, 0};  // all execs that have gone lay in here
   Flight in_flight_ DWELL_GUARDED_BY(mutex_);
 };
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace dwell::runtime {
 namespace {
@@ -16,6 +19,9 @@ using testing::IsEmpty;
 class PlainExec final : public Exec {
  public:
   std::string node_at(std::uint32_t) const override { return "a node"; }
+  std::string name_at(std::uint32_t) const override { return {}; }
+  std::string arguments_at(std::uint32_t) const override { return {}; }
+  std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }
   std::string why(std::uint64_t, std::uint32_t) const override { return {}; }
   bool names(std::uint64_t, std::uint64_t) const override { return false; }
 };
@@ -34,11 +40,11 @@ TEST(GraphsTest, AnExecThatHasGoneIsNotFoundByItsNumberWhateverLiesThere) {
   const std::uint32_t of_second = graphs.next_number();
   EXPECT_NE(of_first, 0U);
   EXPECT_NE(of_first, of_second);
-  graphs.add(4096, 1024, of_first, first);
+  graphs.add(4096, 1024, of_first, first, 0);
   EXPECT_EQ(graphs.numbered(of_first), first);
   EXPECT_EQ(graphs.numbered(of_second), nullptr);
   graphs.remove(4096);
-  graphs.add(4096, 1024, of_second, second);
+  graphs.add(4096, 1024, of_second, second, 0);
   EXPECT_EQ(graphs.numbered(of_first), nullptr);
   EXPECT_EQ(graphs.numbered(of_second), second);
   graphs.remove(8192);
@@ -49,8 +55,8 @@ TEST(GraphsTest, UsersAreLaunchesAndTasksThatMayLaunch) {
   Graphs graphs;
   const auto exec = std::make_shared<PlainExec>();
   const auto other = std::make_shared<PlainExec>();
-  graphs.add(4096, 1024, graphs.next_number(), exec);
-  graphs.add(8192, 1024, graphs.next_number(), other);
+  graphs.add(4096, 1024, graphs.next_number(), exec, 0);
+  graphs.add(8192, 1024, graphs.next_number(), other, 0);
   graphs.launched(3, flight_of(exec));
   graphs.launched(5, flight_of(other));
   graphs.launched(9, flight_of(exec));
@@ -59,6 +65,31 @@ TEST(GraphsTest, UsersAreLaunchesAndTasksThatMayLaunch) {
   EXPECT_THAT(graphs.users(1024), IsEmpty());
   graphs.collect(4);
   EXPECT_THAT(graphs.users(4096), ElementsAre(9));
+}
+
+TEST(GraphsTest, APlaceTellsWhetherOthersHaveLainThere) {
+  Graphs graphs;
+  const auto exec = std::make_shared<PlainExec>();
+  const auto before = std::chrono::steady_clock::now();
+  graphs.add(4096, 1024, 1, exec, 7);
+  const Graphs::Place first = graphs.place_of(4096 + 130);
+  EXPECT_EQ(first.exec, exec);
+  EXPECT_EQ(first.number, 1U);
+  EXPECT_EQ(first.cell(4096 + 130), 2U);
+  EXPECT_GE(first.since, before);
+  EXPECT_EQ(first.lease, std::nullopt);
+  EXPECT_TRUE(first.holds(5119));
+  EXPECT_FALSE(first.holds(5120));
+  EXPECT_FALSE(first.holds(4095));
+  EXPECT_EQ(graphs.place_of(5120).exec, nullptr);
+  graphs.add(16384, 1024, 2, exec, 7);
+  graphs.remove(4096);
+  EXPECT_EQ(graphs.place_of(4096).exec, nullptr);
+  EXPECT_EQ(graphs.place_of(16384).lease, std::nullopt) << "it was there before another one went";
+  graphs.add(3072, 1024, 3, exec, 8);
+  graphs.add(5056, 1024, 4, exec, 9);
+  EXPECT_EQ(graphs.place_of(3072).lease, std::nullopt);
+  EXPECT_EQ(graphs.place_of(5056).lease, 9U);
 }
 
 }  // namespace

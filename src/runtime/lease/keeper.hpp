@@ -203,6 +203,8 @@ class Keeper {
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
   // How many of them found no lease on the device.
   std::uint64_t wakes() const { return wakes_.load(std::memory_order_relaxed); }
+  // The number of the lease that was started last; 0 before the first.
+  std::uint32_t newest() const { return newest_.load(std::memory_order_relaxed).number; }
   // The number of the last lease that works, as the device has said.
   std::uint32_t begun() const { return device::load<device::Order::relaxed, device::Scope::system>(&settings_.report->begun); }
   InFlightTasks& in_flight() { return in_flight_; }
