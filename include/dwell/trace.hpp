@@ -37,19 +37,22 @@ struct TraceEvent {
 
   std::int64_t begin_ns = 0;     // std::chrono::steady_clock
   std::int64_t took_ns = 0;      // 0: an instant
-  std::uint64_t id = 0;          // of a task of the ring: its position; of a node: which one of its exec; else see Kind
+  std::uint64_t id = 0;          // of a task of the ring: its position; of a node: which one, by its place; else see Kind
+  std::uint64_t number = 0;      // of a node: that of this call, and of its first arrow
   std::uint32_t worker = kHost;  // of the device
   std::uint32_t thread = 0;      // of the host: gettid()
   std::uint32_t name = kNoName;  // index in Trace::names
   std::uint32_t count = 1;
+  std::uint32_t arrows = 0;  // of a node: so many may begin here, numbered from `number` on
   Kind kind = Kind::task;
   bool failed = false;
 };
 
-// A task of the ring that was to start behind another (after, link), by the positions of both.
+// What was to start behind something else. Of tasks of the ring (after, link), the positions of both.
 struct TraceArrow {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
+  bool of_nodes = false;  // of a graph: `from` is the arrow's number, `to` the number of the event at which it ends
 };
 
 // A piece of a trace, as it comes: `names` grows, and what was given once keeps its index.
@@ -57,7 +60,7 @@ struct Trace {
   std::vector<std::string> names;  // "add (version 2)"
   std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others, and
                                    // barriers, which calls hold
-  std::vector<TraceArrow> arrows;  // of the tasks that were submitted in this piece
+  std::vector<TraceArrow> arrows;  // of the tasks that were submitted in this piece, and of the nodes among its events that waited
   std::uint64_t dropped = 0;       // events that were overwritten before the host had read them
   double clock_error_ns = 0;       // how far the device's clock may be off the host's, at most
   std::string device;              // "cuda:0"
@@ -74,7 +77,7 @@ class TraceWriter {
 };
 
 // Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
-// of the host, flows from submit to task and from a task to those that wait for it, counters.
+// of the host, flows from submit to task, from a task to those that wait for it and from a node of a graph to its successors, counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);

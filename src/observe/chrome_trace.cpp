@@ -134,6 +134,11 @@ class ChromeWriter final : public TraceWriter {
       for (const std::uint64_t arrow : arrows_.begin(event.id)) write_end("s", "after", event, event.begin_ns + event.took_ns - 1, arrow);
       for (const std::uint64_t arrow : arrows_.end(event.id)) write_end("f", "after", event, event.begin_ns, arrow);
     }
+    if (event.kind == TraceEvent::Kind::node) {
+      // Before it is known which of them end anywhere: one that does not is not shown.
+      for (std::uint32_t i = 0; i < event.arrows; ++i) write_end("s", "edge", event, event.begin_ns + event.took_ns - 1, event.number + i);
+      for (const std::uint64_t arrow : arrows_.end_at_node(event.number)) write_end("f", "edge", event, event.begin_ns, arrow);
+    }
     if (event.kind != TraceEvent::Kind::submit) return;
     for (std::uint32_t i = 0; i < std::min(event.count, observe::kMostFlows); ++i)
       write_end("s", "submit", event, event.begin_ns, event.id + i);

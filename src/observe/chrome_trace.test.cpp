@@ -118,6 +118,18 @@ TEST(ChromeTrace, TasksFlowToThoseThatWaitForThem) {
   EXPECT_EQ(find(trace, {{"ph", "f"}, {"cat", "after"}}).size(), 2U);
 }
 
+TEST(ChromeTrace, NodesFlowToTheirSuccessors) {
+  const json trace = written(test::node_trace());
+  EXPECT_EQ(find(trace, {{"ph", "f"}, {"cat", "edge"}}).size(), 3U);
+  for (const int number : {1, 2, 3}) {
+    const json start = only(trace, {{"ph", "s"}, {"cat", "edge"}, {"id", number}});
+    const json finish = only(trace, {{"ph", "f"}, {"cat", "edge"}, {"id", number}});
+    EXPECT_EQ(ns_of(start["ts"]), number == 3 ? 249 : 99) << "inside of the slice";
+    EXPECT_EQ(ns_of(finish["ts"]), number == 2 ? 150 : 300);
+    EXPECT_EQ(start["name"], finish["name"]);
+  }
+}
+
 TEST(ChromeTrace, SaysWhatWasDroppedAndHowFarTheClockMayBeOff) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].dropped = 2;

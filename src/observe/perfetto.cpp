@@ -84,9 +84,10 @@ class PerfettoWriter final : public TraceWriter {
                                  kBeside = 3ULL << 32;
 
   std::uint64_t global(std::uint64_t local) const { return runtime_ << 48 | local; }
-  // A flow from a submission is a position in the ring, one between tasks an arrow's number. 0 is no flow.
+  // A flow from a submission is a position in the ring, one between tasks or nodes an arrow's number. 0 is no flow.
   std::uint64_t flow_of(std::uint64_t position) const { return global(position + 1); }
   std::uint64_t flow_of_arrow(std::uint64_t number) const { return global(1ULL << 47 | number); }
+  std::uint64_t flow_of_node(std::uint64_t number) const { return global(3ULL << 46 | number); }
 
   template <typename Fill>
   void packet(std::uint64_t flags, Fill fill) {
@@ -224,6 +225,11 @@ class PerfettoWriter final : public TraceWriter {
       for (const std::uint64_t arrow : arrows_.begin(event.id)) proto_.fixed64(event_field::flow_ids, flow_of_arrow(arrow));
       for (const std::uint64_t arrow : arrows_.end(event.id)) proto_.fixed64(event_field::terminating_flow_ids, flow_of_arrow(arrow));
       proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
+    } else if (event.kind == TraceEvent::Kind::node) {
+      // Before it is known which of them end anywhere: one that does not is not shown.
+      for (std::uint32_t i = 0; i < event.arrows; ++i) proto_.fixed64(event_field::flow_ids, flow_of_node(event.number + i));
+      for (const std::uint64_t arrow : arrows_.end_at_node(event.number))
+        proto_.fixed64(event_field::terminating_flow_ids, flow_of_node(arrow));
     }
   }
 

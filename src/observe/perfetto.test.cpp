@@ -20,8 +20,10 @@ namespace dwell {
 namespace {
 
 using test::kTraceStart;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAre;
 using EventKind = TraceEvent::Kind;
 
@@ -293,6 +295,21 @@ TEST(Perfetto, TasksFlowToThoseThatWaitForThem) {
   EXPECT_EQ(seven.ending_flows.size(), 1U) << "of its submission: nobody knows task 6";
   EXPECT_THAT(eight.ending_flows, UnorderedElementsAre(seven.flows[0], view.slice("submit", 7).flows[1]));
   EXPECT_THAT(nine.ending_flows, UnorderedElementsAre(seven.flows[1], eight.flows[0], view.slice("submit", 9).flows[0]));
+}
+
+TEST(Perfetto, NodesFlowToTheirSuccessors) {
+  std::vector<Trace> pieces = test::node_trace();
+  const View view = view_of(pieces);
+  const TrackSlice& one = view.slice("node", 1);
+  const TrackSlice& two = view.slice("node", 2);
+  const TrackSlice& three = view.slice("node", 3);
+  ASSERT_EQ(one.flows.size(), 2U);
+  EXPECT_THAT(one.ending_flows, IsEmpty());
+  ASSERT_EQ(two.flows.size(), 1U);
+  EXPECT_THAT(two.ending_flows, ElementsAre(one.flows[1]));
+  EXPECT_THAT(three.ending_flows, UnorderedElementsAre(one.flows[0], two.flows[0]));
+  ASSERT_EQ(view.slice("task", 1).flows.size(), 1U);
+  EXPECT_THAT(one.flows, Not(Contains(view.slice("task", 1).flows[0]))) << "its number is another one";
 }
 
 TEST(Perfetto, ALargeSubmissionHasFewFlows) {

@@ -1,4 +1,4 @@
-// Arrows from tasks to those that wait for them, while a trace is written piece by piece.
+// Arrows from tasks and nodes to those that wait for them, while a trace is written piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace dwell::observe {
 
 // Numbers the arrows, and knows which of them begin and end at a task. One whose first task was written before it was known has no begin,
-// and is left out.
+// and is left out. Those of nodes have their numbers, and come with the event at which they end.
 class TraceArrows {
  public:
   void add(std::span<const TraceArrow> arrows) {
@@ -21,7 +21,13 @@ class TraceArrows {
       begins_.clear();
       ends_.clear();
     }
-    for (const TraceArrow& arrow : arrows) begins_[arrow.from].push_back({++last_, arrow.to});
+    of_nodes_.clear();
+    for (const TraceArrow& arrow : arrows) {
+      if (arrow.of_nodes)
+        of_nodes_[arrow.to].push_back(arrow.from);
+      else
+        begins_[arrow.from].push_back({++last_, arrow.to});
+    }
   }
   // The numbers of those that begin at this task of the ring, which is written now, and of those that end there. Each is told once.
   std::vector<std::uint64_t> begin(std::uint64_t position) {
@@ -33,6 +39,8 @@ class TraceArrows {
     return numbers;
   }
   std::vector<std::uint64_t> end(std::uint64_t position) { return taken(ends_, position); }
+  // The numbers of those that end at this call of a node.
+  std::vector<std::uint64_t> end_at_node(std::uint64_t call) { return taken(of_nodes_, call); }
 
  private:
   static constexpr std::size_t kMost = 1U << 20U;
@@ -48,8 +56,9 @@ class TraceArrows {
   }
 
   std::uint64_t last_ = 0;
-  std::unordered_map<std::uint64_t, std::vector<Begin>> begins_;        // by position
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> ends_;  // the same; numbers
+  std::unordered_map<std::uint64_t, std::vector<Begin>> begins_;            // by position
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> ends_;      // the same; numbers
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> of_nodes_;  // by call, of this piece; numbers
 };
 
 }  // namespace dwell::observe

@@ -171,8 +171,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
         [this] { return watch_->circumstances(); });
   clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
-  timeline_ = std::make_unique<Timeline>(
-      Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, workers, device_.device, shell_->lineage->runtime, name_of});
+  timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
+                                                         device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
   watches_ = std::make_unique<Watches>(options_.warn);
   if (options_.live) publish();

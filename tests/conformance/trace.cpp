@@ -265,6 +265,134 @@ DWELL_OPERATOR(steps)(dwell::Group g, dwell::u32 count) {
   }
 }
 
+// The arrows between nodes, each as "NODE CALL -> NODE CALL": "a: works (version 1) 0 -> b: works (version 1) 0".
+std::vector<std::string> node_arrows(const Trace& trace) {
+  std::vector<TraceEvent> nodes = of_kind(trace, Kind::node);
+  std::ranges::sort(nodes, {}, &TraceEvent::begin_ns);
+  std::map<std::uint64_t, std::pair<std::string, TraceEvent>> by_number;
+  std::map<std::string, int> calls;
+  for (const TraceEvent& node : nodes) {
+    const std::string name = name_of(trace, node);
+    by_number[node.number] = {name + ' ' + std::to_string(calls[name]++), node};
+  }
+  EXPECT_EQ(by_number.size(), nodes.size());
+  std::vector<std::string> arrows;
+  for (const TraceArrow& arrow : trace.arrows) {
+    if (!arrow.of_nodes) continue;
+    const auto& [name, from] = std::prev(by_number.upper_bound(arrow.from))->second;
+    EXPECT_LT(arrow.from, from.number + from.arrows);
+    const auto& [behind, to] = by_number.at(arrow.to);
+    EXPECT_GE(to.begin_ns, from.begin_ns + from.took_ns);
+    arrows.push_back(name + " -> " + behind);
+  }
+  return arrows;
+}
+
+TEST_P(TraceTest, NodesFollowTheirPredecessors) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  Graph pair;
+  pair.add("left", works, 2000ULL);
+  pair.add("right", works, 1000ULL);
+  Graph graph;
+  const Node first = graph.add("first", works, 1000ULL);
+  const Node middle = graph.add("middle", pair).after(first);  // between two control nodes
+  const Node host = graph.add_host("host", [] {}).after(middle);
+  graph.add(works, 1000ULL).after(host, first);
+  const GraphExec exec = runtime.instantiate(graph);
+  constexpr int kLaunches = 30;
+  const Trace seen = trace(runtime, [&] {
+    for (int i = 0; i < kLaunches; ++i) runtime.launch(exec);
+    runtime.wait_all();
+  });
+  ASSERT_EQ(seen.dropped, 0U);
+  std::vector<std::string> expected;
+  for (int i = 0; i < kLaunches; ++i) {
+    const std::string call = " " + std::to_string(i);
+    const std::string begin = "first: works (version 1)" + call;
+    const std::string left = "middle/left: works (version 1)" + call;
+    const std::string right = "middle/right: works (version 1)" + call;
+    const std::string last = "works (version 1)" + call;
+    for (const std::string& one : {left, right}) {
+      expected.push_back(begin + " -> " + one);
+      expected.push_back(one + " -> " + last);
+    }
+    expected.push_back(begin + " -> " + last);
+  }
+  EXPECT_THAT(node_arrows(seen), testing::UnorderedElementsAreArray(expected));
+}
+
+TEST_P(TraceTest, NodesOfALoopFollowThoseOfTheSameRound) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  const auto count = runtime.define<void(Span<u32>)>("count", R"(
+DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> left) { if (g.rank() == 0) left[0] = (left[0] + 3) % 4; }
+)");
+  Buffer<u32> left = runtime.allocate<u32>(1);
+  left.write(std::vector<u32>{3});
+  Graph body;
+  const Node counted = body.add("count", count, left);
+  body.add("work", works, 1000ULL).after(counted);
+  Graph graph;
+  const Node first = graph.add("first", works, 1000ULL);
+  const Node loop = graph.add_while("loop", left, body).after(first);
+  graph.add("last", count, left).after(loop);  // from 0 to 3
+  const GraphExec exec = runtime.instantiate(graph);
+  const Trace seen = trace(runtime, [&] {
+    for (int i = 0; i < 5; ++i) runtime.launch(exec);
+    runtime.wait_all();
+  });
+  ASSERT_EQ(seen.dropped, 0U);
+  std::vector<std::string> expected;
+  for (int round = 0; round < 15; ++round) {
+    const std::string call = " " + std::to_string(round);
+    expected.push_back("loop/count: count (version 1)" + call + " -> loop/work: works (version 1)" + call);
+  }
+  EXPECT_THAT(node_arrows(seen), testing::UnorderedElementsAreArray(expected));
+}
+
+TEST_P(TraceTest, OfAMillionCallsEachArrowIsOfOneLaunch) {
+  Runtime runtime(options());
+  const auto stamps = runtime.define<void(Span<u64>)>("stamps", R"(
+DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
+  if (g.rank() == 0) times[++times[0]] = dwell::device::now_ns();
+}
+)");
+  constexpr std::size_t kNodes = 4;
+  constexpr std::size_t kLaunches = kSanitized ? 2'000 : 250'000;
+  Buffer<u64> times = runtime.allocate<u64>(kNodes * kLaunches + 1);
+  times.write(std::vector<u64>(kNodes * kLaunches + 1));
+  Graph graph;
+  Node before = graph.add(stamps, times);
+  for (std::size_t i = 1; i < kNodes; ++i) before = graph.add(stamps, times).after(before);
+  const GraphExec exec = runtime.instantiate(graph);
+  const Trace seen = trace(runtime, [&] {
+    for (std::size_t i = 0; i < kLaunches; ++i) runtime.launch(exec);
+    runtime.wait_all();
+  });
+  std::map<std::uint64_t, TraceEvent> by_number;
+  for (const TraceEvent& node : of_kind(seen, Kind::node)) by_number[node.number] = node;
+  std::vector<u64> begun(kNodes * kLaunches + 1);
+  times.read(begun);
+  begun.erase(begun.begin());
+  // Which of all calls an event is, on the CPU, where the clock of workers is the host's.
+  const auto call = [&](const TraceEvent& event) {
+    return std::ranges::lower_bound(begun, static_cast<u64>(event.begin_ns)) - begun.begin();
+  };
+  std::size_t arrows = 0;
+  for (const TraceArrow& arrow : seen.arrows) {
+    if (!arrow.of_nodes) continue;
+    ++arrows;
+    const TraceEvent& from = std::prev(by_number.upper_bound(arrow.from))->second;
+    const TraceEvent& to = by_number.at(arrow.to);
+    ASSERT_EQ(to.id, from.id + 1) << "they lie behind each other";
+    if (on_cpu()) {
+      ASSERT_EQ(call(to), call(from) + 1);
+    }
+  }
+  EXPECT_GT(arrows, 0U);
+}
+
 TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {
   Runtime runtime(options());
   const auto nothing = runtime.define<void()>("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n");

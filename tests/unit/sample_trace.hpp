@@ -55,4 +55,25 @@ inline std::vector<Trace> sample_trace() {
   return {first, second};
 }
 
+// Nodes 1, 2 and 3 of a graph, of which each waits for those before it, and a task of which another waits. Arrow 1 leads from node 1 to 3,
+// arrow 2 from 1 to 2, arrow 3 from 2 to 3. Node 3 comes in a second piece.
+inline std::vector<Trace> node_trace() {
+  using EventKind = TraceEvent::Kind;
+  Trace first;
+  first.runtime = 1;
+  first.device = "cuda:0";
+  first.events = {worker_event(EventKind::node, 0, 0, 100, 1), worker_event(EventKind::node, 1, 150, 100, 2),
+                  worker_event(EventKind::task, 2, 150, 120, 1)};
+  first.events[0].number = 1;
+  first.events[0].arrows = 2;
+  first.events[1].number = 3;
+  first.events[1].arrows = 1;
+  first.arrows = {{2, 3, true}, {1, 2, false}};
+  Trace second = first;
+  second.events = {worker_event(EventKind::node, 0, 300, 100, 3)};
+  second.events[0].number = 4;
+  second.arrows = {{1, 4, true}, {3, 4, true}};
+  return {first, second};
+}
+
 }  // namespace dwell::test

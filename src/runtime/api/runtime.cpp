@@ -218,6 +218,8 @@ class Kept : public TraceWriter {
       events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(more));
       dropped += more;
     }
+    if (auto& arrows = trace.arrows; arrows.size() > kMost)
+      arrows.erase(arrows.begin(), arrows.end() - static_cast<std::ptrdiff_t>(kMost / 2));
     trace.names = piece.names;
     trace.device = piece.device;
     trace.runtime = piece.runtime;

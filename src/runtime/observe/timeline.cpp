@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "base/thread.hpp"
@@ -17,6 +18,8 @@ using device::Header;
 
 constexpr std::chrono::milliseconds kEach{1};
 constexpr double kMostError = 1000;  // ns: the clock is read anew when it may be further off
+
+std::int64_t end_of(const TraceEvent& event) { return event.begin_ns + event.took_ns; }
 
 }  // namespace
 
@@ -52,12 +55,17 @@ void Timeline::start(Sink sink) {
   over_.store(false, std::memory_order_relaxed);
   names_.clear();
   indices_.clear();
+  node_names_ = 0;
+  held_.clear();
+  looked_ns_ = 0;
+  arrows_ = NodeArrows();
   stops_ = false;
   static_cast<void>(parts_.host.take());
   parts_.host.want(true);
   try {
     begin_reading();
     tell_leases(true);
+    arrows_.miss(0, HostEvents::now());  // of leases that note nothing yet
     thread_ = with_thread("the thread of a trace", nullptr, [this] { return std::thread([this] { run(); }); });
   } catch (...) {
     parts_.host.want(false);
@@ -69,6 +77,7 @@ void Timeline::start(Sink sink) {
 void Timeline::stop() {
   Lock lock(mutex_);
   if (!thread_.joinable()) return;
+  ended_ns_ = HostEvents::now();
   // Leases that have ended have written all.
   static_cast<void>(failure_of(errc::device_lost, [this] { tell_leases(false); }));
   parts_.host.want(false);
@@ -82,8 +91,8 @@ void Timeline::stop() {
 
 void Timeline::begin_reading() {
   last_of_thread_.clear();
-  next_.assign(parts_.workers, 0);
-  for (const std::uint32_t worker : copy(true)) next_[worker] = end_of(worker);
+  readers_.assign(parts_.workers, Reader{});
+  for (const std::uint32_t worker : copy(true)) readers_[worker].next = newest_of(worker);
 }
 
 void Timeline::run() {
@@ -92,6 +101,7 @@ void Timeline::run() {
       Lock lock(mutex_);
       if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + kEach);
       over = stops_;
+      if (over) arrows_.miss(ended_ns_, std::numeric_limits<std::int64_t>::max());
     }
     pass_on(over);
   }
@@ -106,7 +116,7 @@ std::vector<std::uint32_t> Timeline::copy(bool all) {
   const auto* const counts = reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(copied_->host()) + bytes_of_rings());
   std::vector<std::uint32_t> fresh;
   for (std::uint32_t worker = 0; worker < parts_.workers; ++worker)
-    if (all || counts[worker] != next_[worker]) fresh.push_back(worker);
+    if (all || counts[worker] != readers_[worker].next) fresh.push_back(worker);
   if (fresh.size() > kFew) {
     copy_part(0, bytes_of_rings());
   } else {
@@ -117,18 +127,21 @@ std::vector<std::uint32_t> Timeline::copy(bool all) {
 
 void Timeline::pass_on(bool all) {
   Trace piece;
+  const std::int64_t looks = HostEvents::now();
   // A device that has failed tells nothing more; what the host did is still of interest.
   static_cast<void>(failure_of(errc::device_lost, [&] {
     if (!all) parts_.clock.align(kMostError);
     names_of_opcodes_.clear();
     for (const std::uint32_t worker : copy(all)) read(worker, piece);
   }));
+  release(all ? std::numeric_limits<std::int64_t>::max() : looked_ns_, piece);
+  looked_ns_ = looks;
   add_host(piece);
   piece.names = names_;
   piece.clock_error_ns = parts_.clock.error_ns();
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
-  std::ranges::sort(piece.events, {}, [](const TraceEvent& event) { return event.begin_ns + event.took_ns; });
+  std::ranges::sort(piece.events, {}, end_of);
   if (over()) return;
   try {
     sink_(piece);
@@ -142,37 +155,74 @@ const Event* Timeline::ring_of(std::uint32_t worker) const {
   return static_cast<const Event*>(copied_->host()) + (static_cast<std::size_t>(worker) << kShift);
 }
 
-std::uint32_t Timeline::end_of(std::uint32_t worker) const {
-  std::uint32_t end = next_[worker];
+std::uint32_t Timeline::newest_of(std::uint32_t worker) const {
+  std::uint32_t newest = readers_[worker].next;
   for (std::uint32_t index = 0; index < kEvents; ++index) {
     const std::uint32_t lap = ring_of(worker)[index].quad[0].lap;
     const std::uint32_t number = (lap - 1) << kShift | index;
-    if (lap != 0 && device::is_after(number + 1, end)) end = number + 1;
+    if (lap != 0 && device::is_after(number + 1, newest)) newest = number + 1;
   }
-  return end;
+  return newest;
 }
 
 void Timeline::read(std::uint32_t worker, Trace& piece) {
   const Event* const ring = ring_of(worker);
-  const std::uint32_t end = end_of(worker);
-  std::uint32_t& next = next_[worker];
-  if (device::is_after(end - kEvents, next)) {
-    piece.dropped += end - kEvents - next;
-    next = end - kEvents;
+  const std::uint32_t newest = newest_of(worker);
+  Reader& reader = readers_[worker];
+  if (device::is_after(newest - kEvents, reader.next)) {
+    piece.dropped += newest - kEvents - reader.next;
+    reader.next = newest - kEvents;
+    reader.misses = true;
   }
-  for (; next != end; ++next) {
-    const Event& one = ring[next & (kEvents - 1)];
-    const std::uint32_t lap = device::lap_of(next, kShift);
+  for (; reader.next != newest; ++reader.next) {
+    const Event& one = ring[reader.next & (kEvents - 1)];
+    const std::uint32_t lap = device::lap_of(reader.next, kShift);
     const std::uint32_t first = one.quad[0].lap;
     const std::uint32_t second = one.quad[1].lap;
     if (device::is_after(first, lap) || device::is_after(second, lap)) {  // overwritten while this was copied
       ++piece.dropped;
+      reader.misses = true;
       continue;
     }
     if (first != lap || second != lap) break;  // one of several threads writes it: the next time
     const TraceEvent event = event_of(one, worker);
-    if (event.begin_ns + event.took_ns >= begun_ns_) piece.events.push_back(event);  // not of an earlier timeline
+    if (event.kind <= TraceEvent::Kind::group) {
+      if (reader.misses) arrows_.miss(reader.last_ns, event.begin_ns);
+      reader.misses = false;
+      reader.last_ns = end_of(event);
+    }
+    if (end_of(event) >= begun_ns_) held_.push_back(event);  // not of an earlier timeline
   }
+}
+
+void Timeline::release(std::int64_t end_ns, Trace& piece) {
+  std::ranges::sort(held_, {}, end_of);
+  const auto until = std::ranges::upper_bound(held_, end_ns, {}, end_of);
+  Graphs::Place place;
+  for (auto event = held_.begin(); event != until; ++event) {
+    if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
+    piece.events.push_back(*event);
+  }
+  held_.erase(held_.begin(), until);
+}
+
+NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
+  const std::uint64_t address = event.id * device::kCell;
+  if (!place.holds(address)) place = parts_.graphs.place_of(address);
+  // One that has come to lie there since has run nothing then.
+  if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
+  const std::uint32_t cell = place.cell(address);
+  const std::string node = place.exec->name_at(cell);
+  if (!node.empty()) {
+    const std::string text = node + ": " + names_[event.name];
+    const bool fresh = !indices_.contains(text);
+    if (!fresh || node_names_ < kMostNodeNames) event.name = name(text);
+    if (fresh) ++node_names_;
+  }
+  const auto key = [&](std::uint32_t of) { return static_cast<std::uint64_t>(place.number) << 32U | of; };
+  NodeArrows::Node known{key(cell), {}};
+  for (const std::uint32_t next : place.exec->next_at(cell, NodeArrows::kEach)) known.next.push_back(key(next));
+  return known;
 }
 
 TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
@@ -240,9 +290,9 @@ void Timeline::add_host(Trace& piece) {
     piece.events.push_back(one.event);
     if (one.event.kind != TraceEvent::Kind::submit) continue;
     for (const std::uint64_t from : one.after)
-      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, one.event.id});
+      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, one.event.id, false});
     const auto [last, first] = last_of_thread_.try_emplace(one.event.thread, 0);
-    if (one.linked && !first) piece.arrows.push_back({last->second, one.event.id});
+    if (one.linked && !first) piece.arrows.push_back({last->second, one.event.id, false});
     last->second = one.event.id + one.event.count - 1;
   }
 }

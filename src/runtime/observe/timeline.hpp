@@ -17,14 +17,17 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/lease/keeper.hpp"
 #include "runtime/observe/device_clock.hpp"
 #include "runtime/observe/host_events.hpp"
+#include "runtime/observe/node_arrows.hpp"
 
 namespace dwell::runtime {
 
 // Takes one timeline at a time, on a thread of its own. Workers write into rings of device memory, the oldest events are overwritten; the
-// thread copies the rings, which costs workers nothing, and passes on what is new. Members may be called from any thread.
+// thread copies the rings, which costs workers nothing, and passes on what is new. A copy takes a while, and workers write on meanwhile: so
+// what has ended is passed on behind the next copy, when all that ended before it is known. Members may be called from any thread.
 class Timeline {
  public:
   struct Parts {
@@ -33,6 +36,7 @@ class Timeline {
     SubmissionQueue& queue;
     DeviceClock& clock;
     HostEvents& host;
+    const Graphs& graphs;
     std::uint32_t workers;  // of any lease
     std::string device;
     std::uint64_t runtime;
@@ -55,9 +59,16 @@ class Timeline {
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:
+  // What has been read of a worker's ring.
+  struct Reader {
+    std::uint32_t next = 0;    // number of the next event
+    std::int64_t last_ns = 0;  // when the last call that was read had ended
+    bool misses = false;       // events behind it
+  };
   static constexpr std::uint32_t kShift = 9;
   static constexpr std::uint32_t kEvents = 1U << kShift;  // in a worker's ring
   static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
+  static constexpr std::size_t kMostNodeNames = 1024;  // in Trace::names, which each piece brings along; nodes beyond go by their operators
 
   std::size_t bytes_of_rings() const { return (sizeof(device::Event) << kShift) * parts_.workers; }
 
@@ -70,8 +81,12 @@ class Timeline {
   std::vector<std::uint32_t> copy(bool all);
   // Of what was copied: a worker's ring, and one past the number of the newest event there.
   const device::Event* ring_of(std::uint32_t worker) const;
-  std::uint32_t end_of(std::uint32_t worker) const;
+  std::uint32_t newest_of(std::uint32_t worker) const;
   void read(std::uint32_t worker, Trace& piece);
+  // Passes on those that were read and ended until `end_ns`, with the arrows between nodes.
+  void release(std::int64_t end_ns, Trace& piece);
+  // Names the node's event, and looks up the node in its exec, which `place` keeps for the next one.
+  NodeArrows::Node look_up(TraceEvent& event, Graphs::Place& place);
   void add_host(Trace& piece);
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // TraceEvent::id of a task with this header.
@@ -87,17 +102,22 @@ class Timeline {
   Condition changed_;
   std::thread thread_ DWELL_GUARDED_BY(mutex_);
   bool stops_ DWELL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<backend::Allocation> events_;  // rings, and how many events each has seen; stays: a lease may write there
-  std::unique_ptr<backend::Allocation> copied_;  // the same, as it was copied
+  std::int64_t ended_ns_ DWELL_GUARDED_BY(mutex_) = 0;  // with stops_: from then on leases may note no events
+  std::unique_ptr<backend::Allocation> events_;         // rings, and how many events each has seen; stays: a lease may write there
+  std::unique_ptr<backend::Allocation> copied_;         // the same, as it was copied
   // Of the thread.
   Sink sink_;
   std::int64_t begun_ns_ = 0;
-  std::vector<std::uint32_t> next_;  // number of the next event to be read, by worker
-  std::exception_ptr failure_;       // release by over_
+  std::vector<Reader> readers_;   // by worker
+  std::vector<TraceEvent> held_;  // read and not passed on
+  std::int64_t looked_ns_ = 0;    // when the last copy began
+  NodeArrows arrows_;
+  std::exception_ptr failure_;  // release by over_
   std::atomic<bool> over_{false};
   std::vector<std::string> names_;
   std::vector<std::uint32_t> names_of_opcodes_;  // as they are now
   std::unordered_map<std::string, std::uint32_t> indices_;
+  std::size_t node_names_ = 0;
   std::unordered_map<std::uint32_t, std::uint64_t> last_of_thread_;  // the position of the last task that it has submitted
 };
 

@@ -1,0 +1,100 @@
+// Arrows between the nodes of graphs, while their calls are told one by one.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include <dwell/trace.hpp>
+
+namespace dwell::runtime {
+
+// Numbers the calls of nodes, and joins each to those that it waited for. Not safe for several threads.
+//
+// The rule: an arrow leads to a call from the last call of a predecessor that had ended when it began, unless an event may be missing since
+// then. A node that runs has waited for all its predecessors to run in the same launch, and launches of an exec do not overlap: so that
+// last call is the one of its launch. Events that are missing would let it be one of an earlier launch, so no arrow leads over their time.
+// Branches break the rule, since what they lead to may run without them having been led to: whoever tells successors does not look beyond.
+class NodeArrows {
+ public:
+  static constexpr std::size_t kEach = 64;                // arrows that begin at one call, and that end there
+  static constexpr std::size_t kMostWaiting = 1U << 20U;  // arrows that have begun; when there are more, all these are forgotten
+  static constexpr std::size_t kMostGaps = 4096;          // times of which events are missing; of more, the first two become one
+
+  // A node: what it is known by, which no other one ever is, and its successors. Their order stays. Nothing is known of node 0.
+  struct Node {
+    std::uint64_t key = 0;
+    std::vector<std::uint64_t> next;
+  };
+
+  // Events between these times may be missing.
+  void miss(std::int64_t from_ns, std::int64_t until_ns) {
+    const auto first = gaps_.lower_bound(from_ns);
+    auto last = first;
+    for (; last != gaps_.end() && last->second <= until_ns; ++last) {
+      from_ns = std::min(from_ns, last->second);
+      until_ns = std::max(until_ns, last->first);
+    }
+    gaps_.emplace_hint(gaps_.erase(first, last), until_ns, from_ns);
+    if (gaps_.size() <= kMostGaps) return;
+    const auto oldest = gaps_.begin();
+    std::next(oldest)->second = oldest->second;
+    gaps_.erase(oldest);
+  }
+
+  // `event` is a call of `node`. Calls come in the order in which they end. Adds the arrows that end there.
+  void add(TraceEvent& event, const Node& node, std::vector<TraceArrow>& arrows) {
+    event.number = next_;
+    event.arrows = static_cast<std::uint32_t>(std::min(node.next.size(), kEach));
+    next_ += std::max<std::uint32_t>(event.arrows, 1);
+    if (node.key == 0) return;
+    end(event, node.key, arrows);
+    for (std::uint32_t i = 0; i < event.arrows; ++i) begin({node.key, event.number + i, event.begin_ns + event.took_ns}, node.next[i]);
+    if (count_ <= kMostWaiting) return;
+    waiting_.clear();
+    count_ = 0;
+  }
+
+ private:
+  // An arrow that has begun.
+  struct From {
+    std::uint64_t key;
+    std::uint64_t number;
+    std::int64_t end_ns;
+  };
+
+  void end(const TraceEvent& event, std::uint64_t key, std::vector<TraceArrow>& arrows) {
+    const auto at = waiting_.find(key);
+    if (at == waiting_.end()) return;
+    count_ -= std::erase_if(at->second, [&](const From& from) {
+      if (from.end_ns > event.begin_ns) return false;
+      const auto gap = gaps_.upper_bound(from.end_ns);
+      if (gap == gaps_.end() || gap->second >= event.begin_ns) arrows.push_back({from.number, event.number, true});
+      return true;  // of several groups the first that ends has the arrow
+    });
+    if (at->second.empty()) waiting_.erase(at);
+  }
+  void begin(const From& from, std::uint64_t to) {
+    std::vector<From>& waiting = waiting_[to];
+    auto at = std::ranges::find(waiting, from.key, &From::key);
+    // Of many predecessors the last ones matter.
+    if (at == waiting.end() && waiting.size() == kEach) at = std::ranges::min_element(waiting, {}, &From::end_ns);
+    if (at != waiting.end()) {
+      *at = from;
+      return;
+    }
+    waiting.push_back(from);
+    ++count_;
+  }
+
+  std::uint64_t next_ = 1;
+  std::map<std::int64_t, std::int64_t> gaps_;                     // from end to begin; none touches another
+  std::unordered_map<std::uint64_t, std::vector<From>> waiting_;  // by the node at which they end
+  std::size_t count_ = 0;                                         // of all in waiting_
+};
+
+}  // namespace dwell::runtime
