@@ -30,17 +30,16 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, std::span<const Fligh
     Flight::Task task;
     if (entry.opcode() < FlightFile::kOpcodes) task.name = text_of(head.names[entry.opcode()]);
     if (task.name.empty()) task.name = "opcode " + std::to_string(entry.opcode());
-    task.node = (entry.word() & FlightEntry::kNode) != 0;
+    task.node = entry.is_node();
     if (task.node)
-      task.address = (entry.low | static_cast<std::uint64_t>(entry.high >> 16U & 0xFFFU) << 32U) * 64;
+      task.address = entry.address();
     else
       task.position = entry.low;
     task.lease = entry.lease;
-    if (!task.node)
-      for (const FlightArguments& known : head.arguments) {
-        if (known.text[0] == 0) break;
-        if (known.position == task.position) task.arguments = text_of(known.text);
-      }
+    for (const FlightArguments& known : head.arguments) {
+      if (known.text[0] == 0) break;
+      if (known.word == entry.word() && known.lease == entry.lease) task.arguments = text_of(known.text);
+    }
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -90,7 +89,11 @@ std::string to_string(const Flight& flight, std::size_t most) {
     text += "worker " + std::to_string(worker) + ", the last one below\n";
     for (std::size_t i = tasks.size() - std::min(most, tasks.size()); i < tasks.size(); ++i) {
       const Flight::Task& task = tasks[i];
-      text += "  " + task.name + (task.arguments.empty() ? "" : " " + task.arguments) +
+      const bool unknown = task.node && task.arguments.empty() && !flight.failure.empty();
+      text += "  " + task.name +
+              (unknown                  ? " (arguments unknown)"
+               : task.arguments.empty() ? ""
+                                        : " " + task.arguments) +
               (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) + ", lease " +
               std::to_string(task.lease) + "\n";
     }

@@ -23,25 +23,30 @@ struct FlightEntry {
 
   std::uint64_t word() const { return low | static_cast<std::uint64_t>(high) << 32U; }
   std::uint32_t opcode() const { return high & kOpcodeMask; }
+  bool is_node() const { return (word() & kNode) != 0; }
+  // Of a node.
+  std::uint64_t address() const { return (low | static_cast<std::uint64_t>(high >> 16U & 0xFFFU) << 32U) * 64; }
 };
 static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
 
-// The arguments of a task of the ring, as a text that may be cut off. Written by the runtime that has failed.
+// The arguments of those whose entries have this word and this lease, as a text that may be cut off. Written by the runtime that has
+// failed.
 struct FlightArguments {
-  std::uint32_t position;  // of its ticket, the low bits
-  char text[124];          // "(2.5, 0x7f00[1024])"; empty: there are no more
+  std::uint64_t word;
+  std::uint32_t lease;
+  char text[116];  // "(2.5, 0x7f00[1024])"; empty: there are no more
 };
 static_assert(sizeof(FlightArguments) == 128);
 
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at().
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
   static constexpr std::size_t kOpcodes = 2048;  // that have names
   static constexpr std::size_t kName = 64;
-  static constexpr std::size_t kArguments = 1024;  // tasks whose arguments are kept
+  static constexpr std::size_t kArguments = 1024;  // texts that are kept
 
   std::uint64_t magic;
   std::uint32_t version;

@@ -53,7 +53,8 @@ class FlightTest : public testing::Test {
 TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   // More than there are places, and over the end of the numbers.
   for (std::uint32_t i = 0; i < 100; ++i) note(1, ~0U - 49 + i, task(i));
-  head().arguments[0].position = 98;
+  head().arguments[0].word = task(98);
+  head().arguments[0].lease = 12;
   std::strcpy(head().arguments[0].text, "(0.5, 0x1000[4])");
   const Flight flight = read_flight(write());
   EXPECT_EQ(flight.pid, 4711);
@@ -81,6 +82,21 @@ TEST_F(FlightTest, TellsNodesAndUnknownOperators) {
   EXPECT_EQ(flight.workers[0][0].address, 0x12389ABCDEFULL * 64);
   EXPECT_EQ(flight.workers[0][0].name, "opcode 7");
   EXPECT_THAT(to_string(flight), HasSubstr("the device failed"));
+}
+
+TEST_F(FlightTest, TellsArgumentsOfNodesOfTheirLeases) {
+  const std::uint64_t node = 0x89ABCDEFULL | 5ULL << 32U | 0x123ULL << 48U | FlightEntry::kNode | FlightEntry::kValid;
+  note(0, 0, node);
+  note(0, 1, node);
+  reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at())->lease = 11;
+  note(1, 0, task(0x89ABCDEF));
+  head().arguments[0] = {node, 12, "(0.5)"};
+  EXPECT_THAT(to_string(read_flight(write())), Not(HasSubstr("unknown"))) << "nobody was there to know them";
+  std::strcpy(head().failure, "the device failed");
+  const std::string text = to_string(read_flight(write()));
+  EXPECT_THAT(text, HasSubstr("add (version 2) (arguments unknown), node at 0x48e26af37bc0, lease 11\n"
+                              "  add (version 2) (0.5), node at 0x48e26af37bc0, lease 12"));
+  EXPECT_THAT(text, HasSubstr("add (version 2), ticket 2309737967, lease 12"));
 }
 
 TEST_F(FlightTest, OtherFilesAreRefused) {

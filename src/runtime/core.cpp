@@ -114,11 +114,22 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   // No lease starts before the log is there.
   settings.woken = [this] { log_->woken(); };
   settings.settle = [this] { log_->settle(); };
-  const auto arguments_of = [this](std::uint32_t opcode, std::uint32_t position) {
-    const Signature* const signature = registry_ == nullptr ? nullptr : registry_->table().signature_of(opcode);
+  const auto arguments_of = [this](const live::FlightEntry& entry) {
+    if (entry.is_node()) {
+      Graphs::Place place = graphs_.place_of(entry.address());
+      // The entry may be of one that lay there before.
+      if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return std::string();
+      std::string text = place.exec->arguments_at(place.cell(entry.address()));
+      // It must not go here, where its memory would be given back under the keeper's lock: it goes with the next launch.
+      Graphs::Flight flight;
+      flight.emplace_back(0, std::move(place.exec));
+      graphs_.launched(0, std::move(flight));
+      return text;
+    }
+    const Signature* const signature = registry_ == nullptr ? nullptr : registry_->table().signature_of(entry.opcode());
     if (signature == nullptr) return std::string();
     const std::uint64_t tail = queue_->tail();
-    const std::vector<std::uint32_t> words = queue_->arguments_at(tail - (static_cast<std::uint32_t>(tail) - position));
+    const std::vector<std::uint32_t> words = queue_->arguments_at(tail - (static_cast<std::uint32_t>(tail) - entry.low));
     return words.empty() ? std::string() : text_of_arguments(*signature, words);
   };
   keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, arguments_of](const auto& holders, bool running) {

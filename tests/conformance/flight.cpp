@@ -1,5 +1,8 @@
 // What a runtime leaves behind that has failed.
+#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
 
 #include "live/flight.hpp"
 #include "tests/conformance/suite.hpp"
@@ -7,37 +10,120 @@
 namespace dwell::test {
 namespace {
 
-class FlightRecorderTest : public DeviceTest {};
-DWELL_ON_EVERY_DEVICE(FlightRecorderTest);
-
-TEST_P(FlightRecorderTest, TheErrorNamesAFileThatTellsTheLastTasks) {
-  Options brief = options();
-  brief.task_timeout = 200ms;
-  Runtime runtime(brief);
-  const auto nothing = runtime.define<void()>("nothing", kNothing);
-  const auto spins = runtime.define<void(u64)>("spins", R"(
+class FlightRecorderTest : public DeviceTest {
+ protected:
+  Options brief() {
+    Options brief = options();
+    brief.task_timeout = 200ms;
+    return brief;
+  }
+  // What a runtime with that timeout leaves behind that has failed because of a task.
+  live::Flight failed(Runtime& runtime) {
+    const auto spins = runtime.define<void(u64)>("spins", R"(
 DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
   const dwell::u64 begun = dwell::device::now_ns();
   while (dwell::device::now_ns() - begun < ns) {}
 }
 )");
+    position = runtime.submit(spins, 1'500'000'000ULL).position();
+    const Error error = error_of([&] { runtime.wait_all(); });
+    EXPECT_EQ(error.kind(), errc::task_timeout) << error.what();
+    const std::string& text = error.message();
+    const std::string before = "dwell post-mortem ";
+    EXPECT_THAT(text, HasSubstr(before));
+    const std::filesystem::path path = text.substr(text.find(before) + before.size());
+    live::Flight flight = live::read_flight(path);
+    std::filesystem::remove(path);
+    std::this_thread::sleep_for(1500ms);  // the task ends
+    return flight;
+  }
+  // The arguments of all nodes of this operator.
+  static std::vector<std::string> of_nodes(const live::Flight& flight, const std::string& name) {
+    std::vector<std::string> all;
+    for (const auto& tasks : flight.workers)
+      for (const live::Flight::Task& task : tasks)
+        if (task.node && task.name == name) all.push_back(task.arguments);
+    return all;
+  }
+
+  std::uint64_t position = 0;
+};
+DWELL_ON_EVERY_DEVICE(FlightRecorderTest);
+
+constexpr const char* kTakes = R"(
+DWELL_OPERATOR(takes)(dwell::Group, float, dwell::u32) {}
+)";
+
+TEST_P(FlightRecorderTest, TheErrorNamesAFileThatTellsTheLastTasks) {
+  Runtime runtime(brief());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
   for (int i = 0; i < 10; ++i) runtime.submit(nothing).wait();
-  const std::uint64_t position = runtime.submit(spins, 1'500'000'000ULL).position();
-  const Error error = error_of([&] { runtime.wait_all(); });
-  ASSERT_EQ(error.kind(), errc::task_timeout) << error.what();
-  const std::string& text = error.message();
-  const std::string before = "dwell post-mortem ";
-  ASSERT_THAT(text, HasSubstr(before));
-  const std::filesystem::path path = text.substr(text.find(before) + before.size());
-  const live::Flight flight = live::read_flight(path);
+  const live::Flight flight = failed(runtime);
   std::string arguments = "no such task";
   for (const auto& tasks : flight.workers)
     for (const live::Flight::Task& task : tasks)
       if (task.name == "spins (version 1)" && task.position == position) arguments = task.arguments;
   EXPECT_EQ(arguments, "(1500000000)") << to_string(flight);
   EXPECT_THAT(flight.failure, HasSubstr("spins"));
-  std::filesystem::remove(path);
-  std::this_thread::sleep_for(1500ms);  // the task ends
+}
+
+TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
+  Runtime runtime(brief());
+  const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
+  Graph graph;
+  graph.add(takes, 0.0F, 0U);  // the worker that begins goes on with it, and notes nothing
+  graph.add(takes, 2.5F, 7U);
+  const Node changed = graph.add(takes, 0.5F, 8U);
+  GraphExec exec = runtime.instantiate(graph);
+  runtime.launch(exec).wait();
+  exec.set(changed, 1, 9U);
+  runtime.launch(exec).wait();
+  {
+    const auto gone = runtime.define<void()>("gone", "DWELL_OPERATOR(gone)(dwell::Group) {}\n");
+    Graph of_gone;
+    of_gone.add(gone);
+    of_gone.add(gone);
+    runtime.launch(runtime.instantiate(of_gone)).wait();
+  }
+  static_cast<void>(runtime.metrics());  // looks at what has ended
+  runtime.launch(exec).wait();           // and lets go of that
+  const live::Flight flight = failed(runtime);
+  const std::string text = to_string(flight);
+  const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
+  EXPECT_EQ(arguments.size(), 6U) << text;
+  EXPECT_EQ(std::ranges::count(arguments, "(2.5, 7)"), 3) << text;
+  EXPECT_EQ(std::ranges::count(arguments, "(0.5, 9) as set last"), 3) << text;
+  EXPECT_THAT(of_nodes(flight, "gone (version 1)"), testing::ElementsAre(""));
+  EXPECT_THAT(text, HasSubstr("gone (version 1) (arguments unknown), node at "));
+}
+
+TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt) {
+  Runtime runtime(brief());
+  const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
+  std::optional<GraphExec> exec;
+  constexpr u32 kExecs = 12;
+  for (u32 i = 0; i < kExecs; ++i) {
+    exec.reset();
+    static_cast<void>(runtime.metrics());  // looks at what has ended: then its memory is the next one's
+    Graph graph;
+    graph.add(takes, 0.0F, 0U);
+    graph.add(takes, 1.0F, i);
+    exec = runtime.instantiate(graph);
+    runtime.launch(*exec).wait();
+  }
+  const live::Flight flight = failed(runtime);
+  const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
+  EXPECT_EQ(arguments.size(), kExecs);
+  std::set<std::uint64_t> places;
+  for (const auto& tasks : flight.workers)
+    for (const live::Flight::Task& task : tasks)
+      if (task.node) places.insert(task.address);
+  if (on_cpu()) {
+    EXPECT_LT(places.size(), kExecs) << "no memory is used again";
+  }
+  std::set<std::string> told;
+  for (const std::string& text : arguments)
+    EXPECT_TRUE(text.empty() || told.insert(text).second) << "two nodes with " << text << '\n' << to_string(flight);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <new>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -131,16 +132,19 @@ void FlightRecorder::note_arguments(const Arguments& arguments) {
     std::ranges::sort(workers[worker],
                       [](const FlightEntry& a, const FlightEntry& b) { return static_cast<std::int32_t>(a.number - b.number) > 0; });
   }
+  std::set<std::pair<std::uint64_t, std::uint32_t>> asked;  // a node may be there often
   std::size_t noted = 0;
   // The last task of each worker, then the one before it, and so on.
   for (std::size_t back = 0; back < live::kFlightEntries; ++back) {
     for (const Worker& worker : workers) {
       const FlightEntry& entry = worker[back];
-      if (entry.number == 0 || (entry.word() & FlightEntry::kValid) == 0 || (entry.word() & FlightEntry::kNode) != 0) continue;
-      const std::string text = arguments(entry.opcode(), entry.low);
+      if (entry.number == 0 || (entry.word() & FlightEntry::kValid) == 0) continue;
+      if (!asked.emplace(entry.word(), entry.lease).second) continue;
+      const std::string text = arguments(entry);
       if (text.empty()) continue;
       if (noted == FlightFile::kArguments) return;
-      file_->arguments[noted].position = entry.low;
+      file_->arguments[noted].word = entry.word();
+      file_->arguments[noted].lease = entry.lease;
       put(file_->arguments[noted++].text, text);
     }
   }

@@ -31,8 +31,8 @@ class FlightRecorder {
   std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
   // From now on the opcode stands for this: "add (version 2)".
   void assign(std::uint32_t opcode, std::string_view name) noexcept;
-  // The arguments of a task of the ring, by its opcode and the low bits of its position; empty when they are not known (any more).
-  using Arguments = std::function<std::string(std::uint32_t opcode, std::uint32_t position)>;
+  // The arguments of the task of the ring, or the node of a graph, that a worker has noted; empty when they are not known (any more).
+  using Arguments = std::function<std::string(const live::FlightEntry& entry)>;
   // Keeps the file although the object goes, and notes why, and with what arguments the last tasks were called: the youngest
   // live::Directory::kFlights that the process keeps. Its path; empty when there is no file.
   const std::filesystem::path& keep(std::string_view failure, const Arguments& arguments) noexcept;

@@ -20,7 +20,7 @@ namespace {
 
 class FlightRecorderFiles : public test::LiveTest {
  protected:
-  static std::string none(std::uint32_t, std::uint32_t) { return {}; }
+  static std::string none(const live::FlightEntry&) { return {}; }
   const FlightRecorder::Arguments kNone = none;
   test::BreakableBackend backend_{std::make_shared<test::BreakableDevice>()};
 };
@@ -54,8 +54,9 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
     for (std::uint32_t i = 0; i < live::kFlightEntries; ++i)
       entries[worker * live::kFlightEntries + i] = {
           i + 1, {worker * 1000 + i, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 1}};
-  const auto path = one.keep("it failed", [](std::uint32_t opcode, std::uint32_t position) {
-    return position % 2 == 0 ? std::string() : "(" + std::to_string(opcode) + ", " + std::to_string(position) + ")" + std::string(200, 'x');
+  const auto path = one.keep("it failed", [](const live::FlightEntry& entry) {
+    return entry.low % 2 == 0 ? std::string()
+                              : "(" + std::to_string(entry.opcode()) + ", " + std::to_string(entry.low) + ")" + std::string(200, 'x');
   });
   const live::Flight flight = live::read_flight(path);
   ASSERT_EQ(flight.workers.size(), kWorkers);
@@ -69,6 +70,25 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
     told += static_cast<std::size_t>(std::ranges::count_if(tasks, [](const auto& task) { return !task.arguments.empty(); }));
   }
   EXPECT_EQ(told, live::FlightFile::kArguments) << "of 1280";
+}
+
+TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
+  FlightRecorder one(backend_, 1, "cpu", 1, {});
+  auto* const entries = reinterpret_cast<device::Quad*>(one.device());
+  const std::uint64_t node = 77U | 7ULL << 32U | 1ULL << 48U | live::FlightEntry::kNode | live::FlightEntry::kValid;
+  for (std::uint32_t i = 0; i < 40; ++i)
+    entries[i] = {i + 1, {static_cast<std::uint32_t>(node), static_cast<std::uint32_t>(node >> 32U), i / 20}};
+  unsigned asked = 0;
+  const auto path = one.keep("it failed", [&](const live::FlightEntry& entry) {
+    ++asked;
+    EXPECT_TRUE(entry.is_node());
+    EXPECT_EQ(entry.address(), (77 + (1ULL << 32U)) * 64);
+    return "(" + std::to_string(entry.lease) + ")";
+  });
+  EXPECT_EQ(asked, 2U);
+  const live::Flight flight = live::read_flight(path);
+  ASSERT_EQ(flight.workers.at(0).size(), 40U);
+  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
 }
 
 }  // namespace
