@@ -169,11 +169,11 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   Runtime runtime(given);
   const auto works = runtime.define<void(u64)>("works", kWorks);
   Graph graph;
-  Node before = graph.add(works, 1000ULL);
+  Node last = graph.add(works, 1000ULL);
   for (int i = 0; i < 20; ++i) {
     Node join = graph.add(works, 1000ULL);
-    for (int k = 0; k < 4; ++k) join.after(graph.add(works, 50'000ULL).after(before));
-    before = join;
+    for (int k = 0; k < 4; ++k) join.after(graph.add(works, 50'000ULL).after(last));
+    last = join;
   }
   const GraphExec exec = runtime.instantiate(graph);
   Metrics done;

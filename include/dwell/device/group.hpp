@@ -37,14 +37,16 @@ struct Undeduced {
 
 // The worker's ring of log lines (log.hpp), in memory of the host.
 struct LogRing {
+  // What each line looks at.
+  u32 from;  // the least severity that is logged
+  u32 shift;
+  u32 next;  // slots reserved so far
+  u32 seen;  // of `read`, as last seen
+
   void* slots;      // Slot
   const u32* read;  // how many slots the host has read
   u64* dropped;     // counters of lines that found no room, by severity
-  u32 from;         // the least severity that is logged
-  u32 shift;
-  u32 next;    // slots reserved so far
-  u32 seen;    // of `read`, as last seen
-  u32 looked;  // when that was, in ticks
+  u32 looked;       // when `seen` was last looked for, in ticks
 };
 
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.

@@ -24,25 +24,29 @@ class LogWriter {
     constexpr u32 kSlots = log_slots_of(kWords - kLogFixedWords);
     const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
     const u64 now = now_ns();
-    u32 first;
-    if (!reserve(matters, kSlots, static_cast<u32>(now >> kTickShift), &first)) {
+    // Beside the reservation, which is waited for.
+    Quad* const slots = static_cast<Quad*>(ring_.slots);
+    const u32* const header = task() - kLogTaskHeader;
+    State state = look();
+    const u32 word1 = header[1];
+    const u32 word2 = header[2];
+    if (!reserve(matters, kSlots, static_cast<u32>(now >> kTickShift), &state)) {
       add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
       return;
     }
     u32 word[kSlots * kLogSlotWords] = {};
     word[0] = LogHead{opcode_, matters, sizeof...(A), format.length()}.word();
-    const u32* const header = task() - kLogTaskHeader;
-    word[1] = header[1];
-    word[2] = header[2];
+    word[1] = word1;
+    word[2] = word2;
     put(word + 3, now);
     put(word + 5, reinterpret_cast<u64>(format.text()));
     u32 at = kLogFixedWords;
     u32 shift = 0;
     (put_argument(word, &at, &shift, arguments), ...);
     for (u32 i = 0; i < kSlots; ++i) {
-      const u32 position = first + i;
-      Quad* const slot = static_cast<Quad*>(ring_.slots) + (position & ((1U << ring_.shift) - 1)) * kLogSlotQuads;
-      const u32 lap = (position >> ring_.shift) + 1;
+      const u32 position = state.next + i;
+      Quad* const slot = slots + (position & ((1U << state.shift) - 1)) * kLogSlotQuads;
+      const u32 lap = (position >> state.shift) + 1;
       DWELL_UNROLL
       for (u32 k = 0; k < kLogSlotQuads; ++k) {
         const u32* const from = word + i * kLogSlotWords + k * 3;
@@ -62,34 +66,52 @@ class LogWriter {
 #endif
   }
 
-  // Takes the next slots of the ring, if there is room. A slot that is taken is also written, so the host waits for it.
-  DWELL_DEVICE bool reserve(u32 severity, u32 slots, u32 now, u32* first) const {
-    const u32 room = log_room_of(severity, 1U << ring_.shift);
-    for (;;) {
+  // The first words of the ring.
+  struct State {
+    u32 from;
+    u32 shift;
+    u32 next;
+    u32 seen;
+  };
+  DWELL_DEVICE State look() const {
 #if DWELL_ON_CUDA
-      const u32 next = *const_cast<const volatile u32*>(&ring_.next);
-      const u32 seen = *const_cast<const volatile u32*>(&ring_.seen);
+    const volatile u32* const words = &ring_.from;
+    return State{words[0], words[1], words[2], words[3]};
 #else
-      const u32 next = ring_.next;
-      const u32 seen = ring_.seen;
+    return State{ring_.from, ring_.shift, ring_.next, ring_.seen};
 #endif
+  }
+  // Reserves slots from `next` on; false when another thread of the group has done so. The memory is shared: an exchange through a generic
+  // address takes several times as long.
+  DWELL_DEVICE bool take(u32 next, u32 slots) const {
+#if DWELL_ON_CUDA
+    u32 before;
+    asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(before)
+                 : "r"(address_in_shared(&ring_.next)), "r"(next), "r"(next + slots)
+                 : "memory");
+    return before == next;
+#else
+    ring_.next = next + slots;
+    return true;
+#endif
+  }
+
+  // Takes the next slots of the ring, which was last seen like `at`, if there is room; `at` tells which. A slot that is taken is also
+  // written, so the host waits for it.
+  DWELL_DEVICE bool reserve(u32 severity, u32 slots, u32 now, State* at) const {
+    for (;; *at = look()) {
       // Signed: `seen` may be ahead of a `next` that is not the newest one.
-      if (static_cast<i32>(next + slots - seen) > static_cast<i32>(room)) {
-        if (!look(now)) return false;
+      if (static_cast<i32>(at->next + slots - at->seen) > static_cast<i32>(log_room_of(severity, 1U << at->shift))) {
+        if (!look_at_host(now)) return false;
         continue;
       }
-      *first = next;
-#if DWELL_ON_CUDA
-      if (atomicCAS(&ring_.next, next, next + slots) != next) continue;
-#else
-      ring_.next = next + slots;
-#endif
-      return true;
+      if (take(at->next, slots)) return true;
     }
   }
 
   // Looks how far the host has read. False when it has read no further, or the last look was just now.
-  DWELL_DEVICE bool look(u32 now) const {
+  DWELL_DEVICE bool look_at_host(u32 now) const {
     if (now - ring_.looked < kPause) return false;
     ring_.looked = now;
     // Pairs with the host's release behind its reads of the slots, which are then free.

@@ -169,9 +169,11 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
   const Event* const ring = ring_of(worker);
   const std::uint32_t newest = newest_of(worker);
   Reader& reader = readers_[worker];
-  if (device::is_after(newest - kEvents, reader.next)) {
-    piece.dropped += newest - kEvents - reader.next;
-    reader.next = newest - kEvents;
+  // While it is copied, the worker's threads may write the next events over the oldest ones, which are a part of each then.
+  const std::uint32_t oldest = newest + kWriters - kEvents;
+  if (device::is_after(oldest, reader.next)) {
+    piece.dropped += oldest - reader.next;
+    reader.next = oldest;
     reader.misses = true;
   }
   for (; reader.next != newest; ++reader.next) {

@@ -67,6 +67,7 @@ class Timeline {
   };
   static constexpr std::uint32_t kShift = 9;
   static constexpr std::uint32_t kEvents = 1U << kShift;  // in a worker's ring
+  static constexpr std::uint32_t kWriters = 2;            // threads of a worker that may write one at the same time
   static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
   static constexpr std::size_t kMostNodeNames = 1024;  // in Trace::names, which each piece brings along; nodes beyond go by their operators
 
