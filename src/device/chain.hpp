@@ -32,6 +32,9 @@ DWELL_DEVICE bool is_ahead(FramePlace place) { return place < kAheadSlots; }
 // The place `slots` behind one that is read ahead.
 DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return (place + slots) & (kAheadSlots - 1); }
 
+// Whether the node at `next`, behind the one at `at`, begins in another block.
+DWELL_DEVICE bool is_in_another_block(FramePlace at, FramePlace next) { return ((at ^ next) & kBlock) != 0; }
+
 // Copies of a word from global to shared memory in groups, which the calling thread waits for. Before sm_80 each takes its time at once.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
 #if __CUDA_ARCH__ >= 800
@@ -101,6 +104,7 @@ class Steps {
   }
 
   DWELL_DEVICE Worker* worker() const { return pointer_to_shared<Worker>(worker_); }
+  DWELL_DEVICE u32 address() const { return worker_; }
 
   // Runs an operator for the task at `at`.
   DWELL_DEVICE void call(Callee callee, u32 opcode, FramePlace at) const {
@@ -108,15 +112,6 @@ class Steps {
     // By each thread for itself, since no barrier follows before the operator.
     asm volatile("st.shared.u32 [%0 + %1], %2;" ::"r"(worker_), "n"(kArguments), "r"(arguments) : "memory");
     call_operator(callee, worker_ + kContext, opcode, arguments);
-  }
-
-  // Counts a call in Worker::step_calls, in one thread of the group. Called by all with their ranks. Without a branch: it would cost each
-  // step more than the count.
-  template <i32 more>
-  DWELL_DEVICE void count(u32 opcode, u32 rank) const {
-    asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, %2; @p red.relaxed.cta.shared.add.u32 [%0 + %3], %4; }" ::"r"(worker_ + opcode * 4),
-                 "r"(rank), "n"(kCountingThread), "n"(kStepCallsAt), "n"(more)
-                 : "memory");
   }
 
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
@@ -143,10 +138,8 @@ class Steps {
     return seen;
   }
 
-  // The step from `at` to `next`: issues a block when it comes into another. Called by all threads with their ranks, behind the operator at
-  // `at`.
-  DWELL_DEVICE void read_ahead(FramePlace at, FramePlace next, u32 rank) const {
-    if (((at ^ next) & kBlock) == 0 || rank >= kLanes) return;
+  // Issues a block, in the step to the node at `next`, in another block than the one before. Called by warp 0, behind the operator before.
+  DWELL_DEVICE void read_ahead(FramePlace next) const {
     u32 word1;
     u32 word2;
     asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(worker_ + next * (kSlotWords * 4) + 4) : "memory");
@@ -159,9 +152,8 @@ class Steps {
   }
 
  private:
-  // The slots come first in a worker, and counts and context lie behind them.
-  static constexpr u32 kStepCallsAt = sizeof(Worker::slots);
-  static constexpr u32 kContext = kStepCallsAt + sizeof(Worker::step_calls);
+  // The slots come first in a worker, and the context lies behind them.
+  static constexpr u32 kContext = sizeof(Worker::slots);
   static constexpr u32 kArguments = kContext + 4 * sizeof(u32);  // Context::arguments
   static_assert(kContext % alignof(Context) == 0, "no gap");
 
@@ -172,6 +164,7 @@ class Steps {
 
 // Nothing is gained by reading ahead: the processor does it.
 DWELL_DEVICE bool is_ahead(FramePlace) { return false; }
+DWELL_DEVICE bool is_in_another_block(FramePlace, FramePlace) { return false; }
 DWELL_DEVICE void begin(Worker*, FramePlace) {}
 DWELL_DEVICE void await_begin() {}
 
@@ -202,7 +195,7 @@ class Steps {
     const Context& context = worker_->context;
     return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0, context.yield != 0};
   }
-  void read_ahead(FramePlace, FramePlace, u32) const {}
+  void read_ahead(FramePlace) const {}
 
  private:
   Worker* worker_;

@@ -88,6 +88,37 @@ DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32
 #endif
 }
 
+// The steps of a chain begin with the node at `next`. Called by all threads of the group with their ranks.
+DWELL_DEVICE void begin_steps([[maybe_unused]] Worker* worker, [[maybe_unused]] FramePlace next, [[maybe_unused]] u32 rank) {
+#if DWELL_ON_CUDA
+  if (rank == kCountingThread) *const_cast<volatile u32*>(&worker->observed.uncounted) = next;
+#endif
+}
+
+#if DWELL_ON_CUDA
+// Counts the calls of the nodes of a chain that were gone on with, up to the one at `at`; the one at `next` is still to be called. A step
+// counts nothing, since each instruction makes it longer: this is called when they come to another block of those that are read ahead, and
+// in the end. Called by the warp of kCountingThread; `at_worker` is the worker's address in shared memory.
+DWELL_DEVICE_COLD void count_steps(u32 at_worker, FramePlace at, FramePlace next) {
+  Worker* const worker = pointer_to_shared<Worker>(at_worker);
+  u64* const row = worker->observed.row;
+  const FramePlace from = *const_cast<volatile u32*>(&worker->observed.uncounted);
+  sync_lanes();
+  if (lane() == 0) worker->observed.uncounted = next;
+  const u32 last = (at - from) & (kAheadSlots - 1);  // from the first to the last, in slots: within a block, or there is none
+  if (row == nullptr || from >= kAheadSlots || last >= kAheadSlots / 2) return;
+  const u32* const header = frame_at(worker, (from + lane()) & (kAheadSlots - 1))->word;
+  const u32 opcode = header[0] & Header::kOpcodeMask;
+  const u32 slots = header[1] & 0xFU;
+  u32 nodes = (2U << last) - 1;  // a bit each, where it begins
+  if (ballot(lane() <= last && slots != 1) != 0) {
+    nodes = 0;
+    for (u32 i = 0; i <= last; i += broadcast(slots, i)) nodes |= 1U << i;
+  }
+  if ((nodes >> lane() & 1U) != 0) add<Order::relaxed>(row + opcode, static_cast<u64>(1));
+}
+#endif
+
 // It calls an operator. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
   if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_ns();

@@ -20,9 +20,8 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
   worker->observed.begun = 0;
   worker->observed.opcode = ~0U;
-#if DWELL_ON_CUDA
-  for (u32& calls : worker->step_calls) calls = 0;
-#endif
+  worker->observed.uncounted = chain::kNowhere;
+  worker->observed.row = lease.counts == 0 ? nullptr : lease.calls + static_cast<u64>(worker->me) * lease.observed;
   Context& context = worker->context;
   context.scratch_bytes = lease.scratch_bytes;
   context.lease = lease.number;
@@ -152,41 +151,6 @@ DWELL_DEVICE bool group_any(bool predicate) {
 #endif
 }
 
-// The worker is about to call this operator in a step of a chain or of a run, or is not after all, with `more` of -1. Called by all threads
-// of the group with their ranks. On CUDA a word of shared memory counts, which needs neither a wide address nor the worker's number; also
-// when nobody wants it, which costs less than to ask.
-template <i32 more>
-DWELL_DEVICE void count_step([[maybe_unused]] const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] u32 opcode,
-                             [[maybe_unused]] u32 rank) {
-#if DWELL_ON_CUDA
-  if (__builtin_expect(opcode < kStepCalls, 1))
-    steps.count<more>(opcode, rank);
-  else
-    observe::call(lease, steps.worker(), opcode, rank, more);
-#endif
-}
-
-#if DWELL_ON_CUDA
-// Adds the calls in steps to the worker's row. Called by the warp that counts.
-DWELL_DEVICE_COLD void put_step_calls(Worker* worker, u64* row) {
-  sync_lanes();
-  u32* const calls = worker->step_calls + lane();
-  const u32 more = *const_cast<volatile u32*>(calls);
-  if (more == 0) return;
-  add<Order::relaxed>(row + lane(), static_cast<u64>(more));
-  *calls = 0;
-}
-#endif
-
-// The steps are over. Called by all threads of the group.
-DWELL_DEVICE void end_steps([[maybe_unused]] const Lease& lease, [[maybe_unused]] Worker* worker) {
-#if DWELL_ON_CUDA
-  static_assert(kCountingThread == kGroupThreads - kLanes, "the last warp counts");
-  if (lease.counts != 0 && thread_rank() >= kCountingThread)
-    put_step_calls(worker, lease.calls + static_cast<u64>(observe::number_of(worker)) * lease.observed);
-#endif
-}
-
 // How the operator of a task has ended.
 struct Ended {
   Header header;   // the task's
@@ -219,6 +183,25 @@ DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
   in_flight::note(worker, position, header[0] & Header::kOpcodeMask);
 }
 
+// The steps of a chain come to another block, from the node at `at` to the one at `next`; they are over behind the one at `at`. Called by
+// all threads of the group.
+DWELL_DEVICE void go_into_block([[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at, FramePlace next) {
+  const u32 rank = thread_rank();
+  if (rank < kLanes) {
+    steps.read_ahead(next);
+    return;
+  }
+#if DWELL_ON_CUDA
+  if (rank >= kCountingThread) observe::count_steps(steps.address(), at, next);
+#endif
+}
+DWELL_DEVICE void end_steps([[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at) {
+#if DWELL_ON_CUDA
+  static_assert(kCountingThread == kGroupThreads - kLanes, "the last warp counts");
+  if (thread_rank() >= kCountingThread) observe::count_steps(steps.address(), at, chain::kNowhere);
+#endif
+}
+
 // Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain or the
 // tasks of a run until something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is
 // called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
@@ -249,6 +232,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       } else if (chain::is_ahead(at)) {
         // Where calls are timed, there are no steps: they pay for nothing of that.
         if (lease.timed == 0) next = steps.behind(at, word1);
+        observe::begin_steps(worker, next, thread_rank());
       } else if (thread_rank() < kLanes) {
         chain::begin(worker, at);
       }
@@ -270,15 +254,9 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        const u32 rank = thread_rank();
-        steps.read_ahead(at, next, rank);
-        // In the shadow of the look-up.
-        count_step<1>(lease, steps, opcode, rank);
+        if (chain::is_in_another_block(at, next)) go_into_block(steps, at, next);
         stops = group_any(seen.stops || seen.yields);
-        if (stops) {
-          count_step<-1>(lease, steps, opcode, rank);
-          break;
-        }
+        if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
       } else if (next == chain::kNowhere) {
@@ -290,10 +268,10 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
         const u32 rank = thread_rank();
-        count_step<1>(lease, steps, opcode, rank);
+        observe::call(lease, worker, opcode, rank);
         stops = group_any(seen.stops);
         if (stops) {
-          count_step<-1>(lease, steps, opcode, rank);
+          observe::call(lease, worker, opcode, rank, -1);
           break;
         }
         if (rank == 0) {
@@ -304,16 +282,18 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         next = linked::behind(at, seen.word1 & 0xFU);
       }
     }
-    if (chain::is_ahead(at) || linked::is_linked(at)) end_steps(lease, worker);
+    if (chain::is_ahead(at)) end_steps(steps, at);
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
     if ((ended.header.flags & flag::chain) != 0) {
       if (!stops) {  // the first of a chain, or one whose call is timed
-        if (chain::is_ahead(at))
-          steps.read_ahead(at, steps.behind(at, ended.header.word1()), thread_rank());
-        else if (thread_rank() < kLanes)
+        if (chain::is_ahead(at)) {
+          const FramePlace behind = steps.behind(at, ended.header.word1());
+          if (chain::is_in_another_block(at, behind) && thread_rank() < kLanes) steps.read_ahead(behind);
+        } else if (thread_rank() < kLanes) {
           chain::await_begin();
+        }
         const chain::Seen seen = steps.look(lease, at);
         stops = group_any(seen.stops || seen.yields);
       }

@@ -60,7 +60,6 @@ inline constexpr u32 kFrameSlots = 2 * kMaxSlots;
 #endif
 
 inline constexpr u32 kNoGroup = ~0U;
-inline constexpr u32 kStepCalls = kLanes;
 // The thread of the group that counts and times calls (observe.hpp): of a warp that has nothing else to do around them. Warp 0 reads ahead,
 // and completes.
 #if DWELL_ON_CUDA
@@ -95,19 +94,18 @@ struct alignas(16) LinkedWork {
 
 // What a worker notes of the operator that it runs (observe.hpp). Written and read by one thread.
 struct Observed {
-  u64 begun;   // when it was called, in ns; 0: nothing is noted
-  u64 stay;    // when the worker took its seat
-  u32 opcode;  // that was timed last in this lease, or ~0
-  u32 least;   // of its calls, what the worker has put into OperatorTimes
-  u32 most;    // the same
+  u64 begun;      // when it was called, in ns; 0: nothing is noted
+  u64 stay;       // when the worker took its seat
+  u32 opcode;     // that was timed last in this lease, or ~0
+  u32 least;      // of its calls, what the worker has put into OperatorTimes
+  u32 most;       // the same
+  u64* row;       // Lease::calls of the worker, or null
+  u32 uncounted;  // place of the first node of a chain that was gone on with and is not counted yet
 };
 
 // Shared by all threads of a worker.
 struct Worker {
   u32 slots[kFrameSlots * kSlotWords];
-#if DWELL_ON_CUDA
-  u32 step_calls[kStepCalls];  // in steps of chains and of runs, by opcode, that are to be added to Lease::calls (observe.hpp)
-#endif
   Context context;  // what operators see of the worker
   u32 group;        // the group of a wide task that runs now
   u32 member;       // the group of a gang that is to run (members.hpp)

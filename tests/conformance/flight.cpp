@@ -113,7 +113,9 @@ TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt
   }
   const live::Flight flight = failed(runtime);
   const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
-  EXPECT_EQ(arguments.size(), kExecs);
+  // On a GPU another worker may run the first node.
+  EXPECT_GE(arguments.size(), kExecs);
+  EXPECT_LE(arguments.size(), on_cpu() ? kExecs : 2 * kExecs);
   std::set<std::uint64_t> places;
   for (const auto& tasks : flight.workers)
     for (const live::Flight::Task& task : tasks)

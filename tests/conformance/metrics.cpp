@@ -273,6 +273,61 @@ TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
   EXPECT_GE(row(metrics, "narrow").max_ns, 999'000U);
 }
 
+// Nodes of a chain are read ahead in blocks of eight slots, and counted when the worker comes to the next block.
+TEST_P(MetricsTest, EachNodeOfAChainCounts) {
+  Runtime runtime(options());
+  struct Two {
+    u64 word[6];
+  };
+  struct Five {
+    u64 word[25];
+  };
+  struct Eight {
+    u64 word[44];
+  };
+  const auto source = [](const std::string& name, const std::string& words) {
+    return "struct Words { dwell::u64 word[" + words + "]; };\nDWELL_OPERATOR(" + name + ")(dwell::Group, Words) {}\n";
+  };
+  const auto one = runtime.define<void()>("one", "DWELL_OPERATOR(one)(dwell::Group) {}\n");
+  const auto two = runtime.define<void(Two)>("two", source("two", "6"));
+  const auto five = runtime.define<void(Five)>("five", source("five", "25"));
+  const auto eight = runtime.define<void(Eight)>("eight", source("eight", "44"));
+  std::mt19937 random(7);
+  std::array<std::uint64_t, 4> nodes = {};
+  Graph graph;
+  std::optional<Node> last;
+  for (int i = 0; i < 2000; ++i) {
+    // Mostly short ones, in runs now and then.
+    const std::uint32_t kind = i % 500 < 100 ? 0 : std::min<std::uint32_t>(random() % 8, 6) * 4 / 7;
+    Node node = kind == 0   ? graph.add(one)
+                : kind == 1 ? graph.add(two, Two{})
+                : kind == 2 ? graph.add(five, Five{})
+                            : graph.add(eight, Eight{});
+    if (last) node.after(*last);
+    last = node;
+    ++nodes[kind];
+  }
+  const GraphExec exec = runtime.instantiate(graph);
+  std::uint64_t launches = 0;
+  for (const Metering metering : {Metering::counts, Metering::times, Metering::counts}) {
+    runtime.set_metrics(metering);
+    for (int i = 0; i < 5; ++i) runtime.launch(exec);
+    launches += 5;
+    runtime.wait_all();
+    // A worker may count behind the completion.
+    Metrics metrics = runtime.metrics();
+    for (int i = 0; i < 100 && row(metrics, "one").tasks != launches * nodes[0]; ++i) {
+      std::this_thread::sleep_for(1ms);
+      metrics = runtime.metrics();
+    }
+    EXPECT_EQ(row(metrics, "one").tasks, launches * nodes[0]);
+    EXPECT_EQ(row(metrics, "two").tasks, launches * nodes[1]);
+    EXPECT_EQ(row(metrics, "five").tasks, launches * nodes[2]);
+    EXPECT_EQ(row(metrics, "eight").tasks, launches * nodes[3]);
+    EXPECT_EQ(row(metrics, "eight").timed, metering == Metering::counts && launches == 5 ? 0 : 5 * nodes[3]);
+  }
+}
+
 TEST_P(MetricsTest, SnapshotsGrowWhileItWorks) {
   Runtime runtime(options());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
