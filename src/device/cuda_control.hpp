@@ -462,6 +462,8 @@ class ControlWarp {
         // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
         if (lease_.levels != 0 && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
+        // The operator here may be the one that is asked: of a gang, that is the worker of its first group alone.
+        if (lease_.levels != 0 && backlog && !hands_.idle_to_all()) control::make_way(lease_, hands_);
         // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
         if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) && hands_.idle_to_all())
           hands_.turn = control::help(lease_, hands_);
