@@ -36,7 +36,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.looked = 0;
   const bool timeline = (lease.timed & timed::timeline) != 0;
   context.events.quads = timeline ? lease.timeline[static_cast<u64>(worker->me) << lease.timeline_shift].quad : nullptr;
-  context.events.count = lease.timeline_counts + worker->me;
+  context.events.count = timeline ? lease.timeline_counts + worker->me : nullptr;
   context.events.shift = lease.timeline_shift;
   reset(&context);
 }

@@ -57,13 +57,14 @@ class MetersBackend final : public backend::Backend {
  private:
   class Memory final : public backend::Allocation {
    public:
-    Memory(std::size_t bytes, bool reached) : words_(bytes / sizeof(std::uint64_t) + 1) {
-      device_ = reinterpret_cast<std::uint64_t>(words_.data());
-      host_ = reached ? words_.data() : nullptr;
+    Memory(std::size_t bytes, bool reached) : words_((bytes + kAligned) / sizeof(std::uint64_t) + 1) {
+      device_ = device::align_up(reinterpret_cast<std::uint64_t>(words_.data()), kAligned);
+      host_ = reached ? reinterpret_cast<void*>(device_) : nullptr;
       bytes_ = bytes;
     }
 
    private:
+    static constexpr std::uint64_t kAligned = 256;
     std::vector<std::uint64_t> words_;
   };
   class Image final : public backend::LoadedImage {
