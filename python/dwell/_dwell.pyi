@@ -1074,6 +1074,27 @@ class OperatorMetrics:
         The time that the share `q` (0 to 1) does not exceed, to within a fifth.
         """
 
+    @property
+    def waits(self) -> int:
+        """
+        Tasks of a sample, one in 256 of the ring, that the times waited tell of.
+        """
+
+    @property
+    def mean_wait(self) -> float:
+        """From the submission to the call of the operator."""
+
+    @property
+    def longest_wait(self) -> float: ...
+
+    @property
+    def sampled(self) -> int:
+        """Tasks of the sample, of which the bytes are known."""
+
+    @property
+    def mean_bytes(self) -> float:
+        """That the arrays among the arguments of a task name."""
+
     def __repr__(self) -> str: ...
 
 class WorkerMetrics:
