@@ -9,6 +9,15 @@ namespace {
 constexpr const char* kFails =
     "DWELL_OPERATOR(fails)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n";
 
+// An operator of this name that takes so many ns.
+std::string spins_as(const std::string& name) {
+  return "DWELL_OPERATOR(" + name + ")(dwell::Group, dwell::u64 ns) {\n" + R"(
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < ns) {}
+}
+)";
+}
+
 // The row of one version of an operator; all zero if there is none.
 OperatorMetrics row(const Metrics& metrics, const std::string& name, std::uint32_t version = 1) {
   for (const OperatorMetrics& op : metrics.operators)
@@ -148,12 +157,7 @@ TEST_P(MetricsTest, ManyOperatorsFindRoomWhileOthersRun) {
 
 TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
   Runtime runtime(options());
-  const auto spins = runtime.define<void(u64)>("spins", R"(
-DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
-  const dwell::u64 begun = dwell::device::now_ns();
-  while (dwell::device::now_ns() - begun < ns) {}
-}
-)");
+  const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
   runtime.submit(spins, 1000ULL).wait();
   EXPECT_EQ(row(runtime.metrics(), "spins").timed, 0U);
   runtime.set_metrics(Metering::times);
@@ -185,12 +189,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
 
 TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
   Runtime runtime(options());
-  const auto spins = runtime.define<void(u64)>("spins", R"(
-DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
-  const dwell::u64 begun = dwell::device::now_ns();
-  while (dwell::device::now_ns() - begun < ns) {}
-}
-)");
+  const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
   constexpr const char* kNames = "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
   using Names = void(u32, Span<const float>, Span<double>);
   const auto few = runtime.define<Names>("few", std::string(kNames).replace(15, 5, "few"));
@@ -251,13 +250,8 @@ TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
   alone.lease = 1s;
   alone.metrics = Metering::times;
   Runtime runtime(alone);
-  constexpr const char* kSpins = R"((dwell::Group, dwell::u64 ns) {
-  const dwell::u64 begun = dwell::device::now_ns();
-  while (dwell::device::now_ns() - begun < ns) {}
-}
-)";
-  const auto wide = runtime.define<void(u64)>("wide", std::string("DWELL_OPERATOR(wide)") + kSpins);
-  const auto narrow = runtime.define<void(u64)>("narrow", std::string("DWELL_OPERATOR(narrow)") + kSpins);
+  const auto wide = runtime.define<void(u64)>("wide", spins_as("wide"));
+  const auto narrow = runtime.define<void(u64)>("narrow", spins_as("narrow"));
   // What the narrow one takes lies within what the worker has just seen of the wide one.
   for (int i = 0; i < 40; ++i) {
     runtime.submit(wide, i % 10 == 5 ? 2'000'000ULL : i % 10 == 8 ? 20'000ULL : 500'000ULL).wait();

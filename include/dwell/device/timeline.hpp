@@ -32,7 +32,7 @@ DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32
 #endif
   Quad* const to = ring->quads + (number & ((1U << ring->shift) - 1)) * 2;
   const u32 lap = (number >> ring->shift) + 1;
-  // The host takes an event whose quads are of one lap, and reads the first one once more behind the second.
+  // The host takes an event whose quads are of one lap.
   store_quad<Scope::device>(to, Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
   store_quad<Scope::device>(to + 1, Quad{lap, {word0, word1, word2}});
   // A hint: of two threads the one behind may store last.
