@@ -13,7 +13,7 @@ take whatever device there is, and so the least that anything can take that is c
 A machine whose processors others share is slow at times, twice as slow as at others. A loop of Python's is timed beside each sample;
 where it is slower than 1.3 times the best of all, the sample is taken again, ten times at most.
 
-usage: bench/torch_eager.py [--device D] [--json FILE]     DWELL_BENCH=short: quick and worthless figures
+usage: bench/torch_eager.py [--device D] [--json FILE] [--only WORD]     DWELL_BENCH=short: quick and worthless figures
 """
 
 from __future__ import annotations
@@ -408,6 +408,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", help="write the figures there")
+    parser.add_argument("--only", default="", help="work whose description has this word; the adds with out= always")
     options = parser.parse_args()
     device = options.device
     bench = Bench(device)
@@ -424,9 +425,12 @@ def main() -> int:
         torch.zeros(1, device=device).add_(1)
     for make in cases:
         faulthandler.dump_traceback_later(60, exit=True)
-        bench.run(make())
+        case = make()
+        if options.only in case.what or case.what.endswith("out="):
+            bench.run(case)
     faulthandler.cancel_dump_traceback_later()
-    overhead(bench)
+    if not options.only:
+        overhead(bench)
     lone = next(row for row in bench.rows if row["by"] == "dwell.torch" and row["what"].startswith("add of 1024"))
     key_figure = f"{lone['p50'] / 1000:.2f} us, an add of 1024 floats with out= (goal 1.0 us, at least 1.5)"
     print(f"  key figure: {key_figure}")

@@ -34,6 +34,8 @@ class Bench {
         in_flight(workers),
         failed_nodes(1U << shift),
         failed_inside(1U << shift),
+        log(workers),
+        log_read(std::size_t{workers} * 16),
         layout(device::layout_arena(shift, workers)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
         queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
@@ -44,6 +46,8 @@ class Bench {
     lease.in_flight = in_flight.data();
     lease.failed_nodes = failed_nodes.data();
     lease.failed_inside = failed_inside.data();
+    lease.log = log.data();
+    lease.log_read = log_read.data();
     device::point_into_arena(&lease, layout, reinterpret_cast<std::uint64_t>(arena.get()));
     lease.workers = workers;
     lease.crew = 1;
@@ -148,6 +152,8 @@ class Bench {
   std::vector<device::InFlight> in_flight;
   std::vector<u64> failed_nodes;
   std::vector<device::Quad> failed_inside;
+  std::vector<device::Slot> log;  // too few slots for a line
+  std::vector<u32> log_read;
   device::LeaseReport report{};
   device::ArenaHeader layout;
   std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;

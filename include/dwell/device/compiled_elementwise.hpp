@@ -53,8 +53,7 @@ struct CompiledWords {
       DWELL_COMPARISONS(DWELL_CASE)
       DWELL_LOGICAL_OPS(DWELL_CASE)
       DWELL_BITWISE_OPS(DWELL_CASE)
-      case TensorOp::where:
-        return false;
+      case TensorOp::where: return false;
 #undef DWELL_CASE
       default: return true;
     }
@@ -218,6 +217,13 @@ class CompiledBlock {
     return in.code() < Instruction::kFirstOp ? in.code() : static_cast<u32>(Step::compute);
   }
 
+  // Operands of an instruction that is computed apart; 0 for others.
+  static DWELL_HOST_DEVICE u32 operands_apart(Instruction in) {
+    if (!Words::computes_apart() || !Words::is_long(in)) return 0;
+    if (in.kind() == OperandKind::none) return 1;
+    return in.has_third() ? 3 : 2;
+  }
+
   template <u32 index>
   DWELL_DEVICE void run_from(Choice<index>) {
     step<index>(Choice<step_of(at<index>())>());
@@ -267,9 +273,7 @@ class CompiledBlock {
   }
   template <u32 index, u32 op>
   DWELL_DEVICE void compute(const Values& a, const Values& b, const Values& c, Choice<op>) {
-    constexpr bool apart = Words::computes_apart() && Words::is_long(at<index>());
-    compute_in<static_cast<TensorOp>(op), Number<index>>(
-        a, b, c, Choice < !apart ? 0 : at<index>().kind() == OperandKind::none ? 1 : at<index>().has_third() ? 3 : 2 > ());
+    compute_in<static_cast<TensorOp>(op), Number<index>>(a, b, c, Choice<operands_apart(at<index>())>());
   }
   template <TensorOp op, class C>
   DWELL_DEVICE void compute_in(const Values& a, const Values& b, const Values& c, Choice<0>) {

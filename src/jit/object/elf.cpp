@@ -134,7 +134,7 @@ std::optional<Signature> read_signature(std::span<const std::byte> object, const
   const auto elf = Elf::open(object);
   if (!elf) return std::nullopt;
   const auto bytes = elf->symbol_bytes(symbol + "_signature");
-  return bytes.size() == sizeof(SignatureRecord) ? signature_in(bytes) : std::nullopt;
+  return signature_in(bytes);  // clang's address sanitizer has more bytes behind it
 }
 
 std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, const std::string& symbol) {
@@ -143,11 +143,12 @@ std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, con
   const auto bytes = elf->symbol_bytes(symbol + "_uses");
   const auto head = value_at<UsesRecord<0>>(bytes, 0);
   if (!head || head->magic != kUsesMagic || head->count > kMaxUses) return std::nullopt;
-  if (bytes.size() != sizeof(UsesRecord<0>) + head->count * sizeof(UseRecord)) return std::nullopt;
+  const auto records = part(bytes, sizeof(UsesRecord<0>), head->count * sizeof(UseRecord));
+  if (!records) return std::nullopt;
   std::vector<Use> uses;
-  for (std::size_t at = sizeof(UsesRecord<0>); at < bytes.size(); at += sizeof(UseRecord)) {
-    const std::string_view name = string_at(bytes.subspan(at).first(kMaxUseLength), 0);
-    auto signature = signature_in(bytes.subspan(at + offsetof(UseRecord, signature)));
+  for (std::size_t at = 0; at < records->size(); at += sizeof(UseRecord)) {
+    const std::string_view name = string_at(records->subspan(at).first(kMaxUseLength), 0);
+    auto signature = signature_in(records->subspan(at + offsetof(UseRecord, signature)));
     if (name.empty() || !signature) return std::nullopt;
     uses.push_back({std::string(name), *std::move(signature)});
   }
