@@ -96,7 +96,7 @@ struct Options {
   Limits limits = {};
 
   // Tasks of one program over tensors (Batch) after which it is compiled in the background to an operator of its own, which gives the same
-  // bits; up to 64 programs are. 0: never.
+  // bits; up to 64 programs are. 0: never. In a capture, programs of 16 instructions or more are compiled with the first.
   std::uint32_t compile_programs_after = 1000;
 
   // The loop is on the device in bursts alone: tasks wait until Runtime::burst runs those submitted before, in the order of a CUDA stream,

@@ -395,6 +395,8 @@ class Runtime {
 
   // A task that was packed by somebody else, without checks of its arguments.
   Ticket submit_packed(const Operator<>& op, const detail::Task& task) { return Ticket(shell_, enqueue(op.state(), task)); }
+  // Whether what the calling thread submits becomes nodes of a graph.
+  bool captures() const noexcept;
   // What a flush of a batch has come to, for Metrics.
   void count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept;
   std::uint64_t launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits);

@@ -270,13 +270,16 @@ void Batch::submit_first_program() {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>((tensors.elements() + each / 2) / each, 1, most));
   };
   ++all.stats.programs;
-  if (const Operator<>* const compiled = all.compiled->find(*all.runtime, all.words)) {
+  const bool is_long = program.instructions() >= tensor::kLongProgram;
+  // A node runs what it was captured with for ever, which may be often.
+  const bool at_once = is_long && all.runtime->captures();
+  if (const Operator<>* const compiled =
+          at_once ? all.compiled->get(*all.runtime, all.words) : all.compiled->find(*all.runtime, all.words)) {
     ++all.stats.compiled;
     return submit_next(*compiled, all.words, tensors.flags(), groups_of(tensor::kElementsOfGroup));
   }
   const std::size_t instance = all.words.size() <= detail::kMaxWords ? tensor::kInRing : tensor::kBesideRing;
   const bool plain = device::ProgramWords(all.words.data()).plain();
-  const bool is_long = program.instructions() >= tensor::kLongProgram;
   const std::int64_t each = !is_long ? tensor::kElementsOfGroup
                             : plain  ? tensor::kLeastElementsOfPlainGroup
                                      : tensor::kLeastElementsOfGroup;

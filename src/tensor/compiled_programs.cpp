@@ -28,29 +28,68 @@ std::shared_ptr<CompiledPrograms> CompiledPrograms::of(Runtime& runtime) {
 
 CompiledPrograms::CompiledPrograms(Runtime& runtime) : after_(runtime.options().compile_programs_after) {}
 
+namespace {
+
+// Calls `found`, which looks for an operator. Null when that fails, which Options::warn hears of.
+template <class Found>
+const Operator<>* or_interpreted(const Runtime& runtime, const Found& found) {
+  std::string failure;
+  try {
+    return found();
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  if (const auto warn = runtime.options().warn) warn("a program over tensors stays interpreted: " + failure);
+  return nullptr;
+}
+
+}  // namespace
+
 const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::uint32_t> words) {
   if (after_ == 0) return nullptr;
-  std::string failure;
-  {
+  return or_interpreted(runtime, [&]() -> const Operator<>* {
     const Lock lock(mutex_);
     Entry& entry = entry_of(words);
     if (entry.op) return &entry.op;
     if (entry.failed) return nullptr;
-    try {
-      if (entry.defined.valid()) {
-        if (entry.defined.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return nullptr;
-        entry.op = entry.defined.get();
-        return &entry.op;
-      }
-      if (++entry.calls == after_ && compiled_ != kMostCompiled) define(runtime, entry);
+    if (!entry.defined.valid()) {
+      if (++entry.calls == after_) define(runtime, entry);
       return nullptr;
-    } catch (const Error& error) {
-      entry.failed = true;
-      failure = error.what();
     }
+    return entry.defined.wait_for(std::chrono::seconds(0)) == std::future_status::ready ? take(entry) : nullptr;
+  });
+}
+
+const Operator<>* CompiledPrograms::get(Runtime& runtime, std::span<const std::uint32_t> words) {
+  if (after_ == 0) return nullptr;
+  return or_interpreted(runtime, [&]() -> const Operator<>* {
+    Entry* entry = nullptr;
+    std::shared_future<Operator<>> defined;
+    {
+      const Lock lock(mutex_);
+      entry = &entry_of(words);
+      if (entry->op) return &entry->op;
+      if (entry->failed) return nullptr;
+      if (!entry->defined.valid()) define(runtime, *entry);
+      defined = entry->defined;
+    }
+    if (!defined.valid()) return nullptr;
+    defined.wait();
+    const Lock lock(mutex_);  // an entry whose operator is defined stays where it is
+    return take(*entry);
+  });
+}
+
+const Operator<>* CompiledPrograms::take(Entry& entry) {
+  if (entry.op) return &entry.op;
+  if (entry.failed) return nullptr;
+  try {
+    entry.op = entry.defined.get();
+  } catch (const Error&) {
+    entry.failed = true;
+    throw;
   }
-  if (const auto warn = runtime.options().warn) warn("a program over tensors stays interpreted: " + failure);
-  return nullptr;
+  return &entry.op;
 }
 
 CompiledPrograms::Entry& CompiledPrograms::entry_of(std::span<const std::uint32_t> words) {
@@ -62,10 +101,16 @@ CompiledPrograms::Entry& CompiledPrograms::entry_of(std::span<const std::uint32_
 }
 
 void CompiledPrograms::define(Runtime& runtime, Entry& entry) {
+  if (compiled_ == kMostCompiled) return;
   Definition how;
   how.options = program_options(runtime);
   const std::string name = operator_name_of(form_);
-  entry.defined = runtime.define_async(name, Source(source_of(form_), "dwell/" + name + ".op"), how);
+  try {
+    entry.defined = runtime.define_async(name, Source(source_of(form_), "dwell/" + name + ".op"), how);
+  } catch (const Error&) {
+    entry.failed = true;
+    throw;
+  }
   ++compiled_;
 }
 

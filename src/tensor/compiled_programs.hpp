@@ -27,12 +27,14 @@ class CompiledPrograms {
   // The operator that is compiled for the program with these words; null, while there is none. Counts the call: with the
   // Options::compile_programs_after-th the operator is defined in the background; Options::warn hears when that fails. Any thread.
   const Operator<>* find(Runtime& runtime, std::span<const std::uint32_t> words);
+  // The same, but the operator is defined with this call, which waits for it. Null when it cannot be.
+  const Operator<>* get(Runtime& runtime, std::span<const std::uint32_t> words);
 
  private:
   struct Entry {
     std::uint32_t calls = 0;
     bool failed = false;  // its compilation: it is interpreted for ever
-    std::shared_future<Operator<>> defined = {};
+    std::shared_future<Operator<>> defined = {};  // valid from when it is asked for
     Operator<> op = {};
   };
   struct Hash {
@@ -44,8 +46,11 @@ class CompiledPrograms {
   // Above these, what has been counted is forgotten.
   static constexpr std::size_t kMostCounted = 4096;
 
+  // Of an entry whose operator is defined.
+  const Operator<>* take(Entry& entry) DWELL_REQUIRES(mutex_);
   // Leaves the form in `form_`.
   Entry& entry_of(std::span<const std::uint32_t> words) DWELL_REQUIRES(mutex_);
+  // Asks for its operator, unless there are too many.
   void define(Runtime& runtime, Entry& entry) DWELL_REQUIRES(mutex_);
 
   const std::uint32_t after_;

@@ -209,6 +209,38 @@ TEST_P(CompiledProgramsTest, BatchesShareThem) {
   EXPECT_EQ(read(y)[9], 5.0F);
 }
 
+// A node runs what it was captured with.
+TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
+  runtime(1000);
+  const auto x = filled<float>(kElements, [](std::size_t i) { return static_cast<double>(i % 100) / 64; });
+  auto y = filled<float>(kElements, [](std::size_t) { return 0; });
+  const auto collect = [&](Batch& batch, int times) {
+    batch.assign(y, Expression(x) + 0.5);
+    for (int i = 0; i < times; ++i) batch.assign(y, ops::sigmoid(Expression(y) * 1.25) / (Expression(x) + 0.75));
+  };
+  for (const auto& [times, compiled] : {std::pair(1, 0U), std::pair(8, 1U)}) {
+    Batch batch(runtime());
+    collect(batch, times);
+    batch.flush().wait();
+    EXPECT_EQ(batch.stats().compiled, 0U);
+    const std::vector<float> expected = read(y);
+    y.write(std::vector<float>(kElements, -1));
+
+    BatchStats stats;
+    const Graph graph = runtime().capture([&] {
+      Batch captured(runtime());
+      collect(captured, times);
+      captured.submit();
+      stats = captured.stats();
+    });
+    EXPECT_EQ(stats.programs, 1U);
+    EXPECT_EQ(stats.compiled, compiled) << times;
+    const GraphExec exec = runtime().instantiate(graph);
+    runtime().launch(exec).wait();
+    EXPECT_EQ(read(y), expected) << times;
+  }
+}
+
 TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
   Batch batch(runtime(0));
   const std::uint64_t sources = runtime().info().compiled;

@@ -358,13 +358,8 @@ class CompiledBlock {
       return;
     }
 #endif
-    // Other elements lie at constant distances from the thread's first.
-    const Type<tensor>* const mine = from + first_ + place(0);
-    each([&](u32 k) {
-      Type<tensor> value{};
-      if (has(k)) value = mine[distance(k)];
-      put_number(&to->at[k], number_of<C>(value));
-    });
+    // Without a branch, so that a tensor that several instructions read is loaded once.
+    each([&](u32 k) { put_number(&to->at[k], number_of<C>(from[element(k)])); });
   }
 
   template <u32 tensor, class C>

@@ -6,6 +6,7 @@
 #include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
+#include "runtime/submit/recorder.hpp"
 
 namespace dwell {
 
@@ -189,6 +190,11 @@ void Runtime::assign(std::string_view name, const Parameter& type, std::size_t c
 
 Logs Runtime::logs(std::chrono::nanoseconds wait) { return detail::Shell::require(shell_)->logs(wait); }
 void Runtime::set_log_level(level from) { detail::Shell::require(shell_)->set_log_level(from); }
+
+bool Runtime::captures() const noexcept {
+  const auto core = shell_->core();
+  return core != nullptr && runtime::Recorder::of(core.get()) != nullptr;
+}
 
 void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept {
   const auto core = shell_->core();
