@@ -195,7 +195,8 @@ class CompiledBlock {
   static constexpr u32 kPack = whole ? 4 : 1;
   static constexpr u32 kEach = !whole || P::wide || Words::is_strided() || Words::temporaries() > 2 ? kPack : 2 * kPack;
 #else
-  static constexpr u32 kEach = 1;
+  static constexpr u32 kPack = 1;
+  static constexpr u32 kEach = whole ? 16 : 1;  // of which vectors are made
 #endif
   static constexpr u32 kBlock = kEach * kGroupThreads;
 
@@ -392,16 +393,10 @@ class CompiledBlock {
   }
 
   // ---- The thread's elements
-#if DWELL_ON_CUDA
   // Neighbouring threads have neighbouring packs.
   static DWELL_HOST_DEVICE u32 distance(u32 k) { return k / kPack * (kPack * kGroupThreads) + k % kPack; }
   DWELL_DEVICE u32 place(u32 k) const { return rank_ * kPack + distance(k); }
   DWELL_DEVICE bool has(u32 k) const { return whole || place(k) < left_; }
-#else
-  static DWELL_HOST_DEVICE u32 distance(u32) { return 0; }
-  static DWELL_DEVICE u32 place(u32) { return 0; }
-  static DWELL_DEVICE bool has(u32) { return true; }
-#endif
   // An element that there is, for those who load one too many.
   DWELL_DEVICE u32 element(u32 k) const { return first_ + (has(k) ? place(k) : 0); }
   template <class F>
@@ -463,9 +458,10 @@ DWELL_DEVICE void run_compiled(const Group& g, const u32* words) {
   const u64 share = (static_cast<u64>(elements) + g.count() - 1) / g.count();
   const u32 first = static_cast<u32>(share * g.index() < elements ? share * g.index() : elements);
   const u32 end = static_cast<u32>(share < elements - first ? first + share : elements);
-  // Elements of a tensor that is written are read as the same elements alone.
-  DWELL_INDEPENDENT_STEPS
-  for (u32 at = first; at < end; ++at) CompiledBlock<P, true>(operands, at, 1, 0).run();
+  const u32 block = CompiledBlock<P, true>::kBlock;
+  u32 at = first;
+  for (; end - at >= block; at += block) CompiledBlock<P, true>(operands, at, block, 0).run();
+  for (; at < end; ++at) CompiledBlock<P, false>(operands, at, 1, 0).run();
 #endif
 }
 
