@@ -43,6 +43,9 @@ if(DWELL_PORTABLE)
   target_link_options(dwell_python PRIVATE -static-libstdc++ -static-libgcc)
 endif()
 dwell_warnings(dwell_python)
+if(DWELL_UNITY)
+  set_target_properties(dwell_python PROPERTIES UNITY_BUILD ON)
+endif()
 
 # The build tree's package is made of links: an edit needs no build.
 file(GLOB python_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/python/dwell"

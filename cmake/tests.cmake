@@ -37,7 +37,7 @@ function(dwell_test name)
   if(NOT name STREQUAL stress OR DWELL_SANITIZE)
     target_compile_options(${name} PRIVATE ${dwell_test_optimisation})
   endif()
-  if(DWELL_UNITY_TESTS AND name MATCHES "^(unit|conformance)$")
+  if(DWELL_UNITY AND name MATCHES "^(unit|conformance|stress)$")
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
   endif()
   # g++ 12 crashes on headers that were parsed with another -O.
