@@ -33,7 +33,7 @@ class CompiledPrograms {
  private:
   struct Entry {
     std::uint32_t calls = 0;
-    bool failed = false;  // its compilation: it is interpreted for ever
+    bool failed = false;                          // its compilation: it is interpreted for ever
     std::shared_future<Operator<>> defined = {};  // valid from when it is asked for
     Operator<> op = {};
   };

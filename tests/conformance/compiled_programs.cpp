@@ -218,7 +218,7 @@ TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
     batch.assign(y, Expression(x) + 0.5);
     for (int i = 0; i < times; ++i) batch.assign(y, ops::sigmoid(Expression(y) * 1.25) / (Expression(x) + 0.75));
   };
-  for (const auto& [times, compiled] : {std::pair(1, 0U), std::pair(8, 1U)}) {
+  for (const int times : {1, 8}) {
     Batch batch(runtime());
     collect(batch, times);
     batch.flush().wait();
@@ -234,7 +234,7 @@ TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
       stats = captured.stats();
     });
     EXPECT_EQ(stats.programs, 1U);
-    EXPECT_EQ(stats.compiled, compiled) << times;
+    EXPECT_EQ(stats.compiled, times > 1 ? 1U : 0U);
     const GraphExec exec = runtime().instantiate(graph);
     runtime().launch(exec).wait();
     EXPECT_EQ(read(y), expected) << times;
