@@ -76,7 +76,9 @@ class CompiledProgramsTest : public DeviceTest {
     std::vector<std::function<void(Batch&)>> operations;
     const auto memory = runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(x.type()));
     const TensorView written(reinterpret_cast<std::uint64_t>(memory.data()), x.type(), x.shape());
+    int all = 0;
     const auto add = [&](TensorOp op, const std::vector<TensorView>& operands) {
+      if (kSanitized && all++ % 4 != 0) return;  // a sanitizer takes ten times as long to compile them
       std::vector<Expression> given(operands.begin(), operands.end());
       std::optional<Expression> result;
       try {
@@ -93,7 +95,7 @@ class CompiledProgramsTest : public DeviceTest {
 #define DWELL_ADD(name, operands) add(TensorOp::name, first_of({written, y, z}, operands));
     DWELL_COMPUTED_OPS(DWELL_ADD)
 #undef DWELL_ADD
-    ASSERT_GT(results.size(), 20U);
+    ASSERT_GT(results.size(), kSanitized ? 5U : 20U);
     expect_same_bits(
         [&](Batch& batch) {
           constexpr std::size_t kBurst = 10;
