@@ -7,8 +7,8 @@ PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, a
 dwell does not compute what is overwritten or dropped before it has run. Most pieces of work repeat one result: there its time is the
 host's for the most part. Adds apart, in-place chains, models and optimisers have results that are seen or follow from one another.
 
-The row `host alone` has the same program on CPU tensors of one element, in eager PyTorch: about what Python, the dispatcher and autograd
-take whatever device there is, and so the least that anything can take that is called by such a program.
+The row `host alone` has the same program on CPU tensors of one element, in eager PyTorch: what Python, the dispatcher and autograd take
+whatever device there is, and a kernel of PyTorch's for one element.
 
 A machine whose processors others share is slow at times, twice as slow as at others. A loop of Python's is timed beside each sample;
 where it is slower than 1.3 times the best of all, the sample is taken again, ten times at most.
