@@ -251,18 +251,19 @@ DWELL_OPERATOR(steps)(dwell::Group g, dwell::u32 count) {
       EXPECT_LE(all[i].begin_ns + all[i].took_ns, calls[worker].begin_ns + calls[worker].took_ns + 2000);
     }
   }
+  std::int64_t longest = 0;
   for (std::uint32_t i = 0; i < kSteps; ++i) {
     std::int64_t last_come = 0;
     std::int64_t first_gone = std::numeric_limits<std::int64_t>::max();
-    std::int64_t longest = 0;
     for (const auto& [worker, all] : barriers) {
       last_come = std::max(last_come, all[i].begin_ns);
       first_gone = std::min(first_gone, all[i].begin_ns + all[i].took_ns);
       longest = std::max(longest, all[i].took_ns);
     }
     EXPECT_LE(last_come, first_gone + 2000) << "step " << i;
-    EXPECT_GE(longest, 10'000) << "one of them comes late";
   }
+  // Of all steps: a thread that is itself put aside comes as late as the one that spins.
+  EXPECT_GE(longest, 10'000) << "one of them comes late";
 }
 
 // The arrows between nodes, each as "NODE CALL -> NODE CALL": "a: works (version 1) 0 -> b: works (version 1) 0".
