@@ -128,18 +128,21 @@ class Graph {
     } else {
       static_assert(Operator<Function>::template fits<Given...>(), "the arguments do not fit the operator's parameters");
     }
-    static_assert((0U + ... + detail::words_of<Given>()) <= detail::kMostWords, "a task takes at most 65536 bytes of arguments");
+    constexpr std::uint32_t kWords = (0U + ... + detail::words_of<Given>());
+    static_assert(kWords <= detail::kMostWords, "a task takes at most 65536 bytes of arguments");
     const auto index = static_cast<std::uint32_t>(data.nodes.size());
     const std::size_t first = data.words.size();
     const std::size_t uses = data.uses.size();
     const std::size_t execs = data.execs.size();
     if (index >= detail::kMostNodes) [[unlikely]]
       detail::throw_too_many_nodes();
-    detail::GraphData::Sink sink{data};
+    std::uint32_t word[kWords == 0 ? 1 : kWords];
+    detail::GraphData::Sink sink{data, word};
     try {
       (put(sink, index, arguments), ...);
-      data.nodes.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(data.words.size() - first), place,
-                            detail::kNoName, static_cast<std::uint16_t>(sink.groups), static_cast<std::uint16_t>(sink.flags)});
+      data.words.insert(data.words.end(), word, word + kWords);
+      data.nodes.push_back({static_cast<std::uint32_t>(first), kWords, place, detail::kNoName, static_cast<std::uint16_t>(sink.groups),
+                            static_cast<std::uint16_t>(sink.flags)});
     } catch (...) {
       data.words.resize(first);
       data.uses.resize(uses);
@@ -200,10 +203,7 @@ class Graph {
   template <class T>
   void put(detail::GraphData::Sink& sink, std::uint32_t node, const T& value) {
     detail::put(sink, data_->shell, value);
-    if constexpr (detail::kIsBuffer<T>) {
-      const detail::SliceParts slice(value);
-      data_->uses.push_back({slice.use, slice.words.address(), node});
-    }
+    if constexpr (detail::kIsBuffer<T>) data_->add_use(detail::SliceParts(value), node);
   }
 
   SubGraph add_branch(std::string_view name, detail::BranchKind kind, const DeviceValue& value, std::span<const Graph* const> bodies);

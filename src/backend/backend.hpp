@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -114,6 +115,14 @@ class Backend {
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
+  // As copy_to_device, of what `make` puts into memory that it is given, all of it: there the device copies best. `make` calls no member of
+  // the backend. By default that is memory like any other, on the CPU too: workers hold the lines of what they have used, which single
+  // stores would wait for one by one.
+  virtual void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) {
+    const auto made = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    make(made.get());
+    copy_to_device(to, made.get(), bytes);
+  }
   // The same for several, of which the device may make one while it is asked for the next: one wait for all. When it throws, none is under
   // way.
   virtual void copy_all_to_host(std::span<const HostCopy> copies) {

@@ -249,7 +249,8 @@ std::uint32_t GraphData::add(std::string_view name, BranchKind kind, const Slice
     std::ranges::replace(others, this, copy.get());
     return add(name, kind, value, others);
   }
-  Sink sink{*this};
+  std::uint32_t word[3];  // of a span
+  Sink sink{*this, word};
   if (value.use->shell == nullptr) throw_unusable_buffer(value.use, shell);
   if (value.words.size() == 0)
     throw Error(errc::invalid_argument, "conditional node '" + std::string(name) + "': the value has no element",
@@ -258,9 +259,10 @@ std::uint32_t GraphData::add(std::string_view name, BranchKind kind, const Slice
   if (shell == nullptr) shell = value.use->shell;
   Branch branch{kind, addition.control(name, kBranch), 0, {}};
   put_slice(sink, shell, value);
-  nodes.back().words = static_cast<std::uint32_t>(words.size()) - nodes.back().first_word;
+  words.insert(words.end(), word, word + sink.words);
+  nodes.back().words = sink.words;
   nodes.back().flags = static_cast<std::uint16_t>(sink.flags);
-  uses.push_back({value.use, value.words.address(), branch.node});
+  add_use(value, branch.node);
   const std::size_t place = branches.size();
   branches.push_back(branch);  // before those in its bodies
   for (std::size_t i = 0; i < bodies.size(); ++i) {

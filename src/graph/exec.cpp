@@ -67,12 +67,13 @@ ExecState::~ExecState() {
 }
 
 void ExecState::write(runtime::Core& core) {
-  const auto image = std::make_unique_for_overwrite<std::byte[]>(layout.bytes());
-  layout.write(graph, opcodes_, address, image.get());
-  auto& head = *reinterpret_cast<device::GraphHead*>(image.get());
-  head.number = number;
-  if (host_nodes) host_nodes->write(head);
-  core.backend().copy_to_device(address, image.get(), layout.bytes());
+  const std::span<const std::uint32_t> opcodes = opcodes_;
+  core.backend().write_to_device(address, layout.bytes(), [&](std::byte* to) {
+    layout.write(graph, opcodes, address, to);
+    auto& head = *reinterpret_cast<device::GraphHead*>(to);
+    head.number = number;
+    if (host_nodes) host_nodes->write(head);
+  });
 }
 
 void ExecState::clear_changes() {

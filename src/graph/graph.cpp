@@ -84,7 +84,7 @@ Node Graph::add(const Operator<>& op, const Arguments& arguments) {
   const std::size_t execs = data.execs.size();
   try {
     data.words.insert(data.words.end(), list.word.begin(), list.word.end());
-    for (const detail::SliceParts& use : arguments.uses_) data.uses.push_back({use.use, use.words.address(), index});
+    for (const detail::SliceParts& use : arguments.uses_) data.add_use(use, index);
     data.execs.insert(data.execs.end(), list.execs.begin(), list.execs.end());
     data.nodes.push_back({static_cast<std::uint32_t>(first), list.words, place, detail::kNoName, static_cast<std::uint16_t>(list.groups),
                           static_cast<std::uint16_t>(list.flags)});

@@ -1,8 +1,6 @@
 #include "graph/layout.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -11,33 +9,16 @@
 namespace dwell::graph {
 
 using detail::GraphData;
-using device::Header;
 using device::kCell;
 using device::kFewSuccessors;
 using device::kFirstRecord;
 using device::kOnly;
-namespace flag = device::flag;
 
 namespace {
 
 constexpr std::uint32_t cells_for(std::size_t bytes) { return static_cast<std::uint32_t>((bytes + kCell - 1) / kCell); }
 
-// Argument words that a record itself holds.
-std::uint32_t words_inside(std::uint32_t words) { return words > detail::kMaxWords ? 2 : words; }
-
-void store(std::byte* to, std::size_t at, std::uint32_t value) { std::memcpy(to + at, &value, sizeof(value)); }
-
-// The place of payload word `word` of a record, in bytes.
-std::size_t payload_at(std::uint32_t word) {
-  const std::uint32_t in_slot = word % device::kSlotWords;
-  return static_cast<std::size_t>(word / device::kSlotWords) * kCell + in_slot / 3 * sizeof(device::Quad) + 4 + in_slot % 3 * 4;
-}
-
 }  // namespace
-
-std::uint32_t slots_for(std::uint32_t words) {
-  return (device::kHeaderWords + words_inside(words) + device::kSlotWords - 1) / device::kSlotWords;
-}
 
 Layout::Layout(const GraphData& graph) {
   connect(graph);
@@ -179,98 +160,6 @@ void Layout::place(const GraphData& graph) {
 std::size_t Layout::word_at(const GraphData& graph, std::uint32_t node, std::uint32_t word) const {
   if (graph.nodes[node].words > detail::kMaxWords) return static_cast<std::size_t>(block_[node]) * kCell + word * sizeof(std::uint32_t);
   return static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords + word);
-}
-
-void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint64_t address, std::byte* to) const {
-  std::memset(to, 0, bytes());
-  const std::uint32_t start = kFirstRecord;
-  device::GraphHead head{};
-  head.states = states_;
-  head.edges = edges_;
-  head.sinks = graph.nodes.empty() ? 1 : sinks_;  // the record before all is one then
-  head.start = start;
-  std::memcpy(to, &head, sizeof(head));
-
-  std::uint32_t host_nodes = 0;
-  std::uint32_t edge = 0;  // place of the next one
-  const auto edge_to = [&](std::uint32_t successor, bool from_start) {
-    const std::uint32_t node = successor & ~kOnly;
-    return cell_[node] | (from_start || (successor & kOnly) != 0 || in_degree_[node] == 1 ? kOnly : 0);
-  };
-  const auto store_edge = [&](std::uint32_t value) {
-    store(to, static_cast<std::size_t>(edges_) * kCell + sizeof(std::uint32_t) * edge++, value);
-  };
-  // Links 1 to 3 of a record.
-  using Links = std::array<std::uint32_t, 3>;
-  const auto links_to = [&](std::span<const std::uint32_t> successors, bool from_start) {
-    Links link{static_cast<std::uint32_t>(successors.size()), 0, 0};
-    if (successors.size() > 2) {
-      link[1] = edge;
-      for (const std::uint32_t node : successors) store_edge(edge_to(node, from_start));
-    } else {
-      for (std::size_t i = 0; i < successors.size(); ++i) link[1 + i] = edge_to(successors[i], from_start);
-    }
-    return link;
-  };
-  const auto write_header = [&](std::uint32_t cell, Header header, const Links& links) {
-    const std::uint64_t number = address / kCell + cell;
-    header.drains = static_cast<std::uint32_t>(number >> 32U);
-    const std::size_t at = static_cast<std::size_t>(cell) * kCell;
-    const std::uint32_t link[4] = {cell, links[0], links[1], links[2]};
-    const std::uint32_t words[3] = {header.word0(), header.word1(), static_cast<std::uint32_t>(number)};
-    for (std::size_t i = 0; i < 4; ++i) store(to, at + i * sizeof(device::Quad), link[i]);
-    for (std::size_t i = 0; i < 3; ++i) store(to, at + 4 + i * 4, words[i]);
-  };
-
-  // Writes the choices of a branch; returns its own links.
-  const auto write_branch = [&](const GraphData::Branch& branch, std::span<const std::uint32_t> successors) {
-    const std::uint32_t choices = edge;
-    const std::uint32_t past = cell_[branch.end] | kOnly;
-    const Links passes{1, past, 0};
-    edge += branch.values() * device::kChoiceWords;
-    std::vector<Links> of_body;
-    for (const GraphData::Body& body : branch.bodies) {
-      of_body.push_back(links_to(successors.first(body.sources), false));
-      successors = successors.subspan(body.sources);
-    }
-    of_body.push_back(passes);
-    const std::uint32_t next = std::exchange(edge, choices);
-    for (std::uint32_t value = 0; value < branch.values(); ++value)
-      for (const std::uint32_t word : of_body[branch.body_for(value)]) store_edge(word);
-    edge = next;
-    const std::size_t at = static_cast<std::size_t>(cell_[branch.node]) * kCell;
-    store(to, at + payload_at(device::kHeaderWords + device::kBranchLast), branch.values() - 1);
-    store(to, at + payload_at(device::kHeaderWords + device::kBranchChoices), choices);
-    return passes;
-  };
-
-  write_header(start, Header{0, 0, 1, flag::node | flag::share | flag::aside, 0}, links_to(starts_, true));
-  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    const GraphData::NodeData& data = graph.nodes[node];
-    std::uint32_t flags = flag::node | data.flags;
-    if (chained_[node]) flags |= flag::chain;
-    if (data.groups != 1) flags |= flag::share | flag::aside;
-    const std::span<const std::uint32_t> successors = this->successors(node);
-    const bool is_branch = data.op == detail::kBranch;
-    if (is_branch) flags |= flag::branch;
-    const bool is_host = data.op == detail::kHostNode;
-    if (is_host) flags |= flag::host;
-    if (data.op == detail::kClock) flags |= flag::clock;
-    write_header(cell_[node], Header{data.groups == 0 ? 0 : opcodes[data.op], data.groups, slots_for(data.words), flags, 0},
-                 is_branch ? write_branch(*graph.branch_of(node), successors) : links_to(successors, false));
-    if (data.words > detail::kMaxWords) {
-      const std::uint64_t block = address + static_cast<std::uint64_t>(block_[node]) * kCell;
-      store(to, static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords), static_cast<std::uint32_t>(block));
-      store(to, static_cast<std::size_t>(cell_[node]) * kCell + payload_at(device::kHeaderWords + 1),
-            static_cast<std::uint32_t>(block >> 32U));
-    }
-    if (is_host) store(to, word_at(graph, node, 0), host_nodes++);
-    for (std::uint32_t i = 0; i < data.words; ++i) store(to, word_at(graph, node, i), graph.words[data.first_word + i]);
-    if (in_degree_[node] > 1) {
-      const device::NodeState state{device::arrivals(in_degree_[node]), in_degree_[node], 0};
-      std::memcpy(to + static_cast<std::size_t>(states_) * kCell + (cell_[node] - kFirstRecord) * sizeof(state), &state, sizeof(state));
-    }
-  }
 }
 
 }  // namespace dwell::graph

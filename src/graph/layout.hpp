@@ -13,6 +13,17 @@
 
 namespace dwell::graph {
 
+// Slots of a record with so many argument words. One with more than fit holds the address of their block.
+constexpr std::uint32_t slots_for(std::uint32_t words) {
+  const std::uint32_t inside = words > detail::kMaxWords ? 2 : words;
+  return (device::kHeaderWords + inside + device::kSlotWords - 1) / device::kSlotWords;
+}
+// The place of payload word `word` of a record, in bytes.
+constexpr std::size_t payload_at(std::uint32_t word) {
+  const std::uint32_t in_slot = word % device::kSlotWords;
+  return static_cast<std::size_t>(word / device::kSlotWords) * device::kCell + in_slot / 3 * sizeof(device::Quad) + 4 + in_slot % 3 * 4;
+}
+
 // Where everything of a graph lies in its exec: all that can be known before the exec has an address. Nodes that form a chain lie one
 // behind the other.
 class Layout {
@@ -33,6 +44,8 @@ class Layout {
   std::size_t opcode_at(std::uint32_t node) const { return static_cast<std::size_t>(cell_[node]) * device::kCell + 4; }
 
  private:
+  class Writer;
+
   void connect(const detail::GraphData& graph);
   // Fills first_, successor_ and in_degree_. Returns whether every edge leads to a node that was added later.
   bool connect(std::size_t nodes, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& edges);
@@ -60,8 +73,5 @@ class Layout {
   std::uint32_t edges_ = 0;
   std::uint32_t cells_ = 0;
 };
-
-// Slots of a record with so many argument words.
-std::uint32_t slots_for(std::uint32_t words);
 
 }  // namespace dwell::graph

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,7 @@ struct PlainExec {
       : layout(plan.data), memory(static_cast<std::byte*>(std::aligned_alloc(256, (layout.bytes() + 255) / 256 * 256)), &std::free) {
     std::vector<std::uint32_t> opcodes(plan.data.operators.size());
     for (std::uint32_t i = 0; i < opcodes.size(); ++i) opcodes[i] = i;
+    std::memset(memory.get(), 0xA5, layout.bytes());  // as memory is that others have used
     layout.write(plan.data, opcodes, address(), memory.get());
   }
 

@@ -37,7 +37,7 @@ struct GraphData {
     std::uint16_t groups;  // 0 of a control node
     std::uint16_t flags;
   };
-  // Memory of a buffer that a node names.
+  // Memory of a buffer that a node names, and maybe nodes behind it.
   struct Use {
     const BufferUse* use;
     std::uint64_t address;
@@ -82,20 +82,28 @@ struct GraphData {
   std::vector<std::shared_ptr<const std::function<void()>>> callbacks;  // of the host nodes, in the order of these
   std::vector<std::shared_ptr<ExecState>> execs;                        // that nodes may launch
 
-  // Takes the arguments of the node that is being added; what detail::put fills.
+  // Takes the arguments of the node that is being added, into memory of the caller's; what detail::put fills.
   struct Sink {
     GraphData& data;
+    std::uint32_t* word;
+    std::uint32_t words = 0;
     std::uint32_t flags = 0;
     std::uint32_t groups = 1;
 
     void add_exec(std::shared_ptr<ExecState> state) { data.execs.push_back(std::move(state)); }
-    void add(std::uint32_t value) { data.words.push_back(value); }
+    void add(std::uint32_t value) { word[words++] = value; }
     void add(SpanWords span) {
       add(static_cast<std::uint32_t>(span.low >> 32U));
       add(static_cast<std::uint32_t>(span.high));
       add(static_cast<std::uint32_t>(span.high >> 32U));
     }
   };
+
+  // Notes what a node names, unless the last use says so.
+  void add_use(const SliceParts& slice, std::uint32_t node) {
+    const std::uint64_t address = slice.words.address();
+    if (uses.empty() || uses.back().use != slice.use || uses.back().address != address) uses.push_back({slice.use, address, node});
+  }
 
   // The place of an operator, which it keeps alive. Throws errc::invalid_argument for an empty handle, and one of another runtime.
   std::uint32_t place_of(const std::shared_ptr<OperatorState>& op) {

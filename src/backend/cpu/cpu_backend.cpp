@@ -44,12 +44,12 @@ std::uint64_t physical_memory() {
 // Host memory that is device memory too.
 class CpuAllocation final : public Allocation {
  public:
-  CpuAllocation(std::size_t bytes, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
+  CpuAllocation(std::size_t bytes, bool cleared, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
     // A system that overcommits would hand out more than there is, and kill the process that touches it.
     if (rounded <= physical_memory()) host_ = std::aligned_alloc(256, rounded);
     if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes", {"memory", "", bytes, 0});
-    std::memset(host_, 0, rounded);
+    if (cleared) std::memset(host_, 0, rounded);
     device_ = reinterpret_cast<std::uint64_t>(host_);
     bytes_ = bytes;
   }
@@ -227,8 +227,9 @@ class CpuBackend final : public Backend {
     return info;
   }
 
-  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
-  std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
+  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, true, abandoned_); }
+  std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, false, abandoned_); }
+  std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
   std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
     return std::make_unique<CpuForeignMemory>(pointer, bytes, std::move(keep_alive), abandoned_);
   }

@@ -9,11 +9,13 @@
 #include "backend/cuda/cuda_kernels.hpp"
 #include "backend/cuda/cuda_memory.hpp"
 #include "backend/cuda/cuda_place.hpp"
+#include "base/mutex.hpp"
 
 namespace dwell::backend {
 
 namespace {
 
+constexpr std::size_t kStaging = 256U << 10U;  // bytes: a graph of some 3,000 nodes
 constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
 // Whether it is a fault of a kernel, with which CUDA answers all later calls of the process.
@@ -76,6 +78,12 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     driver_.check(driver_.cuMemcpyHtoDAsync(to, from, bytes, place_.copies), "copying to the device");
     settle("copying to the device");
+  }
+  void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) override {
+    if (bytes > kStaging) return Backend::write_to_device(to, bytes, make);
+    const Lock lock(staging_mutex_);
+    make(static_cast<std::byte*>(staging_));
+    copy_to_device(to, staging_, bytes);
   }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     if (bytes == 0) return;
@@ -150,6 +158,8 @@ class CudaBackend final : public Backend {
   const int ordinal_;
   std::uint32_t used_slots_ = 0;  // since the last finish: streams of leases
   CUevent order_ = nullptr;       // of a burst and the user's stream
+  Mutex staging_mutex_;
+  void* staging_ DWELL_GUARDED_BY(staging_mutex_) = nullptr;  // pinned: the driver copies from there without another copy of its own
 };
 
 void CudaBackend::open() {
@@ -180,6 +190,8 @@ void CudaBackend::open() {
     driver_.check(driver_.cuMemPoolCreate(&place_.pool, &properties), "creating a memory pool");
     std::uint64_t kept = kKept;
     driver_.check(driver_.cuMemPoolSetAttribute(place_.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up a memory pool");
+    const Lock lock(staging_mutex_);
+    driver_.check(driver_.cuMemHostAlloc(&staging_, kStaging, CU_MEMHOSTALLOC_PORTABLE), "allocating pinned host memory");
     // A context that a fault has taken down says so at the latest now.
     settle("opening the device");
   } catch (const Error& error) {
@@ -195,6 +207,8 @@ void CudaBackend::open() {
 void CudaBackend::release() {
   if (const Current current(driver_, place_.context); current.result() == CUDA_SUCCESS) {
     if (order_ != nullptr) driver_.cuEventDestroy(order_);
+    const Lock lock(staging_mutex_);
+    if (staging_ != nullptr) driver_.cuMemFreeHost(staging_);
     if (place_.pool != nullptr) driver_.cuMemPoolDestroy(place_.pool);
     if (place_.launches != nullptr) driver_.cuStreamDestroy(place_.launches);
     if (place_.copies != nullptr) driver_.cuStreamDestroy(place_.copies);

@@ -312,6 +312,21 @@ TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
   EXPECT_THAT(stand_in_.current, IsEmpty());
 }
 
+TEST_F(CudaBackendTest, WhatIsMadeForTheDeviceComesThereInOneCopy) {
+  const auto backend = open();
+  for (const std::size_t bytes : {8UL, 100'000UL, 1'000'000UL}) {
+    const auto memory = backend->allocate_raw(bytes);
+    const int waits = stand_in_.waits;
+    backend->write_to_device(memory->device(), bytes, [&](std::byte* to) { std::memset(to, 0x17, bytes); });
+    EXPECT_EQ(stand_in_.waits, waits + 1);
+    std::vector<std::byte> received(bytes);
+    backend->copy_to_host(received.data(), memory->device(), bytes);
+    EXPECT_THAT(received, testing::Each(std::byte{0x17})) << bytes;
+    EXPECT_THROW(backend->write_to_device(memory->device(), bytes, [](std::byte*) { throw Error(errc::invalid_argument, "", {}); }), Error);
+    EXPECT_EQ(stand_in_.waits, waits + 2) << "nothing is copied that was not made";
+  }
+}
+
 TEST_F(CudaBackendTest, MemoryOfOthersIsTakenWithItsPlace) {
   const auto backend = open();
   const auto wrap = [&](Known known, std::size_t bytes, std::shared_ptr<void> keep_alive = {}) {
@@ -386,7 +401,7 @@ TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
 }
 
 TEST_F(CudaBackendTest, AFailureHalfwayLeavesNothing) {
-  for (const char* const function : {"stream", "pool", "synchronise"}) {
+  for (const char* const function : {"stream", "pool", "host allocate", "synchronise"}) {
     stand_in_.failures = {{function, CUDA_ERROR_OUT_OF_MEMORY}};
     DWELL_EXPECT_ERROR(open(), errc::out_of_memory, HasSubstr("it failed"));
     EXPECT_THAT(stand_in_.alive, IsEmpty()) << function;
