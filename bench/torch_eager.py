@@ -4,6 +4,8 @@
 Times a piece of work from its first operation until the device has done it, on the host's clock, and checks every result against eager
 PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms where there are some.
 
+Behind dwell's times stand the tasks that the operations became and how often they were flushed.
+
 dwell does not compute what is overwritten or dropped before it has run. Most pieces of work repeat one result: there its time is the
 host's for the most part. Adds apart, in-place chains, models and optimisers have results that are seen or follow from one another.
 
@@ -107,14 +109,18 @@ class Bench:
             taken.append(seconds)
         return taken, result
 
-    def add(self, case: Case, by: str, seconds: list[float], eager: float, *, peer: bool) -> None:
+    def add(self, case: Case, by: str, seconds: list[float], eager: float, *, peer: bool, did: dict[str, float] | None = None) -> None:
         each = sorted(s / case.operations * 1e9 for s in seconds)
         middle = statistics.median(each)
         row = {"what": case.what, "by": by, "peer": peer, "unit": "ns", "count": len(each), "ratio": middle / eager}
         quantiles = {"p90": 0.9, "p99": 0.99, "max": 1}
         row |= {"min": each[0], "p50": middle} | {name: each[math.ceil(q * len(each)) - 1] for name, q in quantiles.items()}
+        text = f"  {case.what:<58} {by:<15} {middle / 1000:9.3f} us  {middle / eager:6.2f} x"
+        if did is not None:
+            row["did"] = did
+            text += f"  {did['tasks']:.0f} tasks, {did['flushes']:.0f} flushes"
         self.rows.append(row)
-        print(f"  {case.what:<58} {by:<15} {middle / 1000:9.3f} us  {middle / eager:6.2f} x", flush=True)
+        print(text, flush=True)
 
     def check(self, case: Case, by: str, expected: Any, got: Any) -> None:
         for x, y in zip(flat(expected), flat(got), strict=True):
@@ -125,7 +131,13 @@ class Bench:
 
     def dwell(self, case: Case, by: str, work: Work, context: Callable[[], Any], expected: Any, eager: float) -> None:
         times, got = self.samples(work, context, settles=True)
-        self.add(case, by, times, eager, peer=False)
+        before = dt.stats()
+        with context():
+            work()
+        after = dt.stats()
+        did = {name: after[name] - before[name] for name in ("taken", "tasks", "programs", "compiled")}
+        did["flushes"] = sum(after["flushed"].values()) - sum(before["flushed"].values())
+        self.add(case, by, times, eager, peer=False, did=did)
         self.check(case, by, expected, got)
 
     def run(self, case: Case) -> None:

@@ -645,6 +645,21 @@ def test_what_cannot_be_recorded_is_an_error() -> None:
     assert torch.equal(y, x * 2)
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="only on a GPU: on a CPU a flush waits")
+def test_bursts_start_while_operations_are_collected() -> None:
+    x = torch.eye(256, device=DEVICE).roll(1, 0)  # its products are exact
+    with dt.eager():
+        before = dt.stats()["flushed"]
+        y = x
+        for _ in range(500):
+            y = y @ x
+        y = y + 1
+        after = dt.stats()["flushed"]
+    assert after["idle"] > before["idle"]
+    assert after["full"] == before["full"]
+    assert torch.equal(y, torch.eye(256, device=DEVICE).roll(501, 0) + 1)
+
+
 @pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
 def test_a_resident_loop_works_without_a_flush() -> None:
     out = torch.zeros(4)

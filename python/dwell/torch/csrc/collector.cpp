@@ -12,6 +12,7 @@ const char* name_of(Reason reason) {
   switch (reason) {
     case Reason::asked: return "asked";
     case Reason::full: return "full";
+    case Reason::idle: return "idle";
     case Reason::fallback: return "fallback";
     case Reason::stream: return "stream";
     case Reason::kReasons: break;
@@ -108,6 +109,10 @@ void Collector::flush_locked(Reason reason, bool wait) {
     submit_locked();
     if (device_.is_cuda() && !is_resident()) {
       loop_->runtime.burst(handle_of(*stream_));
+      if (reason == Reason::full || reason == Reason::idle)
+        pace_.started(BurstPace::Clock::now(), pending_);
+      else
+        pace_.interrupted();
       loop_->batch.forget();  // the next burst comes behind this one
     } else {
       wait_locked();
@@ -154,11 +159,21 @@ void Collector::count_pending() {
   if (pending_++ == 0) pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t most = limits().operations.load(std::memory_order_relaxed);
   if (!is_resident() || pending_ >= most * kRounds) {
-    if (pending_ >= most) flush_locked(Reason::full, false);
+    if (pending_ >= most)
+      flush_locked(Reason::full, false);
+    else if (pending_ % BurstPace::kLook == 0 && worth_a_burst())
+      flush_locked(Reason::idle, false);
   } else if (pending_ % most == 0) {
     submit_locked();
     forget_done();
   }
+}
+
+bool Collector::worth_a_burst() {
+  if (!device_.is_cuda()) return false;  // there a flush waits
+  forget_done();
+  pace_.looked(BurstPace::Clock::now(), submitted_.empty());
+  return submitted_.empty() && pace_.worth(pending_);
 }
 
 Recording* Collector::recording_here() {

@@ -25,6 +25,7 @@
 #include <dwell/batch.hpp>
 #include <dwell/runtime.hpp>
 
+#include "burst_pace.hpp"
 #include "recording.hpp"
 #include "storages.hpp"
 
@@ -40,7 +41,7 @@ inline constinit Limits all_limits;
 inline Limits& limits() { return all_limits; }
 
 // Why operations were flushed.
-enum class Reason : std::uint8_t { asked, full, fallback, stream, kReasons };
+enum class Reason : std::uint8_t { asked, full, idle, fallback, stream, kReasons };  // idle: the device has nothing to do
 const char* name_of(Reason reason);
 
 struct Counts {
@@ -120,6 +121,8 @@ class Collector {
   // That of this thread, which may not be of another device.
   Recording* recording_here();
   void count_pending();
+  // Whether the device has nothing to do, and enough is pending.
+  bool worth_a_burst();
   // What was collected on another stream, or for the other loop, is flushed there.
   void keep_in_order(bool resident);
   void flush_locked(Reason reason, bool wait);
@@ -140,6 +143,7 @@ class Collector {
   std::optional<Ticket> failed_;  // the first, which nobody has heard of
   std::int64_t pending_ = 0;
   std::uint64_t taken_ = 0;
+  BurstPace pace_;
   std::optional<c10::Stream> stream_;   // of what was collected
   std::uint64_t elsewhere_ = kUnknown;  // calls that the resident loop is behind
 };
