@@ -20,6 +20,7 @@ struct TraceEvent {
     lease,    // a worker's stay on the device; `id`: the lease's number
     fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
     take,     // an instant: a node or a spawned task taken from the ready queue, where any worker may have put it; `id`: the task's
+    begin,    // a launch of a graph begins, in 1 ns; `id`: its position
     barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
     submit,     // tasks submitted; `id`: the position of the first, `count`: how many
@@ -38,12 +39,12 @@ struct TraceEvent {
   std::int64_t begin_ns = 0;     // std::chrono::steady_clock
   std::int64_t took_ns = 0;      // 0: an instant
   std::uint64_t id = 0;          // of a task of the ring: its position; of a node: which one, by its place; else see Kind
-  std::uint64_t number = 0;      // of a node: that of this call, and of its first arrow
+  std::uint64_t number = 0;      // of a node or a begin: that of this call, and of its first arrow
   std::uint32_t worker = kHost;  // of the device
   std::uint32_t thread = 0;      // of the host: gettid()
   std::uint32_t name = kNoName;  // index in Trace::names
   std::uint32_t count = 1;
-  std::uint32_t arrows = 0;  // of a node: so many may begin here, numbered from `number` on
+  std::uint32_t arrows = 0;  // of these: so many may begin here, numbered from `number` on
   Kind kind = Kind::task;
   bool failed = false;
 };
@@ -77,7 +78,8 @@ class TraceWriter {
 };
 
 // Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
-// of the host, flows from submit to task, from a task to those that wait for it and from a node of a graph to its successors, counters.
+// of the host, flows from submit to task, from a task to those that wait for it, from a launch to its begin on the device and the first
+// nodes there, and from a node of a graph to its successors, counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);

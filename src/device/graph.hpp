@@ -26,6 +26,7 @@
 #include "device/host_nodes.hpp"
 #include "device/in_flight.hpp"
 #include "device/launch_line.hpp"
+#include "device/observe.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device {
@@ -352,6 +353,12 @@ DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states)
   return start;
 }
 
+// Notes for the timeline that a launch of the host's begins. Called by all lanes.
+DWELL_DEVICE_COLD void note_begin(Worker* worker, const Frame& frame) {
+  if (lane() == 0 && !frame.header().is_spawned())
+    observe::note_instant(worker, Event::kBegin, frame.position(), head(exec_of(frame))->number);
+}
+
 // Notes that a node has failed, if it is the launch's first. Called by one thread.
 DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
   const u64 failure = static_cast<u64>(cell) << 32U | static_cast<u32>(status);
@@ -561,6 +568,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   if ((header.flags & flag::graph) != 0) {
     const u64 base = exec_of(from);
     if ((header.flags & flag::turn) == 0 && !takes(lease, worker, from)) return kNothing;
+    if ((lease.timed & timed::timeline) != 0) note_begin(worker, from);
     const u32 start = begin(lease, from, &states);
     if (lane() == 0) {
       work.base = base;

@@ -112,8 +112,9 @@ std::string ExecState::arguments_at(std::uint32_t cell) const {
 
 std::vector<std::uint32_t> ExecState::next_at(std::uint32_t cell, std::size_t most) const {
   const std::uint32_t node = node_in(cell);
-  if (node == graph::Cells::kNone) return {};
-  std::vector<std::uint32_t> next = graph::followers(graph, layout, node, most);
+  if (node == graph::Cells::kNone && cell != device::kFirstRecord) return {};
+  std::vector<std::uint32_t> next =
+      cell == device::kFirstRecord ? graph::first_nodes(graph, layout, most) : graph::followers(graph, layout, node, most);
   for (std::uint32_t& its : next) its = layout.cell(its);
   return next;
 }

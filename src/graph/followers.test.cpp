@@ -60,6 +60,23 @@ TEST(FollowersTest, ConditionalNodesAreNot) {
   EXPECT_THAT(behind(plan, inner + 1), IsEmpty()) << "it leads back, or out";
 }
 
+TEST(FollowersTest, FirstNodesWaitForNoOperator) {
+  const std::uint32_t value = 0;
+  GraphPlan body;
+  body.add(0);
+  GraphPlan plan;
+  EXPECT_THAT(first_nodes(plan.data, Layout(plan.data), 64), IsEmpty());
+  const std::uint32_t control = plan.control();
+  const std::uint32_t first = plan.add(0);
+  const std::uint32_t behind = plan.add(0);
+  const std::uint32_t last = plan.add(0);
+  plan.edge(control, behind);
+  plan.edge(first, last);
+  plan.branch(detail::BranchKind::run_if, value, {&body});
+  EXPECT_THAT(first_nodes(plan.data, Layout(plan.data), 64), UnorderedElementsAre(first, behind));
+  EXPECT_THAT(first_nodes(plan.data, Layout(plan.data), 1), testing::SizeIs(1));
+}
+
 TEST(FollowersTest, ASearchAmongManyControlNodesEnds) {
   GraphPlan plan;
   const std::uint32_t first = plan.add(0);

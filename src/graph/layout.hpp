@@ -40,6 +40,8 @@ class Layout {
   std::size_t word_at(const detail::GraphData& graph, std::uint32_t node, std::uint32_t word) const;
   // A node's successors, with kOnly where an edge leads back.
   std::span<const std::uint32_t> successors(std::uint32_t node) const { return {successor_.data() + first_[node], degree(node)}; }
+  // The nodes that wait for nothing.
+  std::span<const std::uint32_t> starts() const { return starts_; }
   // The place of the word that holds a node's opcode and groups.
   std::size_t opcode_at(std::uint32_t node) const { return static_cast<std::size_t>(cell_[node]) * device::kCell + 4; }
 

@@ -134,7 +134,9 @@ class ChromeWriter final : public TraceWriter {
       for (const std::uint64_t arrow : arrows_.begin(event.id)) write_end("s", "after", event, event.begin_ns + event.took_ns - 1, arrow);
       for (const std::uint64_t arrow : arrows_.end(event.id)) write_end("f", "after", event, event.begin_ns, arrow);
     }
-    if (event.kind == TraceEvent::Kind::node) {
+    if (event.kind == TraceEvent::Kind::launch) write_end("s", "launch", event, event.begin_ns, event.id);
+    if (event.kind == TraceEvent::Kind::begin) write_end("f", "launch", event, event.begin_ns, event.id);
+    if (event.kind == TraceEvent::Kind::node || event.kind == TraceEvent::Kind::begin) {
       // Before it is known which of them end anywhere: one that does not is not shown.
       for (std::uint32_t i = 0; i < event.arrows; ++i) write_end("s", "edge", event, event.begin_ns + event.took_ns - 1, event.number + i);
       for (const std::uint64_t arrow : arrows_.end_at_node(event.number)) write_end("f", "edge", event, event.begin_ns, arrow);

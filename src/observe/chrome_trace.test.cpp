@@ -130,6 +130,14 @@ TEST(ChromeTrace, NodesFlowToTheirSuccessors) {
   }
 }
 
+TEST(ChromeTrace, ALaunchFlowsToItsFirstNodes) {
+  const json trace = written(test::launch_trace());
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "launch"}, {"id", 9}})["ts"]), 0);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "launch"}, {"id", 9}})["ts"]), 100);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "edge"}, {"id", 1}})["ts"]), 119) << "inside of the slice";
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "edge"}, {"id", 1}})["ts"]), 150);
+}
+
 TEST(ChromeTrace, SaysWhatWasDroppedAndHowFarTheClockMayBeOff) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].dropped = 2;

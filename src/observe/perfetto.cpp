@@ -159,7 +159,7 @@ class PerfettoWriter final : public TraceWriter {
     track(id, [&] {
       if (event.worker != TraceEvent::kHost) {
         const std::string worker = "worker " + std::to_string(event.worker);
-        proto_.text(track_field::name, is_beside(event) ? worker + ", queues and barriers" : worker);
+        proto_.text(track_field::name, is_beside(event) ? worker + ", queues and launches" : worker);
         proto_.varint(track_field::sibling_order_rank, 2ULL * event.worker + (is_beside(event) ? 1 : 0));
         return;
       }
@@ -173,7 +173,8 @@ class PerfettoWriter final : public TraceWriter {
 
   // What a worker does within or beside calls of operators has a track of its own, where slices do not overlap either.
   static bool is_beside(const TraceEvent& event) {
-    return event.kind == TraceEvent::Kind::fetch || event.kind == TraceEvent::Kind::take || event.kind == TraceEvent::Kind::barrier;
+    return event.kind == TraceEvent::Kind::fetch || event.kind == TraceEvent::Kind::take || event.kind == TraceEvent::Kind::begin ||
+           event.kind == TraceEvent::Kind::barrier;
   }
   static std::uint64_t track_of(const TraceEvent& event) {
     if (event.worker == TraceEvent::kHost) return kThreads + event.thread;
@@ -225,7 +226,10 @@ class PerfettoWriter final : public TraceWriter {
       for (const std::uint64_t arrow : arrows_.begin(event.id)) proto_.fixed64(event_field::flow_ids, flow_of_arrow(arrow));
       for (const std::uint64_t arrow : arrows_.end(event.id)) proto_.fixed64(event_field::terminating_flow_ids, flow_of_arrow(arrow));
       proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
-    } else if (event.kind == TraceEvent::Kind::node) {
+    } else if (event.kind == TraceEvent::Kind::launch) {
+      proto_.fixed64(event_field::flow_ids, flow_of(event.id));
+    } else if (event.kind == TraceEvent::Kind::node || event.kind == TraceEvent::Kind::begin) {
+      if (event.kind == TraceEvent::Kind::begin) proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
       // Before it is known which of them end anywhere: one that does not is not shown.
       for (std::uint32_t i = 0; i < event.arrows; ++i) proto_.fixed64(event_field::flow_ids, flow_of_node(event.number + i));
       for (const std::uint64_t arrow : arrows_.end_at_node(event.number))

@@ -231,7 +231,7 @@ TEST(Perfetto, WorkersAndThreadsAreTracksOfOneProcess) {
     EXPECT_EQ(by_name[name].number(5), process.number(1)) << name;
   }
   EXPECT_LT(by_name["worker 0"].number(12), by_name["worker 3"].number(12));
-  EXPECT_EQ(by_name["worker 3"].number(12) + 1, by_name["worker 3, queues and barriers"].number(12));
+  EXPECT_EQ(by_name["worker 3"].number(12) + 1, by_name["worker 3, queues and launches"].number(12));
   EXPECT_EQ(by_name["thread 77"].message(4).number(1), static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(by_name["thread 77"].message(4).number(2), 77U);
 }
@@ -246,7 +246,7 @@ TEST(Perfetto, LeasesHoldTheirTasks) {
   EXPECT_EQ(lease.begin, 99) << "before the fetch that begins at 100";
   EXPECT_EQ(lease.end, 1100);
   const TrackSlice& fetch = view.slice("fetch", 7);
-  EXPECT_EQ(fetch.track, "worker 3, queues and barriers");
+  EXPECT_EQ(fetch.track, "worker 3, queues and launches");
   EXPECT_EQ(fetch.depth, 0U);
   EXPECT_EQ(fetch.end, 100);
   EXPECT_EQ(fetch.annotations.at("count"), 2U);
@@ -310,6 +310,17 @@ TEST(Perfetto, NodesFlowToTheirSuccessors) {
   EXPECT_THAT(three.ending_flows, UnorderedElementsAre(one.flows[0], two.flows[0]));
   ASSERT_EQ(view.slice("task", 1).flows.size(), 1U);
   EXPECT_THAT(one.flows, Not(Contains(view.slice("task", 1).flows[0]))) << "its number is another one";
+}
+
+TEST(Perfetto, ALaunchFlowsToItsFirstNodes) {
+  const View view = view_of(test::launch_trace());
+  const TrackSlice& launch = view.slice("launch", 9);
+  const TrackSlice& begin = view.slice("begin", 9);
+  EXPECT_EQ(begin.track, "worker 1, queues and launches");
+  ASSERT_EQ(launch.flows.size(), 1U);
+  EXPECT_THAT(begin.ending_flows, ElementsAre(launch.flows[0]));
+  ASSERT_EQ(begin.flows.size(), 2U);
+  EXPECT_THAT(view.slice("node", 1).ending_flows, ElementsAre(begin.flows[0]));
 }
 
 TEST(Perfetto, ALargeSubmissionHasFewFlows) {

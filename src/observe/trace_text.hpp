@@ -17,7 +17,7 @@ struct KindText {
 };
 
 // In the order of TraceEvent::Kind.
-inline constexpr std::array<KindText, 17> kKindTexts{{
+inline constexpr std::array<KindText, 18> kKindTexts{{
     {"task", true, false},
     {"node", true, false},
     {"spawned", false, false},
@@ -25,6 +25,7 @@ inline constexpr std::array<KindText, 17> kKindTexts{{
     {"lease", true, false},
     {"fetch", true, true},
     {"take", true, false},
+    {"begin", true, false},
     {"barrier", true, false},
     {"submit", true, true},
     {"wait", true, false},

@@ -30,7 +30,8 @@ class Exec {
   // The arguments of the node in this cell, those of the next launch: "(2.5, 0x7f00[1024])", with a word behind when they were others
   // before. Empty when there is no operator. Waits for no launch.
   virtual std::string arguments_at(std::uint32_t cell) const = 0;
-  // The cells of the nodes with operators that come next behind this cell's and run whenever it has succeeded, `most` at most.
+  // The cells of the nodes with operators that come next behind this cell's and run whenever it has succeeded, `most` at most. Behind
+  // kFirstRecord those that come first.
   virtual std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const = 0;
   // What the callback of the host node in this cell has thrown in the launch at `position`; empty when that is not known.
   virtual std::string why(std::uint64_t position, std::uint32_t cell) const = 0;

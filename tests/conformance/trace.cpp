@@ -266,14 +266,16 @@ DWELL_OPERATOR(steps)(dwell::Group g, dwell::u32 count) {
   EXPECT_GE(longest, 10'000) << "one of them comes late";
 }
 
-// The arrows between nodes, each as "NODE CALL -> NODE CALL": "a: works (version 1) 0 -> b: works (version 1) 0".
+// The arrows between nodes, each as "NODE CALL -> NODE CALL": "a: works (version 1) 0 -> b: works (version 1) 0"; "launch 0 -> a: works
+// (version 1) 0" from where a launch begins.
 std::vector<std::string> node_arrows(const Trace& trace) {
   std::vector<TraceEvent> nodes = of_kind(trace, Kind::node);
+  std::ranges::copy(of_kind(trace, Kind::begin), std::back_inserter(nodes));
   std::ranges::sort(nodes, {}, &TraceEvent::begin_ns);
   std::map<std::uint64_t, std::pair<std::string, TraceEvent>> by_number;
   std::map<std::string, int> calls;
   for (const TraceEvent& node : nodes) {
-    const std::string name = name_of(trace, node);
+    const std::string name = node.kind == Kind::begin ? "launch" : name_of(trace, node);
     by_number[node.number] = {name + ' ' + std::to_string(calls[name]++), node};
   }
   EXPECT_EQ(by_number.size(), nodes.size());
@@ -314,6 +316,7 @@ TEST_P(TraceTest, NodesFollowTheirPredecessors) {
     const std::string left = "middle/left: works (version 1)" + call;
     const std::string right = "middle/right: works (version 1)" + call;
     const std::string last = "works (version 1)" + call;
+    expected.push_back("launch" + call + " -> " + begin);
     for (const std::string& one : {left, right}) {
       expected.push_back(begin + " -> " + one);
       expected.push_back(one + " -> " + last);
@@ -321,6 +324,14 @@ TEST_P(TraceTest, NodesFollowTheirPredecessors) {
     expected.push_back(begin + " -> " + last);
   }
   EXPECT_THAT(node_arrows(seen), testing::UnorderedElementsAreArray(expected));
+  // Each launch of the host's is joined to where it begins by its position.
+  std::map<std::uint64_t, TraceEvent> begins;
+  for (const TraceEvent& begin : of_kind(seen, Kind::begin)) EXPECT_TRUE(begins.emplace(begin.id, begin).second);
+  ASSERT_EQ(begins.size(), kLaunches);
+  for (const TraceEvent& launch : of_kind(seen, Kind::launch)) {
+    ASSERT_TRUE(begins.contains(launch.id));
+    EXPECT_GE(begins[launch.id].begin_ns + 2000, launch.begin_ns);
+  }
 }
 
 TEST_P(TraceTest, NodesOfALoopFollowThoseOfTheSameRound) {
@@ -345,6 +356,10 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> left) { if (g.rank
   });
   ASSERT_EQ(seen.dropped, 0U);
   std::vector<std::string> expected;
+  for (int launch = 0; launch < 5; ++launch) {
+    const std::string call = " " + std::to_string(launch);
+    expected.push_back("launch" + call + " -> first: works (version 1)" + call);
+  }
   for (int round = 0; round < 15; ++round) {
     const std::string call = " " + std::to_string(round);
     expected.push_back("loop/count: count (version 1)" + call + " -> loop/work: works (version 1)" + call);
@@ -367,12 +382,15 @@ DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
   Node before = graph.add(stamps, times);
   for (std::size_t i = 1; i < kNodes; ++i) before = graph.add(stamps, times).after(before);
   const GraphExec exec = runtime.instantiate(graph);
+  std::uint64_t first = 0;  // position of the first launch
   const Trace seen = trace(runtime, [&] {
-    for (std::size_t i = 0; i < kLaunches; ++i) runtime.launch(exec);
+    first = runtime.launch(exec).position();
+    for (std::size_t i = 1; i < kLaunches; ++i) runtime.launch(exec);
     runtime.wait_all();
   });
   std::map<std::uint64_t, TraceEvent> by_number;
-  for (const TraceEvent& node : of_kind(seen, Kind::node)) by_number[node.number] = node;
+  for (const TraceEvent& event : seen.events)
+    if (event.kind == Kind::node || event.kind == Kind::begin) by_number[event.number] = event;
   std::vector<u64> begun(kNodes * kLaunches + 1);
   times.read(begun);
   begun.erase(begun.begin());
@@ -381,17 +399,27 @@ DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
     return std::ranges::lower_bound(begun, static_cast<u64>(event.begin_ns)) - begun.begin();
   };
   std::size_t arrows = 0;
+  std::size_t launches = 0;
   for (const TraceArrow& arrow : seen.arrows) {
     if (!arrow.of_nodes) continue;
     ++arrows;
     const TraceEvent& from = std::prev(by_number.upper_bound(arrow.from))->second;
     const TraceEvent& to = by_number.at(arrow.to);
+    if (from.kind == Kind::begin) {
+      ++launches;
+      if (on_cpu()) {
+        ASSERT_EQ(call(to) % kNodes, 0U) << "the first node";
+        ASSERT_EQ(call(to) / kNodes, from.id - first) << "of this launch";
+      }
+      continue;
+    }
     ASSERT_EQ(to.id, from.id + 1) << "they lie behind each other";
     if (on_cpu()) {
       ASSERT_EQ(call(to), call(from) + 1);
     }
   }
-  EXPECT_GT(arrows, 0U);
+  EXPECT_GT(arrows, launches);
+  EXPECT_GT(launches, 0U);
 }
 
 TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {

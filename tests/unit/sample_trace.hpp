@@ -76,4 +76,19 @@ inline std::vector<Trace> node_trace() {
   return {first, second};
 }
 
+// A launch, of which two nodes come first, the second one unseen.
+inline std::vector<Trace> launch_trace() {
+  using EventKind = TraceEvent::Kind;
+  Trace trace;
+  trace.runtime = 1;
+  trace.device = "cuda:0";
+  trace.events = {host_event(EventKind::launch, 77, 0, 50, 9, 1), worker_event(EventKind::begin, 1, 100, 20, 9),
+                  worker_event(EventKind::node, 0, 150, 100, 1)};
+  trace.events[1].number = 1;
+  trace.events[1].arrows = 2;
+  trace.events[2].number = 3;
+  trace.arrows = {{1, 3, true}};
+  return {trace};
+}
+
 }  // namespace dwell::test

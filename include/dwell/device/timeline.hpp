@@ -12,12 +12,14 @@ namespace device {
 //   stay     number of the lease, 0
 //   fetch    position of the first slot, how many                  (an instant)
 //   take     words 1 and 2 of the header of the task               (an instant)
+//   begin    position of the launch, GraphHead::number of its exec (an instant)
 //   barrier  word 2 of the header of the gang's task, which barrier: 0 all, 1 + n the one of the name n, kNeighbours
 struct alignas(32) Event {
   static constexpr u32 kStay = ~0U;
   static constexpr u32 kFetch = ~1U;
   static constexpr u32 kTake = ~2U;
   static constexpr u32 kBarrier = ~3U;
+  static constexpr u32 kBegin = ~4U;
   static constexpr u32 kNeighbours = 1 + kGangBarriers;
   Quad quad[2];
 };

@@ -188,7 +188,7 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
     }
     if (first != lap || second != lap) break;  // one of several threads writes it: the next time
     const TraceEvent event = event_of(one, worker);
-    if (event.kind <= TraceEvent::Kind::group) {
+    if (event.kind <= TraceEvent::Kind::group || event.kind == TraceEvent::Kind::begin) {
       if (reader.misses) arrows_.miss(reader.last_ns, event.begin_ns);
       reader.misses = false;
       reader.last_ns = end_of(event);
@@ -203,9 +203,28 @@ void Timeline::release(std::int64_t end_ns, Trace& piece) {
   Graphs::Place place;
   for (auto event = held_.begin(); event != until; ++event) {
     if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
+    if (event->kind == TraceEvent::Kind::begin) arrows_.add(*event, look_up_launch(*event), piece.arrows);
     piece.events.push_back(*event);
   }
   held_.erase(held_.begin(), until);
+}
+
+namespace {
+
+// A node as arrows know it, of the exec of this number.
+NodeArrows::Node known_as(const Exec& exec, std::uint32_t number, std::uint32_t cell) {
+  const auto key = [&](std::uint32_t of) { return static_cast<std::uint64_t>(number) << 32U | of; };
+  NodeArrows::Node known{key(cell), {}};
+  for (const std::uint32_t next : exec.next_at(cell, NodeArrows::kEach)) known.next.push_back(key(next));
+  return known;
+}
+
+}  // namespace
+
+NodeArrows::Node Timeline::look_up_launch(const TraceEvent& event) const {
+  const auto number = static_cast<std::uint32_t>(event.number);
+  const auto exec = parts_.graphs.numbered(number);
+  return exec == nullptr ? NodeArrows::Node{} : known_as(*exec, number, device::kFirstRecord);
 }
 
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
@@ -221,10 +240,7 @@ NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
     if (!fresh || node_names_ < kMostNodeNames) event.name = name(text);
     if (fresh) ++node_names_;
   }
-  const auto key = [&](std::uint32_t of) { return static_cast<std::uint64_t>(place.number) << 32U | of; };
-  NodeArrows::Node known{key(cell), {}};
-  for (const std::uint32_t next : place.exec->next_at(cell, NodeArrows::kEach)) known.next.push_back(key(next));
-  return known;
+  return known_as(*place.exec, place.number, cell);
 }
 
 TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
@@ -245,6 +261,11 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
   } else if (what == Event::kTake) {
     event.kind = TraceEvent::Kind::take;
     event.id = id_of(header, word2);
+  } else if (what == Event::kBegin) {
+    event.kind = TraceEvent::Kind::begin;
+    event.id = position_of(word1);
+    event.number = word2;  // of the exec, until it is released
+    event.took_ns = 1;     // in some formats arrows lead to no instant
   } else if (what == Event::kBarrier) {
     event.kind = TraceEvent::Kind::barrier;
     event.id = position_of(word1);

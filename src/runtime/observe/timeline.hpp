@@ -88,6 +88,8 @@ class Timeline {
   void release(std::int64_t end_ns, Trace& piece);
   // Names the node's event, and looks up the node in its exec, which `place` keeps for the next one.
   NodeArrows::Node look_up(TraceEvent& event, Graphs::Place& place);
+  // The launch that begins, as if it were the node before the first ones.
+  NodeArrows::Node look_up_launch(const TraceEvent& event) const;
   void add_host(Trace& piece);
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // TraceEvent::id of a task with this header.
