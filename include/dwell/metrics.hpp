@@ -51,7 +51,7 @@ struct OperatorMetrics {
   std::uint64_t min_ns = 0;    // 0 when none was timed
   std::uint64_t max_ns = 0;
   TimeHistogram times;
-  // The same, of a sample: one task in 256 of the ring.
+  // The same, of a sample: one task in 256 of the ring. Of graphs, the nodes of one launch in 256 are `sampled`, and have no `waits`.
   std::uint64_t waits = 0;      // tasks that the following tell of; a wide task counts once for each group
   std::uint64_t waited_ns = 0;  // from the submission to the call of the operator, waits for other tasks included
   std::uint64_t longest_wait_ns = 0;

@@ -290,7 +290,14 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   last_ = *position;
   launched_ = true;
   if (count != 0) changing_ = *position;
+  if (core.queue().is_sampled(*position)) [[unlikely]]
+    sample(core);
   return position;
+}
+
+void ExecState::sample(runtime::Core& core) const {
+  for (const GraphData::NodeData& node : graph.nodes)
+    if (node.groups != 0) core.samples().take_arguments(opcodes_[node.op], graph.words.data() + node.first_word);
 }
 
 bool ExecState::prepare(runtime::Core& core, std::uint64_t switches, Waits& waits) {

@@ -83,6 +83,8 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // A task that may launch it is about to be placed: gives it the opcodes and arguments of now, which `waits` is for. False as above.
   bool prepare(runtime::Core& core, std::uint64_t switches, Waits& waits) DWELL_REQUIRES(mutex_);
   void note_task(std::uint64_t position) noexcept DWELL_REQUIRES(mutex_);
+  // Its nodes are part of the sample of what tasks name.
+  void sample(runtime::Core& core) const DWELL_REQUIRES(mutex_);
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);

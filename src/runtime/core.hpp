@@ -129,6 +129,7 @@ class Core {
   Metrics metrics();
   void set_metrics(Metering metering);
   HostCounts& counts() { return counts_; }
+  TaskSamples& samples() { return *samples_; }
 
   // As Runtime::start_trace and stop_trace.
   void start_trace(std::shared_ptr<TraceWriter> writer);

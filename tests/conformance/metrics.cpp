@@ -244,6 +244,36 @@ TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
   EXPECT_EQ(row(difference(runtime.metrics(), before), "many").sampled, 0U);
 }
 
+TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
+  Options given = options();
+  given.metrics = Metering::times;
+  Runtime runtime(given);
+  const auto names = runtime.define<void(u32, Span<const float>)>(
+      "names", "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>) {}\n");
+  const auto floats = runtime.allocate<float>(100);
+  Graph graph;
+  const Node first = graph.add(names, 1U, floats.slice(0, 10));
+  graph.add(names, 1U, floats).after(first);
+  GraphExec exec = runtime.instantiate(graph);
+  constexpr std::uint64_t kLaunches = 4096;
+  const auto launch = [&] {
+    const Metrics before = runtime.metrics();
+    for (std::uint64_t i = 0; i < kLaunches; ++i) runtime.launch(exec);
+    runtime.wait_all();
+    return row(difference(runtime.metrics(), before), "names");
+  };
+  OperatorMetrics op = launch();
+  EXPECT_EQ(op.tasks, 2 * kLaunches);
+  EXPECT_NEAR(static_cast<double>(op.sampled), 2.0 * kLaunches / 256, 24);
+  EXPECT_DOUBLE_EQ(op.mean_bytes(), (40 + 400) / 2.0);
+  EXPECT_EQ(op.waits, 0U);
+  exec.set(first, 1, floats.slice(0, 50));
+  op = launch();
+  EXPECT_DOUBLE_EQ(op.mean_bytes(), (200 + 400) / 2.0);
+  runtime.set_metrics(Metering::counts);
+  EXPECT_EQ(launch().sampled, 0U);
+}
+
 TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
   Options alone = options();
   alone.workers = 1;

@@ -34,6 +34,9 @@ class TaskSamples {
   // slot. A task without room in memory is not noted.
   void take(std::uint64_t position, std::uint32_t opcode, const detail::FirstSlot& first, const std::uint32_t* rest) noexcept;
 
+  // A task with this opcode and these arguments, of another source, is part of the sample of arguments.
+  void take_arguments(std::uint32_t opcode, const std::uint32_t* words) noexcept;
+
   struct Bytes {
     std::uint64_t tasks = 0;
     std::uint64_t bytes = 0;  // that their spans name
@@ -49,6 +52,10 @@ class TaskSamples {
     std::vector<Named> spans;
     bool in_ring = true;  // the arguments travel in the ring
     Bytes sum;
+
+    // One more, of which `word` tells the argument words.
+    template <class Word>
+    void add(const Word& word) noexcept;
   };
 
   const std::uint32_t ring_shift_;

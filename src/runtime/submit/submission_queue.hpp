@@ -165,6 +165,10 @@ class SubmissionQueue {
 
   // Who notes a few of the tasks, while it is asked to. Set before the first task.
   void sample_into(TaskSamples& samples) { samples_ = &samples; }
+  // Whether the task at this position is one of them.
+  bool is_sampled(std::uint64_t position) const {
+    return device::is_stamped(static_cast<std::uint32_t>(position), stamped_below_.load(std::memory_order_relaxed));
+  }
   void set_sampling(bool on) { stamped_below_.store(on ? device::kStampsBelow : 0, std::memory_order_relaxed); }
 
   // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
@@ -185,9 +189,6 @@ class SubmissionQueue {
   std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
   std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
 
-  bool is_sampled(std::uint64_t position) const {
-    return device::is_stamped(static_cast<std::uint32_t>(position), stamped_below_.load(std::memory_order_relaxed));
-  }
   // By value, so that the slot stays in registers on the way that nearly all tasks take.
   [[gnu::noinline, gnu::cold]] void take_sample(std::uint64_t position, std::uint32_t opcode, detail::FirstSlot first,
                                                 const std::uint32_t* rest = nullptr) const {
