@@ -285,7 +285,7 @@ std::vector<std::string> node_arrows(const Trace& trace) {
     const auto& [name, from] = std::prev(by_number.upper_bound(arrow.from))->second;
     EXPECT_LT(arrow.from, from.number + from.arrows);
     const auto& [behind, to] = by_number.at(arrow.to);
-    EXPECT_GE(to.begin_ns, from.begin_ns + from.took_ns);
+    EXPECT_GE(to.begin_ns, from.begin_ns + (from.kind == Kind::begin ? 0 : from.took_ns));
     arrows.push_back(name + " -> " + behind);
   }
   return arrows;
@@ -330,7 +330,7 @@ TEST_P(TraceTest, NodesFollowTheirPredecessors) {
   ASSERT_EQ(begins.size(), kLaunches);
   for (const TraceEvent& launch : of_kind(seen, Kind::launch)) {
     ASSERT_TRUE(begins.contains(launch.id));
-    EXPECT_GE(begins[launch.id].begin_ns + 2000, launch.begin_ns);
+    EXPECT_GE(begins[launch.id].begin_ns + 5000, launch.begin_ns) << "as far as the clocks may be apart";
   }
 }
 

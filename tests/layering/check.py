@@ -73,6 +73,8 @@ LAYERS = (
         ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
         "any",
     ),
+    # What of dwell.torch needs no PyTorch.
+    Layer(("tests/unit/torch_",), ("tests/", "python/dwell/torch/csrc/"), "any"),
     Layer(("tests/",), ("tests/", "device/", *HOST_LAYERS, "dwell/"), "any"),
 )
 

@@ -198,12 +198,16 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
 }
 
 void Timeline::release(std::int64_t end_ns, Trace& piece) {
-  std::ranges::sort(held_, {}, end_of);
+  // A launch begins before what the clock shows at the same time.
+  std::ranges::sort(held_, {}, [](const TraceEvent& event) { return std::pair(end_of(event), event.kind != TraceEvent::Kind::begin); });
   const auto until = std::ranges::upper_bound(held_, end_ns, {}, end_of);
   Graphs::Place place;
   for (auto event = held_.begin(); event != until; ++event) {
     if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
-    if (event->kind == TraceEvent::Kind::begin) arrows_.add(*event, look_up_launch(*event), piece.arrows);
+    if (event->kind == TraceEvent::Kind::begin) {
+      arrows_.add(*event, look_up_launch(*event), piece.arrows);
+      event->took_ns = 1;  // in some formats arrows lead to no instant
+    }
     piece.events.push_back(*event);
   }
   held_.erase(held_.begin(), until);
@@ -265,7 +269,6 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
     event.kind = TraceEvent::Kind::begin;
     event.id = position_of(word1);
     event.number = word2;  // of the exec, until it is released
-    event.took_ns = 1;     // in some formats arrows lead to no instant
   } else if (what == Event::kBarrier) {
     event.kind = TraceEvent::Kind::barrier;
     event.id = position_of(word1);
