@@ -54,7 +54,7 @@ def check_perfetto(schema, sample):
     processes = [descriptor.process.process_name for descriptor in descriptors.values() if descriptor.HasField("process")]
     assert processes == ["dwell cuda:0 runtime 1"], processes
     workers = sorted(descriptor.name for descriptor in descriptors.values() if "worker" in descriptor.name)
-    assert workers == ["worker 0", "worker 3", "worker 3, queues and barriers"], workers
+    assert workers == ["worker 0", "worker 3", "worker 3, queues and launches"], workers
     assert all(descriptor.parent_uuid in descriptors for descriptor in descriptors.values() if not descriptor.HasField("process"))
 
     events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
