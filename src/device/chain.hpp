@@ -176,8 +176,13 @@ DWELL_DEVICE FramePlace first(Worker* worker, FramePlace place) {
   const Header header = from->header();
   const Slot* const record = pointer_to_global<const Slot>(graph::address_of(header, from->position()) + header.slots * kCell);
   const u32 slots = record->quad[0].word[1] & 0xFU;
-  for (u32 i = 0; i < slots * 4; ++i)
-    for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = record[i / 4].quad[i % 4].word[j];
+  u32 slot = 0;
+  do {
+    u32* const words = frame->word + slot * kSlotWords;
+    const Quad* const quads = record[slot].quad;
+    DWELL_UNROLL
+    for (u32 i = 0; i < kSlotWords; ++i) words[i] = quads[i / 3].word[i % 3];
+  } while (++slot < slots);
   return to;
 }
 
