@@ -14,12 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import run_python
-from torch_support import DEVICE, dt, outcome, outcomes, taken, torch
-
-
-def made(*sizes: int, **options: object) -> "torch.Tensor":
-    torch.manual_seed(3)
-    return torch.rand(*sizes, device=DEVICE, **options) + 0.5
+from torch_support import DEVICE, dt, made, outcome, outcomes, taken, torch
 
 
 def added(x: "torch.Tensor") -> "torch.Tensor":
@@ -578,71 +573,7 @@ def test_a_missing_compiler_is_named() -> None:
     assert "g++" in done.stdout
 
 
-# ---- Recordings ------------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_recording_runs_again() -> None:
-    a, x = made(64), made(64)
-    state = torch.zeros(64, device=DEVICE)
-    with dt.record() as recorded:
-        y = torch.relu(a * x + 1).sin()
-        total = y.softmax(0).sum()
-        state += y
-    assert state.tolist() == [0.0] * 64, "it is recorded, not run"
-    recording = recorded()
-    for times in range(1, 4):
-        a.fill_(times)
-        recording.replay()
-        torch.testing.assert_close(y, torch.relu(a * x + 1).sin())
-        assert float(total) == pytest.approx(1.0)
-    expected = sum(torch.relu(t * x + 1).sin() for t in (1, 2, 3))
-    torch.testing.assert_close(state, expected)
-    with dt.eager():
-        a.fill_(5)
-        z = a + 1
-        recording.replay()
-        z = z + y
-        torch.testing.assert_close(z, 6 + torch.relu(5 * x + 1).sin())
-    del recording, recorded
-    gc.collect()
-
-
-def test_a_step_of_training_is_recorded_with_its_backward_pass() -> None:
-    torch.manual_seed(3)
-    start = [torch.randn(8, 4), torch.randn(8), torch.randn(1, 8)]
-    x, y = made(16, 4), made(16, 1)
-
-    def step(parameters: list[torch.Tensor]) -> None:
-        for p in parameters:
-            p.grad = None
-        hidden = torch.relu(torch.nn.functional.linear(x, parameters[0], parameters[1]))
-        torch.nn.functional.mse_loss(torch.nn.functional.linear(hidden, parameters[2]), y).backward()
-        with torch.no_grad():
-            for p in parameters:
-                p.add_(p.grad, alpha=-0.01)  # type: ignore[arg-type]
-
-    expected, trained = ([p.to(DEVICE).clone().requires_grad_() for p in start] for _ in range(2))
-    with dt.record() as recorded:
-        step(trained)
-    for p, was in zip(trained, start, strict=True):
-        assert torch.equal(p.detach().cpu(), was), "it is recorded, not run"
-    for _ in range(5):
-        step(expected)
-        recorded().replay()
-    for p, q in zip(expected, trained, strict=True):
-        torch.testing.assert_close(p, q)
-
-
-def test_what_cannot_be_recorded_is_an_error() -> None:
-    x = made(64)
-    with pytest.raises(RuntimeError, match="cannot be recorded"), dt.record():
-        (x + 1).sort()
-    with dt.record() as recorded:
-        y = x * 2
-    with pytest.raises(RuntimeError, match="inside of a recording"), dt.record(), dt.record():
-        pass
-    recorded().replay()
-    assert torch.equal(y, x * 2)
+# ---- Bursts and resident loops ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="only on a GPU: on a CPU a flush waits")

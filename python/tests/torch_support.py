@@ -21,6 +21,12 @@ import dwell.torch as dt  # noqa: E402
 DEVICE = "cuda" if torch.cuda.is_available() and os.environ.get("DWELL_TEST_DEVICE") != "cpu" else "cpu"
 
 
+def made(*sizes: int, **options: Any) -> Any:
+    """A tensor of numbers between 0.5 and 1.5, the same each time."""
+    torch.manual_seed(3)
+    return torch.rand(*sizes, device=DEVICE, **options) + 0.5
+
+
 def copy_of(value: Any, *, grad: bool = False) -> Any:
     """The same with tensors of its own, which have the same strides."""
     if isinstance(value, torch.Tensor):

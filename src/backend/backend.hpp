@@ -115,9 +115,8 @@ class Backend {
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
-  // As copy_to_device, of what `make` puts into memory that it is given, all of it: there the device copies best. `make` calls no member of
-  // the backend. By default that is memory like any other, on the CPU too: workers hold the lines of what they have used, which single
-  // stores would wait for one by one.
+  // As copy_to_device, of what `make` puts into memory of so many bytes that it is given, all of it: memory from which the device copies
+  // well, by default like any other. `make` calls no member of the backend.
   virtual void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) {
     const auto made = std::make_unique_for_overwrite<std::byte[]>(bytes);
     make(made.get());

@@ -44,6 +44,7 @@ struct StandIn {
   int calls = 0;
   int waits = 0;   // for a stream
   int copies = 0;  // to the host
+  int pinned = 0;  // copies to the device out of memory that was allocated here
   int shared = 0;  // whether the process has a context already
   int block_threads = 160;
   bool finished = true;            // the work in the streams
@@ -199,6 +200,7 @@ class CudaBackendTest : public testing::Test {
       return std::memset(reinterpret_cast<void*>(to), value, bytes), it->call("clear");
     };
     driver_.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+      it->pinned += it->memory.contains(const_cast<void*>(from)) ? 1 : 0;
       return std::memcpy(reinterpret_cast<void*>(to), from, bytes), it->call("to device");
     };
     driver_.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
@@ -317,8 +319,10 @@ TEST_F(CudaBackendTest, WhatIsMadeForTheDeviceComesThereInOneCopy) {
   for (const std::size_t bytes : {8UL, 100'000UL, 1'000'000UL}) {
     const auto memory = backend->allocate_raw(bytes);
     const int waits = stand_in_.waits;
+    const int pinned = stand_in_.pinned;
     backend->write_to_device(memory->device(), bytes, [&](std::byte* to) { std::memset(to, 0x17, bytes); });
     EXPECT_EQ(stand_in_.waits, waits + 1);
+    EXPECT_EQ(stand_in_.pinned, pinned + (bytes <= 100'000 ? 1 : 0)) << "what is large is not held twice";
     std::vector<std::byte> received(bytes);
     backend->copy_to_host(received.data(), memory->device(), bytes);
     EXPECT_THAT(received, testing::Each(std::byte{0x17})) << bytes;
