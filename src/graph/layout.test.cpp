@@ -55,6 +55,26 @@ TEST(LayoutTest, AnEmptyGraphIsARecordThatEnds) {
   EXPECT_TRUE(exec.successors(kFirstRecord).empty());
 }
 
+TEST(LayoutTest, EveryByteIsWritten) {
+  const uint32_t value = 0;
+  GraphPlan body;
+  body.add(0);
+  GraphPlan plan;
+  for (uint32_t i = 0; i < kFewSuccessors + 2; ++i) plan.add(0);  // more first nodes than one makes ready
+  const uint32_t many = plan.add(0, counted(5), 3);
+  for (uint32_t i = 0; i < kFewSuccessors + 2; ++i) plan.edge(many, plan.add(0, counted(detail::kMaxWords - 1)));
+  plan.edge(plan.add(0, counted(detail::kMaxWords + 1)), plan.add(0));
+  plan.branch(detail::BranchKind::choose, value, {&body, &body});
+  plan.control(detail::kHostNode);
+  const Layout layout(plan.data);
+  const uint32_t opcodes[] = {7};
+  std::vector<std::byte> once(layout.bytes(), std::byte{0x5A});
+  std::vector<std::byte> again(layout.bytes(), std::byte{0xA5});
+  layout.write(plan.data, opcodes, 0x10000, once.data());
+  layout.write(plan.data, opcodes, 0x10000, again.data());
+  EXPECT_EQ(once, again);
+}
+
 TEST(LayoutTest, RecordsNameThemselves) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 3; ++i) plan.add(i, {}, i + 1);
