@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
 from . import _dwell
+from ._errors import Cancelled
 
 Result = TypeVar("Result")
 
@@ -19,10 +20,12 @@ class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-
     def __init__(self, stop: _dwell.StopSource | None = None) -> None:
         super().__init__()
         self._stop = stop
+        self._called_off = False
 
     def cancel(self) -> bool:
         """Calls a definition off, unless its version has been handed over."""
         if self._stop is not None:
+            self._called_off = True
             self._stop.request()
         return super().cancel()
 
@@ -31,6 +34,8 @@ class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-
 
     def _done(self, result: Result, error: BaseException | None) -> None:
         """Called on a thread of the runtime."""
+        if self._called_off and isinstance(error, Cancelled):
+            super().cancel()  # the runtime may be faster than the thread that has called it off
         if not self.set_running_or_notify_cancel():
             return
         if error is None:

@@ -156,6 +156,20 @@ def test_definitions_in_the_background(rt):
         rt.define_async("no name", "")
 
 
+def test_a_definition_is_called_off_before_cancel_returns():
+    from dwell._futures import Pending
+
+    class Stop:
+        def request(self):
+            future._done(None, dwell.Cancelled("called off"))
+
+    future = Pending(Stop())
+    assert future.cancel()
+    assert future.cancelled()
+    with pytest.raises(concurrent.futures.CancelledError):
+        future.result(0)
+
+
 def test_bulk(rt, ops):
     number = rt.array([0], "uint32")
     rt.submit_many(ops.append, ([number, digit] for digit in range(300)), link=True).wait()
