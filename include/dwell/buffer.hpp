@@ -135,7 +135,8 @@ class Buffer : public detail::BufferBase {
   std::size_t size() const noexcept { return size_; }
 
   // Copies `from` to elements [first, first + from.size()), after the tasks submitted so far that name this buffer have run
-  // (as an argument: an address inside a struct is not seen). Throws errc::invalid_argument when it does not fit.
+  // (as an argument: an address inside a struct is not seen). In the callback of a host node neither this nor read waits (Graph::add_host).
+  // Throws errc::invalid_argument when it does not fit.
   void write(std::span<const T> from, std::size_t first = 0) {
     check(first, from.size());
     write_bytes(first * sizeof(T), from.data(), from.size_bytes());

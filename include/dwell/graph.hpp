@@ -187,8 +187,10 @@ class Graph {
   // worker of the device waits meanwhile. A callback is called once in each launch, in a loop once in each round. Those of a runtime are
   // called one after the other, in the order in which their nodes become ready; while one waits in a call of a runtime (Ticket::wait,
   // Runtime::wait_all, submit with a full ring), others are called on another thread. A callback may take long and use the runtime, but not
-  // wait for its own launch, nor close or rebuild the runtime (errc::invalid_argument). It is kept as long as the graph and its execs, and
-  // may be dropped on any thread. Throws errc::invalid_argument for an empty function and for too many nodes.
+  // wait for its own launch, nor close or rebuild the runtime (errc::invalid_argument). In a callback Buffer::read and Buffer::write wait
+  // for no tasks of its runtime, since those may stand behind its launch: wait for the tickets of what is to be seen. The callback is kept
+  // as long as the graph and its execs, and may be dropped on any thread. Throws errc::invalid_argument for an empty function and for too
+  // many nodes.
   Node add_host(std::string_view name, std::function<void()> callback);
 
   // Nodes, those of sub-graphs and what holds these together included.

@@ -173,14 +173,15 @@ TEST_P(UsesTest, SeveralAreToldApart) {
     DWELL_USES(all, dwell::Span<dwell::u32>)
     void tell(dwell::Group g, dwell::Span<dwell::u32> cells) {
       if (g.rank() != 0) return;
-      cells[0] = g.opcode(uses::first);
-      cells[1] = g.opcode(uses::second);
-      cells[2] = g.alone().opcode(uses::all);
+      const dwell::u32 own = 3 * g.index();
+      cells[own] = g.opcode(uses::first);
+      cells[own + 1] = g.opcode(uses::second);
+      cells[own + 2] = g.alone().opcode(uses::all);
     }
     DWELL_OPERATOR(all)(dwell::Group g, dwell::Span<dwell::u32> cells) { tell(g, cells); })");
-  auto cells = filled<u32>(runtime, 3, 9);
+  auto cells = filled<u32>(runtime, 9, 9);
   runtime.submit(all, cells, groups(3));
-  EXPECT_THAT(read(cells), testing::ElementsAre(0U, 1U, 2U));
+  EXPECT_THAT(read(cells), testing::ElementsAre(0U, 1U, 2U, 0U, 1U, 2U, 0U, 1U, 2U));
 }
 
 TEST_P(UsesTest, AnInstanceIsChosenByItsParameters) {
