@@ -75,7 +75,7 @@ struct WorkerMetrics {
   std::uint64_t busy_ns = 0;                      // inside operators; with Metering::times alone
   std::uint64_t present_ns = 0;                   // on the device, but for the lease under way
   std::uint64_t fetched = 0;                      // tasks that it has taken out of the ring, for itself or others
-  std::uint64_t queued = 0;                       // tasks that it has taken from the ready queue
+  std::uint64_t queued = 0;                       // tasks taken from the ready queue, or stolen
   std::uint64_t spawned = 0;                      // tasks that its operators have made
   std::uint64_t leases = 0;                       // that it has taken part in
   std::array<std::uint64_t, 5> log_dropped = {};  // lines of the log that found no room, by severity

@@ -1117,7 +1117,7 @@ class WorkerMetrics:
 
     @property
     def queued(self) -> int:
-        """Tasks that it has taken from the ready queue."""
+        """Tasks that it has taken from the ready queue, or stolen."""
 
     @property
     def spawned(self) -> int:

@@ -65,7 +65,7 @@ void bind_observe(nb::module_& m) {
           "present", [](const WorkerMetrics& worker) { return static_cast<double>(worker.present_ns) * 1e-9; },
           "On the device, but for the lease under way.")
       .def_ro("fetched", &WorkerMetrics::fetched, "Slots that it has taken out of the ring, for itself or others.")
-      .def_ro("queued", &WorkerMetrics::queued, "Tasks that it has taken from the ready queue.")
+      .def_ro("queued", &WorkerMetrics::queued, "Tasks that it has taken from the ready queue, or stolen.")
       .def_ro("spawned", &WorkerMetrics::spawned, "Tasks that its operators have made.")
       .def_ro("leases", &WorkerMetrics::leases);
   nb::class_<Metrics>(m, "Metrics",

@@ -115,7 +115,7 @@ struct Control {
 struct alignas(128) WorkerCount {
   u64 busy_ns;         // inside of operators; while times are noted
   u64 fetched;         // slots that it has taken out of the ring
-  u64 queued;          // tasks that it has taken from the ready queue
+  u64 queued;          // tasks that it has taken from the ready queue, or stolen
   u64 spawned;         // tasks that its operators have made
   u64 leases;          // that it has held its seat in
   u64 present_ns;      // in these, but for the one under way
@@ -166,6 +166,16 @@ struct alignas(16) Wide {
   u32 failed_inside;
 };
 
+// Ready nodes of a graph that a CPU worker keeps (node_deque.hpp).
+struct alignas(128) NodeDeque {
+  static constexpr u32 kMost = 256;
+  static constexpr u64 kCancelled = 1;
+
+  u64 oldest;                    // entries that were taken at this end
+  alignas(128) u64 newest;       // one past the last
+  alignas(128) u64 node[kMost];  // the record's address | kCancelled
+};
+
 // What a gang saves when it yields.
 struct alignas(32) GangState {
   u32 resumed;  // 1: it has yielded
@@ -175,21 +185,22 @@ struct alignas(32) GangState {
 static_assert(sizeof(GangState) == 32);
 
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
-#define DWELL_ARENA_PARTS(part, h)                                                                                               \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                               \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                           \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */              \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                           \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                  \
-      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                              \
-          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                                     \
-              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                    \
-      part(seats, Seat, static_cast<u64>((h).max_workers)) part(worker_counts, WorkerCount, static_cast<u64>((h).max_workers))   \
-          part(spawned, Spawned, static_cast<u64>((h).spawned_records)) part(level_slots, Slot, level_slots_of((h).level_shift)) \
-              part(level_states, u32, level_slots_of((h).level_shift))
+#define DWELL_ARENA_PARTS(part, h)                                                                                                   \
+  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                                   \
+      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                               \
+      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */                  \
+      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                               \
+      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                      \
+      part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                                  \
+          part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                                         \
+              part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                        \
+      part(seats, Seat, static_cast<u64>((h).max_workers)) part(deques, NodeDeque, static_cast<u64>((h).max_deques))                 \
+          part(worker_counts, WorkerCount, static_cast<u64>((h).max_workers))                                                        \
+              part(spawned, Spawned, static_cast<u64>((h).spawned_records)) part(level_slots, Slot, level_slots_of((h).level_shift)) \
+                  part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 9;
+inline constexpr u32 kArenaVersion = 10;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
@@ -202,7 +213,7 @@ struct ArenaHeader {
   u32 max_workers;
   u32 spawned_records;  // of tasks that operators make, number 0 included
   u32 level_shift;      // slots of a level; 0: there are none
-  u32 reserved;
+  u32 max_deques;       // max_workers, or none
   u64 bytes;
 #define DWELL_PART(name, type, count) u64 name;
   DWELL_ARENA_PARTS(DWELL_PART, )
@@ -236,8 +247,9 @@ DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
 inline constexpr u32 kMaxLevelShift = 14;
 
 // Lays an arena out for so many workers at most, and so many tasks that operators make (0: as many as are enough for most), with levels or
-// without.
-DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 spawned_tasks = 0, bool levels = false) {
+// without, and with a deque for each worker or without: workers on the CPU have them, where there are no levels.
+DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 spawned_tasks = 0, bool levels = false,
+                                           bool deques = false) {
   ArenaHeader header{};
   header.magic = kArenaMagic;
   header.version = kArenaVersion;
@@ -245,6 +257,7 @@ DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 
   header.queue_shift = queue_shift_for(ring_shift, max_workers);
   header.max_workers = max_workers;
   header.spawned_records = spawned_records(max_workers, spawned_tasks);
+  header.max_deques = deques ? max_workers : 0;
   header.level_shift = !levels ? 0 : ring_shift < kMaxLevelShift ? ring_shift : kMaxLevelShift;
   header.bytes = align_up(sizeof(ArenaHeader), 256);
 #define DWELL_PART(name, type, count) \
@@ -362,6 +375,7 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
 #define DWELL_PART(name, type, count) lease->name = reinterpret_cast<type*>(base + header.name);
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
+  if (header.max_deques == 0) lease->deques = nullptr;
   lease->ring_shift = header.ring_shift;
   lease->queue_shift = header.queue_shift;
   lease->max_workers = header.max_workers;

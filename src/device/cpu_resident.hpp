@@ -1,7 +1,8 @@
 // The resident loop of a CPU worker: one thread that fetches, runs and completes.
 //
 // The crew is one at a time here: an idle worker takes the fetch lock, takes one task and gives the lock back before it runs it, so a
-// long task holds up nobody. Shares of wide tasks come through the ready queue.
+// long task holds up nobody. Shares of wide tasks come through the ready queue. A worker that has found nothing there nor in the ring
+// steals nodes of graphs from the deques of others, until there are none.
 #pragma once
 
 #include "device/reseat.hpp"
@@ -42,7 +43,7 @@ class CpuWorker {
   }
 
  private:
-  enum class Taken : u8 { nothing, blocked, passed, run };
+  enum class Taken : u8 { nothing, blocked, passed, run, stolen };
 
   void work() {
     const LeaseReport& report = *lease_.report;
@@ -65,7 +66,8 @@ class CpuWorker {
       TaskQuads task;
       const Taken taken = take(&task);
       idle = taken == Taken::nothing;
-      if (taken == Taken::run) {
+      steals_ = taken != Taken::run;
+      if (taken == Taken::run || taken == Taken::stolen) {
         run_taken(task);
         ran_ = true;
       } else if (taken == Taken::nothing) {
@@ -76,16 +78,33 @@ class CpuWorker {
     mine.quiet_since = ran_ ? now_ticks() : worker_->quiet_since;
   }
 
-  // The next task that may run: from the ready queue, else from the ring.
+  // The next task that may run: from the ready queue, from the ring, or stolen. Queue and ring have turns, so that neither waits until the
+  // other is empty.
   Taken take(TaskQuads* task) {
-    const Taken sorted = lease_.levels != 0 ? sort() : Taken::nothing;
-    if (ready_queue::try_take(lease_, task)) {
-      const u32 slots = task->quad[0].word[1] & 0xFU;
-      if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
-      observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
-      return Taken::run;
+    if (lease_.levels != 0) {
+      const Taken sorted = sort();
+      return take_queued(task) ? Taken::run : sorted;
     }
-    if (lease_.levels != 0) return sorted;
+    if (was_queued_ && graph::ring_has_next(lease_)) {
+      was_queued_ = false;
+      const Taken taken = take_fetched(task);
+      if (taken == Taken::run || taken == Taken::passed) return taken;
+    }
+    was_queued_ = take_queued(task);
+    if (was_queued_) return Taken::run;
+    if (steals_ && lease_.deques != nullptr && steal(task)) return Taken::stolen;
+    return take_fetched(task);
+  }
+
+  bool take_queued(TaskQuads* task) {
+    if (!ready_queue::try_take(lease_, task)) return false;
+    const u32 slots = task->quad[0].word[1] & 0xFU;
+    if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
+    observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
+    return true;
+  }
+
+  Taken take_fetched(TaskQuads* task) {
     u32* const lock = &lease_.control->fetch_lock.value;
     if (load<Order::relaxed, Scope::device>(lock) != 0) return Taken::nothing;
     // Pairs with the release below: the fetch position and all that admission has done.
@@ -95,10 +114,21 @@ class CpuWorker {
     return taken;
   }
 
+  // Takes a ready node out of another worker's deque, of a former lease too, whose node may still run.
+  bool steal(TaskQuads* task) {
+    for (u32 i = 1; i < lease_.max_workers; ++i) {
+      const u32 victim = me_ + i < lease_.max_workers ? me_ + i : me_ + i - lease_.max_workers;
+      if (!graph::steal(lease_, victim, task)) continue;
+      observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
+      return true;
+    }
+    return false;
+  }
+
   // Takes all tasks out of the ring, so that the most urgent of them comes first.
   Taken sort() {
     u32* const lock = &lease_.control->fetch_lock.value;
-    // As in take().
+    // As in take_fetched.
     if (load<Order::relaxed, Scope::device>(lock) != 0 || exchange<Order::acq_rel>(lock, 1U) != 0) return Taken::nothing;
     Taken last = Taken::nothing;
     for (u32 tasks = 0;; ++tasks) {
@@ -178,7 +208,9 @@ class CpuWorker {
   Worker* worker_;
   u32 me_;
   u32 drains_ = 0;
-  bool ran_ = false;  // something since the last tick
+  bool ran_ = false;         // something since the last tick
+  bool was_queued_ = false;  // the last task came from the ready queue
+  bool steals_ = false;      // the last round has found nothing to run, or stolen it
 };
 
 }  // namespace dwell::device

@@ -1,10 +1,10 @@
 // Graphs on the device: how a launch begins, how a node becomes ready, and how the launch ends.
 //
 // A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
-// with no word to anybody, and adds the others to the ready queue. While nothing else waits for a node and its successor waits for nothing
-// else (flag::chain), run_operator steps on without coming here at all. Many successors are shared out: each worker that takes a share
-// draws some, until none is left. Ready nodes that find no room in the ready queue go to a stack of the exec, its overflow. So no worker
-// ever waits for another.
+// with no word to anybody, and adds the others to the ready queue; a CPU worker keeps them in its deque, where those that have nothing to
+// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::chain), run_operator steps on without
+// coming here at all. Many successors are shared out: each worker that takes a share draws some, until none is left. Ready nodes that find
+// no room in the ready queue go to a stack of the exec, its overflow. So no worker ever waits for another.
 //
 // Who ends a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on
 // the overflow. Each worker counts those that have ended with it (GraphWork::ended), and takes them off when it leaves the graph; the one
@@ -26,6 +26,7 @@
 #include "device/host_nodes.hpp"
 #include "device/in_flight.hpp"
 #include "device/launch_line.hpp"
+#include "device/node_deque.hpp"
 #include "device/observe.hpp"
 #include "device/worker_memory.hpp"
 
@@ -170,6 +171,57 @@ DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, 
   sync_lanes();
   levels::push_copies(lease, task, count);
 }
+
+// ---- Deques --------------------------------------------------------------------------------------------------------------------
+
+#if DWELL_ON_CUDA
+
+DWELL_DEVICE u32 push_deque(const Lease&, const Worker*, u32, u32) { return 0; }
+DWELL_DEVICE u32 pop_deque(const Lease&, const Worker*) { return 0; }
+DWELL_DEVICE void note_popped(Worker*, const Frame&) {}
+
+#else
+
+// Puts ready nodes work.node[first .. first + count) into the worker's deque, as many as it takes. Returns how many.
+DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first, u32 count) {
+  if (lease.deques == nullptr) return 0;
+  const GraphWork& work = worker->graph;
+  u32 done = 0;
+  for (; done < count; ++done) {
+    const u32 node = work.node[first + done];
+    const u64 entry = (work.base + static_cast<u64>(node & ~kPoisoned) * kCell) | ((node & kPoisoned) != 0 ? NodeDeque::kCancelled : 0);
+    if (!node_deque::push(lease.deques[worker->me], entry)) break;
+  }
+  return done;
+}
+
+// A node out of the worker's deque: cell | kPoisoned, or 0 for none.
+DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
+  const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me]);
+  if (entry == 0) return 0;
+  return static_cast<u32>((entry - worker->graph.base) / kCell) | ((entry & NodeDeque::kCancelled) != 0 ? kPoisoned : 0U);
+}
+
+// A node that has been popped is about to run: one that had come through the ready queue would be noted too.
+DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
+  in_flight::note(worker, frame.word[0], frame.word[1], frame.position());
+}
+
+// Takes a node out of another worker's deque, as if it had come through the ready queue.
+DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task) {
+  const u64 entry = node_deque::steal(lease.deques[victim]);
+  if (entry == 0) return false;
+  const Slot* const record = pointer_to_global<const Slot>(entry & ~NodeDeque::kCancelled);
+  load_record(record, task, 0, 1);
+  u32* const word1 = &task->quad[0].word[1];
+  const u32 slots = *word1 & 0xFU;
+  if (slots > 1) load_record(record, task, 1, slots);
+  *word1 |= flag::memory << 4U;
+  if ((entry & NodeDeque::kCancelled) != 0) *word1 = poison(*word1);
+  return true;
+}
+
+#endif
 
 // ---- Arrivals ------------------------------------------------------------------------------------------------------------------
 
@@ -520,8 +572,9 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
     if (!has_room(lease)) return false;
     if (lane() == 0) {
       u32 kept = work.kept;
-      while (work.ended != 0 && kept < kNodesAtOnce) {
-        const u32 node = pop_overflow(work.base);
+      while (kept < kNodesAtOnce) {
+        u32 node = pop_deque(lease, worker);
+        if (node == 0 && work.ended != 0) node = pop_overflow(work.base);
         if (node == 0) break;
         work.node[kept++] = node;
       }
@@ -540,18 +593,33 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
 }
 
 #if !DWELL_ON_CUDA
-// Asks the worker to let go of its graph when the lease is over, or more urgent tasks may wait: nobody else looks while it is inside. What
-// the ring holds is not sorted yet.
-DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
-  if (lease.levels != 0) {
-    const u32 fetched = load<Order::relaxed, Scope::device>(&lease.control->fetch_position);
-    const u32 lap = load<Order::relaxed, Scope::system>(&lease.ring[index_of(fetched, lease.ring_shift)].quad[0].lap);
-    if (lap == lap_of(fetched, lease.ring_shift) || levels::has_from(lease, levels::priority_of(worker->level) + 1))
-      worker->context.yield = 1;
-  }
-  if ((++worker->steps & 63U) != 0) return;
-  if (now_ticks() - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
-  if (seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over))) worker->context.yield = 1;
+// For how long, in ticks, a worker goes on with a graph while other tasks wait.
+inline constexpr u32 kTurn = 100;
+
+// Whether there is something to do for a worker that is in no graph.
+DWELL_DEVICE bool others_wait(const Lease& lease) {
+  const CrewLine& crew = lease.control->crew;
+  return ready_queue::has_unclaimed(lease) || ring_has_next(lease) || load<Order::relaxed, Scope::device>(&crew.callers) != 0 ||
+         load<Order::relaxed, Scope::device>(&crew.gates) != 0;
+}
+
+// Asks the worker to let go of its graph when the lease is over, or when others have waited for its turn to end.
+[[gnu::noinline]] inline void look_at_turn(const Lease& lease, Worker* worker) {
+  const u32 now = now_ticks();
+  if (now - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
+  const bool over = seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over));
+  const u32 since = load<Order::relaxed, Scope::device>(&lease.seats[worker->me].running_since);
+  const bool had_turn = since != 0 && now - since > kTurn;
+  if (over || (had_turn && others_wait(lease))) worker->context.yield = 1;
+}
+// The same when more urgent tasks may wait. What the ring holds is not sorted yet.
+[[gnu::noinline]] inline void look_at_levels(const Lease& lease, Worker* worker) {
+  if (ring_has_next(lease) || levels::has_from(lease, levels::priority_of(worker->level) + 1)) worker->context.yield = 1;
+}
+// Called behind each node: nobody else looks while the worker is inside.
+[[gnu::always_inline]] inline void look_at_clock(const Lease& lease, Worker* worker) {
+  if (lease.levels != 0) look_at_levels(lease, worker);
+  if ((++worker->steps & 63U) == 0) look_at_turn(lease, worker);
 }
 #endif
 
@@ -640,10 +708,13 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       const u32 ready = work.kept - first;
       sync_lanes();
       if (ready > 1) {
-        if (has_room(lease))
-          add_ready(lease, work, first + 1, ready - 1);
-        else
-          add_overflow(work, first + 1, ready - 1);
+        const u32 done = 1 + push_deque(lease, worker, first + 1, ready - 1);
+        if (done != ready) {
+          if (has_room(lease))
+            add_ready(lease, work, first + done, ready - done);
+          else
+            add_overflow(work, first + done, ready - done);
+        }
         if (lane() == 0) work.kept = first + 1;
       }
     }
@@ -658,25 +729,32 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     if (lets_go && broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
       return leave(lease, worker, frame);
     u32 node = 0;
+    bool popped = false;
     const u32 kept = work.kept;
     if (kept != 0) {
       node = work.node[kept - 1];
       sync_lanes();
       if (lane() == 0) work.kept = kept - 1;
-    } else if (work.spread != 0) {
-      if (!draw(lease, work)) {
-        sync_lanes();
-        if (lane() == 0) end_draw(lease, work);
-        lets_go = true;
-      }
-      sync_lanes();
-      continue;
     } else {
-      if (lane() == 0 && work.ended != 0) node = pop_overflow(work.base);
-      node = broadcast(node);
-      if (node == 0) return leave(lease, worker, frame);
+      node = pop_deque(lease, worker);
+      popped = node != 0;
+      if (!popped && work.spread != 0) {
+        if (!draw(lease, work)) {
+          sync_lanes();
+          if (lane() == 0) end_draw(lease, work);
+          lets_go = true;
+        }
+        sync_lanes();
+        continue;
+      }
+      if (!popped) {
+        if (lane() == 0 && work.ended != 0) node = pop_overflow(work.base);
+        node = broadcast(node);
+        if (node == 0) return leave(lease, worker, frame);
+      }
     }
     load_frame(work.base, node, frame);
+    if (popped) note_popped(worker, *frame);
     return kFrame;
   }
 }

@@ -27,6 +27,14 @@ DWELL_DEVICE bool has_room(const Lease& lease) {
   return broadcast(room) != 0;
 }
 
+#if !DWELL_ON_CUDA
+// Whether a task stands at the ring's next place, for any worker to fetch. Advice: others may be about to.
+DWELL_DEVICE bool ring_has_next(const Lease& lease) {
+  const u32 next = load<Order::relaxed, Scope::device>(&lease.control->fetch_position);
+  return load<Order::relaxed, Scope::system>(&lease.ring[index_of(next, lease.ring_shift)].quad[0].lap) == lap_of(next, lease.ring_shift);
+}
+#endif
+
 // The bits of word 0 that say the level of a launch, for its nodes in the queues.
 DWELL_DEVICE u32 level_of(const Lease& lease, u64 base) { return lease.levels != 0 ? levels::level_bits(head(base)->word0) : 0; }
 

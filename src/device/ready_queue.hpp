@@ -165,6 +165,12 @@ DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
 #endif
 }
 
+// Whether tasks are there, or about to be, that nobody has claimed.
+DWELL_DEVICE bool has_unclaimed(const Lease& lease) {
+  return is_after(load<Order::relaxed, Scope::device>(&lease.control->tail.value),
+                  load<Order::relaxed, Scope::device>(&lease.control->head.value));
+}
+
 // Takes the next task only if its first slot is there: reads the place, then claims it, so that a thread that loses its processor in
 // between holds no place. Called by a CPU worker.
 DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task) {

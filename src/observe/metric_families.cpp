@@ -102,7 +102,7 @@ void add_workers(Families& families, const Metrics& metrics) {
   };
   add("dwell_worker_tasks", &WorkerMetrics::tasks, "Tasks that the worker has run.");
   add("dwell_worker_fetched_tasks", &WorkerMetrics::fetched, "Tasks that the worker has taken out of the ring, for itself or others.");
-  add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue.");
+  add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue, or stolen.");
   add("dwell_worker_spawned_tasks", &WorkerMetrics::spawned, "Tasks that operators have made on the worker.");
   add("dwell_worker_leases", &WorkerMetrics::leases, "Leases that the worker has taken part in.");
   families.begin("dwell_worker_busy_seconds", Type::counter, "seconds", "Time that the worker has spent inside operators.");

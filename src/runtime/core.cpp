@@ -38,7 +38,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   const auto shift = static_cast<std::uint32_t>(std::countr_zero(options_.ring_slots));
   const std::uint32_t workers = options_.workers != 0 ? options_.workers : device_.default_workers;
   check_options(options_, device_, workers);
-  const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, options_.priorities.has_value());
+  const bool levels = options_.priorities.has_value();
+  const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, levels, device_.on_host && !levels);
   arena_ = backend_->allocate(layout.bytes);
   ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);

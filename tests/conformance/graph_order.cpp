@@ -158,6 +158,51 @@ TEST_P(GraphOrderTest, SeveralThreadsLaunch) {
   EXPECT_THAT(read(cells), testing::Each(rounds * (rounds - 1) / 2));
 }
 
+// A worker of the CPU that is in a graph looks for other tasks at times; on CUDA others do.
+TEST_P(GraphOrderTest, ATaskDoesNotWaitForTheEndOfALongLaunch) {
+  Options few = options();
+  if (on_cpu()) few.workers = 1;
+  open(few);
+  auto spin = runtime->define<Spin>("spin", kSpin);
+  for (const bool is_chain : {true, false}) {
+    Graph graph;
+    Node last;
+    for (int i = 0; i < 2000; ++i) {
+      Node node = graph.add(spin, u64{100'000});
+      if (is_chain && i != 0) node.after(last);
+      last = node;
+    }
+    const GraphExec exec = runtime->instantiate(graph);
+    const Ticket launch = runtime->launch(exec);
+    runtime->submit(nothing).wait();
+    if (is_chain || on_cpu()) {
+      EXPECT_FALSE(launch.done()) << is_chain;
+    }
+    launch.wait();
+  }
+}
+
+TEST_P(GraphOrderTest, NodesGoOnBesideALongOneWhileTheRingIsBlocked) {
+  open();
+  const auto hold = runtime->define<Hold>("hold", kHold);
+  Latch latch(*runtime);
+  const auto cells = runtime->allocate<u32>(1, Memory::host);
+  cells.host()[0] = 0;
+  Graph graph;
+  const Node root = graph.add(nothing);
+  graph.add(hold, latch.words()).after(root);  // the worker of the root goes on with this one
+  for (int i = 0; i < 3; ++i) graph.add(add, cells, 0U, 1U).after(root);
+  const Ticket launch = runtime->launch(runtime->instantiate(graph));
+  const Ticket behind = runtime->submit(nothing, drain);
+  latch.await();
+  while (std::atomic_ref(cells.host()[0]).load() != 3) std::this_thread::yield();
+  EXPECT_FALSE(launch.done());
+  EXPECT_FALSE(behind.done());
+  latch.release();
+  behind.wait();
+  EXPECT_TRUE(launch.done());
+}
+
 TEST_P(GraphOrderTest, AnExecMayBeDroppedWhileItIsInFlight) {
   open();
   const auto cells = filled<u32>(*runtime, 1, 0);

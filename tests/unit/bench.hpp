@@ -28,7 +28,8 @@ const void* entry_of() {
 
 class Bench {
  public:
-  explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0)
+  // With deques as a lease of the CPU has them, or without, as one of CUDA or with levels.
+  explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0, bool deques = false)
       : ring(1U << shift),
         completions(1U << shift),
         in_flight(workers),
@@ -36,7 +37,7 @@ class Bench {
         failed_inside(1U << shift),
         log(workers),
         log_read(std::size_t{workers} * 16),
-        layout(device::layout_arena(shift, workers)),
+        layout(device::layout_arena(shift, workers, 0, false, deques)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
         queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
     std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});

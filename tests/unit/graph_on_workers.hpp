@@ -43,7 +43,8 @@ class GraphOnWorkersTest : public testing::Test {
 
   static constexpr u32 kLaunch = 5;  // position
 
-  GraphOnWorkersTest() {
+  // With deques as on the CPU, or without, as on CUDA.
+  explicit GraphOnWorkersTest(bool deques = false) : bench_(7, 2, 0, deques) {
     ran.clear();
     during = nullptr;
     entries_ = {test::entry_of<&note>(), test::entry_of<&fail>(), test::entry_of<&take_scratch>(), test::entry_of<&note_group>()};
@@ -122,7 +123,7 @@ class GraphOnWorkersTest : public testing::Test {
     }
   }
 
-  test::Bench bench_{7, 2};
+  test::Bench bench_;
   std::vector<const void*> entries_;
   Worker worker_[2]{};
   alignas(64) u8 scratch_[1024];
