@@ -22,13 +22,11 @@
 #pragma once
 
 #include "device/completion.hpp"
-#include "device/graph_layout.hpp"
+#include "device/graph_arrivals.hpp"
 #include "device/host_nodes.hpp"
 #include "device/in_flight.hpp"
 #include "device/launch_line.hpp"
-#include "device/node_deque.hpp"
 #include "device/observe.hpp"
-#include "device/worker_memory.hpp"
 
 namespace dwell::device {
 
@@ -38,321 +36,6 @@ namespace dwell::device {
 enum Follows : u32 { kNothing, kFrame, kLaunch };
 
 namespace graph {
-
-// GraphWork::spread_flags.
-inline constexpr u32 kFailed = 1;  // the node whose successors are drawn has failed
-inline constexpr u32 kQueued = 2;  // the share has a place of its own in the ready queue
-inline constexpr u32 kOwn = 4;     // the worker ran the node itself: what it drew from before is kept at the record
-
-// ---- Records -------------------------------------------------------------------------------------------------------------------
-
-// The links of a record: called by all lanes, the same in all.
-struct Links {
-  u32 cell;
-  u32 count;
-  u32 first;
-  u32 second;
-};
-DWELL_DEVICE Links links_of(const Slot* record) {
-#if DWELL_ON_CUDA
-  const u32 mine = load<Order::relaxed, Scope::device>(&record->quad[lane() & 3U].lap);
-  return Links{broadcast(mine, 0), broadcast(mine, 1), broadcast(mine, 2), broadcast(mine, 3)};
-#else
-  return Links{record->quad[0].lap, record->quad[1].lap, record->quad[2].lap, record->quad[3].lap};
-#endif
-}
-
-// ---- Ready nodes ---------------------------------------------------------------------------------------------------------------
-
-// Loads slots [first, slots) of a record. Called by all lanes.
-DWELL_DEVICE void load_record(const Slot* record, TaskQuads* task, u32 first, u32 slots) {
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index < first * 4 || index >= slots * 4) continue;
-    task->quad[i] = load_quad<Scope::device>(&record[index / 4].quad[index % 4]);
-  }
-}
-
-// Marks the header of a node that is cancelled: its operator is passed over.
-DWELL_DEVICE u32 poison(u32 word1) { return word1 | (flag::cancelled | flag::share | flag::aside) << 4U; }
-
-// Makes a node the next one in `frame`. Called by all lanes.
-DWELL_DEVICE void load_frame(u64 base, u32 node, Frame* frame) {
-  const Slot* const at = record(base, node & ~kPoisoned);
-  TaskQuads task;
-  load_record(at, &task, 0, 1);
-  const u32 slots = broadcast(task.quad[0].word[1]) & 0xFU;
-  if (slots > 1) load_record(at, &task, 1, slots);
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index >= slots * 4) break;
-    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
-  }
-  sync_lanes();
-  if ((node & kPoisoned) != 0 && lane() == 0) frame->word[1] = poison(frame->word[1]);
-  sync_lanes();
-}
-
-// Puts a ready node on top of the exec's overflow. Called by one thread.
-DWELL_DEVICE_COLD void push_overflow(u64 base, u32 states, u32 node) {
-  u64* const top = &head(base)->overflow;
-  NodeState* const mine = state(base, states, node & ~kPoisoned);
-  u64 now = load<Order::relaxed, Scope::device>(top);
-  for (;;) {
-    store<Order::relaxed, Scope::device>(&mine->next, static_cast<u32>(now >> 32U) | (node & kPoisoned));
-    fence<Scope::device>();
-    // Pairs with pop_overflow: the link below, and the effects of the node's predecessors.
-    const u64 seen = compare_exchange<Order::acq_rel>(
-        top, now, static_cast<u64>(node & ~kPoisoned) << 32U | static_cast<u32>(static_cast<u32>(now) + 1));
-    if (seen == now) return;
-    now = seen;
-  }
-}
-
-// Takes the topmost node; 0 for none. Called by one thread. The count of changes tells two visits of one node apart.
-DWELL_DEVICE u32 pop_overflow(u64 base) {
-  GraphHead* const of = head(base);
-  u64 now = load<Order::acquire, Scope::device>(&of->overflow);
-  while ((now >> 32U) != 0) {
-    const u32 cell = static_cast<u32>(now >> 32U);
-    const u32 next = load<Order::relaxed, Scope::device>(&state(base, of->states, cell)->next);
-    const u64 seen = compare_exchange<Order::acq_rel>(
-        &of->overflow, now, static_cast<u64>(next & ~kPoisoned) << 32U | static_cast<u32>(static_cast<u32>(now) + 1));
-    if (seen == now) {
-      fence<Scope::device>();
-      return cell | (next & kPoisoned);
-    }
-    now = seen;
-  }
-  return 0;
-}
-
-// Adds the ready nodes work.node[first .. first + count) to the ready queue. Called by all lanes, when there is room.
-DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 first, u32 count) {
-  if (count == 0) return;
-  const u32 level = level_of(lease, work.base);
-  const auto quad_of = [&](u32 i, u32 quad) {
-    const u32 node = work.node[first + i];
-    Quad it = load_quad<Scope::device>(&record(work.base, node & ~kPoisoned)->quad[quad]);
-    if (quad == 0) {
-      it.word[0] |= level;
-      it.word[1] |= flag::memory << 4U;  // whoever takes it acquires
-      if ((node & kPoisoned) != 0) it.word[1] = poison(it.word[1]);
-    }
-    return it;
-  };
-  if (lease.levels != 0 && levels::add_waiting(lease, levels::priority_in(level), count, quad_of)) return;
-  const u32 place = ready_queue::reserve(lease, count);
-  for (u32 at = lane(); at < count * 4; at += kLanes) ready_queue::put_quad(lease, place + at / 4, at % 4, quad_of(at / 4, at % 4));
-}
-
-// Puts the same on the overflow. Called by all lanes, of a worker that holds the launch open.
-DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
-  if (lane() == 0 && work.ended == 0) {
-    // Holds the launch open until this worker has found the overflow empty: see leave.
-    fetch_add<Order::relaxed>(&head(work.base)->pending, static_cast<u64>(1));
-    work.ended = 1;
-  }
-  const u32 states = head(work.base)->states;
-  sync_lanes();
-  for (u32 i = lane(); i < count; i += kLanes) push_overflow(work.base, states, work.node[first + i]);
-  sync_lanes();
-}
-
-// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken. Called by all lanes.
-DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, u32 count) {
-  if (count == 0) return;
-  TaskQuads task;
-  load_record(record(base, cell), &task, 0, 1);
-  if (lane() == 0) {
-    task.quad[0].word[0] |= level_of(lease, base);
-    task.quad[0].word[1] = (task.quad[0].word[1] & ~(flag::aside << 4U)) | (flags | flag::share | flag::memory) << 4U;
-  }
-  sync_lanes();
-  levels::push_copies(lease, task, count);
-}
-
-// ---- Deques --------------------------------------------------------------------------------------------------------------------
-
-#if DWELL_ON_CUDA
-
-DWELL_DEVICE u32 push_deque(const Lease&, const Worker*, u32, u32) { return 0; }
-DWELL_DEVICE u32 pop_deque(const Lease&, const Worker*) { return 0; }
-DWELL_DEVICE void note_popped(Worker*, const Frame&) {}
-
-#else
-
-// Puts ready nodes work.node[first .. first + count) into the worker's deque, as many as it takes. Returns how many.
-DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first, u32 count) {
-  if (lease.deques == nullptr) return 0;
-  const GraphWork& work = worker->graph;
-  u32 done = 0;
-  for (; done < count; ++done) {
-    const u32 node = work.node[first + done];
-    const u64 entry = (work.base + static_cast<u64>(node & ~kPoisoned) * kCell) | ((node & kPoisoned) != 0 ? NodeDeque::kCancelled : 0);
-    if (!node_deque::push(lease.deques[worker->me], entry)) break;
-  }
-  return done;
-}
-
-// A node out of the worker's deque: cell | kPoisoned, or 0 for none.
-DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
-  const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me]);
-  if (entry == 0) return 0;
-  return static_cast<u32>((entry - worker->graph.base) / kCell) | ((entry & NodeDeque::kCancelled) != 0 ? kPoisoned : 0U);
-}
-
-// A node that has been popped is about to run: one that had come through the ready queue would be noted too.
-DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
-  in_flight::note(worker, frame.word[0], frame.word[1], frame.position());
-}
-
-// Takes a node out of another worker's deque, as if it had come through the ready queue.
-DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task) {
-  const u64 entry = node_deque::steal(lease.deques[victim]);
-  if (entry == 0) return false;
-  const Slot* const record = pointer_to_global<const Slot>(entry & ~NodeDeque::kCancelled);
-  load_record(record, task, 0, 1);
-  u32* const word1 = &task->quad[0].word[1];
-  const u32 slots = *word1 & 0xFU;
-  if (slots > 1) load_record(record, task, 1, slots);
-  *word1 |= flag::memory << 4U;
-  if ((entry & NodeDeque::kCancelled) != 0) *word1 = poison(*word1);
-  return true;
-}
-
-#endif
-
-// ---- Arrivals ------------------------------------------------------------------------------------------------------------------
-
-// Arrives for a node that has ended at the successor behind `edge`. Called by one thread, which has fenced. Returns whether the successor
-// is ready, and sets `node` to it.
-DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node) {
-  const u32 cell = edge & ~kOnly;
-  *node = cell | (failed ? kPoisoned : 0U);
-  if ((edge & kOnly) != 0) return true;
-  NodeState* const at = state(base, states, cell);
-  const u32 in_degree = at->in_degree;  // on its way beside the atomic
-  // acq_rel: pairs with the other arrivals: the last one has seen what all predecessors did.
-  const u64 before = fetch_add<Order::acq_rel>(&at->arrivals, ~0ULL << 32U | (failed ? 1U : 0U));
-  if (static_cast<u32>(before >> 32U) != 1) return false;
-  *node = cell | (failed || static_cast<u32>(before) != 0 ? kPoisoned : 0U);
-  store<Order::relaxed, Scope::device>(&at->arrivals, arrivals(in_degree));
-  return true;
-}
-
-#if !DWELL_ON_CUDA
-// A thread arrives at one successor after the other: what that touches comes into its cache at once.
-DWELL_DEVICE void expect_arrivals(u64 base, u32 states, const Links& links, const u32* edges) {
-  for (u32 i = 0; i < links.count; ++i) {
-    const u32 edge = links.count > 2 ? edges[i] : i == 0 ? links.first : links.second;
-    __builtin_prefetch(record(base, edge & ~kOnly));
-    if ((edge & kOnly) == 0) __builtin_prefetch(state(base, states, edge & ~kOnly), 1);
-  }
-}
-#endif
-
-// Adds the successors that are ready to work.node. Called by all lanes, with their own edges.
-DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, bool failed) {
-  u32 node = 0;
-  const bool ready = mine && arrive(work.base, states, edge, failed, &node);
-  const u32 all = ballot(ready);
-#if DWELL_ON_CUDA
-  const u32 kept = work.kept;
-  sync_lanes();
-  if (ready) work.node[kept + static_cast<u32>(__popc(all & ((1U << lane()) - 1)))] = node;
-  if (lane() == 0) work.kept = kept + static_cast<u32>(__popc(all));
-  // Behind the last arrivals: the other threads of the group are to see what they have acquired.
-  if (ballot(ready && (edge & kOnly) == 0) != 0) fence<Scope::device>();
-#else
-  if (all != 0) work.node[work.kept++] = node;
-#endif
-  sync_lanes();
-}
-
-// How far the successors of the node at `cell`, which are shared out, have been drawn: `next`. `shares` and `status` are the spread and
-// spread_flags that its own worker had before.
-DWELL_DEVICE Wide* drawn(u64 base, u32 cell) {
-  Slot* const of = record(base, cell);
-  return &shares(of, load<Order::relaxed, Scope::device>(&of->quad[0].word[1]) & 0xFU)->successors;
-}
-
-// Draws some of the successors that are shared out. False when none is left. Called by all lanes.
-DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
-  const Links links = links_of(record(work.base, work.spread));
-  const GraphHead* const head_of = head(work.base);
-  // Few at a time, so that all end together.
-  const u32 even = links.count / (lease.workers * 4);
-  const u32 most = even < 1 ? 1 : even > 8 ? 8 : even;
-  u32 first = 0;
-  if (lane() == 0) first = fetch_add<Order::relaxed>(&drawn(work.base, work.spread)->next, most);
-  first = broadcast(first);
-  if (first >= links.count) return false;
-  const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head_of->edges) * kCell) + links.first;
-  const bool failed = (work.spread_flags & kFailed) != 0;
-  fence<Scope::device>();  // what was acquired from the node is released again by each arrival
-  for (u32 at = lane(); at - lane() < most; at += kLanes) {
-    const bool mine = at < most && first + at < links.count;
-    arrive_all(work, head_of->states, mine, mine ? edges[first + at] : 0, failed);
-  }
-  return true;
-}
-
-// Goes back to what the worker drew from before. Called by one thread.
-DWELL_DEVICE void close_draw(GraphWork& work) {
-  const Wide* const wide = (work.spread_flags & kOwn) != 0 ? drawn(work.base, work.spread) : nullptr;
-  work.spread = wide != nullptr ? wide->shares : 0;
-  work.spread_flags = wide != nullptr ? static_cast<u32>(wide->status) : 0;
-}
-
-// Ends the share that the worker draws from. Called by one thread.
-DWELL_DEVICE void end_draw(const Lease& lease, GraphWork& work) {
-  if ((work.spread_flags & kQueued) != 0) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
-  ++work.ended;
-  close_draw(work);
-}
-
-// Lets all workers draw the successors of a node that has ended, this one first. Called by all lanes.
-DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& links, bool failed) {
-  u32 others = 0;
-  if (lane() == 0) {
-    GraphHead* const of = head(work.base);
-    Wide* const wide = drawn(work.base, links.cell);
-    const u32 wanted = links.count / 8 < lease.workers ? links.count / 8 : lease.workers;
-    others = ready_queue::take_spare(lease, wanted - 1);
-    store<Order::relaxed, Scope::device>(&wide->next, 0U);
-    wide->shares = work.spread;
-    wide->status = static_cast<i32>(work.spread_flags);
-    fetch_add<Order::relaxed>(&of->pending, static_cast<u64>(1) + others);
-    // The takers of shares see the counter and this node's effects. Pairs with their acquire.
-    fence<Scope::device>();
-    work.spread = links.cell;
-    work.spread_flags = kOwn | (failed ? kFailed : 0U);
-  }
-  others = broadcast(others);
-  sync_lanes();
-  add_shares(lease, work.base, links.cell, flag::aside | flag::spread | (failed ? flag::cancelled : 0U), others);
-}
-
-// Shares out the groups of the node in `frame`, of which this worker runs one share. Called by all lanes.
-DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, u32 cell) {
-  const Header header = frame->header();
-  u32 others = 0;
-  if (lane() == 0) {
-    Wide* const wide = &shares(record(base, cell), header.slots)->groups;
-    others = ready_queue::take_spare(lease, (header.groups < lease.workers ? header.groups : lease.workers) - 1);
-    store<Order::relaxed, Scope::device>(&wide->next, 0U);
-    store<Order::relaxed, Scope::device>(&wide->shares, 1 + others);
-    store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(status::ok));
-    fence<Scope::device>();  // as in share_out
-    frame->word[1] &= ~(flag::aside << 4U);
-  }
-  others = broadcast(others);
-  sync_lanes();
-  add_shares(lease, base, cell, flag::wide, others);
-}
-
-// ---- Steps ---------------------------------------------------------------------------------------------------------------------
 
 // Changes the exec as the launch in `frame` says (its arguments are laid out in graph_layout.hpp): one that is cancelled too, since the
 // host counts on it. Called by all lanes, behind all earlier launches of the exec.
@@ -604,7 +287,7 @@ DWELL_DEVICE bool others_wait(const Lease& lease) {
 }
 
 // Asks the worker to let go of its graph when the lease is over, or when others have waited for its turn to end.
-[[gnu::noinline]] inline void look_at_turn(const Lease& lease, Worker* worker) {
+DWELL_DEVICE_COLD void look_at_turn(const Lease& lease, Worker* worker) {
   const u32 now = now_ticks();
   if (now - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
   const bool over = seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over));
@@ -613,11 +296,11 @@ DWELL_DEVICE bool others_wait(const Lease& lease) {
   if (over || (had_turn && others_wait(lease))) worker->context.yield = 1;
 }
 // The same when more urgent tasks may wait. What the ring holds is not sorted yet.
-[[gnu::noinline]] inline void look_at_levels(const Lease& lease, Worker* worker) {
+DWELL_DEVICE_COLD void look_at_levels(const Lease& lease, Worker* worker) {
   if (ring_has_next(lease) || levels::has_from(lease, levels::priority_of(worker->level) + 1)) worker->context.yield = 1;
 }
 // Called behind each node: nobody else looks while the worker is inside.
-[[gnu::always_inline]] inline void look_at_clock(const Lease& lease, Worker* worker) {
+DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
   if (lease.levels != 0) look_at_levels(lease, worker);
   if ((++worker->steps & 63U) == 0) look_at_turn(lease, worker);
 }
