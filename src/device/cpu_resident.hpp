@@ -60,8 +60,10 @@ class CpuWorker {
       if (const u32 over = load<Order::relaxed, Scope::system>(&report.over); seat::is_over(lease_, over))
         seat::call_over(lease_, over, false);
       if (seat::is_over(lease_, seat::crew_word(&crew.over)) && seat::may_leave(lease_, me_, &worker_->way)) break;
-      if ((round & 15U) == 0 && load<Order::relaxed, Scope::device>(&crew.gates) != 0) gates::look(lease_);
-      if ((idle || (round & 15U) == 0) && load<Order::relaxed, Scope::device>(&crew.callers) != 0) host_nodes::look(lease_);
+      const bool looks = (round & 15U) == 0 || worker_->turn_over != 0;
+      if (looks && load<Order::relaxed, Scope::device>(&crew.gates) != 0) gates::look(lease_);
+      if ((idle || looks) && load<Order::relaxed, Scope::device>(&crew.callers) != 0) host_nodes::look(lease_);
+      worker_->turn_over = 0;
       cancels::look_if_asked(lease_);
       TaskQuads task;
       const Taken taken = take(&task);

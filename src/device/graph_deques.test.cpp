@@ -154,6 +154,7 @@ TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
   const auto ran_at_once = [&](u32 since) {
     ran.clear();
     bench_.lease.seats[0].running_since = since;
+    worker_[0].turn_over = 0;
     launch();
     const std::size_t at_once = ran.size();
     run_ready();
@@ -166,7 +167,9 @@ TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
   EXPECT_EQ(ran_at_once(long_ago), 201U) << "nobody waits";
   submit_another();
   EXPECT_EQ(ran_at_once(now_ticks()), 201U) << "its turn is not over";
+  EXPECT_EQ(worker_[0].turn_over, 0U);
   EXPECT_LT(ran_at_once(long_ago), 65U);
+  EXPECT_EQ(worker_[0].turn_over, 1U) << "so that it looks for what waits";
   bench_.control().fetch_position += 1;  // somebody has fetched it
   EXPECT_EQ(ran_at_once(long_ago), 201U);
 }

@@ -133,6 +133,9 @@ struct Worker {
   u32 backlog;      // with levels: 1 if tasks waited for workers then, so that the next of the ring may not be the one to run
   u32 asked;        // when Context::yield was set, in ticks
   u32 counted;      // 1: counted in Control::idle
+#if !DWELL_ON_CUDA
+  u32 turn_over;  // 1: it leaves its graph, or has left it, since others have waited (graph::look_at_turn)
+#endif
 };
 
 DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }
