@@ -166,8 +166,12 @@ TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
   const u32 long_ago = now_ticks() - graph::kTurn - 1000;
   EXPECT_EQ(ran_at_once(long_ago), 201U) << "nobody waits";
   submit_another();
-  EXPECT_EQ(ran_at_once(now_ticks()), 201U) << "its turn is not over";
-  EXPECT_EQ(worker_[0].turn_over, 0U);
+  // As if the turn began with each node. Something else may have the processor for as long as a turn.
+  during = [&](u32) { bench_.lease.seats[0].running_since = now_ticks(); };
+  std::size_t most = 0;
+  for (u32 i = 0; i < 100 && most != 201; ++i) most = std::max(most, ran_at_once(now_ticks()));
+  EXPECT_EQ(most, 201U) << "its turn is not over";
+  during = nullptr;
   EXPECT_LT(ran_at_once(long_ago), 65U);
   EXPECT_EQ(worker_[0].turn_over, 1U) << "so that it looks for what waits";
   bench_.control().fetch_position += 1;  // somebody has fetched it
