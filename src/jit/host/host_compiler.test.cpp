@@ -81,6 +81,14 @@ TEST(HostCompiler, TwoVersionsWithTheSameHelpersRunSideBySide) {
   EXPECT_EQ(image.resources.registers, 0U);
 }
 
+TEST(HostCompiler, HelpersMayCallThemselves) {
+  const Unit unit = unit_of("count",
+                            "DWELL_DEVICE int nodes(int depth) { return depth == 0 ? 1 : nodes(depth - 1) + nodes(depth - 1); }\n"
+                            "DWELL_OPERATOR(count)(dwell::Group, dwell::Span<int> x) { x[0] = nodes(x[0]); }\n",
+                            "count_1");
+  EXPECT_FALSE(compiler().compile(unit).bytes.empty());
+}
+
 TEST(HostCompiler, RefusesTierLto) {
   try {
     compiler().link({}, Tier::lto);

@@ -244,6 +244,8 @@ std::string wrapped_source(const Unit& unit) {
   std::string text = "#include <dwell/device.hpp>\n";
   text += line_directive(unit.line, file);
   text += lead;
+  // A helper of the user's may call itself, which g++ refuses to make part of its caller.
+  text += "#if !DWELL_ON_CUDA\n#undef DWELL_DEVICE\n#define DWELL_DEVICE inline\n#endif\n";
   text += "namespace {\n";
   text += line_directive(unit.line + lines, file);
   text += unit.text.substr(start);
