@@ -2,9 +2,11 @@
 
 import itertools
 import os
+import random
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 from torch_support import DEVICE, copy_of, dt, outcomes, taken, tensors_in, torch
 
@@ -35,7 +37,10 @@ def samples_of(op: Any, types: list[Any], most: int = _SAMPLES) -> Any:
     for dtype in types:
         if dtype not in op.supported_dtypes(DEVICE):
             continue
+        # PyTorch's samples have numbers of all three.
         torch.manual_seed(1)
+        random.seed(1)
+        np.random.seed(1)
         # Not by op.sample_inputs, which looks through the stack of its callers for each sample.
         for sample in itertools.islice(op.sample_inputs_func(op, DEVICE, dtype, False), most):
             yield dtype, sample
