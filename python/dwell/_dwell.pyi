@@ -729,7 +729,8 @@ class Graph:
     def add_host(self, name: str, callback: Callable[[], object]) -> Node:
         """
         Adds a node that calls ``callback()`` on a thread of the runtime; the nodes behind start when it has returned. If it raises, the node
-        has failed. It may use the runtime, but not wait for its own launch.
+        has failed. It may use the runtime, but not wait for its own launch. There, reading and writing arrays waits for no tasks: wait for
+        the tickets of what is to be seen.
         """
 
     def dot(self) -> str:

@@ -260,7 +260,9 @@ void bind_graph(nb::module_& m) {
           "name"_a, "callback"_a,
           "Adds a node that calls ``callback()`` on a thread of the runtime; the nodes behind start when it has returned. If it raises, "
           "the node\n"
-          "has failed. It may use the runtime, but not wait for its own launch.",
+          "has failed. It may use the runtime, but not wait for its own launch. There, reading and writing arrays waits for no tasks: wait "
+          "for\n"
+          "the tickets of what is to be seen.",
           nb::sig("def add_host(self, name: str, callback: typing.Callable[[], object]) -> Node"))
       .def(
           "dot", [](const PyGraph& self) { return self.state->graph.dot(); }, "The graph in the language of Graphviz.")

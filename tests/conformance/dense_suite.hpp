@@ -1,18 +1,15 @@
-// Shared by the conformance tests of dense work: tensors in memory of any layout, and a runtime with a batch.
+// Shared by the conformance tests of dense work: tensors in memory of any layout, and random numbers for them.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include <dwell/batch.hpp>
-
-#include "tests/conformance/suite.hpp"
 #include "tests/conformance/tensor_places.hpp"
+#include "tests/conformance/tensor_test.hpp"
 
 namespace dwell::test {
 
@@ -124,17 +121,8 @@ class Placed {
 
 using At = const std::vector<std::int64_t>&;
 
-class DenseSuite : public DeviceTest {
+class DenseSuite : public TensorTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    runtime_.emplace(options());
-    batch_.emplace(*runtime_);
-  }
-
-  Runtime& runtime() { return *runtime_; }
-  Batch& batch() { return *batch_; }
   Random& random() { return random_; }
   Lie lie() { return kAllLies[random_() % 4]; }
   // A quarter of a small number, whose products and their sums floats hold.
@@ -157,8 +145,6 @@ class DenseSuite : public DeviceTest {
   }
 
  private:
-  std::optional<Runtime> runtime_;
-  std::optional<Batch> batch_;
   Random random_{11};
 };
 

@@ -5,38 +5,16 @@
 #include <limits>
 #include <numeric>
 
-#include <dwell/batch.hpp>
-
-#include "tests/conformance/suite.hpp"
+#include "tests/conformance/tensor_test.hpp"
 
 namespace dwell::test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-class TensorReductionTest : public DeviceTest {
+class TensorReductionTest : public TensorTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    runtime_.emplace(options());
-    batch_.emplace(*runtime_);
-  }
-
-  Runtime& runtime() { return *runtime_; }
-  Batch& batch() { return *batch_; }
   void run() { batch().flush().wait(); }
-
-  template <class T>
-  Buffer<T> filled_with(const std::vector<T>& values) {
-    Buffer<T> buffer = runtime().allocate<T>(values.size());
-    buffer.write(values);
-    return buffer;
-  }
-
- private:
-  std::optional<Runtime> runtime_;
-  std::optional<Batch> batch_;
 };
 DWELL_ON_EVERY_DEVICE(TensorReductionTest);
 

@@ -7,7 +7,8 @@
 
 // DWELL_DEVICE marks a function that becomes part of its caller: left to itself, g++ calls some of the loop's out of line, which costs a
 // node of a graph a fifth of its time on the CPU. DWELL_DEVICE_COLD marks one that is off every fast path: kept out of line, so that its
-// registers do not count there.
+// registers do not count there. In the text of an operator DWELL_DEVICE is a plain inline on the CPU (jit/source), so that its helpers may
+// call themselves.
 // DWELL_CONSTEVAL marks one that the compiler alone calls, from C++20 on.
 #if defined(__CUDACC__)
 #define DWELL_ON_CUDA 1
