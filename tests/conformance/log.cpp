@@ -491,6 +491,7 @@ TEST_P(LogTest, LinesSurviveATaskThatHangs) {
       if (g.rank() != 0) return;
       dwell::log(g, dwell::level::error, "hangs now");
       while (load<Order::acquire, Scope::system>(&latch[1]) == 0) relax(127);
+      store<Order::release, Scope::system>(&latch[0], 1u);  // read by the test, which may take the latch away then
     })");
   std::vector<u32> words(2);
   auto latch = runtime.wrap(words.data(), words.size());
@@ -499,6 +500,8 @@ TEST_P(LogTest, LinesSurviveATaskThatHangs) {
   EXPECT_EQ(lines().at(0).text, "hangs now");
   std::atomic_ref<u32>(words[1]).store(1);
   static_cast<void>(error_of([&] { runtime.close(); }));
+  // Nothing of the runtime waits for the worker that was left behind: it reads the latch once more.
+  EXPECT_TRUE(eventually([&] { return std::atomic_ref<u32>(words[0]).load() == 1; }));
 }
 
 }  // namespace
