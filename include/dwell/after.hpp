@@ -44,7 +44,8 @@ class After {
 // age, all `after` of a task together. When one of them fails or is cancelled, the task is cancelled as soon as the others have ended too:
 // its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. Tickets of tasks that have
 // ended, and empty ones, cost nothing. The device sees to the order; submit waits for none of them. Beside `link` and `drain` the task
-// waits for all that any of them names.
+// waits for all that any of them names. The first use of `after` or `link` in a runtime is a `drain` too (task.hpp), unless all that it
+// names has ended: tasks before it leave no word of their end on the device.
 // Throws errc::invalid_argument for more than 16 tickets; submit throws it for tickets of another runtime, and errc::stale_handle for those
 // of an earlier generation.
 inline After after(std::span<const Ticket> tickets) { return {tickets, false}; }

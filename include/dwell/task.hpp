@@ -35,7 +35,7 @@ struct Link {};
 // As `after` (after.hpp) with that task's ticket: the task starts only after the one that the calling thread submitted before it to the
 // same runtime has succeeded, whatever other threads submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled,
 // this one is cancelled: its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. A
-// thread's first task is linked to nothing.
+// thread's first task is linked to nothing. The first link in a runtime may be a `drain` too, as with `after`.
 inline constexpr Link link{};
 
 struct HardLink {};

@@ -51,6 +51,7 @@ void bind_runtime_tasks(nb::class_<PyRuntime>& type) {
           "gang: so many groups run at once, with barriers among them\n"
           "after, after_any_result: tickets that it starts after; a failure of one of the first cancels it\n"
           "link, hard_link: it starts after the task that this thread submitted before\n"
+          "the first of these four in a runtime is a drain too, unless what it names has ended\n"
           "drain: it starts after all before, and holds back all after\n"
           "priority: 0 to 7, the most urgent; needs Runtime(priorities=...)",
           nb::sig(

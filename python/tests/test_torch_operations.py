@@ -60,6 +60,8 @@ def widened(op: Any, sample: Any) -> Any:
     def wide(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return value.double() if value.is_floating_point() else value
+        if isinstance(value, torch.dtype):
+            return torch.float64 if value.is_floating_point else value
         return type(value)(map(wide, value)) if isinstance(value, list | tuple) else value
 
     keywords = {name: wide(value) for name, value in sample.kwargs.items()}
