@@ -108,11 +108,9 @@ void Collector::flush_locked(Reason reason, bool wait) {
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     submit_locked();
     if (device_.is_cuda() && !is_resident()) {
+      const auto start = BurstPace::Clock::now();
       loop_->runtime.burst(handle_of(*stream_));
-      if (reason == Reason::full || reason == Reason::idle)
-        pace_.started(BurstPace::Clock::now(), pending_);
-      else
-        pace_.interrupted();
+      pace_.took(BurstPace::Clock::now() - start);
       loop_->batch.forget();  // the next burst comes behind this one
     } else {
       wait_locked();
@@ -156,7 +154,10 @@ void Collector::wait_locked() {
 
 void Collector::count_pending() {
   ++taken_;
-  if (pending_++ == 0) pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
+  if (pending_++ == 0) {
+    pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
+    if (device_.is_cuda()) pace_.begins(BurstPace::Clock::now());
+  }
   const std::int64_t most = limits().operations.load(std::memory_order_relaxed);
   if (!is_resident() || pending_ >= most * kRounds) {
     if (pending_ >= most)
@@ -170,10 +171,10 @@ void Collector::count_pending() {
 }
 
 bool Collector::worth_a_burst() {
-  if (!device_.is_cuda()) return false;  // there a flush waits
+  // On a CPU a flush waits.
+  if (!device_.is_cuda() || !pace_.worth(BurstPace::Clock::now())) return false;
   forget_done();
-  pace_.looked(BurstPace::Clock::now(), submitted_.empty());
-  return submitted_.empty() && pace_.worth(pending_);
+  return submitted_.empty();
 }
 
 Recording* Collector::recording_here() {

@@ -121,7 +121,7 @@ class Collector {
   // That of this thread, which may not be of another device.
   Recording* recording_here();
   void count_pending();
-  // Whether the device has nothing to do, and enough is pending.
+  // Whether the device has nothing to do, and a burst would not cost the host too much.
   bool worth_a_burst();
   // What was collected on another stream, or for the other loop, is flushed there.
   void keep_in_order(bool resident);
