@@ -1,5 +1,6 @@
 """dwell.torch: order, looks at results, threads, gradients, statistics and the published interface."""
 
+import _thread
 import copy
 import ctypes
 import gc
@@ -439,6 +440,50 @@ def test_threads_have_contexts_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert results == {n: pytest.approx(2.0 * n) for n in range(6)}
+
+
+def test_a_thread_of_the_engine_works_for_others_behind_a_context_of_its_own() -> None:
+    """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
+    x = made(16)
+    over = threading.Lock()
+    over.acquire()
+    results: list[Any] = []
+
+    def work() -> None:
+        with dt.eager():
+            results.append(x + 1)
+        before = taken()
+        torch._C._dispatch_tls_set_dispatch_key_included("Fake", True)
+        results.append(x * 2)
+        results.append(taken() - before)
+        dt.flush()
+        over.release()
+
+    _thread.start_new_thread(work, ())
+    assert over.acquire(timeout=60)
+    y, z, count = results
+    assert torch.equal(y, x + 1)
+    assert torch.equal(z, x * 2)
+    assert count == 1
+
+
+def test_a_hook_may_have_a_context_of_its_own() -> None:
+    x = made(16).requires_grad_()
+
+    def hook(gradient: Any) -> Any:
+        with dt.eager():
+            return gradient * 2
+
+    for times in range(1, 4):
+        with dt.eager():
+            y = x * 3
+            y.register_hook(hook)
+            before = dt.stats()
+            y.sum().backward()
+            after = dt.stats()
+        assert x.grad.tolist() == [6.0 * times] * 16
+        fallbacks = {name for name, calls in after["fallback"].items() if calls != before["fallback"].get(name, 0)}
+        assert not fallbacks & {"aten::mul.Tensor", "aten::add_.Tensor", "aten::add.Tensor", "aten::fill_.Scalar"}, fallbacks
 
 
 # ---- Contexts, statistics, the published interface -------------------------------------------------------------------------------------

@@ -20,8 +20,6 @@ namespace dwell::pytorch {
 
 namespace {
 
-// A thread of the autograd engine gets its keys from the thread that started the pass, and nothing else.
-enum class Taking : std::uint8_t { as_the_key, yes, no };
 thread_local Taking taking = Taking::as_the_key;
 std::atomic<bool> takes_none{false};
 
@@ -35,18 +33,20 @@ Fallbacks& fallbacks() {
   return *all;
 }
 
-void flush_if_named(const c10::StorageImpl* storage) {
+void flush_if_named(const c10::StorageImpl* storage, const char* operation) {
   if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
-    throw Error(errc::unsupported, "an operation that dwell does not do cannot be recorded: it reads or writes what was recorded");
+    throw Error(errc::unsupported,
+                std::string(operation) +
+                    " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was recorded");
   for (Collector* const collector : Collector::all())
     if (collector->names(storage)) collector->flush(Reason::fallback, false);
 }
 
-void flush_for_value(const c10::IValue& value) {
+void flush_for_value(const c10::IValue& value, const char* operation) {
   if (value.isTensor())
-    flush_for(value.toTensor());
+    flush_for(value.toTensor(), operation);
   else if (value.isList())
-    for (const c10::IValue& item : value.toListRef()) flush_for_value(item);
+    for (const c10::IValue& item : value.toListRef()) flush_for_value(item, operation);
 }
 
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -57,7 +57,8 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   counter->fetch_add(1, std::memory_order_relaxed);
   if (Collector::any_pending() || Recording::mine() != nullptr) {
     const std::size_t arguments = schema.arguments().size();
-    for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value) flush_for_value(*value);
+    for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value)
+      flush_for_value(*value, schema.name().c_str());
   }
   const Elsewhere elsewhere;
   const Aside aside;
@@ -97,28 +98,24 @@ bool is_passed(const c10::OperatorHandle& op) {
 
 bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order_relaxed); }
 void take_none() { takes_none = true; }
-bool set_takes(bool on) {
-  const bool before = taking == Taking::yes;
-  taking = on ? Taking::yes : Taking::no;
-  return before;
-}
+Taking set_taking(Taking now) { return std::exchange(taking, now); }
 
 Elsewhere::~Elsewhere() {
   if (limits().resident.load(std::memory_order_relaxed)) counts().elsewhere.fetch_add(1, std::memory_order_relaxed);
 }
 
-void flush_for(const at::Tensor& tensor) {
+void flush_for(const at::Tensor& tensor, const char* operation) {
   if ((Collector::any_pending() || Recording::mine() != nullptr) && tensor.defined() && tensor.has_storage())
-    flush_if_named(tensor.storage().unsafeGetStorageImpl());
+    flush_if_named(tensor.storage().unsafeGetStorageImpl(), operation);
 }
-void flush_for(const std::optional<at::Tensor>& tensor) {
-  if (tensor) flush_for(*tensor);
+void flush_for(const std::optional<at::Tensor>& tensor, const char* operation) {
+  if (tensor) flush_for(*tensor, operation);
 }
-void flush_for(at::TensorList tensors) {
-  for (const at::Tensor& tensor : tensors) flush_for(tensor);
+void flush_for(at::TensorList tensors, const char* operation) {
+  for (const at::Tensor& tensor : tensors) flush_for(tensor, operation);
 }
-void flush_for(const at::ITensorListRef& tensors) {
-  for (const at::Tensor& tensor : tensors) flush_for(tensor);
+void flush_for(const at::ITensorListRef& tensors, const char* operation) {
+  for (const at::Tensor& tensor : tensors) flush_for(tensor, operation);
 }
 
 std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload) {

@@ -22,18 +22,23 @@ inline constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 bool takes();
 // In a process that was forked off none are from now on: the threads that would run them are not there.
 void take_none();
-// From now on. Returns what was.
-bool set_takes(bool on);
+enum class Taking : std::uint8_t {
+  as_the_key,  // where the key is on: a thread of the autograd engine gets its keys from the thread that started the pass, and nothing else
+  yes,
+  no,
+};
+// Of this thread, from now on. Returns what was.
+Taking set_taking(Taking taking);
 // Lets operations that touch no element go by. Called once, behind all that take some.
 void pass_what_touches_nothing(torch::Library& library);
 
-// Runs what was collected if it has to do with these tensors.
-void flush_for(const at::Tensor& tensor);
-void flush_for(const std::optional<at::Tensor>& tensor);
-void flush_for(at::TensorList tensors);
-void flush_for(const at::ITensorListRef& tensors);
+// Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
+void flush_for(const at::Tensor& tensor, const char* operation);
+void flush_for(const std::optional<at::Tensor>& tensor, const char* operation);
+void flush_for(at::TensorList tensors, const char* operation);
+void flush_for(const at::ITensorListRef& tensors, const char* operation);
 template <class T>
-void flush_for(const T&) {}
+void flush_for(const T&, const char*) {}
 
 // While PyTorch runs a call: what it has put on a stream is nothing that a resident loop knows of.
 struct Elsewhere {

@@ -21,7 +21,7 @@ namespace {
 // Operations of the calling thread are taken from now on, or no more. Returns what was.
 bool take_here(bool on) {
   c10::impl::tls_set_dispatch_key_included(kKey, true);
-  return set_takes(on);
+  return set_taking(on ? Taking::yes : Taking::no) == Taking::yes;
 }
 
 // The calling thread may have tensors whose results are not there yet: from others that take operations.
@@ -29,9 +29,9 @@ void watch() {
   if (!c10::impl::tls_is_dispatch_key_included(kKey)) take_here(false);
 }
 
-// It has none any more.
+// It has none any more. It may be one of the autograd engine's that ran a function of Python's, and work for others that take operations.
 void leave() {
-  set_takes(false);
+  set_taking(Taking::as_the_key);
   c10::impl::tls_set_dispatch_key_included(kKey, false);
 }
 

@@ -60,7 +60,7 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
     }
     static std::atomic<std::int64_t>& fallbacks = fallbacks_of(Op::name, Op::overload_name);
     fallbacks.fetch_add(1, std::memory_order_relaxed);
-    (flush_for(arguments), ...);
+    (flush_for(arguments, Op::name), ...);
     const Elsewhere elsewhere;
     const Aside aside;
     return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
