@@ -1,0 +1,269 @@
+"""dwell.torch: contexts, statistics, the published interface, bursts, torch.compile, processes that are forked off."""
+
+import ctypes
+import threading
+import time
+
+import pytest
+from conftest import run_python
+from torch_support import DEVICE, dt, made, outcomes, taken, torch
+
+# ---- Contexts, statistics, the published interface -------------------------------------------------------------------------------------
+
+
+def test_contexts_nest_and_end_with_exceptions() -> None:
+    before = taken()
+    with pytest.raises(ZeroDivisionError), dt.eager(), dt.eager():
+        made(4).add_(1)
+        raise ZeroDivisionError
+    assert taken() > before
+    before = taken()
+    made(4).add_(1)
+    assert taken() == before
+
+    @dt.accelerate
+    def doubled(x: "torch.Tensor") -> "torch.Tensor":
+        return x * 2
+
+    assert doubled(made(4)).tolist() == (made(4) * 2).tolist()
+    assert taken() > before
+    dt.enable()
+    try:
+        before = taken()
+        made(4).add_(1)
+        assert taken() > before
+    finally:
+        dt.disable()
+
+
+def test_large_tensors_go_to_pytorch() -> None:
+    x = made(1000)
+    with dt.eager(size_threshold=999):
+        before = taken()
+        y = x * 2
+        assert taken() == before
+        assert (x[:999] * 2).tolist() == y[:999].tolist()
+        assert taken() == before + 1
+
+
+def test_statistics_name_what_happened() -> None:
+    before = dt.stats()
+    with dt.eager():
+        (made(4) + 1).sort()
+    after = dt.stats()
+    assert after["flushed"]["fallback"] == before["flushed"]["fallback"] + 1
+    assert after["fallback"]["aten::sort"] == before["fallback"].get("aten::sort", 0) + 1
+    assert not [name for name in after["fallback"] if name.startswith("dwell::")]
+
+
+def test_the_published_interface() -> None:
+    a, b = made(64), made(64) * 2
+    out, product = torch.empty_like(a), torch.empty_like(a)
+    dt.init(capacity=128, threads_per_block=256)
+    for _ in range(300):
+        dt.submit_add(a, b, out)
+        dt.submit_mul(out, b, product)
+    dt.flush(sync=True)
+    assert torch.equal(out, a + b)
+    assert torch.equal(product, (a + b) * b)
+    dt.submit_add(a, a, out)
+    assert out.tolist() == (a + a).tolist(), "a look flushes"
+    dt.shutdown()
+    with dt.scheduler_context(capacity=64, auto_flush_ms=1.0):
+        y = a * b + a
+    assert torch.equal(y, a * b + a)
+
+
+def test_results_come_without_a_flush() -> None:
+    x = made(4)
+    with dt.scheduler_context(auto_flush_ms=1.0):
+        flushed = dt.stats()["flushed"]["asked"]
+        y = x + 1
+        deadline = threading.Event()
+        for _ in range(2000):
+            if dt.stats()["flushed"]["asked"] != flushed:
+                break
+            deadline.wait(0.001)
+        assert dt.stats()["flushed"]["asked"] != flushed
+    assert torch.equal(y, x + 1)
+
+
+def test_it_can_be_switched_off() -> None:
+    done = run_python(
+        """
+        import torch, dwell.torch as dt
+        with dt.eager():
+            x = torch.ones(4) + 1
+        dt.init(); dt.submit_add(x, x, x); dt.flush(); dt.shutdown()
+        print(x.tolist(), dt.stats()["taken"])
+        """,
+        DWELL_TORCH="off",
+    )
+    assert done.stdout.strip() == "[4.0, 4.0, 4.0, 4.0] 0"
+
+
+def test_a_process_that_ends_inside_a_context_ends() -> None:
+    done = run_python("import torch, dwell.torch as dt\ndt.enable()\nx = torch.ones(4)\nfor i in range(100): x = x * 1.01\nprint('end')")
+    assert done.stdout.strip() == "end"
+
+
+def test_a_process_ends_while_the_loop_works_and_programs_are_compiled() -> None:
+    done = run_python(
+        f"""
+        import torch, dwell.torch as dt
+        dt.enable(resident=True, capacity=10)
+        x = torch.ones(64, device={DEVICE!r})
+        outs = [torch.empty_like(x) for _ in range(50)]
+        for i in range(60):
+            for out in outs: torch.add(x, x, out=out)
+        with dt.record() as recorded:
+            torch.add(outs[0], x, out=outs[1])
+        recorded().replay()
+        print('end')
+        """
+    )
+    assert done.stdout.strip() == "end"
+
+
+def test_a_missing_compiler_is_named() -> None:
+    done = run_python(
+        """
+        import torch, dwell.torch as dt
+        try:
+            with dt.eager(): pass
+        except dt.BuildError as error:
+            print(error)
+        """,
+        PATH="/nonexistent",
+        CXX="",
+    )
+    assert "g++" in done.stdout
+
+
+# ---- Bursts and resident loops ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only on a GPU: on a CPU a flush waits")
+def test_bursts_start_while_operations_are_collected() -> None:
+    x = torch.eye(256, device=DEVICE).roll(1, 0)  # its products are exact
+    with dt.eager():
+        before = dt.stats()["flushed"]
+        y = x
+        for _ in range(500):
+            y = y @ x
+        y = y + 1
+        after = dt.stats()["flushed"]
+    assert after["idle"] > before["idle"]
+    assert after["full"] == before["full"]
+    assert torch.equal(y, torch.eye(256, device=DEVICE).roll(501, 0) + 1)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
+def test_a_resident_loop_works_without_a_flush() -> None:
+    out = torch.zeros(4)
+    seen = ctypes.c_float.from_address(out.data_ptr())
+    with dt.eager(resident=True, capacity=10):
+        before = dt.stats()["flushed"]
+        for _ in range(100):
+            out.add_(1)
+        deadline = time.monotonic() + 20
+        while seen.value != 100 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert seen.value == 100
+        assert dt.stats()["flushed"] == before
+
+
+def test_a_resident_loop_comes_and_goes() -> None:
+    x = made(64)
+    a, b, c = (torch.zeros_like(x) for _ in range(3))
+    with dt.record() as recorded:
+        torch.mul(x, 2, out=c)
+    recording = recorded()
+    with dt.eager():
+        a.add_(x)
+        with dt.eager(resident=True):
+            b.add_(a).add_(x)
+            a.copy_(b.sort()[0])  # not taken
+            b.mul_(a)
+            recording.replay()
+            b.add_(c)
+        a.sub_(b)
+    assert torch.equal(c, x * 2)
+    torch.testing.assert_close(b, (x + x) * (x + x).sort()[0] + x * 2)
+    torch.testing.assert_close(a, (x + x).sort()[0] - b)
+
+
+def test_limits_end_with_their_context() -> None:
+    x = made(1000)
+    with dt.eager():
+        with dt.eager(size_threshold=10):
+            before = taken()
+            x * 2
+            assert taken() == before
+        x * 2
+        assert taken() == before + 1
+
+
+# ---- torch.compile ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_compiled_function_runs_by_dwell() -> None:
+    w = made(16, 16).requires_grad_()
+
+    def function(x: "torch.Tensor") -> "torch.Tensor":
+        return torch.softmax(torch.relu(x @ w) * 0.1 + 1, -1).sin().mean(0)
+
+    compiled = torch.compile(function, backend=dt.backend, dynamic=True)
+    for rows in (3, 5, 8):
+        x = made(rows, 16)
+        before = taken()
+        got = compiled(x)
+        got.sum().backward()
+        assert taken() > before + 5
+        gradient = w.grad.clone()
+        w.grad = None
+        expected = function(x)
+        expected.sum().backward()
+        torch.testing.assert_close(got, expected)
+        torch.testing.assert_close(gradient, w.grad)
+        w.grad = None
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1, "shapes do not compile it anew"
+
+
+def test_a_context_may_be_compiled_inside() -> None:
+    compiled = torch.compile(lambda x: torch.relu(x + 1) * 2, backend="eager")
+    x = made(16)
+    expected, got = outcomes(lambda: compiled(x))
+    assert torch.equal(expected, got)
+
+
+# ---- Processes that are forked off -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="PyTorch does not use a GPU in a process that was forked off")
+def test_a_forked_process_goes_on_without() -> None:
+    done = run_python(
+        """
+        import os, torch, dwell.torch as dt
+        with dt.eager():
+            x = torch.ones(8) + 1
+            pid = os.fork()
+            if pid == 0:
+                with dt.eager():
+                    y = x * 3 + torch.ones(8)
+                os._exit(0 if y.tolist() == [7.0] * 8 else 1)
+            z = x * 5
+            print(os.waitpid(pid, 0)[1], z[0].item())
+        """
+    )
+    assert done.stdout.strip() == "0 10.0"
+
+
+def test_lazy_copies_stay_apart() -> None:
+    x = made(16)
+    copy = torch._lazy_clone(x)
+    before = copy.tolist()
+    with dt.eager():
+        x.add_(1)
+        assert copy.tolist() == before
+        assert x.tolist() != before

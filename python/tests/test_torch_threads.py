@@ -1,0 +1,147 @@
+"""dwell.torch: training, threads of the program's and of the autograd engine."""
+
+import _thread
+import queue
+import threading
+from typing import Any
+
+import pytest
+from torch_support import DEVICE, dt, made, outcomes, taken, torch
+
+# ---- Training --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop"])
+def test_a_model_is_trained_as_without(optimizer: str) -> None:
+    def train() -> list[float]:
+        torch.manual_seed(5)
+        nn = torch.nn
+        layers = [nn.Linear(8, 32), nn.Tanh(), nn.LayerNorm(32), nn.Linear(32, 16), nn.GELU(), nn.Linear(16, 3)]
+        model = nn.Sequential(*layers).to(DEVICE, torch.float64)
+        steps = getattr(torch.optim, optimizer)(model.parameters(), lr=0.01, foreach=False)
+        x = torch.randn(32, 8, device=DEVICE, dtype=torch.float64)
+        y = torch.randn(32, 3, device=DEVICE, dtype=torch.float64)
+        losses = []
+        for _ in range(12):
+            steps.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            steps.step()
+            losses.append(loss.detach())
+        return [float(loss) for loss in losses]
+
+    before = taken()
+    expected, got = outcomes(train)
+    assert taken() > before + 250
+    assert got == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_backward_pass_sees_what_was_collected() -> None:
+    x = made(16).requires_grad_()
+    with dt.eager():
+        (x * x).exp().sum().backward()
+        gradient = x.grad.tolist()
+    assert gradient == pytest.approx((2 * x * (x * x).exp()).tolist(), rel=1e-5)
+
+
+# ---- Threads ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_other_threads_see_results() -> None:
+    given: queue.SimpleQueue = queue.SimpleQueue()
+    seen: list[float] = []
+
+    def consume() -> None:
+        while (x := given.get()) is not None:
+            seen.append(float(x.sum()))
+
+    thread = threading.Thread(target=consume)
+    with dt.eager():
+        thread.start()
+        for i in range(200):
+            given.put(torch.full((16,), float(i), device=DEVICE) * 2 + 1)
+        given.put(None)
+        thread.join()
+    assert seen == [16.0 * (2 * i + 1) for i in range(200)]
+
+
+def test_a_flush_of_another_thread_is_waited_for() -> None:
+    over = threading.Event()
+
+    def flush_all_the_time() -> None:
+        while not over.is_set():
+            dt.flush()
+
+    thread = threading.Thread(target=flush_all_the_time)
+    with dt.eager():
+        thread.start()
+        try:
+            for i in range(2000):
+                x = torch.zeros(4096, device=DEVICE)
+                x.add_(i).mul_(2)
+                assert float(x[-1]) == 2 * i
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_threads_have_contexts_of_their_own() -> None:
+    results: dict[int, float] = {}
+
+    def work(number: int) -> None:
+        with dt.eager(capacity=50):
+            x = torch.full((64,), float(number), device=DEVICE)
+            for _ in range(300):
+                x = x * 0.5 + number
+            results[number] = float(x[0])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: pytest.approx(2.0 * n) for n in range(6)}
+
+
+def test_a_thread_of_the_engine_works_for_others_behind_a_context_of_its_own() -> None:
+    """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
+    x = made(16)
+    over = threading.Lock()
+    over.acquire()
+    results: list[Any] = []
+
+    def work() -> None:
+        with dt.eager():
+            results.append(x + 1)
+        before = taken()
+        torch._C._dispatch_tls_set_dispatch_key_included("Fake", True)
+        results.append(x * 2)
+        results.append(taken() - before)
+        dt.flush()
+        over.release()
+
+    _thread.start_new_thread(work, ())
+    assert over.acquire(timeout=60)
+    y, z, count = results
+    assert torch.equal(y, x + 1)
+    assert torch.equal(z, x * 2)
+    assert count == 1
+
+
+def test_a_hook_may_have_a_context_of_its_own() -> None:
+    x = made(16).requires_grad_()
+
+    def hook(gradient: Any) -> Any:
+        with dt.eager():
+            return gradient * 2
+
+    for times in range(1, 4):
+        with dt.eager():
+            y = x * 3
+            y.register_hook(hook)
+            before = dt.stats()
+            y.sum().backward()
+            after = dt.stats()
+        assert x.grad.tolist() == [6.0 * times] * 16
+        fallbacks = {name for name, calls in after["fallback"].items() if calls != before["fallback"].get(name, 0)}
+        assert not fallbacks & {"aten::mul.Tensor", "aten::add_.Tensor", "aten::add.Tensor", "aten::fill_.Scalar"}, fallbacks
