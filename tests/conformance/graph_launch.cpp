@@ -1,15 +1,8 @@
-// Graphs that operators launch (Group::launch).
-#include "tests/conformance/graph_suite.hpp"
+// Graphs that operators launch (Group::launch): order, versions, arguments.
+#include "tests/conformance/graph_launch_suite.hpp"
 
 namespace dwell::test {
 namespace {
-
-// Launches a graph `count` times, all at once.
-constexpr const char* kRepeat = R"(
-DWELL_OPERATOR(repeat)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
-  for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
-})";
-using Repeat = void(Exec, u32);
 
 // Launches two graphs by turns, `count` times each, every launch behind the one before.
 constexpr const char* kTurns = R"(
@@ -18,31 +11,6 @@ DWELL_OPERATOR(turns)(dwell::Group g, dwell::Exec first, dwell::Exec second, dwe
   for (dwell::u32 i = 1; i < 2 * count; ++i) last = g.launch_after(last, i % 2 == 0 ? first : second);
 })";
 using Turns = void(Exec, Exec, u32);
-
-// A tree of tasks, whose leaves launch the graph.
-constexpr const char* kLaunchTree = R"(
-DWELL_USES(launch_tree, dwell::u32, dwell::Exec)
-DWELL_OPERATOR(launch_tree)(dwell::Group g, dwell::u32 levels, dwell::Exec exec) {
-  if (levels == 0) { g.launch(exec); return; }
-  g.spawn(uses::launch_tree, levels - 1, exec);
-  g.spawn(uses::launch_tree, levels - 1, exec);
-})";
-using LaunchTree = void(u32, Exec);
-
-// Cells of a graph that notes whether its launches overlap: those inside, overlaps seen, launches that have ended.
-constexpr const char* kEnter = R"(
-DWELL_OPERATOR(enter)(dwell::Group g, dwell::Span<dwell::u32> cells) {
-  using namespace dwell::device;
-  if (g.rank() == 0 && fetch_add<Order::acq_rel>(&cells[0], 1u) != 0) fetch_add<Order::relaxed>(&cells[1], 1u);
-})";
-constexpr const char* kExit = R"(
-DWELL_OPERATOR(exit)(dwell::Group g, dwell::Span<dwell::u32> cells) {
-  using namespace dwell::device;
-  if (g.rank() != 0) return;
-  fetch_add<Order::relaxed>(&cells[2], 1u);
-  fetch_add<Order::acq_rel>(&cells[0], ~0u);
-})";
-using Cells = void(Span<u32>);
 
 // Notes its version: log[0] counts the entries behind it.
 std::string note_with(u32 value) {
@@ -67,38 +35,7 @@ DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> flags, dwell::u32 m
   g.sync();
 })";
 
-class GraphLaunchTest : public GraphSuite {
- protected:
-  void prepare(const Options& with) {
-    open(with);
-    repeat = runtime->define<Repeat>("repeat", kRepeat);
-    enter = runtime->define<Cells>("enter", kEnter);
-    exit = runtime->define<Cells>("exit", kExit);
-  }
-  void prepare() { prepare(options()); }
-
-  // A graph of `width` nodes, each of which adds 1 to a cell of its own behind the first three, between two that see whether launches
-  // overlap.
-  GraphExec guarded(const Buffer<u32>& cells, u32 width) {
-    Graph graph;
-    const Node first = graph.add("enter", enter, cells);
-    Node last = graph.add("exit", exit, cells);
-    for (u32 i = 0; i < width; ++i) last.after(graph.add(add, cells, 3 + i, 1U).after(first));
-    if (width == 0) last.after(first);
-    return runtime->instantiate(graph);
-  }
-  // Each node has run once in each of `launches`, and no two of them overlapped.
-  static void expect_launches(const Buffer<u32>& cells, u32 launches) {
-    const std::vector<u32> found = read(cells);
-    EXPECT_EQ(found[0], 0U);
-    EXPECT_EQ(found[1], 0U) << "launches of one exec overlap";
-    for (std::size_t i = 2; i < found.size(); ++i) EXPECT_EQ(found[i], launches) << "cell " << i;
-  }
-
-  Operator<Repeat> repeat;
-  Operator<Cells> enter;
-  Operator<Cells> exit;
-};
+class GraphLaunchTest : public GraphLaunchSuite {};
 DWELL_ON_EVERY_DEVICE(GraphLaunchTest);
 
 TEST_P(GraphLaunchTest, ATaskLaunchesAGraph) {
@@ -233,82 +170,6 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a)
   EXPECT_NO_THROW(runtime->wait_all());
 }
 
-TEST_P(GraphLaunchTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh) {
-  prepare();
-  auto cells = filled<u32>(*runtime, 2, 0);
-  Graph graph;
-  const Node failing = graph.add("failing", fail, 7);
-  graph.add("behind", add, cells, 0U, 1U).after(failing);
-  graph.add("beside", add, cells, 1U, 1U);
-  GraphExec exec = runtime->instantiate(graph);
-  const Ticket ticket = runtime->submit(repeat, exec, 2U);
-  EXPECT_EQ(ticket.status(), 7);
-  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
-                     AllOf(HasSubstr("operator repeat"), HasSubstr("failed with code 7"),
-                           HasSubstr("; the first node to fail in graphs that operators launched for it: 'failing' (operator fail) failed "
-                                     "with code 7")));
-  EXPECT_EQ(read(cells), (std::vector<u32>{0, 2}));
-  exec.set(failing, 0, 0);
-  runtime->submit(repeat, exec, 2U).wait();
-  EXPECT_EQ(read(cells), (std::vector<u32>{2, 4}));
-  exec.set(failing, 0, 3);
-  const Ticket linked = [&] {
-    runtime->submit(repeat, exec, 1U);
-    return runtime->submit(nothing, link);
-  }();
-  EXPECT_EQ(linked.status(), status::cancelled);
-  // The host's launches beside them keep their errors apart.
-  const Ticket launch = runtime->launch(exec);
-  DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, AllOf(HasSubstr("'failing'"), Not(HasSubstr("operators launched"))));
-}
-
-TEST_P(GraphLaunchTest, TheNodeThatFailedInADeepLaunchIsNamed) {
-  prepare();
-  auto tree = runtime->define<LaunchTree>("launch_tree", kLaunchTree);
-  const auto inside = [](const std::string& text) {
-    return HasSubstr("; the first node to fail in graphs that operators launched for it: " + text);
-  };
-  Ticket ticket;
-  {
-    Graph inner;
-    inner.add("deep", fail, 5);
-    Graph middle;
-    middle.add("launches", tree, 1U, runtime->instantiate(inner));
-    const GraphExec exec = runtime->instantiate(middle);
-    ticket = runtime->submit(tree, 2U, exec);
-    const Ticket launch = runtime->launch(exec);
-    DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed,
-                       AllOf(HasSubstr("of a graph: node 'launches' (operator launch_tree) failed with code 5"),
-                             inside("'deep' (operator fail) failed with code 5")));
-  }
-  runtime->wait_all();
-  // The execs may have gone.
-  DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
-                     AllOf(HasSubstr("operator launch_tree"), inside("'deep' (operator fail) failed with code 5")));
-}
-
-TEST_P(GraphLaunchTest, ATaskThatFailsByItselfNamesNoNodeOfAnother) {
-  Options few = options();
-  few.ring_slots = 128;
-  prepare(few);
-  auto both = runtime->define<void(Exec, u32)>("both", R"(
-DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
-  for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
-  g.fail(3);
-})");
-  Graph graph;
-  graph.add("failing", fail, 7);
-  const GraphExec exec = runtime->instantiate(graph);
-  // At each place of the ring, one behind the other.
-  for (u32 i = 0; i < few.ring_slots; ++i) EXPECT_EQ(runtime->submit(repeat, exec, 1U).status(), 7);
-  for (u32 i = 0; i < few.ring_slots; ++i)
-    DWELL_EXPECT_ERROR(runtime->submit(both, exec, 0U).wait(), errc::task_failed,
-                       AllOf(HasSubstr("failed with code 3"), Not(HasSubstr("operators launched"))));
-  // Its own failure comes first; the node has failed all the same.
-  DWELL_EXPECT_ERROR(runtime->submit(both, exec, 1U).wait(), errc::task_failed,
-                     AllOf(HasSubstr("(version 1) failed with code 3; "), HasSubstr("'failing' (operator fail) failed with code 7")));
-}
-
 TEST_P(GraphLaunchTest, ATaskStandsBehindTheChangeOfItsExec) {
   prepare();
   runtime->define<Hold>("hold", kHold);
@@ -423,20 +284,6 @@ TEST_P(GraphLaunchTest, ManyChangesTravel) {
   }
 }
 
-TEST_P(GraphLaunchTest, AnExecLivesAsLongAsItsTask) {
-  prepare();
-  for (int i = 0; i < 20; ++i) {
-    auto cells = filled<u32>(*runtime, 3 + 9, 0);
-    Ticket ticket;
-    {
-      const GraphExec exec = guarded(cells, 9);
-      ticket = runtime->submit(repeat, exec, 5U);
-    }
-    ticket.wait();
-    expect_launches(cells, 5);
-  }
-}
-
 TEST_P(GraphLaunchTest, NodesLaunchGraphs) {
   prepare();
   auto tree = runtime->define<LaunchTree>("launch_tree", kLaunchTree);
@@ -482,47 +329,6 @@ TEST_P(GraphLaunchTest, NodesLaunchGraphs) {
   expect_launches(outer_cells, 47);
 }
 
-TEST_P(GraphLaunchTest, ALaunchThatWouldWaitForItselfIsRefused) {
-  prepare();
-  auto store = runtime->define<void(Span<Exec>, Exec, u32)>("store", R"(
-DWELL_OPERATOR(store)(dwell::Group g, dwell::Span<dwell::Exec> to, dwell::Exec exec, dwell::u32 count) {
-  if (g.rank() == 0) to[0] = exec;
-  for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
-})");
-  auto again = runtime->define<void(Span<Exec>, u32)>("again", R"(
-DWELL_USES(again, dwell::Span<dwell::Exec>, dwell::u32)
-DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::Exec> from, dwell::u32 depth) {
-  if (depth != 0) g.spawn(uses::again, from, depth - 1);
-  else g.launch(from[0]);
-})");
-  auto memory = runtime->allocate<Exec>(1);
-  auto cells = filled<u32>(*runtime, 1, 0);
-  GraphExec execs[2];
-  {
-    Graph graph;
-    graph.add(add, cells, 0U, 1U).after(graph.add(again, memory, 2U));
-    execs[0] = runtime->instantiate(graph);
-    Graph around;
-    around.add(repeat, execs[0], 1U);
-    execs[1] = runtime->instantiate(around);
-  }
-  EXPECT_EQ(runtime->submit(store, memory, execs[0], 1U).status(), status::launch_refused);
-  DWELL_EXPECT_ERROR(runtime->submit(store, memory, execs[0], 2U).wait(), errc::task_failed, HasSubstr("descends from a launch"));
-  runtime->submit(store, memory, execs[1], 0U).wait();  // what execs[0] launches now is the one that launches it
-  EXPECT_EQ(runtime->launch(execs[1]).status(), status::launch_refused);
-  EXPECT_EQ(runtime->submit(repeat, execs[1], 1U).status(), status::launch_refused);
-  EXPECT_EQ(runtime->submit(repeat, execs[0], 1U).status(), status::launch_refused) << "through the other one";
-  EXPECT_EQ(read(cells)[0], 0U);
-}
-
-TEST_P(GraphLaunchTest, WideTasksLaunchNothing) {
-  prepare();
-  auto cells = filled<u32>(*runtime, 3, 0);
-  const GraphExec exec = guarded(cells, 0);
-  EXPECT_EQ(runtime->submit(repeat, exec, 1U, groups(3)).status(), status::spawn_refused);
-  EXPECT_EQ(read(cells)[2], 0U);
-}
-
 TEST_P(GraphLaunchTest, HostNodesOfALaunchedGraph) {
   prepare();
   std::atomic<u32> calls{0};
@@ -565,73 +371,6 @@ TEST_P(GraphLaunchTest, HostNodesOfALaunchedGraph) {
   EXPECT_TRUE(refused);
   DWELL_EXPECT_ERROR(task.wait(), errc::task_failed,
                      HasSubstr("'wait' (callback) failed: its callback threw the callback of a host node waits for its own launch"));
-}
-
-TEST_P(GraphLaunchTest, ALaunchInLineCanBeCancelled) {
-  prepare();
-  auto hold = runtime->define<Hold>("hold", kHold);
-  auto cells = filled<u32>(*runtime, 1, 0);
-  Latch latch(*runtime);
-  Graph graph;
-  graph.add(add, cells, 0U, 1U).after(graph.add(hold, latch.words()));
-  const GraphExec exec = runtime->instantiate(graph);
-  const Ticket task = runtime->submit(repeat, exec, 1U);
-  latch.await();
-  const Ticket first = runtime->launch(exec);
-  const Ticket second = runtime->launch(exec, after_any_result(first));
-  const Ticket later = runtime->submit(repeat, exec, 2U);
-  EXPECT_FALSE(first.done());
-  EXPECT_NE(to_string(runtime->diagnose()).find("ticket"), std::string::npos);
-  EXPECT_TRUE(runtime->cancel(first));
-  latch.release();
-  task.wait();
-  // It may have had its turn before the device saw the cancel.
-  const int status = first.status();
-  EXPECT_TRUE(status == status::cancelled || status == status::ok) << status;
-  second.wait();
-  later.wait();
-  EXPECT_EQ(read(cells)[0], status == status::ok ? 5U : 4U);
-}
-
-TEST_P(GraphLaunchTest, ADiagnosisSaysWhoseNodesRunWhereOneAloneMayLaunchThem) {
-  prepare();
-  auto hold = runtime->define<Hold>("hold", kHold);
-  Latch latches[2] = {Latch(*runtime), Latch(*runtime)};
-  Graph graph;
-  const Node first = graph.add(nothing);
-  for (const Latch& latch : latches) graph.add("held", hold, latch.words()).after(first);
-  const GraphExec exec = runtime->instantiate(graph);
-  const Ticket task = runtime->submit(repeat, exec, 1U);
-  for (const Latch& latch : latches) latch.await();
-  // One of the two has come to its worker through the ready queue.
-  Diagnosis found = runtime->diagnose();
-  ASSERT_EQ(found.tasks.size(), 1U);
-  EXPECT_EQ(found.tasks[0].doing, Doing::runs);
-  EXPECT_THAT(to_string(found), HasSubstr("(at or behind node 'held' (operator hold))"));
-  const Ticket launch = runtime->launch(exec);
-  // Until a worker has put it in line, that one runs it.
-  EXPECT_TRUE(eventually([&] {
-    found = runtime->diagnose();
-    return found.tasks.size() == 2 && found.tasks[1].doing == Doing::waits_to_run;
-  }));
-  ASSERT_EQ(found.tasks.size(), 2U);
-  EXPECT_TRUE(found.tasks[1].workers.empty());
-  EXPECT_THAT(found.tasks[1].named,
-              testing::ElementsAre(HasSubstr("node 'held' (operator hold), for one of tickets " + std::to_string(task.position()) + ", " +
-                                             std::to_string(launch.position()))));
-  for (Latch& latch : latches) latch.release();
-  launch.wait();
-}
-
-TEST_P(GraphLaunchTest, BuffersOfALaunchedGraphAreWaitedFor) {
-  prepare();
-  auto spin = runtime->define<Spin>("spin", kSpin);
-  auto cells = filled<u32>(*runtime, 1, 0);
-  Graph graph;
-  graph.add(add, cells, 0U, 1U).after(graph.add(spin, std::uint64_t{2000000}));
-  const GraphExec exec = runtime->instantiate(graph);
-  runtime->submit(repeat, exec, 3U);
-  EXPECT_EQ(read(cells)[0], 3U);
 }
 
 TEST_P(GraphLaunchTest, LaunchesBesideManyNodes) {
@@ -698,59 +437,6 @@ DWELL_OPERATOR(large)(dwell::Group g, dwell::Exec exec, Large large) { for (dwel
   value.word[99] = 2;
   runtime->submit(large, exec, value).wait();
   expect_launches(cells, 21);
-}
-
-TEST_P(GraphLaunchTest, WhatCannotBeLaunched) {
-  prepare();
-  auto cells = filled<u32>(*runtime, 3, 0);
-  const GraphExec exec = guarded(cells, 0);
-  DWELL_EXPECT_ERROR(runtime->submit(repeat, GraphExec(), 1U), errc::invalid_argument, HasSubstr("the GraphExec is empty"));
-  Runtime other(options());
-  auto theirs = other.define<Repeat>("repeat", kRepeat);
-  DWELL_EXPECT_ERROR(other.submit(theirs, exec, 1U), errc::invalid_argument, HasSubstr("belongs to another runtime"));
-  Arguments arguments;
-  arguments.add(exec).add(1U);
-  const Operator<> untyped = other.define("untyped", std::string(kRepeat).replace(std::string(kRepeat).find("repeat"), 6, "untyped"));
-  DWELL_EXPECT_ERROR(other.submit(untyped, arguments), errc::invalid_argument, HasSubstr("belongs to another runtime"));
-  Graph graph;
-  DWELL_EXPECT_ERROR(graph.add(theirs, exec, 1U), errc::invalid_argument, HasSubstr("belongs to another runtime"));
-  const Operator<> mine = runtime->define("untyped", std::string(kRepeat).replace(std::string(kRepeat).find("repeat"), 6, "untyped"));
-  DWELL_EXPECT_ERROR(runtime->submit(mine, 1U, 1U), errc::signature_mismatch, HasSubstr("argument 1 is u32 where Exec is needed"));
-  DWELL_EXPECT_ERROR(runtime->submit(mine, std::uint64_t{1}, 1U), errc::signature_mismatch, HasSubstr("(Exec, u32)"));
-  const std::byte bytes[8] = {};
-  DWELL_EXPECT_ERROR(Arguments().add(Parameter{Kind::exec, Kind::structure, 8}, bytes), errc::invalid_argument, HasSubstr("a GraphExec"));
-  const Operator<> plain = runtime->define("plain", "DWELL_OPERATOR(plain)(dwell::Group, dwell::u64) {}");
-  DWELL_EXPECT_ERROR(runtime->submit(plain, exec), errc::signature_mismatch, HasSubstr("argument 1 is Exec where u64 is needed"));
-  // Graphs of two runtimes, or of nodes that launch others, are told apart.
-  Graph launching;
-  launching.add(repeat, exec, 1U);
-  GraphExec one = runtime->instantiate(launching);
-  Graph similar;
-  similar.add(repeat, guarded(cells, 0), 1U);
-  DWELL_EXPECT_ERROR(one.update(similar), errc::invalid_argument, HasSubstr("its nodes launch other graphs"));
-  runtime->close();
-  DWELL_EXPECT_ERROR(other.submit(theirs, exec, 1U), errc::stale_handle, HasSubstr("graph"));
-}
-
-TEST_P(GraphLaunchTest, ClosingEndsLaunchesInLine) {
-  prepare();
-  auto hold = runtime->define<Hold>("hold", kHold);
-  Latch latch(*runtime);
-  Graph graph;
-  graph.add(hold, latch.words());
-  const GraphExec exec = runtime->instantiate(graph);
-  runtime->submit(repeat, exec, 3U);
-  latch.await();
-  const Ticket launch = runtime->launch(exec);
-  const Ticket task = runtime->submit(repeat, exec, 1U);
-  std::thread releases([&] {
-    std::this_thread::sleep_for(5ms);
-    latch.release();
-  });
-  runtime->close(Close::now);
-  releases.join();
-  EXPECT_EQ(launch.status(), status::cancelled);
-  EXPECT_EQ(task.status(), status::cancelled);
 }
 
 }  // namespace
