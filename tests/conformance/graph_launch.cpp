@@ -20,21 +20,6 @@ std::string note_with(u32 value) {
          std::to_string(value) + "u;\n}\n";
 }
 
-// Says that it is there, and waits for the other.
-constexpr const char* kMeet = R"(
-DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> flags, dwell::u32 mine) {
-  using namespace dwell::device;
-  if (g.rank() == 0) {
-    store<Order::release, Scope::device>(&flags[mine], 1u);
-    const dwell::u64 start = now_ns();
-    for (dwell::u32 round = 0; load<Order::acquire, Scope::device>(&flags[1 - mine]) == 0; ++round) {
-      if (now_ns() - start > 20000000000ull) { g.fail(98); break; }
-      relax(round);
-    }
-  }
-  g.sync();
-})";
-
 class GraphLaunchTest : public GraphLaunchSuite {};
 DWELL_ON_EVERY_DEVICE(GraphLaunchTest);
 
@@ -153,18 +138,18 @@ DWELL_OPERATOR(all)(dwell::Group g, dwell::Exec a, dwell::Exec b, dwell::Exec c,
 
 TEST_P(GraphLaunchTest, DifferentExecsOverlap) {
   prepare();
-  auto meet = runtime->define<void(Span<u32>, u32)>("meet", kMeet);
+  auto meet = runtime->define<Meet>("meet", kMeet);
   auto both = runtime->define<void(Exec, Exec)>("both", R"(
 DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a); g.launch(b); })");
-  auto flags = filled<u32>(*runtime, 2, 0);
+  auto there = filled<u32>(*runtime, 1, 0);
   GraphExec execs[2];
   for (u32 i = 0; i < 2; ++i) {
     Graph graph;
-    graph.add("meet", meet, flags, i);
+    graph.add("meet", meet, there, 0U);
     execs[i] = runtime->instantiate(graph);
   }
   runtime->submit(both, execs[0], execs[1]).wait();
-  flags.write(std::vector<u32>{0, 0});
+  there.write(std::vector<u32>{0});
   runtime->submit(repeat, execs[0], 1U);
   runtime->submit(repeat, execs[1], 1U);
   EXPECT_NO_THROW(runtime->wait_all());

@@ -126,8 +126,8 @@ TEST_P(PriorityTest, AnUrgentTaskGetsAWorkerAtTheNextNodeOfALessUrgentGraph) {
   }
 }
 
-// Each group waits for the other, for half a second at most.
-constexpr const char* kMeet = R"(
+// Each group waits for the other, for half a second at most: less than the graph beside it takes.
+constexpr const char* kMeetSoon = R"(
 DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
   using namespace dwell::device;
   if (g.rank() == 0) {
@@ -153,7 +153,7 @@ TEST_P(PriorityTest, AnUrgentTaskThatComesFromAnotherWorkerGetsAWorkerToo) {
   Runtime runtime(two);
   auto spin = runtime.define<Spin>("spin", kSpin);
   auto hold = runtime.define<Hold>("hold", kHold);
-  auto meet = runtime.define<void(Span<u32>)>("meet", kMeet);
+  auto meet = runtime.define<void(Span<u32>)>("meet", kMeetSoon);
   const auto came = filled<u32>(runtime, 1, 0);
   // Links are in use from now on, so that `after` is no drain.
   runtime.submit(spin, u64{0});

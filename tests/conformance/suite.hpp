@@ -183,6 +183,25 @@ DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<dwell::u32> latch) {
 })";
 using Hold = void(Span<u32>);
 
+// Goes on when two groups are there, at a place of its own. Gives up after twenty seconds with code 98.
+inline constexpr const char* kMeet = R"(
+DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> there, dwell::u32 place) {
+  using namespace dwell::device;
+  if (g.rank() == 0) {
+    fetch_add<Order::relaxed>(&there[place], 1u);
+    const dwell::u64 start = now_ns();
+    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&there[place]) < 2; ++round) {
+      if (now_ns() - start > 20000000000ull) {
+        g.fail(98);
+        break;
+      }
+      relax(round);
+    }
+  }
+  g.sync();
+})";
+using Meet = void(Span<u32>, u32);
+
 // Takes a number from a common clock when it starts and another when it ends, `ns` later; each group of a wide task for itself.
 inline constexpr const char* kStamp = R"(
 DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,

@@ -170,27 +170,15 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   if (on_cpu()) given.workers = 4;
   Runtime runtime(given);
   const auto works = runtime.define<void(u64)>("works", kWorks);
-  // Goes on when another group is there: so two workers have nodes of a stage, and one of them has taken its own.
-  const auto meets = runtime.define<void(Span<u32>, u32)>("meets", R"(
-    DWELL_OPERATOR(meets)(dwell::Group g, dwell::Span<dwell::u32> there, dwell::u32 stage) {
-      using namespace dwell::device;
-      if (g.rank() == 0) {
-        fetch_add<Order::relaxed>(&there[stage], 1u);
-        const dwell::u64 start = now_ns();
-        for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&there[stage]) < 2; ++round) {
-          if (now_ns() - start > 20000000000ull) { g.fail(98); break; }
-          relax(round);
-        }
-      }
-      g.sync();
-    })");
+  // Two workers have nodes of a stage, so one of them has taken its own.
+  const auto meet = runtime.define<Meet>("meet", kMeet);
   constexpr u32 kStages = 20;
   const auto there = filled<u32>(runtime, kStages, 0);
   Graph graph;
   Node last = graph.add(works, 1000ULL);
   for (u32 i = 0; i < kStages; ++i) {
     Node join = graph.add(works, 1000ULL);
-    for (int k = 0; k < 4; ++k) join.after(graph.add(meets, there, i).after(last));
+    for (int k = 0; k < 4; ++k) join.after(graph.add(meet, there, i).after(last));
     last = join;
   }
   const GraphExec exec = runtime.instantiate(graph);

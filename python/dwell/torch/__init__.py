@@ -146,7 +146,7 @@ def _leave() -> None:
 @contextlib.contextmanager
 def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False) -> Iterator[None]:
     """Takes operations of this thread, and of the backward passes that it starts, on tensors of up to `size_threshold` elements. A burst
-    starts when the device has nothing to do and enough is collected, after `capacity` of them, and at the end.
+    starts when the device has nothing to do and the host has collected for a while, after `capacity` of them, and at the end.
 
     `resident`: the loop stays on the device and works while operations are collected. No stream orders it: the host waits for the stream
     before the first operation and behind each that PyTorch runs, and for all operations at the end and where something looks at a result.

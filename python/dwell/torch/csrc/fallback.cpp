@@ -98,7 +98,7 @@ bool is_passed(const c10::OperatorHandle& op) {
 
 bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order_relaxed); }
 void take_none() { takes_none = true; }
-Taking set_taking(Taking now) { return std::exchange(taking, now); }
+void set_taking(Taking now) { taking = now; }
 
 Elsewhere::~Elsewhere() {
   if (limits().resident.load(std::memory_order_relaxed)) counts().elsewhere.fetch_add(1, std::memory_order_relaxed);

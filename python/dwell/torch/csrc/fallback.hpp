@@ -27,8 +27,8 @@ enum class Taking : std::uint8_t {
   yes,
   no,
 };
-// Of this thread, from now on. Returns what was.
-Taking set_taking(Taking taking);
+// Of this thread, from now on.
+void set_taking(Taking now);
 // Lets operations that touch no element go by. Called once, behind all that take some.
 void pass_what_touches_nothing(torch::Library& library);
 

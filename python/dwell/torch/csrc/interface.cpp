@@ -18,10 +18,10 @@ namespace dwell::pytorch {
 
 namespace {
 
-// Operations of the calling thread are taken from now on, or no more. Returns what was.
-bool take_here(bool on) {
+// Operations of the calling thread are taken from now on, or no more.
+void take_here(bool on) {
   c10::impl::tls_set_dispatch_key_included(kKey, true);
-  return set_taking(on ? Taking::yes : Taking::no) == Taking::yes;
+  set_taking(on ? Taking::yes : Taking::no);
 }
 
 // The calling thread may have tensors whose results are not there yet: from others that take operations.
@@ -123,7 +123,7 @@ std::vector<std::string> stats() {
 
 TORCH_LIBRARY(dwell, m) {
   m.def("open() -> ()", &dwell::pytorch::open);
-  m.def("take(bool on) -> bool", &dwell::pytorch::take_here);
+  m.def("take(bool on) -> ()", &dwell::pytorch::take_here);
   m.def("watch() -> ()", &dwell::pytorch::watch);
   m.def("leave() -> ()", &dwell::pytorch::leave);
   m.def("take_none() -> ()", &dwell::pytorch::take_none);
