@@ -35,9 +35,9 @@ Fallbacks& fallbacks() {
 
 void flush_if_named(const c10::StorageImpl* storage, const char* operation) {
   if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
-    throw Error(errc::unsupported,
-                std::string(operation) +
-                    " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was recorded");
+    throw Error(errc::unsupported, std::string(operation) +
+                                       " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was "
+                                       "recorded: leave it out of the recording, and call it between replays");
   for (Collector* const collector : Collector::all())
     if (collector->names(storage)) collector->flush(Reason::fallback, false);
 }
