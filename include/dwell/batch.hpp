@@ -188,8 +188,9 @@ class Batch {
   // was collected since the last flush; empty, when there is nothing.
   Ticket flush();
   // As flush, with the tickets of all tasks that were submitted since the last flush or submit, in their order, instead of one for all of
-  // them, which takes tasks of its own that wait for the others.
-  std::vector<Ticket> submit();
+  // them, which takes tasks of its own that wait for the others. `by_chance`: the caller could as well have collected more. Programs that
+  // would have grown are then not counted among those that run often and are compiled: they will hardly come again.
+  std::vector<Ticket> submit(bool by_chance = false);
   // What is collected from now on does not wait for what was submitted, nor does the next flush: something else keeps that order, as
   // Runtime::burst does.
   void forget();
@@ -223,10 +224,10 @@ class Batch {
                double parameter, const std::optional<TensorView>& weight = {}, const std::optional<TensorView>& bias = {});
   void add_rows(const tensor::Rows& rows, std::span<const TensorView* const> writes, std::span<const TensorView* const> reads);
   tensor::ProgramBuilder& begin_program(const Dims& shape);
-  void submit_first_program();
+  void submit_first_program(bool counts = true);
   void submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups);
   // What flush does before and behind it makes a ticket.
-  void submit_programs();
+  void submit_programs(bool count = true);
   void end_flush();
   Ticket submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
                      std::span<const Ticket> before);

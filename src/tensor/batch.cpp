@@ -246,8 +246,8 @@ tensor::ProgramBuilder& Batch::begin_program(const Dims& shape) {
 
 // ---- Submission --------------------------------------------------------------------------------------------------------------------
 
-// It takes no assignments any more.
-void Batch::submit_first_program() {
+// It takes no assignments any more. `counts`: among those that are compiled when they run often.
+void Batch::submit_first_program(bool counts) {
   Collected& all = *state_;
   const struct Dropped {
     tensor::Programs& programs;
@@ -274,7 +274,7 @@ void Batch::submit_first_program() {
   // A node runs what it was captured with for ever, which may be often.
   const bool at_once = is_long && all.runtime->captures();
   if (const Operator<>* const compiled =
-          at_once ? all.compiled->get(*all.runtime, all.words) : all.compiled->find(*all.runtime, all.words)) {
+          at_once ? all.compiled->get(*all.runtime, all.words) : all.compiled->find(*all.runtime, all.words, counts)) {
     ++all.stats.compiled;
     return submit_next(*compiled, all.words, tensors.flags(), groups_of(tensor::kElementsOfGroup));
   }
@@ -358,9 +358,9 @@ Ticket Batch::flush() {
   return all.awaited.empty() ? Ticket() : all.awaited.front();
 }
 
-std::vector<Ticket> Batch::submit() {
+std::vector<Ticket> Batch::submit(bool by_chance) {
   Collected& all = *state_;
-  submit_programs();
+  submit_programs(!by_chance);
   std::vector<Ticket> tickets(all.tickets.end() - static_cast<std::ptrdiff_t>(all.followed.size()), all.tickets.end());
   end_flush();
   return tickets;
@@ -374,9 +374,9 @@ void Batch::forget() {
   all.tickets.clear();
 }
 
-void Batch::submit_programs() {
+void Batch::submit_programs(bool count) {
   Collected& all = *state_;
-  while (!all.programs.empty()) submit_first_program();
+  while (!all.programs.empty()) submit_first_program(count);
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
                 "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");

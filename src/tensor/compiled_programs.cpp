@@ -45,7 +45,7 @@ const Operator<>* or_interpreted(const Runtime& runtime, const Found& found) {
 
 }  // namespace
 
-const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::uint32_t> words) {
+const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::uint32_t> words, bool counts) {
   if (after_ == 0) return nullptr;
   return or_interpreted(runtime, [&]() -> const Operator<>* {
     const Lock lock(mutex_);
@@ -53,7 +53,7 @@ const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::
     if (entry.op) return &entry.op;
     if (entry.failed) return nullptr;
     if (!entry.defined.valid()) {
-      if (++entry.calls == after_) define(runtime, entry);
+      if (counts && ++entry.calls == after_) define(runtime, entry);
       return nullptr;
     }
     return entry.defined.wait_for(std::chrono::seconds(0)) == std::future_status::ready ? take(entry) : nullptr;

@@ -243,6 +243,27 @@ TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
   }
 }
 
+TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
+  Batch batch(runtime(3));
+  const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
+  const auto y = filled<float>(64, [](std::size_t) { return 0; });
+  const std::uint64_t sources = runtime().info().compiled;
+  const auto run = [&](bool by_chance) {
+    batch.assign(y, Expression(x) - 2.0);
+    for (const Ticket& ticket : batch.submit(by_chance)) ticket.wait();
+  };
+  for (int i = 0; i < 10; ++i) run(true);
+  run(false);
+  run(false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // longer than a compilation that was asked for would take
+  EXPECT_EQ(runtime().info().compiled, sources);
+  ASSERT_TRUE(run_compiled(batch, [&] { run(false); }));
+  // Nor do they go without what is compiled.
+  const std::uint64_t compiled = batch.stats().compiled;
+  run(true);
+  EXPECT_EQ(batch.stats().compiled, compiled + 1);
+}
+
 TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
   Batch batch(runtime(0));
   const std::uint64_t sources = runtime().info().compiled;

@@ -106,7 +106,7 @@ void Collector::flush_locked(Reason reason, bool wait) {
       }
     } flushed{*this};
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-    submit_locked();
+    submit_locked(reason == Reason::idle);
     if (device_.is_cuda() && !is_resident()) {
       const auto start = BurstPace::Clock::now();
       loop_->runtime.burst(handle_of(*stream_));
@@ -133,8 +133,8 @@ void Collector::close() {
   if (resident_) attempt([this] { resident_->runtime.close(); });
 }
 
-void Collector::submit_locked() {
-  for (const Ticket& ticket : loop_->batch.submit()) submitted_.push_back(ticket);
+void Collector::submit_locked(bool by_chance) {
+  for (const Ticket& ticket : loop_->batch.submit(by_chance)) submitted_.push_back(ticket);
 }
 
 void Collector::end_first() {
