@@ -34,6 +34,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     share.flags |= flag::share;
     if (gang) share.flags |= flag::aside | flag::comes;
     if (cancelled) share.groups = 0;
+    if (!gang && share.groups == shares) share.flags |= flag::single;
     task.quad[0].word[0] = share.word0();
     task.quad[0].word[1] = share.word1();
   }
@@ -97,13 +98,14 @@ DWELL_DEVICE void release(const Lease& lease, u32 position, bool failed) {
   TaskQuads task;
   load_held(lease, &task, position, 0, 1);
   const Header header = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
-  // Passes on to the runner of the task what was acquired.
-  fence<Scope::device>();
   const bool cancelled = header.is_cancelled(failed);
-  if (cancelled || (header.flags & flag::wide) != 0)
+  if (cancelled || (header.flags & flag::wide) != 0) {
     share_out(lease, task, header, position, cancelled);
-  else
-    levels::push(lease, task);
+    return;
+  }
+  // Passes on to the runner of the task what was acquired, as the fence of share_out does.
+  fence<Scope::device>();
+  levels::push(lease, task);
 }
 
 // A task that the caller may run: how what it has waited for has ended; none: there is no task.

@@ -123,6 +123,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
 DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, u32 cell) {
   const Header header = frame->header();
   u32 others = 0;
+  u32 flags = flag::wide;
   if (lane() == 0) {
     Wide* const wide = &shares(record(base, cell), header.slots)->groups;
     others = ready_queue::take_spare(lease, (header.groups < lease.workers ? header.groups : lease.workers) - 1);
@@ -130,11 +131,12 @@ DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, 
     store<Order::relaxed, Scope::device>(&wide->shares, 1 + others);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(status::ok));
     fence<Scope::device>();  // as in share_out
-    frame->word[1] &= ~(flag::aside << 4U);
+    if (header.groups == 1 + others) flags |= flag::single;
+    frame->word[1] = (frame->word[1] & ~(flag::aside << 4U)) | (flags & flag::single) << 4U;
   }
   others = broadcast(others);
   sync_lanes();
-  add_shares(lease, base, cell, flag::wide, others);
+  add_shares(lease, base, cell, broadcast(flags), others);
 }
 
 }  // namespace dwell::device::graph

@@ -58,14 +58,13 @@ DWELL_DEVICE_COLD void wait_for_room(const Lease& lease, u32 end) {
 
 // Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
 DWELL_DEVICE u32 take_spare(const Lease& lease, u32 wanted) {
+  if (wanted == 0) return 0;
   u32* const at = &lease.control->spare_shares.value;
-  u32 spare = load<Order::relaxed, Scope::device>(at);
-  for (;;) {
-    const u32 taken = wanted < spare ? wanted : spare;
-    const u32 seen = taken == 0 ? spare : compare_exchange<Order::relaxed>(at, spare, spare - taken);
-    if (seen == spare) return taken;
-    spare = seen;
-  }
+  // Those that are not there are given back: meanwhile others see fewer than there are, never more.
+  const i32 spare = static_cast<i32>(fetch_add<Order::relaxed>(at, 0U - wanted));
+  const u32 taken = spare <= 0 ? 0 : static_cast<u32>(spare) < wanted ? static_cast<u32>(spare) : wanted;
+  if (taken != wanted) fetch_add<Order::relaxed>(at, wanted - taken);
+  return taken;
 }
 
 // ---- Producers -----------------------------------------------------------------------------------------------------------------

@@ -53,8 +53,9 @@ inline constexpr u32 gate = 1U << 15U;   // no group; complete when the host has
 inline constexpr u32 graph = 4096;       // with share: no operator but the launch of a graph, whose head the first two argument words name
 inline constexpr u32 turn = 1U << 15U;   // device only, with graph: the launch has its exec (launch_line.hpp)
 
-inline constexpr u32 gang = 8192;        // with wide, of a task of the ring: the groups run at once (gangs.hpp)
-inline constexpr u32 comes = 1U << 15U;  // with gang and aside: the gang is to be put in line; without: the share is to be joined
+inline constexpr u32 gang = 8192;         // with wide, of a task of the ring: the groups run at once (gangs.hpp)
+inline constexpr u32 comes = 1U << 15U;   // with gang and aside: the gang is to be put in line; without: the share is to be joined
+inline constexpr u32 single = 1U << 15U;  // with share, of what is wide and no gang: there is a share for each group
 
 // Of tasks whose source is a graph: word 2 and `drains` name the node's record (graph.hpp).
 inline constexpr u32 node = 2048;    // the source is a graph

@@ -124,9 +124,14 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
       observe::failure(lease, header.opcode, worker->context.status);
     }
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
-    // by its fence too, since causality order is transitive.
+    // by its fence too, since causality order is transitive. On CUDA the fence is the release half.
     fence<Scope::device>();
-    const bool last = fetch_add<Order::acq_rel>(&wide->shares, ~0U) == 1;
+#if DWELL_ON_CUDA
+    constexpr Order kOrder = Order::acquire;
+#else
+    constexpr Order kOrder = Order::acq_rel;
+#endif
+    const bool last = fetch_add<kOrder>(&wide->shares, ~0U) == 1;
     // The task itself has a place of its own in the ready queue; every share beyond that gives its place back.
     if (!last && !gang) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
     worker->group = last ? 1 : 0;
@@ -311,6 +316,9 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     all.sync();
     observe::end(lease, worker, ended.header, ended.position);
     if ((ended.header.flags & flag::share) != 0) {
+      // Where each group has a share of its own, others run those that are left.
+      if ((ended.header.flags & flag::single) != 0)
+        return Ended{ended.header, ended.position, end_share(lease, worker, *frame_at(worker, at)), false};
       word1 = ended.header.word1();
       opcode = ended.header.opcode;
       callee = callee_of(lease, opcode);
@@ -367,11 +375,10 @@ DWELL_DEVICE Ready let_follow(const Lease& lease, u64 before, i32 status, u32 po
 
 // Whether the held task at `next` runs here, whose first slot is loaded into `task`; else it has been shared out. Called by all lanes.
 DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& next) {
-  load_held(lease, task, next.position, 0, 1);
+  load_first_held(lease, task, next.position);
   const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
   const bool cancelled = head.is_cancelled(next.outcome == Outcome::failed);
   if (!cancelled && (head.flags & flag::wide) == 0) return true;
-  if (head.slots > 1) load_held(lease, task, next.position, 1, head.slots);
   share_out(lease, *task, head, next.position, cancelled);
   return false;
 }

@@ -138,6 +138,8 @@ DWELL_DEVICE_COLD void multiply_short_tiles(const Threads& g, const u32* words, 
 
 // ---- Few rows ----------------------------------------------------------------------------------------------------------------------
 
+DWELL_CONSTANT u32 kThinLoads = 8;  // elements along k that a thread loads at once
+
 // Few threads would have work in a tile of few rows, each for all of k. So threads share each column: every thread adds up a part of the
 // products, every so-many-th along k, and these sums are added in pairs.
 template <class C, class Elements, class Threads>
@@ -157,29 +159,34 @@ DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
     const u32 part = along ? g.rank() % parts : g.rank() / columns;
     const u32 column = first + my_column;
     const bool exists = column < all.n();
-    C sums[kThinRows] = {};
-    if (exists) {
-      DWELL_UNROLL_BY_4
-      for (u32 k = part; k < all.k(); k += parts) {
-        const C of_b = b.elements.load(b.at(k, column));
-        DWELL_UNROLL
-        for (u32 r = 0; r < kThinRows; ++r)
-          if (r < rows) sums[r] += a.elements.load(a.at(r, k)) * of_b;
-      }
-    }
-    C* const mine = memory.data() + (part * columns + my_column) * kThinRows;
+    C* const sums = memory.data() + (part * columns + my_column) * kThinRows;
     g.sync();  // all have read what is there of the tile before
     DWELL_UNROLL
-    for (u32 r = 0; r < kThinRows; ++r) mine[r] = sums[r];
+    for (u32 r = 0; r < kThinRows; ++r) sums[r] = C();
+    DWELL_UNROLL_NOT
+    for (u32 k = part; exists && k < all.k(); k += parts * kThinLoads) {
+      // The loads of the column, and of a row, are under way together: the memory is what a step waits for.
+      const u32 left = (all.k() - k + parts - 1) / parts;  // steps
+      C of_b[kThinLoads];
+      DWELL_UNROLL
+      for (u32 i = 0; i < kThinLoads; ++i) of_b[i] = b.elements.load(b.at(i < left ? k + i * parts : k, column));
+      DWELL_UNROLL_NOT
+      for (u32 r = 0; r < rows; ++r) {
+        C of_a[kThinLoads];
+        DWELL_UNROLL
+        for (u32 i = 0; i < kThinLoads; ++i) of_a[i] = a.elements.load(a.at(r, i < left ? k + i * parts : k));
+        C sum = sums[r];
+        DWELL_UNROLL
+        for (u32 i = 0; i < kThinLoads; ++i) sum = i < left ? sum + of_a[i] * of_b[i] : sum;
+        sums[r] = sum;
+      }
+    }
     DWELL_UNROLL_NOT
     for (u32 others = parts / 2; others != 0; others /= 2) {
       g.sync();
       if (part >= others) continue;
       DWELL_UNROLL
-      for (u32 r = 0; r < kThinRows; ++r) {
-        sums[r] += mine[others * columns * kThinRows + r];
-        mine[r] = sums[r];
-      }
+      for (u32 r = 0; r < kThinRows; ++r) sums[r] += sums[others * columns * kThinRows + r];
     }
     if (part != 0 || !exists) return;
     const Result<C, Elements> result(all, matrix);
