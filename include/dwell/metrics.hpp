@@ -51,9 +51,12 @@ struct OperatorMetrics {
   std::uint64_t min_ns = 0;    // 0 when none was timed
   std::uint64_t max_ns = 0;
   TimeHistogram times;
-  // The same, of a sample: one task in 256 of the ring. Of graphs, the nodes of one launch in 256 are `sampled`, and have no `waits`.
-  std::uint64_t waits = 0;      // tasks that the following tell of; a wide task counts once for each group
-  std::uint64_t waited_ns = 0;  // from the submission to the call of the operator, waits for other tasks included
+  // The same, of a sample. A task in 256 of the ring waits from its submission to the call of its operator, waits for other tasks included.
+  // A node, or a task that an operator has made, waits in the ready queue, or in the deque of a CPU worker: of one place in 16, until a
+  // worker takes it out. Those that the worker goes on with which has made them ready do not wait. What they name is `sampled` of the nodes
+  // of one launch in 256, and of one in 16 of the tasks that an operator has made.
+  std::uint64_t waits = 0;  // tasks that the following tell of; a wide task counts once for each group
+  std::uint64_t waited_ns = 0;
   std::uint64_t longest_wait_ns = 0;
   std::uint64_t sampled = 0;        // tasks that the following tells of
   std::uint64_t sampled_bytes = 0;  // that the spans among their arguments name

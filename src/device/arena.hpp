@@ -133,15 +133,21 @@ struct alignas(64) OperatorTimes {
   u64 most;
   u64 least;  // 2^64 - 1 less the least, or 0
   u64 bucket[kBuckets];
-  u64 waits;  // of tasks of the ring that were stamped (is_stamped), from their submission to the call
+  u64 waits;  // of tasks of the ring that were stamped (is_stamped), from their submission to the call; of others from a stamped place
   u64 waited;
   u64 longest_wait;
+  u64 named;  // tasks that operators have made, of a sample
+  u64 named_bytes;
 };
 
 // Which tasks of the ring the host stamps with the time of their submission while times are noted: one in 256 of all positions, and as
 // many of each pattern in which a program may submit its operators (Fibonacci hashing: Knuth, The Art of Computer Programming, 6.4).
 inline constexpr u32 kStampsBelow = 1U << 24U;
 DWELL_HOST_DEVICE bool is_stamped(u32 position, u32 below = kStampsBelow) { return position * 0x9E3779B9U < below; }
+// Of tasks that operators have made, one in 16 is part of the sample of what they name.
+inline constexpr u32 kNamesBelow = 1U << 28U;
+// One place in so many, of the ready queue and of a deque, is stamped with the time when it was filled.
+inline constexpr u32 kStampedPlaces = 16;
 
 // Bits of Lease::timed.
 namespace timed {
@@ -171,9 +177,10 @@ struct alignas(128) NodeDeque {
   static constexpr u32 kMost = 256;
   static constexpr u64 kCancelled = 1;
 
-  u64 oldest;                    // entries that were taken at this end
-  alignas(128) u64 newest;       // one past the last
-  alignas(128) u64 node[kMost];  // the record's address | kCancelled
+  u64 oldest;                         // entries that were taken at this end
+  alignas(128) u64 newest;            // one past the last
+  alignas(128) u64 node[kMost];       // the record's address | kCancelled
+  u64 stamp[kMost / kStampedPlaces];  // when one entry in kStampedPlaces was put there, in ns; 0: nobody asks
 };
 
 // What a gang saves when it yields.
@@ -186,11 +193,12 @@ static_assert(sizeof(GangState) == 32);
 
 // The parts of the arena in their order: name, element, how many. `h` is an ArenaHeader.
 #define DWELL_ARENA_PARTS(part, h)                                                                                                   \
-  part(control, Control, 1ULL)                   /* what follows is explained where its type is */                                   \
-      part(queue, Slot, 1ULL << (h).queue_shift) /* the ready queue */                                                               \
-      part(held, Slot, 1ULL << (h).ring_shift)   /* tasks that wait, and continuation slots, at their ring index */                  \
-      part(links, u64, 2ULL << (h).ring_shift)   /* see waiters.hpp */                                                               \
-      part(waits, u32, 1ULL << (h).ring_shift)   /* the same */                                                                      \
+  part(control, Control, 1ULL)                                             /* what follows is explained where its type is */         \
+      part(queue, Slot, 1ULL << (h).queue_shift)                           /* the ready queue */                                     \
+      part(queue_stamps, Quad, (1ULL << (h).queue_shift) / kStampedPlaces) /* ready_queue.hpp */                                     \
+      part(held, Slot, 1ULL << (h).ring_shift) /* tasks that wait, and continuation slots, at their ring index */                    \
+      part(links, u64, 2ULL << (h).ring_shift) /* see waiters.hpp */                                                                 \
+      part(waits, u32, 1ULL << (h).ring_shift) /* the same */                                                                        \
       part(wide, Wide, 1ULL << (h).ring_shift) part(gang_states, GangState, 1ULL << (h).ring_shift)                                  \
           part(gang_memory, u32, static_cast<u64>(kMostGangs) * gang_words((h).max_workers))                                         \
               part(claims, u64, static_cast<u64>((h).max_workers)) /* what the workers watch, see kClaimed */                        \
@@ -200,7 +208,7 @@ static_assert(sizeof(GangState) == 32);
                   part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 10;
+inline constexpr u32 kArenaVersion = 11;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 

@@ -99,10 +99,11 @@ class CpuWorker {
   }
 
   bool take_queued(TaskQuads* task) {
-    if (!ready_queue::try_take(lease_, task)) return false;
+    u32 place = 0;
+    if (!ready_queue::try_take(lease_, task, &place)) return false;
     const u32 slots = task->quad[0].word[1] & 0xFU;
     if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
-    observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
+    observe::queued(lease_, worker_, task->quad[0].word[0], task->quad[0].word[1], task->quad[0].word[2], place);
     return true;
   }
 
@@ -120,8 +121,11 @@ class CpuWorker {
   bool steal(TaskQuads* task) {
     for (u32 i = 1; i < lease_.max_workers; ++i) {
       const u32 victim = me_ + i < lease_.max_workers ? me_ + i : me_ + i - lease_.max_workers;
-      if (!graph::steal(lease_, victim, task)) continue;
-      observe::queued(lease_, worker_, task->quad[0].word[1], task->quad[0].word[2]);
+      u64 put = 0;
+      if (!graph::steal(lease_, victim, task, &put)) continue;
+      const u32* const words = task->quad[0].word;
+      if (put != 0) observe::note_queued(lease_, worker_, words[0], words[1], put);
+      observe::queued(lease_, worker_, words[0], words[1], words[2], observe::kNoPlace);
       return true;
     }
     return false;

@@ -96,8 +96,8 @@ struct Hands {
     arrive();
   }
 
-  // Hands over a task taken from the ready queue: its first slot is in lanes 0 to 3. The caller has acquired.
-  DWELL_DEVICE void hand_queued(const Lease& lease, TaskQuads* task) {
+  // Hands over a task taken from this place of the ready queue: its first slot is in lanes 0 to 3. The caller has acquired.
+  DWELL_DEVICE void hand_queued(const Lease& lease, TaskQuads* task, u32 place) {
     const u32 word0 = broadcast(task->quad[0].word[0]);
     const u32 word1 = broadcast(task->quad[0].word[1]);
     const u32 position = broadcast(task->quad[0].word[2]);
@@ -108,7 +108,7 @@ struct Hands {
       count_as_idle(lease, 0);
     }
     hand<true>(lease, task->quad[0], word0, word1, position);
-    if (lane() == 0) observe::queued(lease, worker, word1, position);
+    if (lane() == 0) observe::queued(lease, worker, word0, word1, position, place);
   }
 };
 
@@ -204,7 +204,7 @@ DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
   while (!ready_queue::poll(lease, place, &task)) {}
   if (lane() == 0) ready_queue::clear_claim(lease, hands.me);
   Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
-  hands.hand_queued(lease, &task);
+  hands.hand_queued(lease, &task, place);
   return hands.turn;
 }
 
@@ -385,8 +385,9 @@ class ControlWarp {
         // The place is still this worker's, and nobody fills it anew: the successor reads it again.
         if (seat::is_over(lease_, broadcast(over, 4)) && control::leave(lease_, hands_)) return;
         // The next claim is under way while the task is handed over.
+        const u32 here = place;
         if (lane() == 0) place = ready_queue::claim_next(lease_);
-        hands_.hand_queued(lease_, &task);
+        hands_.hand_queued(lease_, &task, here);
         if (lane() == 0) ready_queue::set_claim(lease_, hands_.me, place);
         place = broadcast(place);
         continue;

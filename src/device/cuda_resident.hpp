@@ -4,8 +4,9 @@
 #include "device/cuda_control.hpp"
 
 // What operators call that make tasks.
-extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how) {
-  dwell::device::spawn::make(context, opcode, how);
+extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
+                                                    dwell::u64 bytes) {
+  dwell::device::spawn::make(context, opcode, how, bytes);
 }
 
 // DWELL_WORKERS: the workers for which a multiprocessor is to have registers at least. src/jit defines it where operators are inlined;

@@ -17,7 +17,8 @@ class GraphDequesTest : public GraphOnWorkersTest {
   // Runs a node that worker 1 steals from worker 0. False if there is none.
   bool run_stolen() {
     TaskQuads task;
-    if (!graph::steal(bench_.lease, 0, &task)) return false;
+    u64 put = 0;
+    if (!graph::steal(bench_.lease, 0, &task, &put)) return false;
     run_task(1, task);
     return true;
   }
@@ -67,9 +68,10 @@ TEST_F(GraphDequesTest, TheThiefMayEndTheLaunch) {
   const u32 a = behind({root}), b = behind({root});
   make();
   TaskQuads task;
+  u64 put = 0;
   during = [&](u32 which) {
     if (which == a) {
-      EXPECT_TRUE(graph::steal(bench_.lease, 0, &task));
+      EXPECT_TRUE(graph::steal(bench_.lease, 0, &task, &put));
     }
   };
   launch();
@@ -96,9 +98,10 @@ TEST_F(GraphDequesTest, ANodeThatIsStolenAndCancelledIsNotCalled) {
   make();
   const u64 record = exec_->address() + static_cast<u64>(cell(node)) * kCell;
   TaskQuads task;
+  u64 put = 0;
   for (const u64 cancelled : {u64{0}, NodeDeque::kCancelled}) {
     ASSERT_TRUE(node_deque::push(bench_.lease.deques[0], record | cancelled));
-    ASSERT_TRUE(graph::steal(bench_.lease, 0, &task));
+    ASSERT_TRUE(graph::steal(bench_.lease, 0, &task, &put));
     const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
     EXPECT_EQ((header.flags & flag::cancelled) != 0, cancelled != 0);
     EXPECT_NE(header.flags & flag::memory, 0U) << "the thief acquires what the predecessors did";

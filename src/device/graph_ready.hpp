@@ -5,6 +5,7 @@
 #include "device/graph_places.hpp"
 #include "device/in_flight.hpp"
 #include "device/node_deque.hpp"
+#include "device/observe.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device::graph {
@@ -151,19 +152,26 @@ DWELL_DEVICE void note_popped(Worker*, const Frame&) {}
 DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first, u32 count) {
   if (lease.deques == nullptr) return 0;
   const GraphWork& work = worker->graph;
+  const u64 now = (lease.timed & timed::times) != 0 ? now_ns() : 0;
   u32 done = 0;
   for (; done < count; ++done) {
     const u32 node = work.node[first + done];
     const u64 entry = (work.base + static_cast<u64>(node & ~kPoisoned) * kCell) | ((node & kPoisoned) != 0 ? NodeDeque::kCancelled : 0);
-    if (!node_deque::push(lease.deques[worker->me], entry)) break;
+    if (!node_deque::push(lease.deques[worker->me], entry, now)) break;
   }
   return done;
 }
 
 // A node out of the worker's deque: cell | kPoisoned, or 0 for none.
 DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
-  const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me]);
+  u64 put = 0;
+  const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me], &put);
   if (entry == 0) return 0;
+  if (put != 0 && (entry & NodeDeque::kCancelled) == 0 && (lease.timed & timed::times) != 0) {
+    const Quad& head = pointer_to_global<const Slot>(entry)->quad[0];
+    observe::note_queued(lease, worker, load<Order::relaxed, Scope::device>(&head.word[0]),
+                         load<Order::relaxed, Scope::device>(&head.word[1]), put);
+  }
   return static_cast<u32>((entry - worker->graph.base) / kCell) | ((entry & NodeDeque::kCancelled) != 0 ? kPoisoned : 0U);
 }
 
@@ -172,10 +180,11 @@ DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
   in_flight::note(worker, frame.word[0], frame.word[1], frame.position());
 }
 
-// Takes a node out of another worker's deque, as if it had come through the ready queue.
-DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task) {
-  const u64 entry = node_deque::steal(lease.deques[victim]);
+// Takes a node out of another worker's deque, as if it had come through the ready queue, and says when it was put there, or 0.
+DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task, u64* put) {
+  const u64 entry = node_deque::steal(lease.deques[victim], put);
   if (entry == 0) return false;
+  if ((lease.timed & timed::times) == 0) *put = 0;  // it was asked for when the node was put there
   const Slot* const record = pointer_to_global<const Slot>(entry & ~NodeDeque::kCancelled);
   load_record(record, task, 0, 1);
   u32* const word1 = &task->quad[0].word[1];

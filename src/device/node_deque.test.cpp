@@ -14,20 +14,39 @@
 namespace dwell::device {
 namespace {
 
+u64 pop(NodeDeque& deque) {
+  u64 put = 0;
+  return node_deque::pop(deque, &put);
+}
+u64 steal(NodeDeque& deque) {
+  u64 put = 0;
+  return node_deque::steal(deque, &put);
+}
+
+TEST(NodeDequeTest, OneEntryInSixteenTellsWhenItWasPutThere) {
+  NodeDeque deque{};
+  for (u64 node = 1; node <= 34; ++node) ASSERT_TRUE(node_deque::push(deque, node, node <= 20 ? 1000 + node : 0));
+  std::vector<u64> put(35);
+  for (u64 node = 1; node <= 10; ++node) ASSERT_EQ(node_deque::steal(deque, &put[node]), node);
+  for (u64 node = 34; node >= 11; --node) ASSERT_EQ(node_deque::pop(deque, &put[node]), node);
+  for (u64 node = 1; node <= 34; ++node)
+    EXPECT_EQ(put[node], node == 1 || node == 17 ? 1000 + node : 0) << "nobody has asked for the third";
+}
+
 TEST(NodeDequeTest, TheWorkerTakesTheNewestAndOthersTheOldest) {
   NodeDeque deque{};
   EXPECT_TRUE(node_deque::is_empty(deque));
-  EXPECT_EQ(node_deque::pop(deque), 0U);
-  EXPECT_EQ(node_deque::steal(deque), 0U);
+  EXPECT_EQ(pop(deque), 0U);
+  EXPECT_EQ(steal(deque), 0U);
   for (u64 node = 1; node <= 4; ++node) EXPECT_TRUE(node_deque::push(deque, node));
-  EXPECT_EQ(node_deque::pop(deque), 4U);
-  EXPECT_EQ(node_deque::steal(deque), 1U);
-  EXPECT_EQ(node_deque::steal(deque), 2U);
+  EXPECT_EQ(pop(deque), 4U);
+  EXPECT_EQ(steal(deque), 1U);
+  EXPECT_EQ(steal(deque), 2U);
   EXPECT_FALSE(node_deque::is_empty(deque));
-  EXPECT_EQ(node_deque::pop(deque), 3U) << "the last one";
+  EXPECT_EQ(pop(deque), 3U) << "the last one";
   EXPECT_TRUE(node_deque::is_empty(deque));
-  EXPECT_EQ(node_deque::pop(deque), 0U);
-  EXPECT_EQ(node_deque::steal(deque), 0U);
+  EXPECT_EQ(pop(deque), 0U);
+  EXPECT_EQ(steal(deque), 0U);
 }
 
 TEST(NodeDequeTest, AFullDequeTakesNoMore) {
@@ -35,10 +54,10 @@ TEST(NodeDequeTest, AFullDequeTakesNoMore) {
   deque.oldest = deque.newest = 1000;  // somewhere inside, not at the first entry
   for (u64 node = 1; node <= NodeDeque::kMost; ++node) ASSERT_TRUE(node_deque::push(deque, node));
   EXPECT_FALSE(node_deque::push(deque, 1));
-  EXPECT_EQ(node_deque::steal(deque), 1U);
+  EXPECT_EQ(steal(deque), 1U);
   EXPECT_TRUE(node_deque::push(deque, NodeDeque::kMost + 1));
   EXPECT_FALSE(node_deque::push(deque, 1));
-  for (u64 node = NodeDeque::kMost + 1; node >= 2; --node) ASSERT_EQ(node_deque::pop(deque), node);
+  for (u64 node = NodeDeque::kMost + 1; node >= 2; --node) ASSERT_EQ(pop(deque), node);
   EXPECT_TRUE(node_deque::is_empty(deque));
 }
 
@@ -54,7 +73,7 @@ TEST(NodeDequeTest, EachNodeIsTakenOnceWhileOthersSteal) {
     for (u64& count : stolen) {
       thieves.emplace_back([&] {
         while (!over.load(std::memory_order_acquire)) {
-          if (const u64 node = node_deque::steal(deque)) {
+          if (const u64 node = steal(deque)) {
             ++taken[node];
             ++count;
           }
@@ -65,10 +84,10 @@ TEST(NodeDequeTest, EachNodeIsTakenOnceWhileOthersSteal) {
     for (u32 round = 0; next <= nodes; ++round) {
       for (u32 i = 0; i <= round % 3 && next <= nodes; ++i) ASSERT_TRUE(node_deque::push(deque, next++));
       for (u32 i = 0; i <= round % 4; ++i)
-        if (const u64 node = node_deque::pop(deque)) ++taken[node];
+        if (const u64 node = pop(deque)) ++taken[node];
       if (round % 256 == 0) std::this_thread::yield();
     }
-    while (const u64 node = node_deque::pop(deque)) ++taken[node];
+    while (const u64 node = pop(deque)) ++taken[node];
     over.store(true, std::memory_order_release);
   }
   for (u64 node = 1; node <= nodes; ++node) ASSERT_EQ(taken[node], 1U) << "node " << node;

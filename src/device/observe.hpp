@@ -5,6 +5,7 @@
 // counter: who wants an interval subtracts.
 #pragma once
 
+#include "device/ready_queue.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device::observe {
@@ -28,16 +29,45 @@ DWELL_DEVICE u32 bucket_of(u32 ns) {
   return (power - 1) * 4 + (ns >> (power - 2) & 3U);
 }
 
+// Where the worker notes the times of an operator.
+DWELL_DEVICE OperatorTimes* times_of(const Lease& lease, const Worker* worker, u32 opcode) {
+  return lease.times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
+}
+DWELL_DEVICE void add_wait(OperatorTimes* times, u64 waited) {
+  add<Order::relaxed>(&times->waits, static_cast<u64>(1));
+  add<Order::relaxed>(&times->waited, waited);
+  maximize<Order::relaxed>(&times->longest_wait, waited);
+}
+
 // Notes how long a task of the ring has waited, if the host has stamped it. Called by one thread.
 DWELL_DEVICE void note_wait(OperatorTimes* times, const Quad* stamps, u32 ring_shift, u32 position, u64 begun) {
   // Written before the task was published, so that who has the task sees it; or of an earlier lap.
   const Quad stamp = load_quad<Scope::system>(stamps + index_of(position, ring_shift));
   if (stamp.lap != lap_of(position, ring_shift)) return;
   const u64 submitted = stamp.word[0] | static_cast<u64>(stamp.word[1]) << 32U;
-  const u64 waited = begun > submitted ? begun - submitted : 0;  // the clocks may be a little off
-  add<Order::relaxed>(&times->waits, static_cast<u64>(1));
-  add<Order::relaxed>(&times->waited, waited);
-  maximize<Order::relaxed>(&times->longest_wait, waited);
+  add_wait(times, begun > submitted ? begun - submitted : 0);  // the clocks may be a little off
+}
+
+// Notes how long the task with these words 0 and 1 has lain where it was put at that time, if it is a node or a task that an operator has
+// made, and calls an operator. Called by one thread.
+DWELL_DEVICE_COLD void note_queued(const Lease& lease, const Worker* worker, u32 word0, u32 word1, u64 put) {
+  if ((word1 >> 4U & (flag::node | flag::aside | flag::graph)) != flag::node) return;
+  const u64 now = now_ns();
+  add_wait(times_of(lease, worker, word0 & Header::kOpcodeMask), now > put ? now - put : 0);  // multiprocessors may be some ns apart
+}
+// The same of a task that was taken from that place of the ready queue.
+DWELL_DEVICE_COLD void note_queued_at(const Lease& lease, const Worker* worker, u32 word0, u32 word1, u32 place) {
+  const Quad stamp = load_quad<Scope::device>(ready_queue::stamp(lease, place));
+  if (stamp.lap == lap_of(place, lease.queue_shift))
+    note_queued(lease, worker, word0, word1, stamp.word[0] | static_cast<u64>(stamp.word[1]) << 32U);
+}
+// Notes how many bytes the arguments of a task name that an operator has made with this opcode, if it is part of the sample. Called by one
+// thread.
+DWELL_DEVICE_COLD void note_named(const Lease& lease, Worker* worker, u32 opcode, u64 bytes) {
+  if (!is_stamped(worker->observed.made++, kNamesBelow)) return;
+  OperatorTimes* const times = times_of(lease, worker, opcode);
+  add<Order::relaxed>(&times->named, static_cast<u64>(1));
+  add<Order::relaxed>(&times->named_bytes, bytes);
 }
 
 // Calls between the least and the longest that the worker has put for the opcode, in this lease, change neither. One that does not fit 32
@@ -156,10 +186,13 @@ DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
   if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
 }
-// It has taken the task with these words 1 and 2 from the ready queue. The timeline shows it of nodes and spawned tasks, which a worker has
-// put there: those of the ring come through the queue as a rule.
-DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
+// It has taken the task with these first words from this place of the ready queue, or stolen it (kNoPlace). The timeline shows it of nodes
+// and spawned tasks, which a worker has put there: those of the ring come through the queue as a rule.
+inline constexpr u32 kNoPlace = 1;
+static_assert(kNoPlace % kStampedPlaces != 0, "no stamp is looked for");
+DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word0, u32 word1, u32 word2, u32 place) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
+  if ((lease.timed & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
   if ((lease.timed & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
 DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {

@@ -75,6 +75,21 @@ DWELL_DEVICE void put_quad(const Lease& lease, u32 place, u32 index, Quad quad) 
   store_quad<Scope::device>(&slot(lease, place)->quad[index], quad);
 }
 
+// While times are noted, some places are stamped: `queue_stamps` has the lap of each, and the time when it was filled, so that who takes a
+// node or a task that an operator has made knows how long it was there. The lap tells whether the stamp is of the task; who comes too
+// early, or too late, finds another.
+DWELL_DEVICE bool is_stamped(u32 place) { return place % kStampedPlaces == 0; }
+DWELL_DEVICE Quad* stamp(const Lease& lease, u32 place) { return lease.queue_stamps + index_of(place, lease.queue_shift) / kStampedPlaces; }
+// Stamps those of `count` places. Called by all lanes.
+DWELL_DEVICE_COLD void stamp_places(const Lease& lease, u32 place, u32 count) {
+  const u32 before = (place + kStampedPlaces - 1) / kStampedPlaces * kStampedPlaces - place;  // the first one
+  for (u32 at = before + lane() * kStampedPlaces; at < count; at += kLanes * kStampedPlaces) {
+    const u64 now = now_ns();
+    const Quad quad{lap_of(place + at, lease.queue_shift), {static_cast<u32>(now), static_cast<u32>(now >> 32U), 0}};
+    store_quad<Scope::device>(stamp(lease, place + at), quad);
+  }
+}
+
 // Reserves `count` places and waits until there is room. Called by all lanes, by no worker that holds an unread place.
 DWELL_DEVICE u32 reserve(const Lease& lease, u32 count) {
   u32 place = 0;
@@ -85,6 +100,7 @@ DWELL_DEVICE u32 reserve(const Lease& lease, u32 count) {
   }
   place = broadcast(place);
   if (!has_room(lease, place + count, broadcast(known))) wait_for_room(lease, place + count);
+  if ((lease.timed & timed::times) != 0) stamp_places(lease, place, count);
   return place;
 }
 
@@ -171,9 +187,10 @@ DWELL_DEVICE bool has_unclaimed(const Lease& lease) {
 }
 
 // Takes the next task only if its first slot is there: reads the place, then claims it, so that a thread that loses its processor in
-// between holds no place. Called by a CPU worker.
-DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task) {
+// between holds no place. Says which it was. Called by a CPU worker.
+DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task, u32* place = nullptr) {
   const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
+  if (place != nullptr) *place = head;
   const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
   if (!is_after(tail, head) || !poll(lease, head, task)) return false;
   return compare_exchange<Order::acq_rel>(&lease.control->head.value, head, head + 1) == head;

@@ -283,8 +283,9 @@ DWELL_DEVICE void refuse(Context* context, i32 status) {
   Group(context, 0, 1).fail(status);
 }
 
-// What Group calls for an operator that makes a task. Leaves in `task` of the context what names the new one, or 0.
-DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
+// What Group calls for an operator that makes a task, whose arguments name so many bytes. Leaves in `task` of the context what names the
+// new one, or 0.
+DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   Worker* const worker = context->worker;
   const Lease& lease = *worker->lease;
   SpawnWork& work = worker->spawn;
@@ -310,6 +311,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how) {
   Spawned* const record = at(lease, number);
   Quad* const quads = record->task.quad;
   const bool launches = opcode == kLaunchOpcode;
+  if ((lease.timed & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
   const Header header{launches ? 0 : opcode, 1, 1, flag::spawned | (launches ? flag::graph | flag::share : 0U), 0, worker->level};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {

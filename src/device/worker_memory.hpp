@@ -101,6 +101,7 @@ struct Observed {
   u32 most;       // the same
   u64* row;       // Lease::calls of the worker, or null
   u32 uncounted;  // place of the first node of a chain that was gone on with and is not counted yet
+  u32 made;       // tasks that its operators have made while times were noted: kNamesBelow says which are looked at
 };
 
 // Shared by all threads of a worker.

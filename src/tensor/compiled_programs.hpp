@@ -25,7 +25,8 @@ class CompiledPrograms {
   explicit CompiledPrograms(Runtime& runtime);
 
   // The operator that is compiled for the program with these words; null, while there is none. `counts`: with the
-  // Options::compile_programs_after-th such call the operator is defined in the background; Options::warn hears when that fails. Any thread.
+  // Options::compile_programs_after-th such call the operator is defined in the background; Options::warn hears when that fails. Any
+  // thread.
   const Operator<>* find(Runtime& runtime, std::span<const std::uint32_t> words, bool counts = true);
   // The same, but the operator is defined with this call, which waits for it. Null when it cannot be.
   const Operator<>* get(Runtime& runtime, std::span<const std::uint32_t> words);

@@ -1,4 +1,5 @@
 // What a runtime counts of its own work.
+#include <functional>
 #include <numeric>
 
 #include "tests/conformance/suite.hpp"
@@ -266,12 +267,57 @@ TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
   EXPECT_EQ(op.tasks, 2 * kLaunches);
   EXPECT_NEAR(static_cast<double>(op.sampled), 2.0 * kLaunches / 256, 24);
   EXPECT_DOUBLE_EQ(op.mean_bytes(), (40 + 400) / 2.0);
-  EXPECT_EQ(op.waits, 0U);
   exec.set(first, 1, floats.slice(0, 50));
   op = launch();
   EXPECT_DOUBLE_EQ(op.mean_bytes(), (200 + 400) / 2.0);
   runtime.set_metrics(Metering::counts);
   EXPECT_EQ(launch().sampled, 0U);
+}
+
+// Others take them than the workers that make them ready.
+TEST_P(MetricsTest, TheSampleTellsHowLongNodesAndSpawnedTasksWait) {
+  Options given = options();
+  given.metrics = Metering::times;
+  given.workers = 4;
+  Runtime runtime(given);
+  const auto node = runtime.define<void(u32, Span<const float>)>("busy", R"(
+DWELL_OPERATOR(busy)(dwell::Group, dwell::u32, dwell::Span<const float>) {
+  const dwell::u64 begun = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begun < 5000) {}
+}
+)");
+  const auto makes = runtime.define<void(u32, Span<const float>)>("makes", R"(
+DWELL_USES(busy, dwell::u32, dwell::Span<const float>)
+DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count, dwell::Span<const float> floats) {
+  for (dwell::u32 i = 0; i < count; ++i) g.spawn(uses::busy, i, floats);
+}
+)");
+  const auto floats = runtime.allocate<float>(100);
+  const auto expect_waits = [&](const std::function<void()>& run) {
+    OperatorMetrics op;
+    std::chrono::nanoseconds took{};
+    const Metrics before = runtime.metrics();
+    for (int i = 0; i < 100 && op.waits == 0; ++i) {
+      const auto begun = Clock::now();
+      run();
+      took += Clock::now() - begun;
+      op = row(difference(runtime.metrics(), before), "busy");
+    }
+    EXPECT_GT(op.waits, 0U);
+    EXPECT_LE(op.waits * 8, op.tasks + 128) << "one place in 16";
+    EXPECT_LT(op.waited_ns, op.waits * static_cast<std::uint64_t>(took.count()));
+    EXPECT_GE(op.longest_wait_ns * op.waits, op.waited_ns);
+    return op;
+  };
+  Graph graph;
+  for (u32 i = 0; i < 500; ++i) graph.add(node, i, floats);
+  const GraphExec exec = runtime.instantiate(graph);
+  expect_waits([&] { runtime.launch(exec).wait(); });
+
+  constexpr u32 kMade = 1600;
+  const OperatorMetrics op = expect_waits([&] { runtime.submit(makes, kMade, floats).wait(); });
+  EXPECT_NEAR(static_cast<double>(op.sampled), static_cast<double>(op.tasks) / 16, static_cast<double>(op.tasks) / 160);
+  EXPECT_DOUBLE_EQ(op.mean_bytes(), 400);
 }
 
 TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {

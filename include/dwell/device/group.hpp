@@ -19,8 +19,8 @@ struct Context;
 struct Worker;
 // What an operator asks its worker for.
 enum class Make : u32 { child, continuation, follower, join, arrival };
-// How it asks. Called by one thread.
-using SpawnFunction = void (*)(Context* context, u32 opcode, Make how);
+// How it asks, and how many bytes the arguments name. Called by one thread.
+using SpawnFunction = void (*)(Context* context, u32 opcode, Make how, u64 bytes);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
 DWELL_CONSTANT u32 kMaxBefore = 8;             // children that one follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph

@@ -4,21 +4,36 @@
 #include <dwell/device/operator.hpp>
 
 #if DWELL_ON_CUDA
-// Makes a task of this opcode, whose arguments are in the context. Linked with the loop: called by its name, its registers cost those
-// operators alone that make tasks. Called by one thread.
-extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how);
+// Makes a task of this opcode, whose arguments are in the context and name so many bytes. Linked with the loop: called by its name, its
+// registers cost those operators alone that make tasks. Called by one thread.
+extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how, dwell::u64 bytes);
 #endif
 
 namespace dwell {
 
 namespace device {
 
-DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, Make how) {
+DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, Make how, u64 bytes) {
 #if DWELL_ON_CUDA
-  dwell_spawn(context, opcode, how);
+  dwell_spawn(context, opcode, how, bytes);
 #else
-  context->spawn(context, opcode, how);
+  context->spawn(context, opcode, how, bytes);
 #endif
+}
+
+// The bytes that arguments name.
+template <class T>
+DWELL_DEVICE u64 bytes_of(const T&) {
+  return 0;
+}
+template <class T>
+DWELL_DEVICE u64 bytes_of(const Span<T>& span) {
+  return static_cast<u64>(span.size()) * sizeof(T);
+}
+DWELL_DEVICE u64 bytes_named_by() { return 0; }
+template <class First, class... Rest>
+DWELL_DEVICE u64 bytes_named_by(const First& first, const Rest&... rest) {
+  return bytes_of(first) + bytes_named_by(rest...);
 }
 
 DWELL_DEVICE void write_arguments(u32*) {}
@@ -36,7 +51,7 @@ DWELL_DEVICE void Group::make(u32 opcode, device::Make how, const Parameters&...
                 "the arguments of a task that an operator makes take 9 words of 32 bits at most; pass a span that leads to them");
   if (rank() == 0) {
     device::write_arguments(context_->task, arguments...);
-    device::ask_for_task(context_, opcode, how);
+    device::ask_for_task(context_, opcode, how, device::bytes_named_by(arguments...));
   }
   // All know of it before the last barrier of the task; and what others write later is not for the new task.
   sync();
@@ -121,7 +136,7 @@ DWELL_DEVICE void Group::arrive(Join join) const {
   if (rank() == 0) {
     context_->task[0] = join.number_;
     context_->task[1] = join.round_;
-    device::ask_for_task(context_, 0, device::Make::arrival);
+    device::ask_for_task(context_, 0, device::Make::arrival, 0);
   }
   sync();
 }

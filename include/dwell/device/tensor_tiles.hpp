@@ -138,12 +138,12 @@ DWELL_DEVICE_COLD void multiply_short_tiles(const Threads& g, const u32* words, 
 
 // ---- Few rows ----------------------------------------------------------------------------------------------------------------------
 
-DWELL_CONSTANT u32 kThinLoads = 8;  // elements along k that a thread loads at once
-
 // Few threads would have work in a tile of few rows, each for all of k. So threads share each column: every thread adds up a part of the
 // products, every so-many-th along k, and these sums are added in pairs.
 template <class C, class Elements, class Threads>
 DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
+  // Elements along k that a thread loads at once; a call for each gains nothing by that.
+  constexpr u32 kLoads = kSame<Elements, AnyElements<C>> ? 1 : 32 / sizeof(C);
   const ProductWords all(words);
   const Span<C> memory = g.template shared<C>(kThinRows * g.size());
   if (memory.empty()) return;
@@ -164,20 +164,20 @@ DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
     DWELL_UNROLL
     for (u32 r = 0; r < kThinRows; ++r) sums[r] = C();
     DWELL_UNROLL_NOT
-    for (u32 k = part; exists && k < all.k(); k += parts * kThinLoads) {
+    for (u32 k = part; exists && k < all.k(); k += parts * kLoads) {
       // The loads of the column, and of a row, are under way together: the memory is what a step waits for.
       const u32 left = (all.k() - k + parts - 1) / parts;  // steps
-      C of_b[kThinLoads];
+      C of_b[kLoads];
       DWELL_UNROLL
-      for (u32 i = 0; i < kThinLoads; ++i) of_b[i] = b.elements.load(b.at(i < left ? k + i * parts : k, column));
+      for (u32 i = 0; i < kLoads; ++i) of_b[i] = b.elements.load(b.at(i < left ? k + i * parts : k, column));
       DWELL_UNROLL_NOT
       for (u32 r = 0; r < rows; ++r) {
-        C of_a[kThinLoads];
+        C of_a[kLoads];
         DWELL_UNROLL
-        for (u32 i = 0; i < kThinLoads; ++i) of_a[i] = a.elements.load(a.at(r, i < left ? k + i * parts : k));
+        for (u32 i = 0; i < kLoads; ++i) of_a[i] = a.elements.load(a.at(r, i < left ? k + i * parts : k));
         C sum = sums[r];
         DWELL_UNROLL
-        for (u32 i = 0; i < kThinLoads; ++i) sum = i < left ? sum + of_a[i] * of_b[i] : sum;
+        for (u32 i = 0; i < kLoads; ++i) sum = i < left ? sum + of_a[i] * of_b[i] : sum;
         sums[r] = sum;
       }
     }

@@ -28,6 +28,8 @@ constexpr std::size_t kBuckets = offsetof(OperatorTimes, bucket) / kWord;
 constexpr std::size_t kWaits = offsetof(OperatorTimes, waits) / kWord;
 constexpr std::size_t kWaited = offsetof(OperatorTimes, waited) / kWord;
 constexpr std::size_t kLongestWait = offsetof(OperatorTimes, longest_wait) / kWord;
+constexpr std::size_t kNamed = offsetof(OperatorTimes, named) / kWord;
+constexpr std::size_t kNamedBytes = offsetof(OperatorTimes, named_bytes) / kWord;
 // The two counters of the ready queue stand first, a line each.
 constexpr std::size_t kQueueBytes = 2 * sizeof(device::Counter);
 static_assert(offsetof(device::Control, head) == 0 && offsetof(device::Control, tail) == sizeof(device::Counter));
@@ -43,6 +45,11 @@ std::size_t first_like(std::uint64_t ns) {
 // is being noted may be left out until the next look, but none that an earlier look has seen.
 template <class Words, class To>
 void add_shard(Words shard, To& to) {
+  to.waits += shard[kWaits];
+  to.waited_ns += shard[kWaited];
+  to.longest_wait_ns = std::max<std::uint64_t>(to.longest_wait_ns, shard[kLongestWait]);
+  to.sampled += shard[kNamed];
+  to.sampled_bytes += shard[kNamedBytes];
   const std::uint64_t least = shard[kLeast];
   if (least == 0) return;  // no call: the least is stored as its complement
   const std::uint64_t most = shard[kMost];
@@ -57,9 +64,6 @@ void add_shard(Words shard, To& to) {
     to.times.count[i] += here;
     to.timed += here;
   }
-  to.waits += shard[kWaits];
-  to.waited_ns += shard[kWaited];
-  to.longest_wait_ns = std::max<std::uint64_t>(to.longest_wait_ns, shard[kLongestWait]);
 }
 
 // Counts alone: the least and the longest stay.
