@@ -376,7 +376,8 @@ void Batch::forget() {
 
 void Batch::submit_programs(bool count) {
   Collected& all = *state_;
-  while (!all.programs.empty()) submit_first_program(count);
+  // Those before the last one have come to their end.
+  while (!all.programs.empty()) submit_first_program(count || all.programs.size() > 1);
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
                 "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");

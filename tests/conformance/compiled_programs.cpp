@@ -262,6 +262,14 @@ TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
   const std::uint64_t compiled = batch.stats().compiled;
   run(true);
   EXPECT_EQ(batch.stats().compiled, compiled + 1);
+  // Nor are those before the last one cut off by chance.
+  const auto other = filled<float>(32, [](std::size_t) { return 0; });
+  ASSERT_TRUE(run_compiled(batch, [&] {
+    batch.assign(y, Expression(x) * 3.0);
+    batch.assign(other, Expression(other) + 1.0);
+    for (const Ticket& ticket : batch.submit(true)) ticket.wait();
+    batch.assign(other, Expression(other) + 1.0);
+  }));
 }
 
 TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
