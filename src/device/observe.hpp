@@ -64,7 +64,7 @@ DWELL_DEVICE_COLD void note_queued_at(const Lease& lease, const Worker* worker, 
 // Notes how many bytes the arguments of a task name that an operator has made with this opcode, if it is part of the sample. Called by one
 // thread.
 DWELL_DEVICE_COLD void note_named(const Lease& lease, Worker* worker, u32 opcode, u64 bytes) {
-  if (!is_stamped(worker->observed.made++, kNamesBelow)) return;
+  if (!is_stamped(++worker->observed.made, kNamesBelow)) return;
   OperatorTimes* const times = times_of(lease, worker, opcode);
   add<Order::relaxed>(&times->named, static_cast<u64>(1));
   add<Order::relaxed>(&times->named_bytes, bytes);

@@ -19,6 +19,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->in_flight = lease.in_flight + worker->me;
   worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
   worker->observed.begun = 0;
+  worker->observed.made = 0;
   worker->observed.opcode = ~0U;
   worker->observed.uncounted = chain::kNowhere;
   worker->observed.row = lease.counts == 0 ? nullptr : lease.calls + static_cast<u64>(worker->me) * lease.observed;
