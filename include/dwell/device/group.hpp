@@ -36,8 +36,8 @@ struct Undeduced {
 };
 
 // The worker's ring of log lines (log.hpp), in memory of the host.
-struct alignas(16) LogRing {
-  // What each line looks at, in one load.
+struct LogRing {
+  // What each line looks at.
   u32 from;  // the least severity that is logged
   u32 shift;
   u32 next;  // slots reserved so far
@@ -311,7 +311,7 @@ class Group {
   }
 
   // Whether lines of this severity are logged (log.hpp): where not, what would only serve one can be left out.
-  DWELL_DEVICE bool logs(level severity) const { return static_cast<u32>(severity) >= device::own_word(&context_->log.from); }
+  DWELL_DEVICE bool logs(level severity) const { return static_cast<u32>(severity) >= context_->log.from; }
 
   // True once the runtime would like the worker back, because the lease has ended, or on CUDA also because more urgent tasks wait
   // (dwell::priority): a long operator should save its progress and return. Gang::yield does that. It may differ between threads; agree on

@@ -25,7 +25,7 @@ class LogWriter {
     const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
     const u64 now = now_ns();
     // Beside the reservation, which is waited for.
-    Quad* const slots = static_cast<Quad*>(own_word(&ring_.slots));
+    Quad* const slots = static_cast<Quad*>(ring_.slots);
     const u32* const header = task() - kLogTaskHeader;
     State state = look();
     const u32 word1 = header[1];
@@ -60,7 +60,7 @@ class LogWriter {
 
   DWELL_DEVICE const u32* task() const {
 #if DWELL_ON_CUDA
-    return pointer_to_shared<const u32>(own_word(&context_->arguments));
+    return pointer_to_shared<const u32>(context_->arguments);
 #else
     return context_->arguments;
 #endif
@@ -75,12 +75,8 @@ class LogWriter {
   };
   DWELL_DEVICE State look() const {
 #if DWELL_ON_CUDA
-    State state;
-    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(state.from), "=r"(state.shift), "=r"(state.next), "=r"(state.seen)
-                 : "r"(address_in_shared(&ring_.from))
-                 : "memory");
-    return state;
+    const volatile u32* const words = &ring_.from;
+    return State{words[0], words[1], words[2], words[3]};
 #else
     return State{ring_.from, ring_.shift, ring_.next, ring_.seen};
 #endif

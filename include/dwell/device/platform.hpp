@@ -196,26 +196,6 @@ DWELL_DEVICE T* pointer_to_shared(u32 address) {
 DWELL_DEVICE u32 address_in_shared(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 #endif
 
-// A word of the worker's own memory, which on CUDA is shared: a load of a pointer that may lead anywhere takes longer.
-DWELL_DEVICE u32 own_word(const u32* at) {
-#if DWELL_ON_CUDA
-  u32 word;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address_in_shared(at)));
-  return word;
-#else
-  return *at;
-#endif
-}
-DWELL_DEVICE void* own_word(void* const* at) {
-#if DWELL_ON_CUDA
-  u64 word;
-  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(word) : "r"(address_in_shared(at)));
-  return reinterpret_cast<void*>(word);
-#else
-  return *at;
-#endif
-}
-
 // Nanoseconds of a clock that all workers of a device share; only differences mean anything.
 DWELL_DEVICE u64 now_ns() {
 #if DWELL_ON_CUDA
