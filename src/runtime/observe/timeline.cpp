@@ -17,10 +17,6 @@ using device::Event;
 using device::Header;
 
 constexpr std::chrono::milliseconds kEach{1};
-// Where more comes than is read, the thread rests for so many times as long as it reads, so that it takes little from those who submit:
-// processors and their caches are shared. At most kRestAtMost.
-constexpr int kRest = 8;
-constexpr std::chrono::milliseconds kRestAtMost{100};
 constexpr double kMostError = 1000;  // ns: the clock is read anew when it may be further off
 
 std::int64_t end_of(const TraceEvent& event) { return event.begin_ns + event.took_ns; }
@@ -100,17 +96,14 @@ void Timeline::begin_reading() {
 }
 
 void Timeline::run() {
-  using Clock = std::chrono::steady_clock;
-  Clock::duration rest = kEach;
   for (bool over = false; !over;) {
     {
       Lock lock(mutex_);
-      for (const auto until = Clock::now() + rest; !stops_ && Clock::now() < until;) changed_.wait_until(lock, until);
+      if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + kEach);
       over = stops_;
       if (over) arrows_.miss(ended_ns_, std::numeric_limits<std::int64_t>::max());
     }
-    const auto begun = Clock::now();
-    rest = pass_on(over) ? std::clamp<Clock::duration>(kRest * (Clock::now() - begun), kEach, kRestAtMost) : kEach;
+    pass_on(over);
   }
 }
 
@@ -132,7 +125,7 @@ std::vector<std::uint32_t> Timeline::copy(bool all) {
   return fresh;
 }
 
-bool Timeline::pass_on(bool all) {
+void Timeline::pass_on(bool all) {
   Trace piece;
   const std::int64_t looks = HostEvents::now();
   // A device that has failed tells nothing more; what the host did is still of interest.
@@ -141,7 +134,6 @@ bool Timeline::pass_on(bool all) {
     names_of_opcodes_.clear();
     for (const std::uint32_t worker : copy(all)) read(worker, piece);
   }));
-  const bool drops = piece.dropped != 0;
   release(all ? std::numeric_limits<std::int64_t>::max() : looked_ns_, piece);
   looked_ns_ = looks;
   add_host(piece);
@@ -150,14 +142,13 @@ bool Timeline::pass_on(bool all) {
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
   std::ranges::sort(piece.events, {}, end_of);
-  if (over()) return drops;
+  if (over()) return;
   try {
     sink_(piece);
   } catch (...) {
     failure_ = std::current_exception();
     over_.store(true, std::memory_order_release);
   }
-  return drops;
 }
 
 const Event* Timeline::ring_of(std::uint32_t worker) const {

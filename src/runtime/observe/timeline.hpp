@@ -77,8 +77,7 @@ class Timeline {
   // Takes note of what an earlier timeline has left in the rings.
   void begin_reading();
   void run();
-  // Reads and passes on what is new. Returns whether events of workers were dropped.
-  bool pass_on(bool all);
+  void pass_on(bool all);
   // Copies the rings of workers that have new events, or all; returns the workers.
   std::vector<std::uint32_t> copy(bool all);
   // Of what was copied: a worker's ring, and one past the number of the newest event there.
