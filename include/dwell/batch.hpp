@@ -227,7 +227,7 @@ class Batch {
   void submit_first_program(bool counts = true);
   void submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups);
   // What flush does before and behind it makes a ticket.
-  void submit_programs(bool count = true);
+  void submit_programs(bool counts = true);
   void end_flush();
   Ticket submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,
                      std::span<const Ticket> before);

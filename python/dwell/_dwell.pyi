@@ -1078,19 +1078,21 @@ class OperatorMetrics:
     @property
     def waits(self) -> int:
         """
-        Tasks of a sample, one in 256 of the ring, that the times waited tell of.
+        Tasks of a sample that the times waited tell of: of the ring one in 256; of nodes and tasks that operators make, one place of the queue in 16.
         """
 
     @property
     def mean_wait(self) -> float:
-        """From the submission to the call of the operator."""
+        """
+        From the submission to the call of the operator; of nodes and tasks that operators make, in the ready queue.
+        """
 
     @property
     def longest_wait(self) -> float: ...
 
     @property
     def sampled(self) -> int:
-        """Tasks of the sample, of which the bytes are known."""
+        """Tasks of a sample, of which the bytes are known."""
 
     @property
     def mean_bytes(self) -> float:

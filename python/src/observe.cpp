@@ -45,12 +45,14 @@ void bind_observe(nb::module_& m) {
       .def(
           "quantile", [](const OperatorMetrics& op, double q) { return op.times.quantile(q) * 1e-9; }, "q"_a,
           "The time that the share `q` (0 to 1) does not exceed, to within a fifth.")
-      .def_ro("waits", &OperatorMetrics::waits, "Tasks of a sample, one in 256 of the ring, that the times waited tell of.")
+      .def_ro("waits", &OperatorMetrics::waits,
+              "Tasks of a sample that the times waited tell of: of the ring one in 256; of nodes and tasks that operators make, one place "
+              "of the queue in 16.")
       .def_prop_ro(
           "mean_wait", [](const OperatorMetrics& op) { return op.mean_wait_ns() * 1e-9; },
-          "From the submission to the call of the operator.")
+          "From the submission to the call of the operator; of nodes and tasks that operators make, in the ready queue.")
       .def_prop_ro("longest_wait", [](const OperatorMetrics& op) { return static_cast<double>(op.longest_wait_ns) * 1e-9; })
-      .def_ro("sampled", &OperatorMetrics::sampled, "Tasks of the sample, of which the bytes are known.")
+      .def_ro("sampled", &OperatorMetrics::sampled, "Tasks of a sample, of which the bytes are known.")
       .def_prop_ro("mean_bytes", &OperatorMetrics::mean_bytes, "That the arrays among the arguments of a task name.")
       .def("__repr__", [](const OperatorMetrics& op) {
         return "<dwell.OperatorMetrics " + op.name + " (version " + std::to_string(op.version) + "), " + std::to_string(op.tasks) +

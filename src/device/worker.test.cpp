@@ -191,6 +191,20 @@ TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
   EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity()) << "the last share has the task's own place";
 }
 
+TEST_F(WorkerTest, AShareRunsOneGroupWhereThereIsAShareForEach) {
+  const Header wide{kNote, 2, 1, flag::wide, 0};
+  share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);
+  TaskQuads share;
+  for (u32 i = 0; i < 2; ++i) {
+    ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
+    run_task(share);
+    ASSERT_EQ(calls.size(), i + 1) << "others run those that are left";
+    EXPECT_EQ(calls[i].group, i);
+    EXPECT_EQ(bench_.complete(5), i == 1);
+  }
+  EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity());
+}
+
 TEST_F(WorkerTest, ATaskBehindAShareHasOneGroup) {
   const Header wide{kNote, 5, 1, flag::wide, 0};
   share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);

@@ -81,14 +81,15 @@ void add_operators(Families& families, const Metrics& metrics) {
   const auto sampled = [&](std::string_view name, Type type, std::string_view unit, std::string_view help, auto value_of) {
     families.begin(name, type, unit, help);
     for (const OperatorMetrics& op : metrics.operators)
-      if (op.sampled != 0) families.add(labels_of(op), value_of(op));
+      if (op.waits != 0 || op.sampled != 0) families.add(labels_of(op), value_of(op));
   };
   sampled("dwell_operator_waits", Type::counter, "",
-          "Tasks of a sample, one in 256 of the ring, of which it is known how long they waited.",
+          "Tasks of a sample of which it is known how long they waited: of the ring one in 256, of others one place of the queue in 16.",
           [](const OperatorMetrics& op) { return static_cast<double>(op.waits); });
-  sampled("dwell_operator_waited_seconds", Type::counter, "seconds", "Time that these have waited from their submission to the call.",
+  sampled("dwell_operator_waited_seconds", Type::counter, "seconds",
+          "Time that these have waited: from their submission to the call, nodes and spawned tasks in the queue.",
           [](const OperatorMetrics& op) { return seconds(op.waited_ns); });
-  sampled("dwell_operator_sampled_tasks", Type::counter, "", "Tasks of the sample that were submitted.",
+  sampled("dwell_operator_sampled_tasks", Type::counter, "", "Tasks of a sample whose arguments were looked at.",
           [](const OperatorMetrics& op) { return static_cast<double>(op.sampled); });
   sampled("dwell_operator_sampled_bytes", Type::counter, "bytes", "Bytes that the spans among the arguments of these name.",
           [](const OperatorMetrics& op) { return static_cast<double>(op.sampled_bytes); });

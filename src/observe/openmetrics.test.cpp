@@ -61,6 +61,16 @@ TEST(OpenMetrics, CountersOfOperatorsAndWorkersHaveTheirLabels) {
   EXPECT_EQ(text.series.at(R"(dwell_hand_overs_total{runtime="1",device="cuda:0",tier="lto"})"), 1);
 }
 
+TEST(OpenMetrics, AnOperatorThatOnlyWaitsInASampleIsShown) {
+  Metrics metrics = test::sample_metrics();
+  metrics.operators[0].sampled = 0;
+  metrics.operators[0].sampled_bytes = 0;
+  const Exposition text = parsed(to_openmetrics(metrics));
+  EXPECT_EQ(text.series.at("dwell_operator_waits_total{" + std::string(kAxpy) + "}"), 4);
+  metrics.operators[0].waits = 0;
+  EXPECT_FALSE(parsed(to_openmetrics(metrics)).series.contains("dwell_operator_waits_total{" + std::string(kAxpy) + "}"));
+}
+
 TEST(OpenMetrics, FamiliesAreDescribed) {
   const Exposition text = parsed(to_openmetrics(test::sample_metrics()));
   std::set<std::string> described;

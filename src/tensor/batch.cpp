@@ -374,10 +374,10 @@ void Batch::forget() {
   all.tickets.clear();
 }
 
-void Batch::submit_programs(bool count) {
+void Batch::submit_programs(bool counts) {
   Collected& all = *state_;
   // Those before the last one have come to their end.
-  while (!all.programs.empty()) submit_first_program(count || all.programs.size() > 1);
+  while (!all.programs.empty()) submit_first_program(counts || all.programs.size() > 1);
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
                 "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");
