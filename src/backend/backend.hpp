@@ -135,12 +135,15 @@ class Backend {
   // Begins a lease and returns; lease.report->left[lease.slot] shows its end. Others may be on the device, none with the same slot. At most
   // device::kMostLeases. Throws errc::device_lost.
   virtual void start(LoadedImage& image, const device::Lease& lease) = 0;
-  // The same for a burst: it begins when what `stream` holds has ended, and what is put there later begins when it has. Bursts follow each
-  // other, whatever their streams. Null, and on devices without streams: begins at once.
+  // The same for a burst: it begins when what `stream` holds has ended. Bursts follow each other, whatever their streams. Null, and on
+  // devices without streams: begins at once.
   virtual void start_burst(LoadedImage& image, const device::Lease& lease, void* stream) {
     static_cast<void>(stream);
     start(image, lease);
   }
+  // Whatever is put into `stream` later begins when the last burst has ended. May wait until it has: calls of other threads that wait for
+  // the device keep locks that this needs. Throws errc::device_lost.
+  virtual void order_behind_burst(void* stream) { static_cast<void>(stream); }
   // Returns once the device is rid of all leases, which have reported their end. Throws errc::device_lost.
   virtual void finish() = 0;
   // Loads the kernels of a program that stands beside the image, under the same conditions as load. Throws errc::link_failed,

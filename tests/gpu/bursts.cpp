@@ -1,8 +1,11 @@
 // Bursts in the order of CUDA streams.
 #include <atomic>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
 
+#include "bench/cuda_peer.hpp"
 #include "tests/gpu/gpu_test.hpp"
 
 namespace dwell::test {
@@ -110,6 +113,41 @@ TEST_F(BurstTest, CallsThatWaitForTheDeviceEndWithTheBurst) {
   runtime_->burst(user.stream);
   DWELL_BENCH_CUDA(user.driver, cuMemFree, memory);
   EXPECT_EQ(read(cells_)[3], 250U);
+}
+
+// Such a call keeps locks of the driver's until the burst has ended, for which other calls wait, those of Runtime::burst among them.
+TEST_F(BurstTest, BurstsEndBesideCallsOfAnotherThreadThatWaitForTheDevice) {
+  const Foreign user;
+  std::string why;
+  const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
+  ASSERT_NE(peer, nullptr) << why;
+  std::atomic<bool> stop{false};
+  std::atomic<u32> calls{0};
+  std::optional<std::string> problem;
+  std::jthread caller([&] {
+    try {
+      peer->enter();
+      for (const std::vector<bench::CudaCall> all = peer->calls(); !stop.load(); ++calls) {
+        const bench::CudaCall& call = all[calls % all.size()];
+        call.prepare();
+        call.call();
+        call.undo();
+      }
+    } catch (const std::runtime_error& error) {
+      problem = error.what();
+    }
+  });
+  u32 bursts = 0;
+  for (const auto until = Clock::now() + 3s; Clock::now() < until; ++bursts) {
+    runtime_->submit(add_, cells_, 0U, 1U);
+    runtime_->burst(user.stream);
+  }
+  stop = true;
+  caller.join();
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_EQ(problem, std::nullopt);
+  EXPECT_GE(calls, 100U);
+  EXPECT_EQ(read(cells_)[0], bursts);
 }
 
 }  // namespace

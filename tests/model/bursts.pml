@@ -2,16 +2,18 @@
  *
  * Modelled (keeper.cpp: try_burst, awaited; submission_queue.cpp: try_end_burst; admission.hpp): U threads submit tasks into the ring, ask
  * for bursts when they like, and in the end wait for their last task, which asks for a burst when none has taken it. A burst is a lease
- * that is put into the stream, and then its end, a slot of the ring that names it; one thread at a time does this. Leases run one behind
- * the other. A lease takes slots in order, holds every second task until the one before it is complete, and runs the others. At an end
- * with all before it complete it leaves, unless the end names a lease before it: that one it passes.
+ * that is put into the stream, and then its end, a slot of the ring that names it; one thread at a time does this. What follows in the
+ * user's stream is ordered behind it last. Leases run one behind the other. A lease takes slots in order, holds every second task until the
+ * one before it is complete, and runs the others. At an end with all before it complete it leaves, unless the end names a lease before it:
+ * that one it passes. Another thread calls the driver, once, for something that waits until the device runs no lease, and keeps a lock
+ * meanwhile that the driver takes for each of its calls.
  *
  * Abstraction: a slot is reserved and filled in one step; one fetcher; what workers do is one of the lease's steps; the ring is never full.
  *
  * Properties
  *   assertions   a task runs once, in the lease whose end is the next one behind it
  *   end states   all tasks complete, all leases leave
- * Mutations: BROKEN_TAIL, BROKEN_DRAIN, BROKEN_PASS, BROKEN_WAIT, BROKEN_LOCK
+ * Mutations: BROKEN_TAIL, BROKEN_DRAIN, BROKEN_PASS, BROKEN_WAIT, BROKEN_LOCK, BROKEN_ORDER
  */
 #ifndef U
 #define U 2                       /* threads */
@@ -34,8 +36,11 @@ bit taken[SLOTS], done[SLOTS];
 byte tail, fetched;
 byte burst_end;  /* one past the end of the last burst, as threads know it */
 byte launched;   /* leases in the stream */
+byte left;       /* leases that have left it */
+byte held;       /* tasks that were taken and are not done */
 byte finished;   /* threads */
 bit locked;
+bit driver;      /* a call that waits for the device has the driver's lock */
 
 inline burst() {
 #ifndef BROKEN_LOCK
@@ -44,8 +49,11 @@ inline burst() {
   if
   :: tail == burst_end
   :: else ->
-    launched++;
+    atomic { !driver -> launched++ }
     number = launched;
+#ifdef BROKEN_ORDER
+    !driver;  /* ordered behind it before it has its end */
+#endif
     atomic { kind[tail] = END; named[tail] = number; at = tail + 1; tail++ }
 #ifdef BROKEN_TAIL
     burst_end = tail;
@@ -53,7 +61,10 @@ inline burst() {
     burst_end = at;
 #endif
     at = 0;
-    number = 0
+    number = 0;
+#ifndef BROKEN_ORDER
+    !driver
+#endif
   fi;
 #ifndef BROKEN_LOCK
   locked = 0
@@ -79,6 +90,12 @@ active [U] proctype thread() {
   finished++
 }
 
+active proctype other() {
+  atomic { !driver -> driver = 1 }
+  left == launched;
+  driver = 0
+}
+
 /* Whether all before a slot are complete. */
 inline find_drained(slot) {
   drained = 1;
@@ -97,7 +114,7 @@ end:
   do
   :: launched >= lease ->
     do
-    :: fetched < tail && kind[fetched] == TASK -> taken[fetched] = 1; fetched++
+    :: fetched < tail && kind[fetched] == TASK -> taken[fetched] = 1; held++; fetched++
     :: d_step { fetched < tail && kind[fetched] == END -> find_drained(fetched) }
 #ifdef BROKEN_DRAIN
       drained = 1;
@@ -113,6 +130,7 @@ end:
       fi;
       drained = 0
     :: d_step {
+        held > 0 ->
         /* The first task that may run. */
         ready = 0;
         i = 0;
@@ -125,6 +143,7 @@ end:
       if
       :: ready -> d_step {
           done[i] = 1;
+          held--;
           ready = 0;
           byte slot = i;
           /* Every end before it is of an earlier lease, none behind it is. */
@@ -141,7 +160,8 @@ end:
       fi
     od;
     drained = 0;
-    lease++
+    lease++;
+    left++
   od
 }
 

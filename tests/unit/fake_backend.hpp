@@ -29,6 +29,7 @@ struct FakeDevice {
   std::atomic<bool> refuses_load{false};  // load throws
   std::function<void()> on_load;          // called by load
   std::function<void()> on_start;         // called by start
+  std::function<void()> on_order;         // called by order_behind_burst
   std::atomic<bool> refuses_start{false};
   std::atomic<int> programs{0};  // that live
   std::atomic<int> early{0};     // destroyed while a lease of theirs was on the device
@@ -187,6 +188,9 @@ class FakeBackend final : public backend::Backend {
     if (device_->refuses_start) throw Error(errc::device_lost, "the launch is refused");
     if (device_->on_start) device_->on_start();
     device_->start_lease(image, lease);
+  }
+  void order_behind_burst(void*) override {
+    if (device_->on_order) device_->on_order();
   }
   void finish() override { ++device_->finishes; }
   std::string fault() override {

@@ -129,10 +129,11 @@ class CudaBackend final : public Backend {
     }
     start_cuda_lease(place_, program, lease, burst);
     used_slots_ |= 1U;
-    if (user != nullptr) {
-      driver_.check(driver_.cuEventRecord(order_, burst), "ordering a burst");
-      driver_.check(driver_.cuStreamWaitEvent(user, order_, 0), "ordering a burst");
-    }
+  }
+  void order_behind_burst(void* stream) override {
+    const Entered entered(place_);
+    driver_.check(driver_.cuEventRecord(order_, place_.leases[0]), "ordering what follows a burst");
+    driver_.check(driver_.cuStreamWaitEvent(static_cast<CUstream>(stream), order_, 0), "ordering what follows a burst");
   }
   void finish() override {
     const Entered entered(place_);

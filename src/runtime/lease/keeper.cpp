@@ -128,8 +128,7 @@ void Keeper::start(void* stream) {
     else
       backend_.start(*image_, lease);
   } catch (...) {
-    const Error why = caught(errc::device_lost);
-    fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
+    fail_as(caught(errc::device_lost));
     return;
   }
   const bool contended = Clock::now() - before > kContended;
@@ -230,6 +229,16 @@ bool Keeper::try_burst(void* stream) {
     relax();
   }
   burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted behind it by now
+  // Not before the burst has its end. A call of another thread that waits for the device, such as the loading of a module, keeps locks of
+  // the driver's until the burst has ended: who waits for those must not owe the burst anything.
+  if (stream != nullptr) {
+    try {
+      backend_.order_behind_burst(stream);
+    } catch (...) {
+      fail_as(caught(errc::device_lost));
+      throw failure();
+    }
+  }
   return true;
 }
 
@@ -556,6 +565,10 @@ std::string Keeper::suspects() const {
 
 void Keeper::fail(const Error& why) noexcept {
   if (note_failure(why)) announce_failure();
+}
+
+void Keeper::fail_as(const Error& why) noexcept {
+  fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
 }
 
 bool Keeper::note_failure(const Error& why) noexcept {

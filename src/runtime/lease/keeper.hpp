@@ -245,6 +245,8 @@ class Keeper {
   // A clause that names the tasks that may have brought the device down.
   std::string suspects() const;
   void fail(const Error& why) noexcept;
+  // The same for a failure that a call of the driver tells, with the suspects.
+  void fail_as(const Error& why) noexcept;
   // The two halves of fail. The first is false when there is a failure already.
   bool note_failure(const Error& why) noexcept;
   void announce_failure() noexcept;

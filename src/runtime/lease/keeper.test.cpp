@@ -1,4 +1,5 @@
 // How the keeper starts leases, rolls them, and changes images.
+#include "tests/unit/expect_error.hpp"
 #include "tests/unit/keeper_suite.hpp"
 
 namespace dwell::runtime {
@@ -6,6 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Not;
 
 class KeeperTest : public KeeperSuite {};
@@ -397,6 +399,37 @@ TEST_F(KeeperTest, AQuietHandOverToAnotherNumberOfWorkersNeedsAPark) {
   device_->end_leases();
   EXPECT_TRUE(keeper_->hand_over_quietly(backend_.load({}), 10s));
   EXPECT_EQ(keeper_->workers(), 3U);
+}
+
+// A call of the driver may wait until the device is idle: of another thread, and so of this one, which needs the same locks.
+TEST_F(KeeperTest, ABurstHasItsEndBeforeAnyOtherCallOfTheDriver) {
+  settings_.bursts = true;
+  open();
+  const std::uint64_t task = submit();
+  std::uint64_t tail = 0;
+  device_->on_order = [&] {
+    ASSERT_THAT(device_->leases(), ElementsAre(1));
+    tail = bench_.queue.tail();
+  };
+  int stream = 0;
+  EXPECT_TRUE(keeper_->try_burst(&stream));
+  device_->end_leases();
+  ASSERT_EQ(tail, task + 2);
+  EXPECT_EQ(bench_.header(task + 1).flags & (device::flag::skip | device::flag::drain), device::flag::skip | device::flag::drain);
+  EXPECT_EQ(bench_.named(task + 1), 1U);
+}
+
+TEST_F(KeeperTest, ABurstThatNothingCanBeOrderedBehindIsAFailureOfTheDevice) {
+  settings_.bursts = true;
+  open();
+  submit();
+  device_->on_order = [] { throw Error(errc::device_lost, "the stream is gone"); };
+  int stream = 0;
+  const Error error = error_of([&] { keeper_->try_burst(&stream); });
+  device_->end_leases();
+  EXPECT_EQ(error.kind(), errc::device_lost);
+  EXPECT_THAT(error.message(), HasSubstr("the stream is gone"));
+  EXPECT_TRUE(keeper_->failed());
 }
 
 }  // namespace
