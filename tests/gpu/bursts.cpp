@@ -116,38 +116,59 @@ TEST_F(BurstTest, CallsThatWaitForTheDeviceEndWithTheBurst) {
 }
 
 // Such a call keeps locks of the driver's until the burst has ended, for which other calls wait, those of Runtime::burst among them.
-TEST_F(BurstTest, BurstsEndBesideCallsOfAnotherThreadThatWaitForTheDevice) {
-  const Foreign user;
-  std::string why;
-  const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
-  ASSERT_NE(peer, nullptr) << why;
-  std::atomic<bool> stop{false};
-  std::atomic<u32> calls{0};
-  std::optional<std::string> problem;
-  std::jthread caller([&] {
-    try {
-      peer->enter();
-      for (const std::vector<bench::CudaCall> all = peer->calls(); !stop.load(); ++calls) {
-        const bench::CudaCall& call = all[calls % all.size()];
-        call.prepare();
-        call.call();
-        call.undo();
+class BurstBesideCallsTest : public BurstTest {
+ protected:
+  // Another thread calls the driver, for what waits for the device among other things, until the time is up; this one calls `burst`.
+  template <class Burst>
+  u32 bursts(Burst&& burst) {
+    std::string why;
+    const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
+    if (peer == nullptr) throw std::runtime_error(why);
+    u32 calls = 0;
+    std::optional<std::string> problem;
+    std::jthread caller([&](const std::stop_token& stop) {
+      try {
+        peer->enter();
+        for (const std::vector<bench::CudaCall> all = peer->calls(); !stop.stop_requested(); ++calls) {
+          const bench::CudaCall& call = all[calls % all.size()];
+          call.prepare();
+          call.call();
+          call.undo();
+        }
+      } catch (const std::runtime_error& error) {
+        problem = error.what();
       }
-    } catch (const std::runtime_error& error) {
-      problem = error.what();
-    }
-  });
-  u32 bursts = 0;
-  for (const auto until = Clock::now() + 3s; Clock::now() < until; ++bursts) {
+    });
+    u32 count = 0;
+    for (const auto until = Clock::now() + 3s; Clock::now() < until; ++count) burst();
+    caller.request_stop();
+    caller.join();
+    EXPECT_EQ(problem, std::nullopt);
+    EXPECT_GE(calls, 100U);
+    return count;
+  }
+};
+
+TEST_F(BurstBesideCallsTest, ABurstEnds) {
+  const Foreign user;
+  const u32 count = bursts([&] {
     runtime_->submit(add_, cells_, 0U, 1U);
     runtime_->burst(user.stream);
-  }
-  stop = true;
-  caller.join();
+  });
   DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
-  EXPECT_EQ(problem, std::nullopt);
-  EXPECT_GE(calls, 100U);
-  EXPECT_EQ(read(cells_)[0], bursts);
+  EXPECT_EQ(read(cells_)[0], count);
+}
+
+TEST_F(BurstBesideCallsTest, ABurstThatWaitsForALaunchEnds) {
+  const Foreign user;
+  auto other = filled<u32>(*runtime_, 1, 1);
+  const u32 count = bursts([&] {
+    const Ticket launch = module_.kernel("square").launch({}, other);
+    runtime_->submit(add_, after(launch), cells_, 0U, 1U);
+    runtime_->burst(user.stream);
+  });
+  DWELL_BENCH_CUDA(user.driver, cuStreamSynchronize, user.stream);
+  EXPECT_EQ(read(cells_)[0], count);
 }
 
 }  // namespace
