@@ -100,7 +100,8 @@ struct Options {
   std::uint32_t compile_programs_after = 1000;
 
   // The loop is on the device in bursts alone: tasks wait until Runtime::burst runs those submitted before, in the order of a CUDA stream,
-  // or until somebody waits for them, or for room in the ring. `lease` and `idle` mean nothing then.
+  // or until somebody waits for them, or for room in the ring. `lease` and `idle` mean nothing then. `submit` waits on the host for
+  // launches of ordinary kernels that the task waits for, and callbacks of host nodes must not call CUDA (docs/leases.md).
   bool bursts = false;
 
   // What the device notes of each task (Runtime::metrics). On a GPU counts cost a hundredth of the throughput, times a twelfth, and some

@@ -160,7 +160,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
-  gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_);
+  gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_, options_.bursts);
   host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); });
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);

@@ -1,5 +1,7 @@
 #include "runtime/complete/launch_gates.hpp"
 
+#include <optional>
+
 #include <dwell/error.hpp>
 
 namespace dwell::runtime {
@@ -8,6 +10,12 @@ bool LaunchGates::are_needed(const detail::Waits& waits) {
   for (std::uint32_t i = 0; i < waits.count; ++i)
     if ((waits.position[i] & detail::kLaunch) != 0) return true;
   return false;
+}
+
+void LaunchGates::await(const detail::Waits& waits) const {
+  if (!bursts_) return;
+  for (std::uint32_t i = 0; i < waits.count; ++i)
+    if ((waits.position[i] & detail::kLaunch) != 0) launches_.wait(waits.position[i] & ~detail::kLaunch, std::nullopt);
 }
 
 bool LaunchGates::try_replace(detail::Waits& waits, const std::atomic<std::uint32_t>& alias) {
@@ -24,6 +32,7 @@ bool LaunchGates::try_replace(detail::Waits& waits, const std::atomic<std::uint3
     }
     const std::uint64_t launch = waits.position[i] & ~detail::kLaunch;
     if (launches_.done(launch)) continue;
+    if (bursts_) return false;
     const Lock lock(mutex_);
     auto at = gates_.find(launch);
     if (at == gates_.end()) {

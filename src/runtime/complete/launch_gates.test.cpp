@@ -45,7 +45,7 @@ class LaunchGatesTest : public testing::Test {
   Launches launches_{backend_};
   test::Bench bench_{7, 1};
   Notifier notifier_{{}};
-  LaunchGates gates_{bench_.queue, launches_, notifier_};
+  LaunchGates gates_{bench_.queue, launches_, notifier_, false};
   std::atomic<std::uint32_t> alias_{5};
 };
 
@@ -114,6 +114,31 @@ TEST_F(LaunchGatesTest, AtTheEndOfTheRuntimeAllOpen) {
   detail::Waits more = waits_for({launch()});
   DWELL_EXPECT_ERROR(static_cast<void>(gates_.try_replace(more, alias_)), errc::closed, testing::HasSubstr("closed"));
   for (const int i : {0, 1}) device_->end_launch(i);
+}
+
+TEST_F(LaunchGatesTest, WithBurstsTheSubmitterWaitsForTheLaunch) {
+  LaunchGates gates(bench_.queue, launches_, notifier_, true);
+  const std::uint64_t one = launch();
+  detail::Waits waits = waits_for({one, 77});
+  const std::uint64_t tail = bench_.queue.tail();
+  EXPECT_FALSE(gates.try_replace(waits, alias_));
+  std::jthread device([this] {
+    std::this_thread::sleep_for(5ms);
+    device_->end_launch(0);
+  });
+  gates.await(waits);
+  EXPECT_TRUE(launches_.done(one & ~detail::kLaunch));
+  ASSERT_TRUE(gates.try_replace(waits, alias_));
+  ASSERT_EQ(waits.count, 1U);
+  EXPECT_EQ(waits.position[0], 77U);
+  EXPECT_EQ(bench_.queue.tail(), tail) << "no gate";
+}
+
+TEST_F(LaunchGatesTest, WithoutBurstsNobodyWaitsOnTheHost) {
+  const detail::Waits waits = waits_for({launch()});
+  gates_.await(waits);
+  EXPECT_FALSE(launches_.done(0));
+  device_->end_launch(0);
 }
 
 }  // namespace

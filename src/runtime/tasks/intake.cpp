@@ -116,6 +116,7 @@ std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& tas
   check(task);
   if (needs_gates(task)) {
     Gated gated(task);
+    parts_.gates.await(gated.waits);
     retry([&] { return parts_.gates.try_replace(gated.waits, op.alias); });
     return enqueue(op, gated.task, switches);
   }
@@ -168,6 +169,7 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
   if (needs_gates(task)) {
     static const std::atomic<std::uint32_t> kNoAlias{0};
     Gated gated(task);
+    parts_.gates.await(gated.waits);
     retry([&] { return parts_.gates.try_replace(gated.waits, kNoAlias); });
     return launch_graph(gated.task, switches);
   }
