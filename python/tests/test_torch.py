@@ -1,6 +1,7 @@
 """dwell.torch: order, looks at results, hazards and memory, modes of PyTorch's."""
 
 import copy
+import ctypes
 import gc
 import io
 import os
@@ -64,6 +65,32 @@ def test_numpy_sees_the_result() -> None:
     with dt.eager():
         seen = added(x).numpy()
         assert seen.tolist() == (x + 1).tolist()
+
+
+def address_in(capsule: object) -> int:
+    """Of the data of a DLPack capsule: the first field."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.c_void_p.from_address(pointer(capsule, b"dltensor")).value or 0
+
+
+ADDRESSES = {
+    "data_ptr": lambda x: x.data_ptr(),
+    "storage": lambda x: x.untyped_storage().data_ptr(),
+    "to_dlpack": lambda x: address_in(torch.utils.dlpack.to_dlpack(x)),
+    "__dlpack__": lambda x: address_in(x.__dlpack__()),
+    "__array_interface__": lambda x: x.__array__().__array_interface__["data"][0],
+}
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_who_gets_the_address_finds_the_result(name: str) -> None:
+    """Read past PyTorch, which would run what is pending."""
+    x = made(8)
+    with dt.eager():
+        y = added(x)
+        assert list((ctypes.c_float * 8).from_address(ADDRESSES[name](y))) == (x + 1).tolist()
 
 
 def test_a_file_holds_the_result() -> None:

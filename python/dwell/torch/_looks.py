@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 
 _TENSOR = [
     "data_ptr",
@@ -44,6 +45,8 @@ def watch_looks(look: Callable[[], None]) -> None:
     for name in _TENSOR:
         _before(torch.Tensor, name, look)
     _before(torch, "tensor_split", look)  # reads its indices in host memory
+    for module in (torch, torch.utils.dlpack):
+        _before(module, "to_dlpack", look)  # which is not Tensor.__dlpack__
     if torch.cuda.is_available():
         for name in _CUDA_STREAM:
             _before(torch.cuda.Stream, name, look)
