@@ -565,11 +565,23 @@ z = "z.npy"
             ("last", 4, 1, 'after = ["short", "long"]'),
             ("aside", 5, 8),
         )
-        text = self.succeed()
+        def told(of, *options):
+            """What the tool says; again when a worker has lost its processor in `short`, which then took longest."""
+            for _ in range(10):
+                said = self.succeed(*options)
+                if "short" not in of(said):
+                    break
+            return said
+
+        text = told(lambda said: said[said.index("\ntask ") :])
         self.assertIn(", 4 workers\n", text)
         self.assertRegex(text, r"critical path: [0-9.]+ ms, [0-9.]+ % of the [0-9.]+ ms that the job took\ntime: each task alone")
         self.assertRegex(text, r"\ntask +operator +tasks +time\nload +step +1 +\S+ ms\nlong +step +2 +\S+ ms\nlast +step +1 +\S+ ms\nwrote")
-        path = json.loads(self.succeed("--json"))["critical_path"]
+
+        def names(said):
+            return [task["task"] for task in json.loads(said)["critical_path"]["tasks"]]
+
+        path = json.loads(told(names, "--json"))["critical_path"]
         self.assertEqual([task["task"] for task in path["tasks"]], ["load", "long", "last"])
         self.assertEqual([task["repeat"] for task in path["tasks"]], [1, 2, 1])
         times = [task["time_ns"] for task in path["tasks"]]
