@@ -17,11 +17,12 @@ with warnings.catch_warnings():
 
 # Whole names, as patterns. Random numbers, decompositions, convolutions and the like: nothing is taken there, or two runs differ.
 _LEFT_OUT = """
-*attention* *dropout* *grid_sample* *pool* *unfold* *upsample* bernoulli cauchy cdist cholesky* empty* exponential fft.* geometric geqrf histogram*
-istft jiterator* linalg.cholesky* linalg.cond linalg.det linalg.eig* linalg.householder_product linalg.inv* linalg.ldl* linalg.lstsq linalg.lu*
-linalg.matrix_rank linalg.pinv linalg.qr linalg.slogdet linalg.solve* linalg.svd* linalg.tensor* log_normal lu lu_* multinomial new_empty*
-nn.functional.conv* nn.functional.ctc_loss nn.functional.interpolate nn.functional.rrelu normal ormqr pca_lowrank qr rand* resize_* signal.*
-sparse.* special.* stft svd* to_sparse triangular_solve uniform
+*attention* *dropout* *grid_sample* *pool* *unfold* *upsample* bernoulli cauchy cdist cholesky* empty* exponential fft.* geometric
+geqrf histogram* istft jiterator* linalg.cholesky* linalg.cond linalg.det linalg.eig* linalg.householder_product linalg.inv*
+linalg.ldl* linalg.lstsq linalg.lu* linalg.matrix_rank linalg.pinv linalg.qr linalg.slogdet linalg.solve* linalg.svd*
+linalg.tensor* log_normal lu lu_* multinomial new_empty* nn.functional.conv* nn.functional.ctc_loss nn.functional.interpolate
+nn.functional.rrelu normal ormqr pca_lowrank qr rand* resize_* signal.* sparse.* special.* stft svd* to_sparse triangular_solve
+uniform
 """
 # Writes out of bounds in PyTorch 2.13 where the batch of `out` is permuted.
 _WITHOUT_OUT = ("tril", "triu")
@@ -170,6 +171,30 @@ def test_gradients(op: Any) -> None:
         compare(expected, got, sample)
 
 
+ACTIVATIONS = [
+    torch.nn.functional.relu,
+    torch.nn.functional.relu6,
+    torch.nn.functional.leaky_relu,
+    torch.nn.functional.elu,
+    torch.nn.functional.celu,
+    torch.nn.functional.selu,
+    torch.nn.functional.gelu,
+    torch.nn.functional.silu,
+    torch.nn.functional.mish,
+    torch.nn.functional.softplus,
+    torch.nn.functional.hardswish,
+    torch.nn.functional.hardsigmoid,
+    torch.nn.functional.hardtanh,
+]
+
+
+def gradients_of_layers(x: Any, y: Any) -> Any:
+    """Through each activation, and a normalisation of rows."""
+    at, weight, bias = (t.detach().clone().requires_grad_() for t in (x - 1, y[0], y[1]))
+    rows = torch.nn.functional.layer_norm(at, (16,), weight, bias)
+    return torch.autograd.grad(sum(f(rows) for f in ACTIVATIONS), (at, weight, bias), y)
+
+
 def test_most_operations_are_taken() -> None:
     """Of those that everyone uses, none goes to PyTorch unseen."""
     x, y = torch.rand(8, 16, device=DEVICE) + 0.5, torch.rand(8, 16, device=DEVICE) + 0.5
@@ -178,6 +203,11 @@ def test_most_operations_are_taken() -> None:
         "broadcast": lambda: x + y[0] + y[:, :1] + y.t().contiguous().t(),
         "functions": lambda: x.exp() + x.log() + x.sqrt() + x.rsqrt() + x.sin() + x.tanh() + x.sigmoid() + torch.nn.functional.gelu(x),
         "clamp": lambda: x.clamp(0.6, 0.9) + x.clamp_min(0.7) + torch.nn.functional.leaky_relu(x) + torch.nn.functional.elu(x),
+        "activations": lambda: sum(f(x - 1) for f in ACTIVATIONS) + x.clamp(0.01, 0.99).logit() + x.logit(0.1),
+        "tensors as bounds": lambda: x.clamp(y * 0.5, y) + x.clamp_min(y) + x.clone().clamp_(max=y),
+        "bits": lambda: ((x * 9).int() & (y * 9).int()).bitwise_or_((x * 5).int()).bitwise_xor_(3) & 6,
+        "put together": lambda: [torch.cat([x, y, x + y], 1), torch.cat([x, y]), torch.stack([x, y], -1), torch.stack([x[0], y[1]])],
+        "gradients": lambda: gradients_of_layers(x, y),
         "select": lambda: torch.where(x > y, x, y) + torch.maximum(x, y) + torch.lerp(x, y, 0.3),
         "in place": lambda: x.clone().add_(y, alpha=0.5).mul_(2).addcmul_(x, y, value=0.1).addcdiv_(x, y).sqrt_().neg_(),
         "fill": lambda: torch.zeros_like(x).fill_(3).add_(torch.ones_like(x)),

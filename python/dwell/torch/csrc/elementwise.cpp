@@ -1,6 +1,7 @@
 // Operations element by element.
 #include <ATen/Operators.h>
 
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -73,6 +74,17 @@ struct Clamp {
     return {};
   }
 };
+struct ClampTensors {
+  static Call of(const Tensor& x, const std::optional<Tensor>& least, const std::optional<Tensor>& most) {
+    const bool has_least = least && least->defined();
+    const bool has_most = most && most->defined();
+    if (has_least && has_most)
+      return Call([](Numbers n) { return ops::minimum(ops::maximum(n[0], n[1]), n[2]); }, Types::numbers, Gives::common, x, *least, *most);
+    if (has_least) return Call(TensorOp::maximum, Types::numbers, Gives::common, x, *least);
+    if (has_most) return Call(TensorOp::minimum, Types::numbers, Gives::common, x, *most);
+    return {};
+  }
+};
 struct Hardtanh {
   static Call of(const Tensor& x, const Scalar& least, const Scalar& most) {
     return Call(TensorOp::clamp, Types::floats, Gives::common, x, least, most);
@@ -86,8 +98,24 @@ struct Gelu {
 // elu: x, factor below 0, factor of the whole, factor of the exponent.
 struct Elu {
   static Call of(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-    if (!scale.equal(1)) return {};
-    return Call(TensorOp::elu, Types::floats, Gives::common, x, alpha, input_scale);
+    if (scale.equal(1)) return Call(TensorOp::elu, Types::floats, Gives::common, x, alpha, input_scale);
+    return Call([](Numbers n) { return ops::where(n[0] * n[2], ops::expm1(n[0] * n[3]) * n[1], ops::gt(n[0], 0.0)); }, Types::floats,
+                Gives::common, x, Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
+  }
+};
+struct Celu {
+  static Call of(const Tensor& x, const Scalar& alpha) {
+    return alpha.toDouble() != 0 ? Elu::of(x, alpha, 1, 1 / alpha.toDouble()) : Call();
+  }
+};
+// With the factors of PyTorch's.
+struct Selu {
+  static Call of(const Tensor& x) { return Elu::of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+};
+struct Logit {
+  static Call of(const Tensor& x, std::optional<double> eps) {
+    if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
+    return Call([](Numbers n) { return ops::logit(ops::clamp(n[0], n[1], 1.0 - n[1])); }, Types::to_floats, Gives::common, x, Scalar(*eps));
   }
 };
 struct Lerp {
@@ -143,7 +171,7 @@ struct Zero {
 
 // ---- What autograd needs ---------------------------------------------------------------------------------------------------------------
 
-using ops::erf, ops::exp, ops::gt, ops::le, ops::logical_and, ops::lt, ops::sigmoid, ops::tanh, ops::where;
+using ops::erf, ops::exp, ops::ge, ops::gt, ops::le, ops::log1p, ops::logical_and, ops::lt, ops::sigmoid, ops::tanh, ops::where;
 
 Expression sigmoid_backward(Numbers x) { return x[0] * (1.0 - x[1]) * x[1]; }
 Expression tanh_backward(Numbers x) { return x[0] * (1.0 - x[1] * x[1]); }
@@ -170,6 +198,36 @@ Expression leaky_relu_backward(Numbers x) { return where(x[0], x[0] * x[2], gt(x
 Expression hardtanh_backward(Numbers x) { return where(x[0], 0.0, logical_and(gt(x[1], x[2]), lt(x[1], x[3]))); }
 Expression hardsigmoid_backward(Numbers x) { return where(x[0] * (1.0 / 6), 0.0, logical_and(gt(x[1], -3.0), lt(x[1], 3.0))); }
 
+Expression hardswish_backward(Numbers x) { return where(where(x[0] * (x[1] * (1.0 / 3) + 0.5), x[0], lt(x[1], 3.0)), 0.0, gt(x[1], -3.0)); }
+Expression mish_backward(Numbers x) {
+  const Expression t = tanh(log1p(exp(x[1])));
+  return x[0] * (t + x[1] * sigmoid(x[1]) * (1.0 - t * t));
+}
+// Of the gradient, x, a factor of x, and the product above which it is x.
+Expression softplus_backward(Numbers x) {
+  const Expression z = exp(x[1] * x[2]);
+  return where(x[0], x[0] * z / (z + 1.0), gt(x[1] * x[2], x[3]));
+}
+// Of the gradient, x or the result, and the factors below 0, above it, and of the exponent.
+Expression elu_backward_of_x(Numbers x) { return where(x[0] * x[3], x[0] * x[4] * x[2] * exp(x[1] * x[4]), gt(x[1], 0.0)); }
+Expression elu_backward_of_result(Numbers x) { return where(x[0] * x[3], x[0] * x[4] * (x[1] + x[2]), gt(x[1], 0.0)); }
+Expression logit_backward(Numbers x) { return x[0] / (x[1] * (1.0 - x[1])); }
+
+struct EluBackward {
+  static Call of(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, bool is_result, const Tensor& x) {
+    return Call(is_result ? elu_backward_of_result : elu_backward_of_x, Types::floats, Gives::common, grad, x,
+                Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
+  }
+};
+struct LogitBackward {
+  static Call of(const Tensor& grad, const Tensor& x, std::optional<double> eps) {
+    const bool limited = eps && *eps >= 0;
+    const double least = limited ? *eps : 0;
+    const double outside = limited ? 0 : std::numeric_limits<double>::quiet_NaN();
+    return Call([](Numbers n) { return where(logit_backward(n), n[3], logical_and(ge(n[1], n[2]), le(n[1], 1.0 - n[2]))); }, Types::floats,
+                Gives::common, grad, x, Scalar(least), Scalar(outside));
+  }
+};
 struct GeluBackward {
   static Call of(const Tensor& grad, const Tensor& x, c10::string_view approximate) {
     return Call(approximate == "tanh" ? gelu_tanh_backward : gelu_backward, Types::floats, Gives::common, grad, x);
@@ -266,18 +324,24 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   DWELL_ONE(logical_and, all, Gives::boolean);
   DWELL_ONE(logical_or, all, Gives::boolean);
   DWELL_ONE(logical_xor, all, Gives::boolean);
-  take_all<Direct<TensorOp::bitwise_and, Types::integers>, aten::bitwise_and_Tensor, aten::bitwise_and_Tensor_out>(m);
-  take_all<Direct<TensorOp::bitwise_or, Types::integers>, aten::bitwise_or_Tensor, aten::bitwise_or_Tensor_out>(m);
-  take_all<Direct<TensorOp::bitwise_xor, Types::integers>, aten::bitwise_xor_Tensor, aten::bitwise_xor_Tensor_out>(m);
+  DWELL_TWO(bitwise_and, integers);
+  DWELL_TWO(bitwise_or, integers);
+  DWELL_TWO(bitwise_xor, integers);
 
   take_all<Clamp, aten::clamp, aten::clamp_, aten::clamp_out>(m);
   take_all<Direct<TensorOp::clamp_min, Types::numbers>, aten::clamp_min, aten::clamp_min_, aten::clamp_min_out>(m);
   take_all<Direct<TensorOp::clamp_max, Types::numbers>, aten::clamp_max, aten::clamp_max_, aten::clamp_max_out>(m);
+  take_all<ClampTensors, aten::clamp_Tensor, aten::clamp__Tensor, aten::clamp_Tensor_out>(m);
+  take_all<Direct<TensorOp::maximum, Types::numbers>, aten::clamp_min_Tensor, aten::clamp_min__Tensor, aten::clamp_min_Tensor_out>(m);
+  take_all<Direct<TensorOp::minimum, Types::numbers>, aten::clamp_max_Tensor, aten::clamp_max__Tensor, aten::clamp_max_Tensor_out>(m);
   take_all<Hardtanh, aten::hardtanh, aten::hardtanh_, aten::hardtanh_out>(m);
   take_all<Direct<TensorOp::leaky_relu, Types::floats>, aten::leaky_relu, aten::leaky_relu_, aten::leaky_relu_out>(m);
   take_all<Direct<TensorOp::threshold, Types::floats>, aten::threshold, aten::threshold_, aten::threshold_out>(m);
   take_all<Direct<TensorOp::softplus, Types::floats>, aten::softplus, aten::softplus_out>(m);
   take_all<Elu, aten::elu, aten::elu_, aten::elu_out>(m);
+  take_all<Celu, aten::celu, aten::celu_>(m);
+  take_all<Selu, aten::selu, aten::selu_>(m);
+  take_all<Logit, aten::logit, aten::logit_, aten::logit_out>(m);
   take_all<Gelu, aten::gelu, aten::gelu_, aten::gelu_out>(m);
 
   take_all<Lerp, aten::lerp_Scalar, aten::lerp__Scalar, aten::lerp_Scalar_out, aten::lerp_Tensor, aten::lerp__Tensor,
@@ -298,6 +362,11 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   take_all<LeakyReluBackward, aten::leaky_relu_backward>(m);
   take_all<Formed<hardtanh_backward, Types::floats>, aten::hardtanh_backward>(m);
   take_all<Formed<hardsigmoid_backward, Types::floats>, aten::hardsigmoid_backward>(m);
+  take_all<Formed<hardswish_backward, Types::floats>, aten::hardswish_backward>(m);
+  take_all<Formed<mish_backward, Types::floats>, aten::mish_backward>(m);
+  take_all<Formed<softplus_backward, Types::floats>, aten::softplus_backward, aten::softplus_backward_grad_input>(m);
+  take_all<EluBackward, aten::elu_backward, aten::elu_backward_grad_input>(m);
+  take_all<LogitBackward, aten::logit_backward, aten::logit_backward_grad_input>(m);
 }
 #undef DWELL_TWO
 #undef DWELL_ONE

@@ -1,13 +1,12 @@
 // Operations along dimensions: reductions, and what follows from all elements of a row.
 #include <ATen/Operators.h>
 
-#include <bitset>
 #include <optional>
 #include <tuple>
 
 #include <dwell/reduction.hpp>
 
-#include "collector.hpp"
+#include "rows.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -20,44 +19,6 @@ using Made = std::optional<Tensor>;
 
 constexpr std::int64_t kMean = 1;  // at::Reduction's
 constexpr std::int64_t kSum = 2;
-
-// Adds what collect(batch) does to these tensors.
-void collect(std::initializer_list<const Tensor*> named, const auto& work) {
-  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), false, work);
-}
-
-// Dimensions of a tensor; nothing when some do not exist, or one is named twice. None named: all.
-using Axes = std::bitset<Dims::kMost>;
-std::optional<Axes> axes_of(const Tensor& x, at::IntArrayRef dims) {
-  Axes axes;
-  for (std::int64_t dim : dims) {
-    if (dim < 0) dim += x.dim();
-    if (dim < 0 || dim >= x.dim() || axes[static_cast<std::size_t>(dim)]) return {};
-    axes.set(static_cast<std::size_t>(dim));
-  }
-  if (dims.empty()) axes.set();
-  return axes;
-}
-Dims to_dims(const Tensor& x, const Axes& axes) {
-  Dims dims;
-  for (std::int64_t dim = 0; dim < x.dim(); ++dim)
-    if (axes[static_cast<std::size_t>(dim)]) dims.push_back(dim);
-  return dims;
-}
-at::DimVector sizes_without(const Tensor& x, const Axes& axes, bool keep) {
-  at::DimVector sizes;
-  for (std::int64_t dim = 0; dim < x.dim(); ++dim) {
-    if (!axes[static_cast<std::size_t>(dim)])
-      sizes.push_back(x.size(dim));
-    else if (keep)
-      sizes.push_back(1);
-  }
-  return sizes;
-}
-
-bool is_float(const Tensor& x) { return at::isFloatingType(x.scalar_type()); }
-// Whether rows of it are taken: results of other strides would have some that follow from them.
-bool has_rows(const Tensor& x) { return is_small(x) && x.is_contiguous(); }
 
 Made reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
             double parameter = 0) {
@@ -219,50 +180,6 @@ struct Cumsum {
   }
 };
 
-struct LayerNorm {
-  static std::optional<std::tuple<Tensor, Tensor, Tensor>> of(const Tensor& x, c10::SymIntArrayRef normalized,
-                                                              const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-                                                              double epsilon) {
-    if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble) return {};
-    const auto fits = [&](const std::optional<Tensor>& of) {
-      return !of || !of->defined() ||
-             (of->scalar_type() == x.scalar_type() && of->device() == x.device() && has_rows(*of) &&
-              static_cast<std::size_t>(of->dim()) == normalized.size());
-    };
-    if (!has_rows(x) || normalized.empty() || normalized.size() > static_cast<std::size_t>(x.dim()) || !fits(weight) || !fits(bias))
-      return {};
-    const std::size_t first = static_cast<std::size_t>(x.dim()) - normalized.size();
-    Axes axes;
-    Dims shape;
-    for (std::size_t i = 0; i < normalized.size(); ++i) {
-      const std::int64_t size = x.size(static_cast<std::int64_t>(first + i));
-      const auto is_it = [&](const std::optional<Tensor>& of) {
-        return !of || !of->defined() || of->size(static_cast<std::int64_t>(i)) == size;
-      };
-      if (normalized[i] != size || !is_it(weight) || !is_it(bias)) return {};
-      axes.set(first + i);
-      shape.push_back(size);
-    }
-    const at::DimVector sizes = sizes_without(x, axes, true);
-    const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
-    const Tensor mean = empty_on(x, sizes, x.scalar_type());
-    const Tensor rstd = empty_on(x, sizes, x.scalar_type());
-    const auto or_x = [&](const std::optional<Tensor>& of) { return of && of->defined() ? &*of : &x; };
-    const auto view = [&](const std::optional<Tensor>& of) {
-      return of && of->defined() ? std::optional(view_of(*of)) : std::optional<TensorView>();
-    };
-    collect({&out, &mean, &rstd, &x, or_x(weight), or_x(bias)}, [&](Batch& batch) {
-      const TensorView from = view_of(x);
-      const Dims along = to_dims(x, axes);
-      batch.layer_norm(view_of(out), from, shape, view(weight), view(bias), epsilon);
-      batch.mean(view_of(mean), from, along);
-      batch.var(view_of(rstd), from, along, 0);
-      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(rstd)) + epsilon));
-    });
-    return std::tuple(out, mean, rstd);
-  }
-};
-
 // ---- Losses ----------------------------------------------------------------------------------------------------------------------------
 
 struct SquaredError {
@@ -315,7 +232,6 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   take_all<SoftmaxBackward<false>, aten::_softmax_backward_data>(m);
   take_all<SoftmaxBackward<true>, aten::_log_softmax_backward_data>(m);
   take_all<Cumsum, aten::cumsum>(m);
-  take_all<LayerNorm, aten::native_layer_norm>(m);
   take_all<SquaredError, aten::mse_loss>(m);
   take_all<SquaredErrorBackward, aten::mse_loss_backward>(m);
 }

@@ -1,0 +1,138 @@
+// Normalisation of rows, which are all elements along the last dimensions.
+#include <ATen/Operators.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "rows.hpp"
+#include "taken.hpp"
+
+namespace dwell::pytorch {
+
+namespace {
+
+using at::Tensor;
+using Maybe = std::optional<Tensor>;
+using Three = std::optional<std::tuple<Tensor, Tensor, Tensor>>;
+
+bool exists(const Maybe& of) { return of && of->defined(); }
+
+// The dimensions of rows, and their shape.
+struct Rows {
+  Axes axes;
+  Dims shape;
+};
+
+// Nothing where PyTorch is to do it, or to complain.
+std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, const Maybe& weight, const Maybe& bias) {
+  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble) return {};
+  if (!has_rows(x) || normalized.empty() || normalized.size() > static_cast<std::size_t>(x.dim())) return {};
+  const std::size_t first = static_cast<std::size_t>(x.dim()) - normalized.size();
+  Rows rows;
+  for (std::size_t i = 0; i < normalized.size(); ++i) {
+    const std::int64_t size = x.size(static_cast<std::int64_t>(first + i));
+    if (normalized[i] != size) return {};
+    rows.axes.set(first + i);
+    rows.shape.push_back(size);
+  }
+  for (const Maybe* const of : {&weight, &bias}) {
+    if (!exists(*of)) continue;
+    const Tensor& factor = **of;
+    if (factor.scalar_type() != x.scalar_type() || factor.device() != x.device() || !has_rows(factor) ||
+        factor.sizes() != x.sizes().slice(first))
+      return {};
+  }
+  return rows;
+}
+
+struct LayerNorm {
+  static Three of(const Tensor& x, c10::SymIntArrayRef normalized, const Maybe& weight, const Maybe& bias, double epsilon) {
+    const std::optional<Rows> rows = rows_of(x, normalized, weight, bias);
+    if (!rows) return {};
+    const at::DimVector sizes = sizes_without(x, rows->axes, true);
+    const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
+    const Tensor mean = empty_on(x, sizes, x.scalar_type());
+    const Tensor rstd = empty_on(x, sizes, x.scalar_type());
+    const auto or_x = [&](const Maybe& of) { return exists(of) ? &*of : &x; };
+    const auto view = [&](const Maybe& of) { return exists(of) ? std::optional(view_of(*of)) : std::optional<TensorView>(); };
+    collect({&out, &mean, &rstd, &x, or_x(weight), or_x(bias)}, [&](Batch& batch) {
+      const TensorView from = view_of(x);
+      const Dims along = to_dims(x, rows->axes);
+      batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
+      batch.mean(view_of(mean), from, along);
+      batch.var(view_of(rstd), from, along, 0);
+      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(rstd)) + epsilon));
+    });
+    return std::tuple(out, mean, rstd);
+  }
+};
+
+// With g the gradient times the weight, and y the row before weight and bias: that of x is (g - mean(g) - y mean(g y)) / deviation. Those
+// of weight and bias are sums over rows.
+struct LayerNormBackward {
+  static Three of(const Tensor& grad, const Tensor& x, c10::SymIntArrayRef normalized, const Tensor& mean, const Tensor& rstd,
+                  const Maybe& weight, const Maybe& bias, std::array<bool, 3> wanted) {
+    const std::optional<Rows> rows = rows_of(x, normalized, weight, bias);
+    if (!rows || (wanted[1] && !exists(weight)) || (wanted[2] && !exists(bias))) return {};
+    const at::DimVector sizes = sizes_without(x, rows->axes, true);
+    const auto is_like_x = [&](const Tensor& of, at::IntArrayRef shape) {
+      return of.scalar_type() == x.scalar_type() && of.device() == x.device() && of.sizes() == shape && has_rows(of);
+    };
+    if (!is_like_x(grad, x.sizes()) || !is_like_x(mean, sizes) || !is_like_x(rstd, sizes)) return {};
+
+    const auto made = [&](bool is, at::IntArrayRef shape) { return is ? empty_on(x, shape, x.scalar_type()) : Tensor(); };
+    const at::IntArrayRef of_row(rows->shape.begin(), rows->shape.size());
+    const Tensor of_x = made(wanted[0], x.sizes());
+    const Tensor of_weight = made(wanted[1], of_row);
+    const Tensor of_bias = made(wanted[2], of_row);
+    const Tensor weighted = made(wanted[0] && exists(weight), x.sizes());
+    const Tensor products = made(wanted[0] || wanted[1], x.sizes());
+    const Tensor sum = made(wanted[0], sizes);
+    const Tensor product_sum = made(wanted[0], sizes);
+    std::vector<const Tensor*> named;
+    for (const Tensor* const one : {&of_x, &of_weight, &of_bias, &weighted, &products, &sum, &product_sum, &grad, &x, &mean, &rstd})
+      if (one->defined()) named.push_back(one);
+    if (exists(weight)) named.push_back(&*weight);
+    const Dims along = to_dims(x, rows->axes);
+    const Dims across = to_dims(x, ~rows->axes);
+    // What is left of a tensor like x when its rows are added up.
+    const auto add_up = [&](Batch& batch, const Tensor& to, const Tensor& from) {
+      if (across.size() == 0)
+        batch.assign(view_of(to), Expression(view_of(from)));
+      else
+        batch.sum(view_of(to), view_of(from), across);
+    };
+    Collector::of(x.device()).take(named, false, [&](Batch& batch) {
+      const Expression y = (Expression(view_of(x)) - Expression(view_of(mean))) * Expression(view_of(rstd));
+      if (wanted[1]) {
+        batch.assign(view_of(products), Expression(view_of(grad)) * y);
+        add_up(batch, of_weight, products);
+      }
+      if (wanted[2]) add_up(batch, of_bias, grad);
+      if (!wanted[0]) return;
+      const Tensor& g = exists(weight) ? weighted : grad;
+      if (exists(weight)) batch.assign(view_of(weighted), Expression(view_of(grad)) * Expression(view_of(*weight)));
+      batch.assign(view_of(products), Expression(view_of(g)) * y);
+      batch.sum(view_of(sum), view_of(g), along);
+      batch.sum(view_of(product_sum), view_of(products), along);
+      const double part = static_cast<double>(sum.numel()) / static_cast<double>(x.numel());
+      batch.assign(view_of(of_x), (Expression(view_of(g)) - (Expression(view_of(sum)) + y * Expression(view_of(product_sum))) * part) *
+                                      Expression(view_of(rstd)));
+    });
+    return std::tuple(of_x, of_weight, of_bias);
+  }
+};
+
+}  // namespace
+
+}  // namespace dwell::pytorch
+
+using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
+namespace aten = at::_ops;
+
+TORCH_LIBRARY_IMPL(aten, Fake, m) {
+  take_all<LayerNorm, aten::native_layer_norm>(m);
+  take_all<LayerNormBackward, aten::native_layer_norm_backward>(m);
+}

@@ -1,0 +1,57 @@
+// Tensors along some of their dimensions.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <bitset>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+
+#include <dwell/batch.hpp>
+
+#include "call.hpp"
+#include "collector.hpp"
+
+namespace dwell::pytorch {
+
+// Adds what collect(batch) does to these tensors.
+inline void collect(std::initializer_list<const at::Tensor*> named, const auto& work) {
+  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), false, work);
+}
+
+// Dimensions of a tensor; nothing when some do not exist, or one is named twice. None named: all.
+using Axes = std::bitset<Dims::kMost>;
+inline std::optional<Axes> axes_of(const at::Tensor& x, at::IntArrayRef dims) {
+  Axes axes;
+  for (std::int64_t dim : dims) {
+    if (dim < 0) dim += x.dim();
+    if (dim < 0 || dim >= x.dim() || axes[static_cast<std::size_t>(dim)]) return {};
+    axes.set(static_cast<std::size_t>(dim));
+  }
+  if (dims.empty()) axes.set();
+  return axes;
+}
+inline Dims to_dims(const at::Tensor& x, const Axes& axes) {
+  Dims dims;
+  for (std::int64_t dim = 0; dim < x.dim(); ++dim)
+    if (axes[static_cast<std::size_t>(dim)]) dims.push_back(dim);
+  return dims;
+}
+inline at::DimVector sizes_without(const at::Tensor& x, const Axes& axes, bool keep) {
+  at::DimVector sizes;
+  for (std::int64_t dim = 0; dim < x.dim(); ++dim) {
+    if (!axes[static_cast<std::size_t>(dim)])
+      sizes.push_back(x.size(dim));
+    else if (keep)
+      sizes.push_back(1);
+  }
+  return sizes;
+}
+
+inline bool is_float(const at::Tensor& x) { return at::isFloatingType(x.scalar_type()); }
+// Whether rows of it are taken: results of other strides would have some that follow from them.
+inline bool has_rows(const at::Tensor& x) { return is_small(x) && x.is_contiguous(); }
+
+}  // namespace dwell::pytorch
