@@ -157,11 +157,52 @@ DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses
   EXPECT_GE(of_kind(seen, Kind::wait).size(), 3U);
   EXPECT_EQ(of_kind(seen, Kind::park).size(), 1U);
   EXPECT_GE(of_kind(seen, Kind::lease).size(), 1U);
-  ASSERT_EQ(of_kind(seen, Kind::compile).size(), 1U);
-  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::compile)[0]), "other");
+  for (const Kind kind : {Kind::define, Kind::compile}) {
+    ASSERT_EQ(of_kind(seen, kind).size(), 1U);
+    EXPECT_EQ(name_of(seen, of_kind(seen, kind)[0]), "other");
+    EXPECT_FALSE(of_kind(seen, kind)[0].failed);
+  }
+  EXPECT_LE(of_kind(seen, Kind::define)[0].begin_ns, of_kind(seen, Kind::compile)[0].begin_ns);
   EXPECT_GE(of_kind(seen, Kind::hand_over).size(), 1U);
   ASSERT_EQ(of_kind(seen, Kind::mark).size(), 1U);
   EXPECT_EQ(name_of(seen, of_kind(seen, Kind::mark)[0]), "here it begins");
+  expect_sound(seen);
+}
+
+TEST_P(TraceTest, MarksDefinitionsThatFail) {
+  Runtime runtime(options());
+  const Trace seen = trace(runtime, [&] {
+    const std::string source = "DWELL_OPERATOR(broken)(dwell::Group) { what }\n";
+    EXPECT_THROW(runtime.define("broken", source), Error);
+    EXPECT_THROW(runtime.define_async("broken", source).get(), Error);
+    runtime.define_async("whole", "DWELL_OPERATOR(whole)(dwell::Group) {}\n").get();
+  });
+  const std::vector<TraceEvent> defined = of_kind(seen, Kind::define);
+  ASSERT_EQ(defined.size(), 3U);
+  for (const TraceEvent& one : defined) EXPECT_EQ(one.failed, name_of(seen, one) == "broken");
+  const std::vector<TraceEvent> compiled = of_kind(seen, Kind::compile);
+  ASSERT_EQ(compiled.size(), 3U);
+  for (const TraceEvent& one : compiled) EXPECT_EQ(one.failed, name_of(seen, one) == "broken");
+  expect_sound(seen);
+}
+
+TEST_P(TraceTest, MarksTasksThatHaveFailed) {
+  Runtime runtime(options());
+  const auto works = runtime.define<void(u64)>("works", kWorks);
+  const auto fails = runtime.define<void()>("fails", "DWELL_OPERATOR(fails)(dwell::Group g) { g.fail(7); }\n");
+  const Trace seen = trace(runtime, [&] {
+    for (int i = 0; i < 20; ++i) {
+      runtime.submit(works, 1000ULL).wait();
+      EXPECT_EQ(runtime.submit(fails).status(), 7);
+      runtime.submit(works, 1000ULL, groups(2)).wait();
+    }
+  });
+  int failed = 0;
+  for (const TraceEvent& event : seen.events) {
+    EXPECT_EQ(event.failed, is_call(event) && name_of(seen, event) == "fails");
+    failed += event.failed ? 1 : 0;
+  }
+  EXPECT_EQ(failed, 20);
   expect_sound(seen);
 }
 

@@ -153,12 +153,14 @@ void Registry::enter(const JobPointer& job) {
 }
 
 Registry::DefinitionPointer Registry::define(const std::string& name, const Source& source, const Definition& how) {
+  const HostSpan span(events_, TraceEvent::Kind::define, name);
   const JobPointer job = first_job(name, source, how);
   finish_here(job);
   return job->definition;
 }
 
 void Registry::redefine(const DefinitionPointer& definition, const Source& source, const CompileOptions* options) {
+  const HostSpan span(events_, TraceEvent::Kind::define, definition->name);
   finish_here(next_job(definition, source, options));
 }
 
@@ -172,6 +174,15 @@ void Registry::rollback(detail::DefinitionState& definition) {
   --outside_;
   changed_.notify_all();
   if (failure) throw Error(*failure);
+}
+
+Registry::Report Registry::noted(Report report, const std::string& name) const {
+  if (events_ == nullptr || (events_->wanted() & HostEvents::kTimeline) == 0) return report;
+  return [events = events_, begun = HostEvents::now(), name, report = std::move(report)](const DefinitionPointer& definition,
+                                                                                         const Error* failure) {
+    events->note(TraceEvent::Kind::define, begun, 0, 1, name, failure != nullptr);
+    report(definition, failure);
+  };
 }
 
 Registry::RequestPointer Registry::make_request(Report report, const std::stop_token& stop) {
@@ -215,7 +226,7 @@ void Registry::finish_here(const JobPointer& job) {
 void Registry::define_async(const std::string& name, const Source& source, const Definition& how, Report report,
                             const std::stop_token& stop) {
   const JobPointer job = first_job(name, source, how);
-  const RequestPointer request = make_request(std::move(report), stop);
+  const RequestPointer request = make_request(noted(std::move(report), name), stop);
   job->requests.push_back(request);
   {
     Lock lock(mutex_);
@@ -249,7 +260,7 @@ void Registry::define_async(const std::string& name, const Source& source, const
 void Registry::redefine_async(const DefinitionPointer& definition, const Source& source, const CompileOptions* options, Report report,
                               const std::stop_token& stop) {
   const JobPointer job = next_job(definition, source, options);
-  const RequestPointer request = make_request(std::move(report), stop);
+  const RequestPointer request = make_request(noted(std::move(report), definition->name), stop);
   job->requests.push_back(request);
   {
     const Lock lock(mutex_);
@@ -429,7 +440,7 @@ std::vector<Registry::JobPointer> Registry::with_used(const JobPointer& job, std
 }
 
 void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
-  const HostSpan span(events_, TraceEvent::Kind::hand_over);
+  HostSpan span(events_, TraceEvent::Kind::hand_over);
   const auto apply = [this](std::span<const JobPointer> jobs) {
     std::vector<ImageTable::Change> changes;
     std::optional<Error> failure = failure_of(errc::link_failed, [&] {
@@ -442,6 +453,7 @@ void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
     return failure;
   };
   const std::optional<Error> failure = apply(batch);
+  span.failed = failure.has_value();
   if (!tier_) promoter_.changed();
   if (!failure) return;
   if (batch.size() == 1) {

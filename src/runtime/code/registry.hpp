@@ -85,6 +85,8 @@ class Registry {
 
   JobPointer first_job(const std::string& name, const Source& source, const Definition& how);
   JobPointer next_job(const DefinitionPointer& definition, const Source& source, const CompileOptions* options);
+  // The same report, which also notes for a timeline how long the definition has taken.
+  Report noted(Report report, const std::string& name) const;
   // A request that `stop` can call off from now on.
   RequestPointer make_request(Report report, const std::stop_token& stop);
   // Compiles on this thread and returns when the job is settled. Throws the job's failure.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,7 +92,7 @@ class HostEvents {
   std::vector<Event> events_ DWELL_GUARDED_BY(mutex_);
 };
 
-// Notes what happens in its scope, for those who wanted it at the begin.
+// Notes what happens in its scope, for those who wanted it at the begin. What an exception ends has failed.
 class HostSpan {
  public:
   // `events` may be null.
@@ -116,13 +117,15 @@ class HostSpan {
     if ((wanted_ & HostEvents::kTimeline) != 0) {
       begun_ = HostEvents::now();
       name_ = name;
+      exceptions_ = std::uncaught_exceptions();
     }
     // Last: a range that has begun is ended.
     if ((wanted_ & HostEvents::kRanges) != 0) nvtx::push(kind_, name);
   }
   void end() noexcept {
     if ((wanted_ & HostEvents::kRanges) != 0) nvtx::pop();
-    if ((wanted_ & HostEvents::kTimeline) != 0) events_->note(kind_, begun_, id, count, std::move(name_), failed, after, linked);
+    if ((wanted_ & HostEvents::kTimeline) != 0)
+      events_->note(kind_, begun_, id, count, std::move(name_), failed || std::uncaught_exceptions() > exceptions_, after, linked);
   }
 
   HostEvents* const events_;
@@ -130,6 +133,7 @@ class HostSpan {
   const std::uint32_t wanted_;
   std::int64_t begun_ = 0;
   std::string name_;
+  int exceptions_ = 0;  // in flight at the begin
 };
 
 }  // namespace dwell::runtime

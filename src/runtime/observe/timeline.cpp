@@ -201,8 +201,13 @@ void Timeline::release(std::int64_t end_ns, Trace& piece) {
   // A launch begins before what the clock shows at the same time.
   std::ranges::sort(held_, {}, [](const TraceEvent& event) { return std::pair(end_of(event), event.kind != TraceEvent::Kind::begin); });
   const auto until = std::ranges::upper_bound(held_, end_ns, {}, end_of);
+  // Calls that were over at the last look are complete, but for those of a task of which other groups still run.
+  parts_.queue.reap_done();
+  const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
   for (auto event = held_.begin(); event != until; ++event) {
+    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group)
+      event->failed = std::ranges::binary_search(failed, event->id);
     if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
     if (event->kind == TraceEvent::Kind::begin) {
       arrows_.add(*event, look_up_launch(*event), piece.arrows);
