@@ -80,9 +80,9 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
     latch.release();
   }
   runtime.wait_all();
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; })) << "places that a thread left are passed over";
   metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, submitted);
-  EXPECT_EQ(metrics.in_flight, 0U);
   EXPECT_EQ(metrics.credit_waits, 3U);
 }
 
@@ -104,7 +104,7 @@ TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   latch.release();
   runtime.wait_all();
   EXPECT_TRUE(eventually([&] { return runtime.metrics().queued == 0; }));
-  EXPECT_EQ(runtime.metrics().in_flight, 0U);
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; }));
   EXPECT_GE(sum_of(runtime.metrics(), &WorkerMetrics::queued), metrics.queued) << "all were taken from there";
 }
 
