@@ -251,5 +251,23 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
   }
 }
 
+TEST_P(TraceFilesTest, AFullDiscEndsTheTraceAndNothingElse) {
+  const std::filesystem::path full = "/dev/full";
+  if (!std::filesystem::exists(full)) GTEST_SKIP() << "no " << full;
+  Runtime runtime(options());
+  const auto busy = runtime.define<void(u64)>("busy", kBusy);
+  runtime.start_trace(trace_file(full));
+  for (int i = 0; i < 100; ++i) runtime.submit(busy, 1000ULL);
+  runtime.wait_all();
+  expect_error(errc::io_failed, AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")), [&] { runtime.stop_trace(); });
+  runtime.submit(busy, 1000ULL).wait();
+  // Another one may follow.
+  const jit::TemporaryDirectory folder;
+  runtime.start_trace(trace_file(folder.path() / "work.json"));
+  runtime.submit(busy, 1000ULL).wait();
+  runtime.stop_trace();
+  EXPECT_EQ(of_category(of_chrome(folder.path() / "work.json"), "task").size(), 1U);
+}
+
 }  // namespace
 }  // namespace dwell::test
