@@ -130,7 +130,7 @@ if(TARGET dwell_prometheus)
 endif()
 
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)
-dwell_test(conformance SOURCES ${conformance_sources} TIMEOUT 300 PROCESSORS 1)
+dwell_test(conformance SOURCES ${conformance_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 300 PROCESSORS 1)
 
 file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
 dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)

@@ -107,7 +107,6 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
 
-// The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
 DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
   if (lease.counts == 0 || rank != kCountingThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
@@ -163,12 +162,13 @@ DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, 
            header.word0(), header.word1(), position);
 }
 
-// The operator of a task has failed, or that of a share of it. Called by one thread.
+// The operator of a task has failed, or that of a group of it. Called by one thread.
 DWELL_DEVICE_COLD void failure(const Lease& lease, u32 opcode, i32 status) {
   if (lease.counts != 0 && status != status::cancelled) add<Order::relaxed>(lease.failures + opcode, static_cast<u64>(1));
 }
 
-// The task with this header has ended, behind a barrier. Called by all threads of the group. Shares of tasks count where they end.
+// The task with this header has ended, behind a barrier. Called by all threads of the group. Groups of wide tasks count when the worker
+// draws the next, or where its share ends.
 DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& header) {
   // Thread 0, which clears the status behind this.
   if (lease.counts == 0 || thread_rank() != 0 || (header.flags & flag::share) != 0) return;

@@ -86,17 +86,28 @@ DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) 
   return lease.wide + index_of(word2, lease.ring_shift);
 }
 
+// A group of a wide task has ended with this failure: it counts, and the first of them is the task's. Called by one thread.
+DWELL_DEVICE void note_failed_group(const Lease& lease, const Header& header, Wide* wide, i32 status) {
+  compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status));
+  observe::failure(lease, header.opcode, status);
+}
+
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
 DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
   Wide* const wide = wide_of(lease, header, frame.position());
   if (thread_rank() == 0) {
+    const i32 before = worker->context.status;  // of the group before, if there was one; nothing waits for it until the draw is back
     if (cancels::ends(header, wide)) {
       worker->context.status = status::cancelled;
       worker->group = kNoGroup;
     } else {
       worker->group = header.is_gang() ? members::take_group(worker) : fetch_add<Order::acquire>(&wide->next, 1U);
       worker->context.share = (worker->group & 0xFFFFU) | header.groups << 16U;
+      if (before != status::ok) {
+        note_failed_group(lease, header, wide, before);
+        worker->context.status = status::ok;
+      }
     }
     worker->context.scratch_used = 0;
     worker->spawn.refused = 1;
@@ -105,8 +116,8 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
   return worker->group;
 }
 
-// Ends a share of a wide task, whose groups have all been drawn. True when it was the last; `context.status` then holds the task's first
-// failure. Called by all threads together.
+// Ends a share of a wide task: none of its groups is left, and only the last may have a failure that was not noted. True when it was the
+// last share; `context.status` then holds the task's first failure. Called by all threads together.
 DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
   Wide* const wide = wide_of(lease, header, frame.position());
@@ -120,10 +131,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   if (thread_rank() == 0 && cancels::is_alone(header)) {
     worker->group = 1;
   } else if (thread_rank() == 0) {
-    if (worker->context.status != status::ok) {
-      compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(worker->context.status));
-      observe::failure(lease, header.opcode, worker->context.status);
-    }
+    if (const i32 status = worker->context.status; status != status::ok) note_failed_group(lease, header, wide, status);
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
     // by its fence too, since causality order is transitive. On CUDA the fence is the release half.
     fence<Scope::device>();

@@ -67,6 +67,11 @@ TEST_P(MetricsTest, CountsFailuresOfAllKindsOfTasks) {
   runtime.wait_all();
   EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 101U);
   EXPECT_EQ(row(runtime.metrics(), "fails").failures, 26U);
+  // Wide: each group that fails, however many of them a worker runs.
+  runtime.submit(fails, 7, groups(37));
+  runtime.wait_all();
+  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 138U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 63U);
   // Nodes of a graph: a chain that fails in its middle.
   Graph graph;
   Node before;
@@ -77,8 +82,8 @@ TEST_P(MetricsTest, CountsFailuresOfAllKindsOfTasks) {
   }
   const GraphExec exec = runtime.instantiate(graph);
   EXPECT_THROW(runtime.launch(exec).wait(), Error);
-  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 106U);
-  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 27U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 143U);
+  EXPECT_EQ(row(runtime.metrics(), "fails").failures, 64U);
   EXPECT_EQ(runtime.metrics().graph_launches, 1U);
 }
 

@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <dwell/trace.hpp>
+
+#include "jit/base/temporary_directory.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/sample_trace.hpp"
+
+namespace dwell {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::filesystem::path kFull = "/dev/full";
+
+// A name in either format for a disc that is full.
+class TraceFileOnAFullDisc : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kFull)) GTEST_SKIP() << "no " << kFull;
+    path_ = folder_.path() / GetParam();
+    std::filesystem::create_symlink(kFull, path_);
+  }
+
+  // `call` says which file cannot be written, and why.
+  void expect_full(const std::function<void()>& call) const {
+    DWELL_EXPECT_ERROR(call(), errc::io_failed, AllOf(HasSubstr(path_.string()), HasSubstr("No space left")));
+  }
+
+  std::filesystem::path path_;
+
+ private:
+  jit::TemporaryDirectory folder_;
+};
+INSTANTIATE_TEST_SUITE_P(Formats, TraceFileOnAFullDisc, testing::Values("work.json", "work.pftrace"),
+                         [](const auto& format) { return std::filesystem::path(format.param).extension().string().substr(1); });
+
+TEST_P(TraceFileOnAFullDisc, LittleFailsWhenItIsFinishedAtTheLatest) {
+  const std::unique_ptr<TraceWriter> writer = trace_file(path_);
+  expect_full([&] {
+    writer->write(test::sample_trace()[0]);  // may stay in the buffer
+    writer->finish();
+  });
+}
+
+TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
+  const std::unique_ptr<TraceWriter> writer = trace_file(path_);
+  Trace piece = test::sample_trace()[0];
+  const TraceEvent event = piece.events.at(0);
+  piece.events.assign(100'000, event);
+  expect_full([&] { writer->write(piece); });
+  expect_full([&] { writer->write(test::sample_trace()[0]); });
+  expect_full([&] { writer->finish(); });
+}
+
+}  // namespace
+}  // namespace dwell
