@@ -7,6 +7,8 @@
 import json
 import os
 import re
+import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -208,6 +210,86 @@ class Hidden(Case):
                 self.fail_with(2, f"process {process.pid} publishes nothing", "inspect", process.pid, "hidden")
                 self.assertEqual(list(self.folder.glob("*.sock")), [])
             self.assertEqual(process.end(), 0)
+
+
+class Dead(Case):
+    """What `dwell post-mortem` tells of processes that were killed."""
+
+    def killed(self, operator: str) -> tuple[LiveProcess, Path]:
+        process = self.start(operator, "rests")
+        (file,) = self.folder.glob(f"{process.pid}.*.1.flight")
+        process.kill()
+        self.assertTrue(file.exists())
+        return process, file
+
+    def test_leave_a_file_for_their_owner_alone(self):
+        _, file = self.killed("solve")
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+
+    def test_names_operator_and_ticket_of_the_last_task(self):
+        process, file = self.killed("solve")
+        told = self.succeed("post-mortem").splitlines()
+        self.assertEqual(told[0], str(file))
+        self.assertRegex(told[1], rf"live_process.* \(process {process.pid}\), runtime 1 on cpu$")
+        self.assertIn("it was ended from outside", told[2])
+        self.assertEqual(told[3], "worker 0, the last one below")
+        self.assertRegex(told[-1], rf"^  solve \(version 1\), ticket {process.tenth}, lease \d+$")
+        self.assertEqual(len(told), 4 + 8)
+
+    def test_tells_as_many_tasks_as_asked_for(self):
+        process, _ = self.killed("solve")
+        (last,) = self.succeed("post-mortem", "-n", "1").splitlines()[4:]
+        self.assertIn(f"ticket {process.tenth},", last)
+        tickets = re.findall(r"(?m)^  solve \(version 1\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        tenth = int(process.tenth)
+        self.assertEqual([int(ticket) for ticket in tickets[-10:]], list(range(tenth - 9, tenth + 1)))
+        for number in ("0", "65", "all"):
+            result = self.dwell("post-mortem", "-n", number)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("--last", result.stderr)
+
+    def test_takes_the_youngest_file_or_the_one_that_is_named(self):
+        files = {name: self.killed(name)[1] for name in ("one", "two", "three")}
+        now = time.time()
+        for name, age in (("one", 200), ("two", 100), ("three", 300)):
+            os.utime(files[name], (now - age, now - age))
+        self.start("alive", "rests")  # its file is the youngest, but not that of a dead process
+        self.assertIn("  two (version 1), ticket", self.succeed("post-mortem"))
+        for name, file in files.items():
+            told = self.succeed("post-mortem", str(file))
+            self.assertTrue(told.startswith(f"{file}\n"))
+            self.assertEqual(set(re.findall(r"(?m)^  (\w+) \(version", told)), {name})
+
+    def test_says_what_is_no_such_file(self):
+        _, file = self.killed("solve")
+        (self.folder / "text").write_text("no flight recorder")
+        (self.folder / "long").write_bytes(bytes(file.stat().st_size))
+        content = file.read_bytes()  # its head: a magic number of 8 bytes, then version and number of workers, of 4 bytes each
+        (self.folder / "newer").write_bytes(content[:8] + struct.pack("<I", 255) + content[12:])
+        (self.folder / "cut").write_bytes(content[:12] + struct.pack("<I", 1000) + content[16:])
+        for name, why in {
+            "none": "it cannot be read",
+            ".": "it cannot be read",
+            "text": "it is no flight recorder's file: it is too short",
+            "long": "it is no flight recorder's file",
+            "cut": "it is cut off",
+            "newer": "it is of version 255",
+        }.items():
+            with self.subTest(name):
+                self.fail_with(1, why, "post-mortem", str(self.folder / name))
+                self.fail_with(1, str(self.folder / name), "post-mortem", str(self.folder / name))
+
+    def test_says_when_no_process_has_left_one(self):
+        nothing = "no process of yours has left a flight recorder"
+        self.fail_with(2, nothing, "post-mortem")
+        ends, hides = self.start("ends", "rests"), self.start("hides", "hides")
+        self.assertEqual(len(list(self.folder.glob("*.flight"))), 1)
+        self.fail_with(2, nothing, "post-mortem")  # it still runs
+        self.assertEqual((ends.end(), hides.end()), (0, 0))
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.fail_with(2, nothing, "post-mortem")
+        self.folder = self.folder / "none"
+        self.fail_with(2, nothing, "post-mortem")
 
 
 if __name__ == "__main__":
