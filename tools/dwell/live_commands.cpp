@@ -12,6 +12,7 @@
 #include <dwell/diagnosis.hpp>
 #include <dwell/error.hpp>
 #include <dwell/log.hpp>
+#include <dwell/metrics.hpp>
 
 #include "screen_text.hpp"
 #include "table.hpp"
@@ -111,6 +112,19 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
       if (error.kind() == errc::closed) break;
       throw;
     }
+  }
+  return Exit::success;
+}
+
+Exit metrics_command(const MetricsOptions& options, std::ostream& out) {
+  if (options.format != "openmetrics" && options.format != "json")
+    throw mistake("'" + options.format + "' is no format: openmetrics, json");
+  const live::Client client = open_process(options.look);
+  const Metrics metrics = client.metrics(choose_runtime(client, options.look));
+  if (options.format == "json") {
+    out << to_json(metrics) << '\n';
+  } else {
+    out << to_openmetrics(metrics);  // its last line, "# EOF", must be the last of the output
   }
   return Exit::success;
 }

@@ -1,4 +1,4 @@
-// dwell trace, logs, inspect, stuck: look at a process that runs.
+// dwell trace, logs, metrics, inspect, stuck: look at a process that runs.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,11 @@ struct LogsOptions {
   std::string level = "trace";  // the least
 };
 
+struct MetricsOptions {
+  LookOptions look = {};
+  std::string format = "openmetrics";  // or "json"
+};
+
 // Each prints what it was asked for to `out`. They throw Failure for what the user can correct, dwell::Error for what the process answers,
 // or when it is gone.
 
@@ -31,7 +36,9 @@ struct LogsOptions {
 Exit trace_command(const TraceOptions& options, std::ostream& out);
 // With `follow`, returns when the process has closed the runtime, or ended.
 Exit logs_command(const LogsOptions& options, std::ostream& out);
-// What is known of an operator.
+// One snapshot, as the process's own to_openmetrics or to_json would write it.
+Exit metrics_command(const MetricsOptions& options, std::ostream& out);
+// What is known of a variable, an operator or a structure of the runtime.
 Exit inspect_command(const LookOptions& look, const std::string& name, std::ostream& out);
 // Who waits for whom, in all runtimes or in one. Exit::failed when something waits that never ends by itself.
 Exit stuck_command(const LookOptions& look, std::ostream& out);

@@ -33,6 +33,7 @@ class LiveCommands : public test::LiveTest {
  protected:
   LiveCommands() {
     source_.runtime = 1;
+    source_.metrics = [] { return test::metrics_after(5); };
     source_.diagnose = [this] {
       Diagnosis diagnosis = test::diagnosis_of_two();
       diagnosis.stalled = stalled_;
@@ -146,6 +147,23 @@ TEST_F(LiveCommands, LogsFollowsUntilTheRuntimeIsClosed) {
   published.reset();
   EXPECT_EQ(follows.get(), Exit::success);
   EXPECT_EQ(std::ranges::count(out.str(), '\n'), 3);
+}
+
+TEST_F(LiveCommands, MetricsPrintsWhatTheLibraryWrites) {
+  const live::Published published(source_, {});
+  const auto metrics = [](const MetricsOptions& options) {
+    std::ostringstream out;
+    EXPECT_EQ(metrics_command(options, out), Exit::success);
+    return out.str();
+  };
+  EXPECT_EQ(metrics({}), to_openmetrics(test::metrics_after(5)));
+  EXPECT_EQ(metrics({.format = "json"}), to_json(test::metrics_after(5)) + "\n");
+  EXPECT_THAT(failure_of([](std::ostream& out) { metrics_command({.format = "text"}, out); }), HasSubstr("'text' is no format"));
+  EXPECT_THAT(failure_of([](std::ostream& out) { metrics_command({.look = {.runtime = 2}}, out); }), HasSubstr("has the runtimes 1"));
+}
+
+TEST_F(LiveCommands, MetricsSaysWhoPublishesNothing) {
+  EXPECT_THAT(failure_of([](std::ostream& out) { metrics_command({}, out); }), HasSubstr("no process of yours runs dwell"));
 }
 
 TEST_F(LiveCommands, InspectPrintsWhatIsKnown) {

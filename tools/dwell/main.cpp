@@ -142,11 +142,20 @@ Exit run(int count, char** words) {
   logs->add_option("-n,--lines", logs_options.lines, "Of those that are there, only the last so many; 0: all")->capture_default_str();
   logs->add_option("--level", logs_options.level, "The least: trace, debug, info, warning, error")->capture_default_str();
 
-  CLI::App* const inspect = app.add_subcommand("inspect", "Say all that a process that runs knows of an operator");
+  CLI::App* const metrics = app.add_subcommand("metrics", "Print one snapshot of the metrics of a process that runs");
+  dwell::tool::MetricsOptions metrics_options;
+  add_look(*metrics, metrics_options.look);
+  metrics->add_option("--format", metrics_options.format, "openmetrics: text for Prometheus; or json")->capture_default_str();
+
+  CLI::App* const inspect =
+      app.add_subcommand("inspect", "Say what a variable holds in a process that runs, or what is known of an operator or a structure");
   dwell::tool::LookOptions inspect_look;
   add_look(*inspect, inspect_look, true);
   std::string inspect_name;
-  inspect->add_option("NAME", inspect_name, "The operator")->required();
+  inspect
+      ->add_option("NAME", inspect_name,
+                   "A variable that an operator shows, an operator, or ring, queue, held, workers, leases, image, graphs, memory")
+      ->required();
 
   CLI::App* const stuck = app.add_subcommand("stuck", "Say who waits for whom in a process that runs");
   dwell::tool::LookOptions stuck_look;
@@ -177,6 +186,7 @@ Exit run(int count, char** words) {
   if (top->parsed()) return dwell::tool::top_command(top_options, std::cout);
   if (trace->parsed()) return dwell::tool::trace_command(trace_options, std::cout);
   if (logs->parsed()) return dwell::tool::logs_command(logs_options, std::cout);
+  if (metrics->parsed()) return dwell::tool::metrics_command(metrics_options, std::cout);
   if (inspect->parsed()) return dwell::tool::inspect_command(inspect_look, inspect_name, std::cout);
   if (post_mortem->parsed()) return dwell::tool::post_mortem_command(post_mortem_options, std::cout);
   if (stuck->parsed()) return dwell::tool::stuck_command(stuck_look, std::cout);

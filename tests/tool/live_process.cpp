@@ -1,0 +1,67 @@
+// A process that the tool looks at, or that is killed: a runtime on the CPU, with one worker.
+//
+//   live_process OPERATOR works|rests|hides
+//
+// Calls the operator, by tickets one after the other, until standard input ends: ten times (rests), or again and again. With `hides`
+// others may not look at it. Prints the position of the tenth ticket when that is complete.
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include <dwell/dwell.hpp>
+
+namespace {
+
+// Whether standard input ends within so many milliseconds; -1: however long it takes.
+bool ends(int milliseconds) {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, milliseconds) != 0;
+}
+
+// Logs its first three calls, and shows how many there were.
+std::string source_of(const std::string& name) {
+  return "dwell::u64 calls_of_" + name + " = 0;\nDWELL_INSPECT(calls_of_" + name + ")\nDWELL_OPERATOR(" + name +
+         ")(dwell::Group g, dwell::u64 call) {\n"
+         "  if (g.rank() != 0) return;\n"
+         "  calls_of_" +
+         name +
+         " = call;\n"
+         "  if (call <= 3) dwell::log(g, dwell::level::info, \"call {}\", call);\n"
+         "}\n";
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::string_view does = count == 3 ? words[2] : "";
+  if (does != "works" && does != "rests" && does != "hides") return 2;
+  const std::string name = words[1];
+
+  dwell::Options options{.device = "cpu", .workers = 1};
+  options.live = does != "hides";
+  options.log.sink = [](const dwell::LogRecord&) {};
+  dwell::Runtime runtime(options);
+  const auto op = runtime.define<void(dwell::u64)>(name, source_of(name));
+
+  // Something that waits until the end, for `dwell stuck` to name.
+  dwell::Graph graph;
+  graph.add_host("the_end_of_input", [] { ends(-1); });
+  dwell::GraphExec exec = runtime.instantiate(graph);
+  const dwell::Ticket waits = runtime.launch(exec);
+
+  std::uint64_t calls = 0;
+  dwell::Ticket last;
+  for (; calls < 10; ++calls) {
+    last = runtime.submit(op, calls + 1);
+    last.wait();
+  }
+  std::printf("%llu\n", static_cast<unsigned long long>(last.position()));
+  std::fflush(stdout);
+  while (!ends(does == "rests" ? -1 : 5)) runtime.submit(op, ++calls).wait();
+  waits.wait();
+  return 0;
+}

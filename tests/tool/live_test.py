@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""End-to-end tests of the commands that look at a process: at one that runs, with a runtime that works, and at one that was killed.
+
+    tests/tool/live_test.py TOOL LIVE_PROCESS [ARGUMENT OF unittest...]
+"""
+
+import json
+import os
+import re
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TOOL = ""
+LIVE_PROCESS = ""
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """In which processes publish in this folder."""
+    return {name: value for name, value in os.environ.items() if name != "DWELL_LIVE"} | {"DWELL_LIVE_DIR": str(folder)}
+
+
+class LiveProcess:
+    """LIVE_PROCESS, which has run its first ten tasks. Nobody else publishes in `folder`."""
+
+    def __init__(self, operator: str, does: str, folder: Path, **variables: str):
+        self.operator = operator
+        environment = environment_of(folder) | variables
+        self.process = subprocess.Popen(
+            [LIVE_PROCESS, operator, does], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.pid = str(self.process.pid)
+        self.tenth = self.process.stdout.readline().strip()  # its position
+        assert self.tenth.isdigit(), "the process has not begun to work"
+
+    def end(self) -> int:
+        self.process.stdin.close()
+        return self.process.wait(timeout=60)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(timeout=60)
+        for pipe in (self.process.stdin, self.process.stdout):
+            pipe.close()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)  # of mode 0700
+
+    def start(self, operator: str, does: str, **variables: str) -> LiveProcess:
+        process = LiveProcess(operator, does, self.folder, **variables)
+        self.addCleanup(process.kill)
+        return process
+
+    def dwell(self, *arguments: str) -> subprocess.CompletedProcess:
+        environment = environment_of(self.folder)
+        return subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+    def succeed(self, *arguments: str) -> str:
+        result = self.dwell(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def fail_with(self, code: int, message: str, *arguments: str):
+        result = self.dwell(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), arguments)
+        self.assertRegex(result.stderr, "^dwell: error: ")
+        self.assertIn(message, result.stderr)
+
+    def until(self, answer: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+        """The first answer that is wanted."""
+        deadline = time.monotonic() + 60
+        while not wanted(last := answer()):
+            self.assertLess(time.monotonic(), deadline, last)
+            time.sleep(0.01)
+        return last
+
+
+class Live(Case):
+    """Two processes at once: each answers for itself."""
+
+    def setUp(self):
+        super().setUp()
+        self.left = self.start("left", "works")
+        self.right = self.start("right", "works")
+
+    def at_both(self, look: Callable[[str, str], None]):
+        """Calls it with the number of each process, and the name of its operator."""
+        for process in (self.left, self.right):
+            with self.subTest(process.operator):
+                look(process.pid, process.operator)
+
+    def test_top(self):
+        def look(pid: str, operator: str):
+            picture = self.until(
+                lambda: json.loads(self.succeed("top", pid, "--once", "--json", "-d", "0.2")), lambda picture: picture["tasks_per_s"] > 0
+            )
+            self.assertEqual((picture["pid"], picture["device"], len(picture["workers"])), (int(pid), "cpu", 1))
+            (row,) = picture["operators"]
+            self.assertEqual((row["name"], row["version"], row["failures"]), (operator, 1, 0))
+            self.assertGreaterEqual(row["tasks"], 10)
+
+        self.at_both(look)
+
+    def test_top_lists_processes(self):
+        listed = self.succeed("top")
+        self.at_both(lambda pid, operator: self.assertRegex(listed, rf"(?m)^ *{pid}  .*live_process {operator} works$"))
+
+    def test_metrics(self):
+        def look(pid: str, operator: str):
+            text = self.succeed("metrics", pid)
+            self.assertTrue(text.endswith("\n# EOF\n"))
+            ((name, tasks),) = re.findall(r'(?m)^dwell_operator_tasks_total{[^}]*operator="(\w+)",version="1"} (\d+)$', text)
+            self.assertEqual(name, operator)
+            self.assertGreaterEqual(int(tasks), 10)
+            # The process works on meanwhile.
+            later = self.until(
+                lambda: json.loads(self.succeed("metrics", pid, "--runtime", "1", "--format", "json")),
+                lambda snapshot: snapshot["operators"][0]["tasks"] > int(tasks),
+            )
+            self.assertEqual([op["name"] for op in later["operators"]], [operator])
+            self.assertEqual((later["runtime"], later["metering"], len(later["workers"])), (1, "counts", 1))
+            self.assertEqual(later["graph_launches"], 1)
+
+        self.at_both(look)
+
+    def test_inspect(self):
+        def look(pid: str, operator: str):
+            def calls() -> int:
+                return int(re.search(r"\d+\s*$", self.succeed("inspect", pid, f"calls_of_{operator}"))[0])
+
+            first = calls()
+            self.assertGreaterEqual(first, 10)
+            self.until(calls, lambda count: count > first)
+            self.assertRegex(self.succeed("inspect", pid, operator), r"^tasks: \d+\nfailures: 0\n$")
+            self.assertRegex(self.succeed("inspect", pid, "workers"), r"^0: tasks \d+, fetched \d+,[^\n]*\n$")
+
+        self.at_both(look)
+        self.fail_with(1, "calls_of_right", "inspect", self.left.pid, "calls_of_right")
+
+    def test_logs(self):
+        def look(pid: str, operator: str):
+            lines = self.until(lambda: self.succeed("logs", pid).splitlines(), lambda lines: len(lines) >= 3)
+            self.assertEqual(len(lines), 3)
+            for call, line in enumerate(lines, 1):
+                self.assertRegex(line, rf" info {operator} \(version 1\) worker 0 ticket \d+: call {call}$")
+            self.assertEqual(self.succeed("logs", pid, "-n", "1").splitlines(), lines[2:])
+            self.assertEqual(self.succeed("logs", pid, "--level", "warning"), "")
+
+        self.at_both(look)
+
+    def test_logs_follow_until_the_process_ends(self):
+        log = self.folder / "log"
+        with log.open("w") as output:
+            command = [TOOL, "logs", "-f", self.left.pid]
+            follows = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment_of(self.folder))
+        self.addCleanup(follows.wait)
+        self.addCleanup(follows.kill)
+        lines = self.until(lambda: log.read_text().splitlines(), lambda lines: len(lines) >= 3)
+        self.assertEqual(self.left.end(), 0)
+        self.assertEqual(follows.wait(timeout=60), 0)
+        self.assertEqual(log.read_text().splitlines(), lines)
+        self.assertEqual([line[-6:] for line in lines], ["call 1", "call 2", "call 3"])
+        self.fail_with(2, f"there is no process {self.left.pid}", "logs", self.left.pid)
+
+    def test_stuck(self):
+        # Each waits for something, and knows what: nothing of that is stuck.
+        self.at_both(lambda pid, _: self.assertIn("the_end_of_input", self.succeed("stuck", pid)))
+
+    def test_trace(self):
+        def look(pid: str, operator: str):
+            path = self.folder / f"{operator}.json"
+
+            def calls() -> list[str]:
+                written = self.succeed("trace", pid, "-t", "0.2", "--format", "chrome", "-o", str(path))
+                self.assertRegex(written, rf"^{re.escape(str(path))}: [0-9,]+ bytes, for chrome://tracing")
+                events = json.loads(path.read_text())["traceEvents"]
+                return [event["name"] for event in events if event["ph"] == "X" and "(version" in event["name"]]
+
+            self.assertEqual(set(self.until(calls, lambda names: len(names) >= 2)), {f"{operator} (version 1)"})
+
+        self.at_both(look)
+
+    def test_one_of_several_processes_is_to_be_named(self):
+        for command in ("metrics", "logs", "stuck", "trace"):
+            self.fail_with(2, "several processes of yours run dwell", command)
+        self.right.kill()
+        self.assertIn('operator="left"', self.succeed("metrics"))
+        self.fail_with(2, "has the runtimes 1", "metrics", "--runtime", "2")
+
+
+class Hidden(Case):
+    def test_a_process_that_hides_is_not_answered_for(self):
+        for does, variables in (("hides", {}), ("works", {"DWELL_LIVE": "off"})):
+            process = self.start("hidden", does, **variables)
+            with self.subTest(does):
+                for command in (("top", "--once", "--json"), ("metrics",), ("logs",), ("stuck",), ("trace", "-t", "0.2")):
+                    self.fail_with(2, f"process {process.pid} publishes nothing", *command, process.pid)
+                    self.fail_with(2, "no process of yours runs dwell", *command)
+                self.fail_with(2, f"process {process.pid} publishes nothing", "inspect", process.pid, "hidden")
+                self.assertEqual(list(self.folder.glob("*.sock")), [])
+            self.assertEqual(process.end(), 0)
+
+
+class Dead(Case):
+    """What `dwell post-mortem` tells of processes that were killed."""
+
+    def killed(self, operator: str) -> tuple[LiveProcess, Path]:
+        process = self.start(operator, "rests")
+        (file,) = self.folder.glob(f"{process.pid}.*.1.flight")
+        process.kill()
+        self.assertTrue(file.exists())
+        return process, file
+
+    def test_leave_a_file_for_their_owner_alone(self):
+        _, file = self.killed("solve")
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+
+    def test_names_operator_and_ticket_of_the_last_task(self):
+        process, file = self.killed("solve")
+        told = self.succeed("post-mortem").splitlines()
+        self.assertEqual(told[0], str(file))
+        self.assertRegex(told[1], rf"live_process.* \(process {process.pid}\), runtime 1 on cpu$")
+        self.assertIn("it was ended from outside", told[2])
+        self.assertEqual(told[3], "worker 0, the last one below")
+        self.assertRegex(told[-1], rf"^  solve \(version 1\), ticket {process.tenth}, lease \d+$")
+        self.assertEqual(len(told), 4 + 8)
+
+    def test_tells_as_many_tasks_as_asked_for(self):
+        process, _ = self.killed("solve")
+        (last,) = self.succeed("post-mortem", "-n", "1").splitlines()[4:]
+        self.assertIn(f"ticket {process.tenth},", last)
+        tickets = re.findall(r"(?m)^  solve \(version 1\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        tenth = int(process.tenth)
+        self.assertEqual([int(ticket) for ticket in tickets[-10:]], list(range(tenth - 9, tenth + 1)))
+        for number in ("0", "65", "all"):
+            result = self.dwell("post-mortem", "-n", number)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("--last", result.stderr)
+
+    def test_takes_the_youngest_file_or_the_one_that_is_named(self):
+        files = {name: self.killed(name)[1] for name in ("one", "two", "three")}
+        now = time.time()
+        for name, age in (("one", 200), ("two", 100), ("three", 300)):
+            os.utime(files[name], (now - age, now - age))
+        self.start("alive", "rests")  # its file is the youngest, but not that of a dead process
+        self.assertIn("  two (version 1), ticket", self.succeed("post-mortem"))
+        for name, file in files.items():
+            told = self.succeed("post-mortem", str(file))
+            self.assertTrue(told.startswith(f"{file}\n"))
+            self.assertEqual(set(re.findall(r"(?m)^  (\w+) \(version", told)), {name})
+
+    def test_says_what_is_no_such_file(self):
+        _, file = self.killed("solve")
+        (self.folder / "text").write_text("no flight recorder")
+        (self.folder / "long").write_bytes(bytes(file.stat().st_size))
+        content = file.read_bytes()  # its head: a magic number of 8 bytes, then version and number of workers, of 4 bytes each
+        (self.folder / "newer").write_bytes(content[:8] + struct.pack("<I", 255) + content[12:])
+        (self.folder / "cut").write_bytes(content[:12] + struct.pack("<I", 1000) + content[16:])
+        for name, why in {
+            "none": "it cannot be read",
+            ".": "it cannot be read",
+            "text": "it is no flight recorder's file: it is too short",
+            "long": "it is no flight recorder's file",
+            "cut": "it is cut off",
+            "newer": "it is of version 255",
+        }.items():
+            with self.subTest(name):
+                self.fail_with(1, why, "post-mortem", str(self.folder / name))
+                self.fail_with(1, str(self.folder / name), "post-mortem", str(self.folder / name))
+
+    def test_says_when_no_process_has_left_one(self):
+        nothing = "no process of yours has left a flight recorder"
+        self.fail_with(2, nothing, "post-mortem")
+        ends, hides = self.start("ends", "rests"), self.start("hides", "hides")
+        self.assertEqual(len(list(self.folder.glob("*.flight"))), 1)
+        self.fail_with(2, nothing, "post-mortem")  # it still runs
+        self.assertEqual((ends.end(), hides.end()), (0, 0))
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.fail_with(2, nothing, "post-mortem")
+        self.folder = self.folder / "none"
+        self.fail_with(2, nothing, "post-mortem")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    TOOL, LIVE_PROCESS = (str(Path(sys.argv.pop(1)).resolve()) for _ in range(2))
+    unittest.main()
