@@ -107,6 +107,7 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
   *const_cast<volatile u64*>(&observed.begun) = 0;
 }
 
+// The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
 DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
   if (lease.counts == 0 || rank != kCountingThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
