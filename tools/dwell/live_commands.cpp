@@ -91,11 +91,13 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
   const live::Client client = open_process(options.look);
   const std::uint64_t runtime = choose_runtime(client, options.look);
   std::uint64_t place = 0;
+  std::uint64_t missed = 0;  // lines that the runtime had dropped before they were asked for
   // All that is there now, and of it the last lines that are wanted.
   const auto read = [&](std::size_t most) {
     std::deque<LogRecord> lines;
     for (;;) {
       live::LogPage page = client.logs(runtime, place, kLinesAtOnce);
+      missed += page.next - page.records.size() - place;
       place = page.next;
       for (LogRecord& line : page.records)
         if (line.severity >= least) lines.push_back(std::move(line));
@@ -104,10 +106,14 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
     }
   };
   print(read(options.lines), out);
+  missed = 0;  // from before this command
   while (options.follow && out) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     try {
-      print(read(0), out);
+      const std::deque<LogRecord> lines = read(0);
+      if (const std::uint64_t lost = std::exchange(missed, 0); lost != 0)
+        out << "dwell: " << text_of_count(lost) << " lines are missing here: they came faster than they were read\n";
+      print(lines, out);
     } catch (const Error& error) {
       if (error.kind() == errc::closed) break;
       throw;

@@ -149,6 +149,28 @@ TEST_F(LiveCommands, LogsFollowsUntilTheRuntimeIsClosed) {
   EXPECT_EQ(std::ranges::count(out.str(), '\n'), 3);
 }
 
+TEST_F(LiveCommands, LogsSaysHowManyLinesItHasMissed) {
+  std::atomic<int> looks{0};
+  source_.logs = [&](std::uint64_t after, std::size_t, std::uint64_t* next) {
+    // At the first look those before line 3 are gone, which nobody has asked for; at the second those before line 1,201.
+    const bool first = looks++ == 0;
+    after = std::max<std::uint64_t>(after, first ? 2 : 1200);
+    std::vector<LogRecord> lines;
+    for (; after < (first ? 5U : 1201U); ++after) lines.push_back(test::log_line("line " + std::to_string(after + 1) + ".", level::info));
+    *next = after;
+    return lines;
+  };
+  std::optional<live::Published> published(std::in_place, source_, nullptr);
+  std::ostringstream out;
+  auto follows = std::async(std::launch::async, [&] { return logs_command({.follow = true}, out); });
+  while (looks < 4) std::this_thread::sleep_for(1ms);
+  published.reset();
+  EXPECT_EQ(follows.get(), Exit::success);
+  EXPECT_EQ(std::ranges::count(out.str(), '\n'), 5) << out.str();
+  EXPECT_LT(out.str().find("line 5."), out.str().find("1,195 lines are missing here"));
+  EXPECT_LT(out.str().find("1,195 lines are missing here"), out.str().find("line 1201."));
+}
+
 TEST_F(LiveCommands, MetricsPrintsWhatTheLibraryWrites) {
   const live::Published published(source_, {});
   const auto metrics = [](const MetricsOptions& options) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ class HostEvents {
     std::vector<std::uint64_t> after;  // of a submission: positions for which its first task waits
     bool linked = false;               // the same: it waits for what its thread has submitted before
   };
-  static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; what comes then is dropped
+  static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; the oldest are dropped
 
   // Who wants events: bits.
   static constexpr std::uint32_t kTimeline = 1;
@@ -64,18 +65,18 @@ class HostEvents {
       event.after.assign(after.begin(), after.end());
       event.linked = linked;
       const Lock lock(mutex_);
-      if (events_.size() < kMost)
-        events_.push_back(std::move(event));
-      else
-        ++dropped_;
+      events_.push_back(std::move(event));
+      if (events_.size() <= kMost) return;
+      events_.pop_front();
+      ++dropped_;
     } catch (...) {
       dropped_.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
   // What was noted since the last call, and how many were dropped.
-  std::pair<std::vector<Event>, std::uint64_t> take() {
-    std::vector<Event> all;
+  std::pair<std::deque<Event>, std::uint64_t> take() {
+    std::deque<Event> all;
     const Lock lock(mutex_);
     all.swap(events_);
     return {std::move(all), dropped_.exchange(0, std::memory_order_relaxed)};
@@ -89,7 +90,7 @@ class HostEvents {
   std::atomic<std::uint32_t> wanted_;
   std::atomic<std::uint64_t> dropped_{0};
   Mutex mutex_;
-  std::vector<Event> events_ DWELL_GUARDED_BY(mutex_);
+  std::deque<Event> events_ DWELL_GUARDED_BY(mutex_);
 };
 
 // Notes what happens in its scope, for those who wanted it at the begin. What an exception ends has failed.
