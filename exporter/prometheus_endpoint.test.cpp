@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include <dwell/dwell.hpp>
 #include <dwell/prometheus.hpp>
 
 #include "tests/unit/expect_error.hpp"
@@ -83,6 +84,35 @@ TEST(PrometheusEndpoint, ServesTheFamiliesOfMetrics) {
   EXPECT_EQ(text.series.at("dwell_operator_duration_seconds_bucket{" + axpy + ",le=\"+Inf\"}"), 6);
   EXPECT_EQ(text.series.at("dwell_operator_duration_seconds_bucket{" + axpy + ",le=\"1.27e-07\"}"), 4);
   EXPECT_EQ(text.series.at(R"(dwell_in_flight_slots{runtime="1",device="cuda:0"})"), 12);
+}
+
+TEST(PrometheusEndpoint, ServesWhatARuntimeHasDoneUntilThatIsClosed) {
+  Options options;
+  options.device = "cpu";
+  options.workers = 2;
+  Runtime runtime(options);
+  const auto works = runtime.define<void(i32)>(
+      "works", "DWELL_OPERATOR(works)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n");
+  const PrometheusEndpoint endpoint([&] { return runtime.metrics(); }, kAnyPort);
+  const std::string labels = R"(runtime=")" + std::to_string(runtime.info().runtime) + R"(",device="cpu")";
+  const std::string tasks = "dwell_operator_tasks_total{" + labels + R"(,operator="works",version="1"})";
+  const std::string failures = "dwell_operator_failures_total{" + labels + R"(,operator="works",version="1"})";
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < 100; ++i) runtime.submit(works, i % 10 == 0 ? 7 : 0);
+    runtime.wait_all();
+    const Scrape text = scrape(endpoint.port());
+    EXPECT_EQ(text.series.at(tasks), 100 * round);
+    EXPECT_EQ(text.series.at(failures), 10 * round);
+    EXPECT_EQ(text.series.at("dwell_submitted_tasks_total{" + labels + "}"), 100 * round);
+    double by_worker = 0;
+    for (const auto& [series, value] : text.series)
+      if (series.starts_with("dwell_worker_tasks_total{" + labels)) by_worker += value;
+    EXPECT_EQ(by_worker, 100 * round);
+  }
+  const auto floats = runtime.allocate<float>(1000);
+  EXPECT_EQ(scrape(endpoint.port()).series.at("dwell_buffer_bytes{" + labels + "}"), 4000);
+  runtime.close();
+  EXPECT_FALSE(scrape(endpoint.port()).series.contains(tasks));
 }
 
 TEST(PrometheusEndpoint, EachScrapeTakesASnapshot) {

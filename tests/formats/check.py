@@ -2,15 +2,19 @@
 """Reads a sample of a format with the package that defines it: prometheus_client, or the schema in perfetto.
 
 usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto|dashboard
+       tests/formats/check.py SERVE_METRICS endpoint
 
-Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text.
+Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text. `endpoint`:
+scrapes the runtime that serve.cpp puts behind dwell::PrometheusEndpoint.
 """
 
+import functools
 import importlib
 import json
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 SKIPPED = 77
@@ -86,11 +90,56 @@ def check_dashboard(_, sample):
             assert set(used) <= series[name], f"{set(used) - series[name]}: {query}"
 
 
-# By name: what print_formats is asked for, the package, the check.
+def check_endpoint(parser, sample):
+    """What the runtime has done arrives, in families of the right types, with cumulative buckets."""
+    families = {family.name: family for family in parser.text_string_to_metric_families(sample.decode())}
+    # The server tells of itself too: exposer_scrapes and the like.
+    families = {name: family for name, family in families.items() if not name.startswith("exposer_")}
+    for name, family in families.items():
+        assert name.startswith("dwell_"), name
+        assert family.type in {"counter", "gauge", "histogram"}, f"{name}: {family.type}"
+        assert family.documentation, name
+        assert all(sample.labels["device"] == "cpu" and sample.labels["runtime"] for sample in family.samples), name
+
+    def values(name, **labels):
+        family = families[re.sub(r"_(total|count|bucket)$", "", name)]
+        return [sample.value for sample in family.samples if sample.name == name and labels.items() <= sample.labels.items()]
+
+    assert values("dwell_operator_tasks_total", operator="nothing", version="1") == [1005]
+    assert values("dwell_operator_failures_total", operator="nothing") == [0]
+    assert values("dwell_operator_failures_total", operator="fails") == [10]
+    assert sum(values("dwell_worker_tasks_total")) == 1015
+    assert values("dwell_submitted_tasks_total") == [1015]
+    assert values("dwell_graph_launches_total") == [5]
+    assert values("dwell_buffers") == [2], "one of the program's, and the records of its graph"
+    assert values("dwell_buffer_bytes")[0] > 4000
+    assert values("dwell_operator_duration_seconds_count", operator="nothing") == [1005]
+    buckets = values("dwell_operator_duration_seconds_bucket", operator="nothing")
+    assert buckets == sorted(buckets), buckets
+    assert buckets[-1] == 1005, buckets
+
+
+def printed(what, program):
+    return subprocess.run([program, what], stdout=subprocess.PIPE, check=True).stdout
+
+
+def scraped(program):
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as serving:
+        port = serving.stdout.readline().decode().strip()
+        assert port, "nobody serves"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            sample = answer.read()
+        serving.stdin.close()
+        assert serving.wait(60) == 0
+    return sample
+
+
+# By name: how to get the sample out of the program, the package, the check.
 CHECKS = {
-    "openmetrics": ("openmetrics", "prometheus_client.openmetrics.parser", check_openmetrics),
-    "perfetto": ("perfetto", "perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
-    "dashboard": ("openmetrics", "json", check_dashboard),
+    "openmetrics": (functools.partial(printed, "openmetrics"), "prometheus_client.openmetrics.parser", check_openmetrics),
+    "perfetto": (functools.partial(printed, "perfetto"), "perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
+    "dashboard": (functools.partial(printed, "openmetrics"), "json", check_dashboard),
+    "endpoint": (scraped, "prometheus_client.parser", check_endpoint),
 }
 
 
@@ -98,13 +147,13 @@ def main() -> int:
     if len(sys.argv) != 3 or sys.argv[2] not in CHECKS:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    format_name, module, check = CHECKS[sys.argv[2]]
+    sample_of, module, check = CHECKS[sys.argv[2]]
     try:
         package = importlib.import_module(module)
     except ImportError as error:
         print(f"skipped: {error}")
         return SKIPPED
-    check(package, subprocess.run([sys.argv[1], format_name], stdout=subprocess.PIPE, check=True).stdout)
+    check(package, sample_of(sys.argv[1]))
     return 0
 
 
