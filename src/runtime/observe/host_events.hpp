@@ -7,8 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,8 +75,8 @@ class HostEvents {
   }
 
   // What was noted since the last call, and how many were dropped.
-  std::pair<std::deque<Event>, std::uint64_t> take() {
-    std::deque<Event> all;
+  std::pair<std::list<Event>, std::uint64_t> take() {
+    std::list<Event> all;
     const Lock lock(mutex_);
     all.swap(events_);
     return {std::move(all), dropped_.exchange(0, std::memory_order_relaxed)};
@@ -90,7 +90,7 @@ class HostEvents {
   std::atomic<std::uint32_t> wanted_;
   std::atomic<std::uint64_t> dropped_{0};
   Mutex mutex_;
-  std::deque<Event> events_ DWELL_GUARDED_BY(mutex_);
+  std::list<Event> events_ DWELL_GUARDED_BY(mutex_);  // an empty deque has memory already
 };
 
 // Notes what happens in its scope, for those who wanted it at the begin. What an exception ends has failed.

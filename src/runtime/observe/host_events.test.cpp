@@ -16,9 +16,9 @@ TEST(HostEvents, NotesWhatATimelineWants) {
   { const HostSpan span(&events, Kind::compile, "axpy"); }
   const auto [all, dropped] = events.take();
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].event.kind, Kind::compile);
-  EXPECT_EQ(all[0].name, "axpy");
-  EXPECT_FALSE(all[0].event.failed);
+  EXPECT_EQ(all.front().event.kind, Kind::compile);
+  EXPECT_EQ(all.front().name, "axpy");
+  EXPECT_FALSE(all.front().event.failed);
   EXPECT_EQ(dropped, 0U);
   EXPECT_TRUE(events.take().first.empty());
 }
@@ -34,8 +34,8 @@ TEST(HostEvents, WhatAnExceptionEndsHasFailed) {
   }
   const auto all = events.take().first;
   ASSERT_EQ(all.size(), 2U);
-  EXPECT_TRUE(all[0].event.failed);
-  EXPECT_FALSE(all[1].event.failed);
+  EXPECT_TRUE(all.front().event.failed);
+  EXPECT_FALSE(all.back().event.failed);
 }
 
 TEST(HostEvents, TheOldestAreDropped) {
