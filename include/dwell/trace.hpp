@@ -46,7 +46,7 @@ struct TraceEvent {
   std::uint32_t count = 1;
   std::uint32_t arrows = 0;  // of these: so many may begin here, numbered from `number` on
   Kind kind = Kind::task;
-  bool failed = false;  // of a call: its task has, of the ring; of what the host did: an exception has ended it
+  bool failed = false;  // a call: its task has, of the ring; what the host did: with an exception, or the image was refused
 };
 
 // What was to start behind something else. Of tasks of the ring (after, link), the positions of both.
