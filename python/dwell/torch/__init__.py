@@ -241,7 +241,7 @@ def stats() -> dict[str, Any]:
     """What happened so far: operations taken; tasks that they became, fewer as far as neighbours were fused, how many of these run
     programs over elements, and how many of those an operator that was compiled for the program; flushes by their reason; what PyTorch ran,
     by operation, with how often."""
-    counts = {"taken": 0, "tasks": 0, "programs": 0, "compiled": 0}
+    counts = {"taken": 0, "fast": 0, "tasks": 0, "programs": 0, "compiled": 0}
     flushed: dict[str, int] = {}
     fallback: dict[str, int] = {}
     for line in torch.ops.dwell.stats() if _loaded else ():

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +41,8 @@ def _folder() -> Path:
 def _compilation(compiler: str) -> list[str]:
     """The command that compiles a source, up to its name."""
     root = Path(torch.__file__).resolve().parent
-    includes = [_SOURCES, _PACKAGE / "include", root / "include", root / "include" / "torch" / "csrc" / "api" / "include"]
+    python = sysconfig.get_path("include")  # where Python's headers are missing, calls from Python take the dispatcher's way
+    includes = [_SOURCES, _PACKAGE / "include", root / "include", root / "include" / "torch" / "csrc" / "api" / "include", python]
     return [
         compiler,
         "-std=c++20",
@@ -56,7 +58,7 @@ def _compilation(compiler: str) -> list[str]:
 
 def _linking(compiler: str, objects: list[Path], target: Path) -> list[str]:
     root = Path(torch.__file__).resolve().parent
-    libraries = ["-ltorch", "-ltorch_cpu", "-lc10", "-ldl", "-lpthread"]
+    libraries = ["-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl", "-lpthread"]
     return [
         compiler,
         "-shared",

@@ -36,13 +36,15 @@ struct Formed {
 
 // a + alpha b.
 struct Add {
-  static Call of(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  template <class Other>
+  static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
     if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::common, a, b);
     return Call([](Numbers x) { return x[0] + x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
   }
 };
 struct Sub {
-  static Call of(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  template <class Other>
+  static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
     if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, a, b);
     return Call([](Numbers x) { return x[0] - x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
   }
@@ -303,6 +305,11 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   take_all<Direct<TensorOp::mul, Types::all>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
   take_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
   take_all<DivMode, aten::div_Tensor_mode, aten::div__Tensor_mode, aten::div_out_mode>(m);
+  // Numbers are tensors to the dispatcher.
+  offer_all<Add, aten::add_Scalar, aten::add__Scalar>();
+  offer_all<Sub, aten::sub_Scalar, aten::sub__Scalar>();
+  offer_all<Direct<TensorOp::mul, Types::all>, aten::mul_Scalar, aten::mul__Scalar>();
+  offer_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Scalar, aten::div__Scalar>();
   take_all<Direct<TensorOp::floor_divide, Types::floats>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
   take_all<Direct<TensorOp::remainder, Types::floats>, aten::remainder_Tensor, aten::remainder__Tensor, aten::remainder_Tensor_out>(m);
   take_all<Direct<TensorOp::fmod, Types::floats>, aten::fmod_Tensor, aten::fmod__Tensor, aten::fmod_Tensor_out>(m);

@@ -97,6 +97,7 @@ bool is_passed(const c10::OperatorHandle& op) {
 }  // namespace
 
 bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order_relaxed); }
+bool takes_here() { return taking == Taking::yes && !takes_none.load(std::memory_order_relaxed); }
 void take_none() { takes_none = true; }
 void set_taking(Taking now) { taking = now; }
 

@@ -20,6 +20,8 @@ inline constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 
 // Whether operations of this thread are taken: those of the autograd engine's threads as those of the one that started the backward pass.
 bool takes();
+// Whether the calling thread itself is in a context that takes operations.
+bool takes_here();
 // In a process that was forked off none are from now on: the threads that would run them are not there.
 void take_none();
 enum class Taking : std::uint8_t {

@@ -13,6 +13,7 @@
 
 #include "collector.hpp"
 #include "fallback.hpp"
+#include "fast_path.hpp"
 
 namespace dwell::pytorch {
 
@@ -39,6 +40,7 @@ void leave() {
 void open() {
   static auto* const passes = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
   pass_what_touches_nothing(*passes);
+  open_fast_paths();
 }
 
 // Recordings by number; Python holds each as long as it likes.
@@ -109,8 +111,9 @@ std::vector<std::string> stats() {
     ran.programs += some.programs;
     ran.compiled += some.compiled;
   }
-  std::vector<std::string> lines{"taken=" + std::to_string(taken), "tasks=" + std::to_string(ran.tasks),
-                                 "programs=" + std::to_string(ran.programs), "compiled=" + std::to_string(ran.compiled)};
+  std::vector<std::string> lines{"taken=" + std::to_string(taken), "fast=" + std::to_string(fast_calls()),
+                                 "tasks=" + std::to_string(ran.tasks), "programs=" + std::to_string(ran.programs),
+                                 "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
     lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
   for (const auto& [name, calls] : fallen_back()) lines.push_back("fallback." + name + "=" + std::to_string(calls));
@@ -135,9 +138,10 @@ TORCH_LIBRARY(dwell, m) {
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number) -> ()", &dwell::pytorch::replay);
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);
+  m.def("use_fast_paths(bool use) -> ()", &dwell::pytorch::use_fast_paths);
 }
 TORCH_LIBRARY_IMPL(dwell, Fake, m) {
   for (const char* const name : {"open", "take", "watch", "leave", "take_none", "flush", "close", "set_limits", "stats", "begin_recording",
-                                 "end_recording", "replay", "forget"})
+                                 "end_recording", "replay", "forget", "use_fast_paths"})
     m.impl(name, torch::CppFunction::makeFallthrough());
 }

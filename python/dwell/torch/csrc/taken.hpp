@@ -14,6 +14,7 @@
 
 #include "call.hpp"
 #include "fallback.hpp"
+#include "fast_path.hpp"
 
 namespace dwell::pytorch {
 
@@ -84,6 +85,7 @@ void take(torch::Library& library) {
   const std::string name = Op::name;
   const std::string overload = Op::overload_name;
   library.impl((overload.empty() ? name : name + "." + overload).c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
+  offer_fast_path<Op, Rule>();
 }
 template <class Rule, class... Ops>
 void take_all(torch::Library& library) {

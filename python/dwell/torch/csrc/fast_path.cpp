@@ -1,0 +1,387 @@
+// Puts rules of operations behind PyTorch's functions and methods: each keeps its object, its name and its text, and gets a definition with
+// another function. That one asks whether the call may go straight, and calls PyTorch's otherwise.
+#include "fast_path.hpp"
+
+#include <vector>
+
+namespace dwell::pytorch {
+
+namespace {
+
+std::vector<FastPath>& offered() {
+  static auto* const all = new std::vector<FastPath>;
+  return *all;
+}
+
+}  // namespace
+
+void offer(const FastPath& path) { offered().push_back(path); }
+
+}  // namespace dwell::pytorch
+
+#if __has_include(<Python.h>)
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <span>
+#include <string>
+
+#include "taken.hpp"
+
+namespace dwell::pytorch {
+
+namespace {
+
+// ---- Calls -----------------------------------------------------------------------------------------------------------------------------
+
+// A path with what its schema says of the parameters.
+struct Candidate {
+  FastPath path;
+  std::size_t positional = 0;                                // parameters that may be given by place
+  std::array<PyObject*, FastPath::kMostParameters> names{};  // interned
+  std::array<bool, FastPath::kMostParameters> has_default{};
+  std::array<Argument, FastPath::kMostParameters> defaults{};
+};
+
+// A function or method of PyTorch's.
+struct Entry {
+  PyCFunction original = nullptr;
+  PyMethodDef definition{};
+  bool is_method = false;
+  std::vector<Candidate> candidates;
+};
+constexpr std::size_t kMostEntries = 768;
+std::array<Entry, kMostEntries> entries;
+std::size_t entry_count = 0;
+
+bool in_use = true;
+std::uint64_t calls = 0;         // under the interpreter's lock
+c10::DispatchKeySet plain_keys;  // of a tensor that has no part in a call but its memory
+
+// Whether this thread's calls go from Python to the backend's kernel with nothing between but autograd, which is asked tensor by tensor.
+bool is_straight() {
+  if (!in_use || !takes_here()) return false;
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  return keys.included_ == c10::default_included_set.add(kKey) && keys.excluded_ == c10::default_excluded_set &&
+         !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
+}
+
+bool is_plain(const at::Tensor& tensor, bool with_gradients) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  if (impl->key_set() != plain_keys) return false;
+  c10::AutogradMetaInterface* const meta = impl->autograd_meta();
+  if (meta == nullptr) return true;
+  return !(with_gradients && impl->requires_grad()) && static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr;
+}
+
+bool read_integer(PyObject* from, std::int64_t& to) {
+  int overflow = 0;
+  to = PyLong_AsLongLongAndOverflow(from, &overflow);
+  return overflow == 0;
+}
+
+bool read_dims(PyObject* from, Argument& to) {
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(from);
+  if (count > static_cast<Py_ssize_t>(Argument::kMostDims)) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const item = PySequence_Fast_GET_ITEM(from, i);
+    if (!PyLong_CheckExact(item) || !read_integer(item, to.integers[static_cast<std::size_t>(i)])) return false;
+  }
+  to.kind = ArgumentKind::dims;
+  to.count = static_cast<std::uint8_t>(count);
+  return true;
+}
+
+// False for what only PyTorch understands.
+bool read(PyObject* from, bool with_gradients, Argument& to) {
+  if (THPVariable_CheckExact(from)) {
+    to.kind = ArgumentKind::tensor;
+    to.tensor = &THPVariable_Unpack(from);
+    return is_plain(*to.tensor, with_gradients);
+  }
+  if (PyFloat_CheckExact(from)) {
+    to.kind = ArgumentKind::real;
+    to.real = PyFloat_AS_DOUBLE(from);
+    return true;
+  }
+  if (PyBool_Check(from)) {
+    to.kind = ArgumentKind::truth;
+    to.integers[0] = from == Py_True ? 1 : 0;
+    return true;
+  }
+  if (PyLong_CheckExact(from)) {
+    to.kind = ArgumentKind::integer;
+    return read_integer(from, to.integers[0]);
+  }
+  if (from == Py_None) {
+    to.kind = ArgumentKind::none;
+    return true;
+  }
+  return (PyTuple_CheckExact(from) || PyList_CheckExact(from)) && read_dims(from, to);
+}
+
+// What a call gave, in its order.
+struct Given {
+  static constexpr std::size_t kMost = FastPath::kMostParameters;
+
+  std::size_t positional = 0;
+  std::size_t named = 0;  // behind those by place
+  std::array<Argument, kMost> arguments;
+  std::array<PyObject*, kMost> objects;
+  std::array<PyObject*, kMost> names;
+};
+
+// False where only PyTorch can tell what it means.
+bool read_all(PyObject* self, PyObject* args, PyObject* keywords, Given& given) {
+  const bool with_gradients = at::GradMode::is_enabled();
+  const auto add = [&](PyObject* object) {
+    const std::size_t at = given.positional + given.named;
+    if (at == Given::kMost) return false;
+    given.objects[at] = object;
+    return read(object, with_gradients, given.arguments[at]);
+  };
+  if (self != nullptr) {
+    if (!add(self)) return false;
+    given.positional = 1;
+  }
+  if (args != nullptr) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i, ++given.positional)
+      if (!add(PyTuple_GET_ITEM(args, i))) return false;
+  }
+  if (keywords != nullptr) {
+    PyObject* name = nullptr;
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &name, &value) != 0; ++given.named) {
+      if (!add(value)) return false;
+      given.names[given.positional + given.named] = name;
+    }
+  }
+  return true;
+}
+
+// The arguments in the order of a candidate's parameters, and the object of the one with the result.
+bool place(const Candidate& candidate, const Given& given, std::array<Argument, Given::kMost>& placed, PyObject*& result) {
+  const FastPath& path = candidate.path;
+  if (given.positional > candidate.positional) return false;
+  const std::size_t of_result = path.result_in == ResultIn::last_argument ? path.parameters - 1 : 0;
+  std::array<bool, Given::kMost> has{};
+  const auto put = [&](std::size_t parameter, std::size_t at) {
+    if (has[parameter] || !path.fits[parameter](given.arguments[at])) return false;
+    has[parameter] = true;
+    placed[parameter] = given.arguments[at];
+    if (parameter == of_result) result = given.objects[at];
+    return true;
+  };
+  for (std::size_t i = 0; i < given.positional; ++i)
+    if (!put(i, i)) return false;
+  for (std::size_t i = given.positional; i < given.positional + given.named; ++i) {
+    std::size_t parameter = 0;
+    while (parameter < path.parameters && candidate.names[parameter] != given.names[i]) ++parameter;
+    if (parameter == path.parameters || !put(parameter, i)) return false;
+  }
+  for (std::size_t i = 0; i < path.parameters; ++i) {
+    if (has[i]) continue;
+    if (!candidate.has_default[i]) return false;
+    placed[i] = candidate.defaults[i];
+  }
+  return true;
+}
+
+// The result, a new reference; null with no error set: PyTorch is to do it.
+PyObject* attempt(const Entry& entry, PyObject* self, PyObject* args, PyObject* keywords) {
+  Given given;
+  if (!read_all(entry.is_method ? self : nullptr, args, keywords, given)) return nullptr;
+  std::array<Argument, Given::kMost> placed;
+  for (const Candidate& candidate : entry.candidates) {
+    PyObject* written = nullptr;
+    if (!place(candidate, given, placed, written)) continue;
+    at::Tensor made;
+    bool taken = false;
+    std::exception_ptr failure;
+    // Whoever has the collector's lock may be about to ask for the interpreter's.
+    PyThreadState* const thread = PyEval_SaveThread();
+    try {
+      taken = candidate.path.attempt(placed.data(), made);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    PyEval_RestoreThread(thread);
+    if (failure != nullptr) {
+      HANDLE_TH_ERRORS
+      std::rethrow_exception(failure);
+      END_HANDLE_TH_ERRORS
+    }
+    if (!taken) return nullptr;
+    ++calls;
+    if (candidate.path.result_in == ResultIn::its_own) return THPVariable_Wrap(std::move(made));
+    THPVariable_Unpack(written).unsafeGetTensorImpl()->bump_version();
+    Py_INCREF(written);
+    return written;
+  }
+  return nullptr;
+}
+
+template <std::size_t kEntry>
+PyObject* enter(PyObject* self, PyObject* args, PyObject* keywords) {
+  const Entry& entry = entries[kEntry];
+  if (is_straight()) {
+    PyObject* const result = attempt(entry, self, args, keywords);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  }
+  return reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(entry.original))(self, args, keywords);
+}
+// Of methods without arguments.
+template <std::size_t kEntry>
+PyObject* enter_bare(PyObject* self, PyObject* nothing) {
+  const Entry& entry = entries[kEntry];
+  if (is_straight()) {
+    PyObject* const result = attempt(entry, self, nullptr, nullptr);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  }
+  return entry.original(self, nothing);
+}
+
+template <std::size_t... I>
+std::array<PyCFunction, sizeof...(I)> all_of(std::index_sequence<I...>, bool bare) {
+  return {bare ? &enter_bare<I> : reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&enter<I>))...};
+}
+
+// ---- Entries ---------------------------------------------------------------------------------------------------------------------------
+
+// False for what is not read.
+bool read_default(const c10::IValue& from, Argument& to) {
+  if (from.isNone()) {
+    to.kind = ArgumentKind::none;
+  } else if (from.isDouble()) {
+    to.kind = ArgumentKind::real;
+    to.real = from.toDouble();
+  } else if (from.isInt()) {
+    to.kind = ArgumentKind::integer;
+    to.integers[0] = from.toInt();
+  } else if (from.isBool()) {
+    to.kind = ArgumentKind::truth;
+    to.integers[0] = from.toBool() ? 1 : 0;
+  } else if (from.isIntList() && from.toIntVector().empty()) {
+    to.kind = ArgumentKind::dims;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::optional<Candidate> candidate_of(const FastPath& path) {
+  const auto op = c10::Dispatcher::singleton().findSchema({path.name, path.overload});
+  if (!op || op->schema().arguments().size() != path.parameters) return {};
+  Candidate candidate{path};
+  for (std::size_t i = 0; i < path.parameters; ++i) {
+    const c10::Argument& parameter = op->schema().arguments()[i];
+    candidate.names[i] = PyUnicode_InternFromString(parameter.name().c_str());
+    if (!parameter.kwarg_only()) candidate.positional = i + 1;
+    if (!parameter.default_value()) continue;
+    candidate.has_default[i] = read_default(*parameter.default_value(), candidate.defaults[i]);
+    if (!candidate.has_default[i] || !path.fits[i](candidate.defaults[i])) return {};
+  }
+  return candidate;
+}
+
+// Gives a function or method another definition. `object` is one of the interpreter's own two kinds; anything else is left alone.
+void put_behind(PyObject* object, const std::vector<Candidate>& candidates) {
+  const bool is_method = Py_TYPE(object) == &PyMethodDescr_Type;
+  if ((!is_method && !PyCFunction_CheckExact(object)) || entry_count == kMostEntries) return;
+  PyMethodDef*& definition =
+      is_method ? reinterpret_cast<PyMethodDescrObject*>(object)->d_method : reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+  const int flags = definition->ml_flags & ~(METH_STATIC | METH_CLASS);
+  const bool bare = flags == METH_NOARGS;
+  if (flags != (METH_VARARGS | METH_KEYWORDS) && !(bare && is_method)) return;
+  static const auto with_arguments = all_of(std::make_index_sequence<kMostEntries>(), false);
+  static const auto without = all_of(std::make_index_sequence<kMostEntries>(), true);
+  Entry& entry = entries[entry_count];
+  entry.original = definition->ml_meth;
+  entry.definition = *definition;
+  entry.definition.ml_meth = (bare ? without : with_arguments)[entry_count];
+  entry.is_method = is_method;
+  entry.candidates = candidates;
+  definition = &entry.definition;
+  ++entry_count;
+}
+
+// The operators of Python's, which are methods of their own.
+const std::map<std::string, std::vector<const char*>>& operators() {
+  static const std::map<std::string, std::vector<const char*>> of = {
+      {"add", {"__add__", "__radd__"}},
+      {"add_", {"__iadd__"}},
+      {"sub", {"__sub__"}},
+      {"sub_", {"__isub__"}},
+      {"mul", {"__mul__", "__rmul__"}},
+      {"mul_", {"__imul__"}},
+      {"div", {"__truediv__"}},
+      {"div_", {"__itruediv__"}},
+      {"eq", {"__eq__"}},
+      {"ne", {"__ne__"}},
+      {"lt", {"__lt__"}},
+      {"le", {"__le__"}},
+      {"gt", {"__gt__"}},
+      {"ge", {"__ge__"}},
+      {"matmul", {"__matmul__"}},
+  };
+  return of;
+}
+
+// A new reference, or null where there is none of that name.
+PyObject* attribute(PyObject* of, const char* name) {
+  PyObject* const found = of != nullptr ? PyObject_GetAttrString(of, name) : nullptr;
+  if (found == nullptr) PyErr_Clear();
+  return found;
+}
+
+}  // namespace
+
+void open_fast_paths() {
+  const pybind11::gil_scoped_acquire interpreter;
+  plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
+  std::map<std::string, std::vector<Candidate>> by_name;
+  for (const FastPath& path : offered())
+    if (auto candidate = candidate_of(path)) by_name[std::string(path.name).substr(6)].push_back(*candidate);  // behind aten::
+  PyObject* const torch = PyImport_ImportModule("torch._C");
+  PyObject* const tensor = attribute(torch, "TensorBase");
+  PyObject* const methods = tensor != nullptr ? tensor : attribute(torch, "_TensorBase");
+  PyObject* const functions = attribute(torch, "_VariableFunctions");
+  PyObject* const layers = attribute(torch, "_nn");
+  const auto put = [](PyObject* in, const char* name, const std::vector<Candidate>& candidates) {
+    PyObject* const object = attribute(in, name);
+    if (object != nullptr) put_behind(object, candidates);
+    Py_XDECREF(object);
+  };
+  for (const auto& [name, candidates] : by_name) {
+    for (PyObject* const in : {methods, functions, layers}) put(in, name.c_str(), candidates);
+    if (const auto symbols = operators().find(name); symbols != operators().end())
+      for (const char* const symbol : symbols->second) put(methods, symbol, candidates);
+  }
+  for (PyObject* const done : {torch, methods, functions, layers}) Py_XDECREF(done);
+}
+
+void use_fast_paths(bool use) { in_use = use; }
+std::uint64_t fast_calls() { return calls; }
+
+}  // namespace dwell::pytorch
+
+#else
+
+namespace dwell::pytorch {
+
+void open_fast_paths() {}
+void use_fast_paths(bool) {}
+std::uint64_t fast_calls() { return 0; }
+
+}  // namespace dwell::pytorch
+
+#endif

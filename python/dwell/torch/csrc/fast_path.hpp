@@ -1,0 +1,187 @@
+// Calls from Python straight to the rules of operations, past PyTorch's parser of arguments and its dispatcher.
+//
+// PyTorch takes longer to find the kernel of an operation than dwell to collect the operation. Where nothing between Python and the kernel
+// has a part in a call (no gradient, mode, subclass, wrapper, hook or profiler), its function or method goes to the operation's rule at
+// once. In all other cases, and when the rule says no, the call is PyTorch's own.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/Scalar.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace dwell::pytorch {
+
+// What an argument is: of what Python gave, or of what a parameter takes.
+enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims };
+
+// An argument of a call, or a default. Does not own the tensor.
+struct Argument {
+  static constexpr std::size_t kMostDims = 8;
+
+  ArgumentKind kind = ArgumentKind::none;
+  bool many = false;       // dims came as a tuple or a list
+  std::uint8_t count = 0;  // dims
+  const at::Tensor* tensor = nullptr;
+  double real = 0;
+  std::array<std::int64_t, kMostDims> integers{};  // the integer or the truth is the first
+};
+
+// How a parameter of a type in an operation's schema is read. The primary template: it is not, and neither is the operation.
+template <class T>
+struct Reader {
+  static constexpr bool kReads = false;
+};
+template <>
+struct Reader<at::Tensor> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::tensor; }
+  static const at::Tensor& read(const Argument& given) { return *given.tensor; }
+};
+template <>
+struct Reader<at::Scalar> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) {
+    return given.kind == ArgumentKind::real || given.kind == ArgumentKind::integer || given.kind == ArgumentKind::truth;
+  }
+  static at::Scalar read(const Argument& given) {
+    if (given.kind == ArgumentKind::real) return given.real;
+    if (given.kind == ArgumentKind::truth) return given.integers[0] != 0;
+    return given.integers[0];
+  }
+};
+template <>
+struct Reader<bool> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::truth; }
+  static bool read(const Argument& given) { return given.integers[0] != 0; }
+};
+template <>
+struct Reader<std::int64_t> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::integer; }
+  static std::int64_t read(const Argument& given) { return given.integers[0]; }
+};
+template <>
+struct Reader<at::IntArrayRef> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::integer || given.kind == ArgumentKind::dims; }
+  static at::IntArrayRef read(const Argument& given) {
+    return {given.integers.data(), given.kind == ArgumentKind::integer ? std::size_t{1} : std::size_t{given.count}};
+  }
+};
+template <>
+struct Reader<at::OptionalIntArrayRef> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || Reader<at::IntArrayRef>::fits(given); }
+  static at::OptionalIntArrayRef read(const Argument& given) {
+    if (given.kind == ArgumentKind::none) return {};
+    return Reader<at::IntArrayRef>::read(given);
+  }
+};
+// Types of results, which are left to PyTorch when they are named.
+template <>
+struct Reader<std::optional<at::ScalarType>> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none; }
+  static std::optional<at::ScalarType> read(const Argument&) { return {}; }
+};
+template <class T>
+struct OptionalReader {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || Reader<T>::fits(given); }
+  static std::optional<T> read(const Argument& given) {
+    if (given.kind == ArgumentKind::none) return {};
+    return Reader<T>::read(given);
+  }
+};
+template <>
+struct Reader<std::optional<at::Scalar>> : OptionalReader<at::Scalar> {};
+template <>
+struct Reader<std::optional<std::int64_t>> : OptionalReader<std::int64_t> {};
+
+// Where the result of a call is.
+enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument };
+
+// An operation that Python may call straight.
+struct FastPath {
+  static constexpr std::size_t kMostParameters = 6;
+
+  const char* name = "";  // aten::add
+  const char* overload = "";
+  ResultIn result_in = ResultIn::its_own;
+  std::size_t parameters = 0;
+  std::array<bool (*)(const Argument&), kMostParameters> fits{};
+  // Takes the call, and gives the result if that is its own; false: PyTorch is to do it. Arguments fit.
+  bool (*attempt)(const Argument* arguments, at::Tensor& result) = nullptr;
+};
+// Before `open_fast_paths`.
+void offer(const FastPath& path);
+// Puts them behind PyTorch's functions and methods. Once, when everything is loaded. Does nothing when the extension was built without
+// Python's headers.
+void open_fast_paths();
+// Whether calls go there: all do after `open_fast_paths`. For comparisons.
+void use_fast_paths(bool use);
+// Calls that went there.
+std::uint64_t fast_calls();
+
+template <class Op, class Rule, class Schema = typename Op::schema>
+struct Offered;
+template <class Op, class Rule, class Result, class... Arguments>
+struct Offered<Op, Rule, Result(Arguments...)> {
+  static constexpr std::size_t kCount = sizeof...(Arguments);
+  static constexpr bool kWrites = std::is_same_v<Result, at::Tensor&>;
+  static constexpr bool kInPlace = kWrites && std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
+  static constexpr bool kReads = (std::is_same_v<Result, at::Tensor> || kWrites) && kCount <= FastPath::kMostParameters &&
+                                 (Reader<std::remove_cvref_t<Arguments>>::kReads && ...);
+
+  static bool attempt(const Argument* given, at::Tensor& result) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto of = [&] {
+        return Rule::of(Reader<std::remove_cvref_t<std::tuple_element_t<I, std::tuple<Arguments...>>>>::read(given[I])...);
+      };
+      if constexpr (kInPlace) {
+        return of().write(*given[0].tensor);
+      } else if constexpr (kWrites) {
+        return of().write(*given[kCount - 1].tensor);
+      } else if constexpr (requires { of().make(); }) {
+        result = of().make();
+        return result.defined();
+      } else {
+        auto made = of();
+        if (made) result = std::move(*made);
+        return made.has_value();
+      }
+    }
+    (std::make_index_sequence<kCount - (kWrites && !kInPlace ? 1 : 0)>());
+  }
+
+  static void offer_it() {
+    FastPath path{Op::name, Op::overload_name,
+                  kInPlace  ? ResultIn::first_argument
+                  : kWrites ? ResultIn::last_argument
+                            : ResultIn::its_own,
+                  kCount};
+    path.fits = {&Reader<std::remove_cvref_t<Arguments>>::fits...};
+    path.attempt = &attempt;
+    offer(path);
+  }
+};
+
+// Offers an operation of at::_ops, where all its parameters are read.
+template <class Op, class Rule>
+void offer_fast_path() {
+  if constexpr (Offered<Op, Rule>::kReads) Offered<Op, Rule>::offer_it();
+}
+template <class Rule, class... Ops>
+void offer_all() {
+  (offer_fast_path<Ops, Rule>(), ...);
+}
+
+}  // namespace dwell::pytorch
