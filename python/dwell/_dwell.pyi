@@ -1111,6 +1111,12 @@ class WorkerMetrics:
         """Inside of operators, while metrics were "times"."""
 
     @property
+    def idle(self) -> float:
+        """
+        On the device outside of operators, but for the lease under way, while metrics were "times".
+        """
+
+    @property
     def present(self) -> float:
         """On the device, but for the lease under way."""
 
@@ -1120,14 +1126,25 @@ class WorkerMetrics:
 
     @property
     def queued(self) -> int:
-        """Tasks that it has taken from the ready queue, or stolen."""
+        """Tasks that it has taken from the ready queue."""
+
+    @property
+    def stolen(self) -> int:
+        """
+        Nodes of graphs that it has taken from another worker; on the CPU alone.
+        """
 
     @property
     def spawned(self) -> int:
         """Tasks that its operators have made."""
 
     @property
-    def leases(self) -> int: ...
+    def leases(self) -> int:
+        """That it has taken part in."""
+
+    @property
+    def parks(self) -> int:
+        """How often it has left the device with no lease there to go on in."""
 
 class Metrics:
     """
@@ -1168,7 +1185,16 @@ class Metrics:
     def leases(self) -> int: ...
 
     @property
-    def parks(self) -> int: ...
+    def parks(self) -> int:
+        """
+        How often the loop was off the device when a lease was started, but for the first.
+        """
+
+    @property
+    def pauses(self) -> int:
+        """
+        How often the loop was taken off the device: by ``park``, an image with another number of workers, the watchdog.
+        """
 
     @property
     def images(self) -> int: ...

@@ -381,6 +381,7 @@ Metrics Core::metrics() {
   all.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
   all.leases = keeper_->leases();
   all.parks = keeper_->wakes() - std::min<std::uint64_t>(keeper_->wakes(), 1);
+  all.pauses = keeper_->pauses();
   const ImageTable& table = registry_->table();
   all.hand_overs_relocatable = table.images(Tier::relocatable);
   all.hand_overs_lto = table.images(Tier::lto);

@@ -39,9 +39,13 @@ void add_workers(Inspection& to, const Known& known) {
     add(to, before + "tasks", worker.tasks);
     add(to, before + "fetched", worker.fetched);
     add(to, before + "queued", worker.queued);
+    add(to, before + "stolen", worker.stolen);
     add(to, before + "spawned", worker.spawned);
     add(to, before + "leases", worker.leases);
-    if (worker.busy_ns != 0) add(to, before + "busy_ns", worker.busy_ns);
+    add(to, before + "parks", worker.parks);
+    if (worker.busy_ns == 0) continue;
+    add(to, before + "busy_ns", worker.busy_ns);
+    add(to, before + "idle_ns", worker.idle_ns);
   }
 }
 
@@ -75,6 +79,7 @@ constexpr std::array<Structure, 8> kStructures = {{
      [](Inspection& to, const Known& known) {
        add(to, "leases", known.metrics.leases);
        add(to, "parks", known.metrics.parks);
+       add(to, "pauses", known.metrics.pauses);
        add(to, "workers", known.info.workers);
        add(to, "crew", known.info.crew);
      }},
