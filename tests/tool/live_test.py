@@ -231,7 +231,7 @@ class Dead(Case):
     def test_names_operator_and_ticket_of_the_last_task(self):
         process, file = self.killed("solve")
         told = self.succeed("post-mortem").splitlines()
-        self.assertEqual(told[0], str(file))
+        self.assertEqual(told[0], str(file))  # the only one
         self.assertRegex(told[1], rf"live_process.* \(process {process.pid}\), runtime 1 on cpu$")
         self.assertIn("it was ended from outside", told[2])
         self.assertEqual(told[3], "worker 0, the last one below")
@@ -244,11 +244,17 @@ class Dead(Case):
         self.assertIn(f"ticket {process.tenth},", last)
         tickets = re.findall(r"(?m)^  solve \(version 1\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
         tenth = int(process.tenth)
-        self.assertEqual([int(ticket) for ticket in tickets[-10:]], list(range(tenth - 9, tenth + 1)))
+        self.assertEqual([int(ticket) for ticket in tickets], list(range(tenth - 9, tenth + 1)))
         for number in ("0", "65", "all"):
             result = self.dwell("post-mortem", "-n", number)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn("--last", result.stderr)
+
+    def test_names_a_graph_that_was_under_way(self):
+        process, _ = self.killed("solve")  # its graph waits for the end of the input
+        launches = re.findall(r"(?m)^  a graph, ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        self.assertEqual(len(launches), 1)
+        self.assertEqual(int(launches[0]), int(process.tenth) - 10)
 
     def test_takes_the_youngest_file_or_the_one_that_is_named(self):
         files = {name: self.killed(name)[1] for name in ("one", "two", "three")}
@@ -256,7 +262,13 @@ class Dead(Case):
         for name, age in (("one", 200), ("two", 100), ("three", 300)):
             os.utime(files[name], (now - age, now - age))
         self.start("alive", "rests")  # its file is the youngest, but not that of a dead process
-        self.assertIn("  two (version 1), ticket", self.succeed("post-mortem"))
+        told = self.succeed("post-mortem")
+        self.assertTrue(told.startswith(f"{files['two']}, the youngest of 3\n"), told)
+        self.assertIn("  two (version 1), ticket", told)
+        second = time.time_ns() // 10**9 * 10**9
+        for name, part in (("one", 2), ("two", 1), ("three", 3)):
+            os.utime(files[name], ns=(second, second + part))
+        self.assertIn("  three (version 1), ticket", self.succeed("post-mortem"))  # of those of one second
         for name, file in files.items():
             told = self.succeed("post-mortem", str(file))
             self.assertTrue(told.startswith(f"{file}\n"))

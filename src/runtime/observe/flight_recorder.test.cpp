@@ -20,8 +20,8 @@ namespace {
 
 class FlightRecorderFiles : public test::LiveTest {
  protected:
-  static std::string none(const live::FlightEntry&) { return {}; }
-  const FlightRecorder::Arguments kNone = none;
+  static FlightRecorder::Details none(const live::FlightEntry&) { return {}; }
+  const FlightRecorder::DetailsOf kNone = none;
   test::BreakableBackend backend_{std::make_shared<test::BreakableDevice>()};
 };
 
@@ -55,8 +55,10 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
       entries[worker * live::kFlightEntries + i] = {
           i + 1, {worker * 1000 + i, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 1}};
   const auto path = one.keep("it failed", [](const live::FlightEntry& entry) {
-    return entry.low % 2 == 0 ? std::string()
-                              : "(" + std::to_string(entry.opcode()) + ", " + std::to_string(entry.low) + ")" + std::string(200, 'x');
+    FlightRecorder::Details known;
+    if (entry.low % 2 != 0)
+      known.arguments = "(" + std::to_string(entry.opcode()) + ", " + std::to_string(entry.low) + ")" + std::string(200, 'x');
+    return known;
   });
   const live::Flight flight = live::read_flight(path);
   ASSERT_EQ(flight.workers.size(), kWorkers);
@@ -69,7 +71,7 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
     EXPECT_LT(tasks.back().arguments.size(), 128U);
     told += static_cast<std::size_t>(std::ranges::count_if(tasks, [](const auto& task) { return !task.arguments.empty(); }));
   }
-  EXPECT_EQ(told, live::FlightFile::kArguments) << "of 1280";
+  EXPECT_EQ(told, live::FlightFile::kDetails) << "of 1280";
 }
 
 TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
@@ -83,12 +85,15 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
     ++asked;
     EXPECT_TRUE(entry.is_node());
     EXPECT_EQ(entry.address(), (77 + (1ULL << 32U)) * 64);
-    return "(" + std::to_string(entry.lease) + ")";
+    return FlightRecorder::Details{"left", "(" + std::to_string(entry.lease) + ")"};
   });
   EXPECT_EQ(asked, 2U);
   const live::Flight flight = live::read_flight(path);
   ASSERT_EQ(flight.workers.at(0).size(), 40U);
-  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
+    EXPECT_EQ(flight.workers[0][i].name, "left");
+  }
 }
 
 }  // namespace
