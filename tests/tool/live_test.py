@@ -6,12 +6,15 @@
 
 import json
 import os
+import pty
 import re
+import select
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from collections.abc import Callable
@@ -212,6 +215,64 @@ class Hidden(Case):
                 self.fail_with(2, f"process {process.pid} publishes nothing", "inspect", process.pid, "hidden")
                 self.assertEqual(list(self.folder.glob("*.sock")), [])
             self.assertEqual(process.end(), 0)
+
+
+class Screen(Case):
+    """What `dwell top` draws on a terminal."""
+
+    COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)[;m]")
+
+    def drawn(self, until: bytes, **variables: str) -> tuple[int, bytes]:
+        """The exit status, and all that was written; `q` is pressed when that has `until` in it."""
+        process = self.start("solve", "works")
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        environment = {name: value for name, value in environment_of(self.folder).items() if name not in ("NO_COLOR", "TERM")} | variables
+        before = termios.tcgetattr(theirs)
+        top = subprocess.Popen(
+            [TOOL, "top", process.pid, "-d", "0.1"], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment
+        )
+        written, pressed = b"", False
+        deadline = time.monotonic() + 60
+        while top.poll() is None and time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.05)[0]:
+                written += os.read(ours, 65536)
+            if until in written and not pressed:
+                os.write(ours, b"q")
+                pressed = True
+        while select.select([ours], [], [], 0)[0]:
+            written += os.read(ours, 65536)
+        _, said = top.communicate(timeout=60)
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(theirs)
+        self.assertEqual(process.end(), 0)
+        return top.returncode, written + said
+
+    def test_has_colours_and_leaves_the_terminal_as_it_was(self):
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color")
+        self.assertEqual(status, 0, drawn)
+        self.assertRegex(drawn, self.COLOUR)
+        self.assertIn(b"ring  [", re.sub(rb"\x1b\[[\d;]*m", b"", drawn))
+        self.assertTrue(drawn.startswith(b"\x1b[?1049h"), drawn[:20])
+        self.assertTrue(drawn.endswith(b"\x1b[?1049l"), drawn[-20:])
+
+    def test_has_none_where_nobody_wants_them(self):
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color", NO_COLOR="1")
+        self.assertEqual(status, 0, drawn)
+        self.assertNotRegex(drawn, self.COLOUR)
+        self.assertIn(b"\x1b[1m", drawn)  # bold is no colour
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color", NO_COLOR="")  # as if it were not there
+        self.assertEqual(status, 0, drawn)
+        self.assertRegex(drawn, self.COLOUR)
+
+    def test_is_refused_where_nothing_can_be_drawn(self):
+        status, drawn = self.drawn(b" solve", TERM="dumb")
+        self.assertEqual(status, 2)
+        self.assertEqual(drawn, b"dwell: error: this terminal draws no screen (TERM=dumb): --once prints one picture as lines\n")
+        process = self.start("solve", "works")
+        self.fail_with(2, "this needs a terminal: --once", "top", process.pid)
+        self.assertNotIn("\x1b", self.succeed("top", process.pid, "--once"))
+        self.assertEqual(process.end(), 0)
 
 
 class Dead(Case):

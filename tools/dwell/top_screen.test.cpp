@@ -109,13 +109,13 @@ TEST(TopScreen, TheLogStandsBelow) {
   const std::vector<Line> lines = render(state, 120, 20);
   EXPECT_THAT(lines[17].text(), HasSubstr("first"));
   EXPECT_THAT(lines[18].text(), HasSubstr("a?[2Jb"));
-  EXPECT_THAT(lines[18].styled(), testing::StartsWith("\x1b[1;31m"));
+  EXPECT_THAT(lines[18].styled(true), testing::StartsWith("\x1b[1;31m"));
 }
 
 TEST(TopScreen, NamesOfOperatorsCannotDraw) {
   TopState state = state_of(Metering::counts);
   state.now->operators[0].name = "evil\x1b[2J";
-  for (const Line& line : render(state, 120, 20)) EXPECT_THAT(line.styled(), Not(HasSubstr("\x1b[2J")));
+  for (const Line& line : render(state, 120, 20)) EXPECT_THAT(line.styled(true), Not(HasSubstr("\x1b[2J")));
 }
 
 TEST(TopScreen, HelpAndWhatElseIsSaid) {

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include <dwell/error.hpp>
 
 #include "device/ring.hpp"
 #include "live/directory.hpp"
@@ -38,6 +41,53 @@ TEST_F(FlightRecorderFiles, OfFailuresTheYoungestStay) {
   for (unsigned i = 0; i < live::Directory::kFlights + 3; ++i) last = FlightRecorder(backend_, i, "cpu", 2, {}).keep("it failed", kNone);
   EXPECT_EQ(files(), live::Directory::kFlights);
   EXPECT_TRUE(std::filesystem::exists(last));
+}
+
+// A device that does not reach what the process has mapped.
+class UnpinnableBackend final : public test::BreakableBackend {
+ public:
+  using BreakableBackend::BreakableBackend;
+  std::unique_ptr<backend::Allocation> pin(void*, std::size_t, std::shared_ptr<void>) override {
+    throw Error(kind, "memory of this kind cannot be pinned");
+  }
+
+  errc kind = errc::unsupported;
+};
+
+TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails) {
+  for (const errc kind : {errc::unsupported, errc::invalid_argument}) {
+    UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
+    backend.kind = kind;
+    std::string warned;
+    std::filesystem::path path;
+    {
+      FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+      EXPECT_EQ(warned, "") << "nothing is lost as long as the process lives";
+      EXPECT_EQ(files(), 0U);
+      one.assign(7, "add (version 2)");
+      reinterpret_cast<device::Quad*>(one.device())[0] = {1, {42, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 3}};
+      path = one.keep("it failed", kNone);
+    }
+    const live::Flight flight = live::read_flight(path);
+    EXPECT_EQ(flight.failure, "it failed");
+    ASSERT_EQ(flight.workers.at(0).size(), 1U);
+    EXPECT_EQ(flight.workers[0][0].name, "add (version 2)");
+    EXPECT_EQ(flight.workers[0][0].position, 42U);
+    std::filesystem::remove(path);
+    { const FlightRecorder one(backend, 2, "cpu", 1, {}); }
+    EXPECT_EQ(files(), 0U) << "of those that end well there is none";
+  }
+}
+
+TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
+  UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
+  backend.kind = errc::out_of_memory;
+  std::string warned;
+  FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+  EXPECT_THAT(warned, testing::HasSubstr("no flight recorder outlives this process: memory of this kind"));
+  EXPECT_NE(one.device(), 0U);
+  EXPECT_EQ(one.keep("it failed", kNone), "");
+  EXPECT_EQ(files(), 0U);
 }
 
 TEST_F(FlightRecorderFiles, AFailureThatIsToldTwiceIsOne) {
