@@ -21,7 +21,7 @@ struct WatchState;
 
 // One value, or an array of them, as bytes of the device.
 struct InspectedValue {
-  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "in_flight"
+  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "queued"
   Parameter type{};      // of an element: kind and bytes
   std::size_t count{1};  // elements
   bool array = false;

@@ -100,7 +100,9 @@ struct Metrics {
 
   // The ring and the ready queue.
   std::uint64_t submitted = 0;  // tasks and launches
-  std::uint64_t in_flight = 0;  // now: slots of the ring that are taken
+  // Now: slots of the ring that no other task can have yet. A task takes one to eight, and they come back in the order of the ring: those
+  // of a task that is complete, behind one that is not, count too.
+  std::uint64_t in_flight_slots = 0;
   std::uint64_t ring_slots = 0;
   std::uint64_t queued = 0;        // now: tasks in the ready queue that no worker has claimed
   std::uint64_t credit_waits = 0;  // how often a submitter has found the ring full

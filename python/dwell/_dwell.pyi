@@ -1167,8 +1167,10 @@ class Metrics:
     def submitted(self) -> int: ...
 
     @property
-    def in_flight(self) -> int:
-        """Now: slots of the ring that are taken."""
+    def in_flight_slots(self) -> int:
+        """
+        Now: slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.
+        """
 
     @property
     def ring_slots(self) -> int: ...

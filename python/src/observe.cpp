@@ -82,7 +82,8 @@ void bind_observe(nb::module_& m) {
       .def_ro("operators", &Metrics::operators)
       .def_ro("workers", &Metrics::workers)
       .def_ro("submitted", &Metrics::submitted)
-      .def_ro("in_flight", &Metrics::in_flight, "Now: slots of the ring that are taken.")
+      .def_ro("in_flight_slots", &Metrics::in_flight_slots,
+              "Now: slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.")
       .def_ro("ring_slots", &Metrics::ring_slots)
       .def_ro("queued", &Metrics::queued, "Now: tasks in the ready queue.")
       .def_ro("credit_waits", &Metrics::credit_waits, "How often a submitter has found the ring full.")

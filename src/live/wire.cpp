@@ -36,10 +36,10 @@ void fields(auto& pass, T& value) {
 
 template <Is<Metrics> T>
 void fields(auto& pass, T& value) {
-  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
+  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
          credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
          buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
-  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
+  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
        credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
        buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
 }

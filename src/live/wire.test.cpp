@@ -17,10 +17,10 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   Metrics sent = test::metrics_after(7);
   std::uint64_t next = 1000;
   for (std::uint64_t* const count :
-       {&sent.runtime,        &sent.submitted,  &sent.in_flight,      &sent.ring_slots,    &sent.queued,
-        &sent.credit_waits,   &sent.leases,     &sent.parks,          &sent.images,        &sent.hand_overs_relocatable,
-        &sent.hand_overs_lto, &sent.compiled,   &sent.linked,         &sent.cache_hits,    &sent.arena_bytes,
-        &sent.buffer_bytes,   &sent.buffers,    &sent.graph_launches, &sent.batch_flushes, &sent.batch_operations,
+       {&sent.runtime,        &sent.submitted,  &sent.in_flight_slots, &sent.ring_slots,    &sent.queued,
+        &sent.credit_waits,   &sent.leases,     &sent.parks,           &sent.images,        &sent.hand_overs_relocatable,
+        &sent.hand_overs_lto, &sent.compiled,   &sent.linked,          &sent.cache_hits,    &sent.arena_bytes,
+        &sent.buffer_bytes,   &sent.buffers,    &sent.graph_launches,  &sent.batch_flushes, &sent.batch_operations,
         &sent.pauses,         &sent.batch_tasks})
     *count = next++;
   sent.operators[0].times.count.front() = 1;

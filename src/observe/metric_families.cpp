@@ -128,7 +128,8 @@ std::vector<MetricFamily> metric_families(const Metrics& metrics) {
   add_workers(families, metrics);
 
   families.counter("dwell_submitted_tasks", metrics.submitted, "Tasks and launches of graphs that were submitted.");
-  families.gauge("dwell_in_flight_slots", metrics.in_flight, "Slots of the ring that are taken.");
+  families.gauge("dwell_in_flight_slots", metrics.in_flight_slots,
+                 "Slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.");
   families.gauge("dwell_ring_slots", metrics.ring_slots, "Slots of the ring.");
   families.gauge("dwell_queued_tasks", metrics.queued, "Tasks in the ready queue that no worker has claimed.");
   families.counter("dwell_credit_waits", metrics.credit_waits, "How often a submitter has found the ring full.");

@@ -73,7 +73,7 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   earlier.parks = 2;
   earlier.pauses = 1;
   earlier.batch_tasks = 4;
-  earlier.in_flight = 5;
+  earlier.in_flight_slots = 5;
   earlier.workers = {
       {.tasks = 3, .busy_ns = 100, .idle_ns = 10, .fetched = 1, .queued = 2, .stolen = 5, .spawned = 1, .leases = 1, .parks = 1}};
   earlier.operators = {timed_operator("add", 1, {100, 200})};
@@ -82,7 +82,7 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   later.submitted = 25;
   later.parks = 3;
   later.pauses = 5;
-  later.in_flight = 1;
+  later.in_flight_slots = 1;
   later.metering = Metering::times;
   later.workers = {
       {.tasks = 7, .busy_ns = 400, .idle_ns = 70, .fetched = 2, .queued = 4, .stolen = 9, .spawned = 4, .leases = 6, .parks = 3},
@@ -96,7 +96,7 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   EXPECT_EQ(interval.parks, 1U);
   EXPECT_EQ(interval.pauses, 4U);
   EXPECT_EQ(interval.batch_tasks, 0U);
-  EXPECT_EQ(interval.in_flight, 1U) << "is of the later snapshot";
+  EXPECT_EQ(interval.in_flight_slots, 1U) << "is of the later snapshot";
   EXPECT_EQ(interval.metering, Metering::times);
   ASSERT_EQ(interval.workers.size(), 2U);
   EXPECT_EQ(interval.workers[0].tasks, 4U);

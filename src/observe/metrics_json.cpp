@@ -107,7 +107,7 @@ std::string to_json(const Metrics& metrics) {
   append(json, "operators", metrics.operators);
   append(json, "workers", metrics.workers);
   json.field("submitted", metrics.submitted);
-  json.field("in_flight", metrics.in_flight);
+  json.field("in_flight_slots", metrics.in_flight_slots);
   json.field("ring_slots", metrics.ring_slots);
   json.field("queued", metrics.queued);
   json.field("credit_waits", metrics.credit_waits);

@@ -18,7 +18,7 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["device"], "cuda:0");
   EXPECT_EQ(object["metering"], "times");
   EXPECT_EQ(object["submitted"], 100'000);
-  EXPECT_EQ(object["in_flight"], 12);
+  EXPECT_EQ(object["in_flight_slots"], 12);
   EXPECT_EQ(object["ring_slots"], 4096);
   EXPECT_EQ(object["queued"], 6);
   EXPECT_EQ(object["credit_waits"], 8);

@@ -380,7 +380,7 @@ Metrics Core::metrics() {
   all.submitted = queue_->submitted();
   queue_->reap_done();
   const std::uint64_t reaped = queue_->reaped();  // before the tail, which only grows
-  all.in_flight = queue_->tail() - reaped;
+  all.in_flight_slots = queue_->tail() - reaped;
   all.ring_slots = queue_->capacity();
   all.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
   all.leases = keeper_->leases();

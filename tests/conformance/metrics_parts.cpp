@@ -66,7 +66,7 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
   for (; submitted < slots; ++submitted) runtime.submit(nothing);
   Metrics metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, slots);
-  EXPECT_EQ(metrics.in_flight, slots);
+  EXPECT_EQ(metrics.in_flight_slots, slots);
   EXPECT_EQ(metrics.credit_waits, 0U);
   {
     std::vector<std::jthread> waiting;
@@ -76,11 +76,11 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
     }
     metrics = runtime.metrics();
     EXPECT_EQ(metrics.submitted, slots) << "they wait";
-    EXPECT_EQ(metrics.in_flight, slots);
+    EXPECT_EQ(metrics.in_flight_slots, slots);
     latch.release();
   }
   runtime.wait_all();
-  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; })) << "places that a thread left are passed over";
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; })) << "places that a thread left are passed over";
   metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, submitted);
   EXPECT_EQ(metrics.credit_waits, 3U);
@@ -100,11 +100,11 @@ TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   EXPECT_TRUE(eventually([&] { return runtime.metrics().queued > 0; }));
   const Metrics metrics = runtime.metrics();
   EXPECT_LE(metrics.queued, kTasks - 1) << "one is held";
-  EXPECT_EQ(metrics.in_flight, kTasks);
+  EXPECT_EQ(metrics.in_flight_slots, kTasks);
   latch.release();
   runtime.wait_all();
   EXPECT_TRUE(eventually([&] { return runtime.metrics().queued == 0; }));
-  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; }));
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; }));
   EXPECT_GE(sum_of(runtime.metrics(), &WorkerMetrics::queued), metrics.queued) << "all were taken from there";
 }
 

@@ -81,7 +81,7 @@ inline Metrics metrics_after(std::uint64_t seconds, Metering metering = Metering
     metrics.workers[1].busy_ns = zip.total_ns;
   }
   metrics.submitted = 1010 * seconds;
-  metrics.in_flight = 64;
+  metrics.in_flight_slots = 64;
   metrics.ring_slots = 256;
   metrics.queued = 12;
   metrics.leases = 900 * seconds;

@@ -52,7 +52,7 @@ inline Metrics sample_metrics() {
                       .parks = 5},
                      {}};
   metrics.submitted = 100'000;
-  metrics.in_flight = 12;
+  metrics.in_flight_slots = 12;
   metrics.ring_slots = 4096;
   metrics.queued = 6;
   metrics.credit_waits = 8;

@@ -68,7 +68,7 @@ constexpr std::array<Structure, 8> kStructures = {{
      [](Inspection& to, const Known& known) {
        const Metrics& m = known.metrics;
        add(to, "slots", m.ring_slots);
-       add(to, "in_flight", m.in_flight);
+       add(to, "in_flight_slots", m.in_flight_slots);
        add(to, "submitted", m.submitted);
        add(to, "credit_waits", m.credit_waits);
      }},
