@@ -1333,7 +1333,9 @@ class Inspection:
 
     @property
     def value(self) -> Any:
-        """The only value: a number, a list of them, or the bytes of a struct."""
+        """
+        The only value: a number, a list of them, the bytes of a struct, or a text.
+        """
 
     @property
     def values(self) -> dict[str, Any]:

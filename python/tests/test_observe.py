@@ -57,6 +57,19 @@ def test_workers_tell_how_they_spend_their_time() -> None:
             rt.resume()
 
 
+def test_structures_list_tasks_in_words() -> None:
+    with dwell.Runtime("cpu", workers=1) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        rt.park()
+        ticket = nothing()
+        held = rt.inspect("held")
+        assert held["doing"] == "parked"
+        assert held[f"ticket {ticket.position}.operator"] == "nothing (version 1)"
+        assert held["not_complete"] == 1
+        rt.resume()
+        ticket.wait()
+
+
 def test_metrics_are_an_option() -> None:
     with dwell.Runtime("cpu", metrics="off", live=False) as rt:
         nothing = rt.define("nothing", NOTHING)
