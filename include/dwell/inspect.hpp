@@ -19,15 +19,17 @@ class Core;
 struct WatchState;
 }  // namespace runtime
 
-// One value, or an array of them, as bytes of the device.
+// One value, or an array of them, as bytes of the device; or a text, of a structure of the runtime alone.
 struct InspectedValue {
-  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "in_flight"
+  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "queued"
   Parameter type{};      // of an element: kind and bytes
   std::size_t count{1};  // elements
   bool array = false;
   std::vector<std::byte> bytes;
+  std::string text;  // "add (version 2)"; empty: it is a number, or an array of them
 
-  // Its elements. Throws errc::signature_mismatch when T is of another kind or size; for a plain struct only the size counts.
+  // Its elements. Throws errc::signature_mismatch for a text, and when T is of another kind or size; for a plain struct only the size
+  // counts.
   template <class T>
   std::vector<T> elements() const {
     check(device::Describe<T>::value);

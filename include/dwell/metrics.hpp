@@ -75,12 +75,15 @@ struct OperatorMetrics {
 // One worker, of all leases.
 struct WorkerMetrics {
   std::uint64_t tasks = 0;
-  std::uint64_t busy_ns = 0;                      // inside operators; with Metering::times alone
-  std::uint64_t present_ns = 0;                   // on the device, but for the lease under way
-  std::uint64_t fetched = 0;                      // tasks that it has taken out of the ring, for itself or others
-  std::uint64_t queued = 0;                       // tasks taken from the ready queue, or stolen
-  std::uint64_t spawned = 0;                      // tasks that its operators have made
-  std::uint64_t leases = 0;                       // that it has taken part in
+  std::uint64_t busy_ns = 0;     // inside operators; with Metering::times alone
+  std::uint64_t idle_ns = 0;     // on the device outside of operators, but for the lease under way; with Metering::times alone
+  std::uint64_t present_ns = 0;  // on the device, but for the lease under way
+  std::uint64_t fetched = 0;     // tasks that it has taken out of the ring, for itself or others
+  std::uint64_t queued = 0;      // tasks that it has taken from the ready queue
+  std::uint64_t stolen = 0;      // nodes that it has taken from another worker; on the CPU alone
+  std::uint64_t spawned = 0;     // tasks that its operators have made
+  std::uint64_t leases = 0;      // that it has taken part in
+  std::uint64_t parks = 0;       // how often it has left the device with no lease there to go on in
   std::array<std::uint64_t, 5> log_dropped = {};  // lines of the log that found no room, by severity
 };
 
@@ -97,14 +100,17 @@ struct Metrics {
 
   // The ring and the ready queue.
   std::uint64_t submitted = 0;  // tasks and launches
-  std::uint64_t in_flight = 0;  // now: slots of the ring that are taken
+  // Now: slots of the ring that no other task can have yet. A task takes one to eight, and they come back in the order of the ring: those
+  // of a task that is complete, behind one that is not, count too.
+  std::uint64_t in_flight_slots = 0;
   std::uint64_t ring_slots = 0;
   std::uint64_t queued = 0;        // now: tasks in the ready queue that no worker has claimed
   std::uint64_t credit_waits = 0;  // how often a submitter has found the ring full
 
   // Leases.
   std::uint64_t leases = 0;
-  std::uint64_t parks = 0;  // how often the loop was off the device when a lease was started, but for the first
+  std::uint64_t parks = 0;   // how often the loop was off the device when a lease was started, but for the first
+  std::uint64_t pauses = 0;  // how often it was taken off the device: by Runtime::park, another number of workers, the watchdog
   std::uint64_t images = 0;
   std::uint64_t hand_overs_relocatable = 0;  // images by tier
   std::uint64_t hand_overs_lto = 0;

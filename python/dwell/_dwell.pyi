@@ -1111,6 +1111,12 @@ class WorkerMetrics:
         """Inside of operators, while metrics were "times"."""
 
     @property
+    def idle(self) -> float:
+        """
+        On the device outside of operators, but for the lease under way, while metrics were "times".
+        """
+
+    @property
     def present(self) -> float:
         """On the device, but for the lease under way."""
 
@@ -1120,14 +1126,25 @@ class WorkerMetrics:
 
     @property
     def queued(self) -> int:
-        """Tasks that it has taken from the ready queue, or stolen."""
+        """Tasks that it has taken from the ready queue."""
+
+    @property
+    def stolen(self) -> int:
+        """
+        Nodes of graphs that it has taken from another worker; on the CPU alone.
+        """
 
     @property
     def spawned(self) -> int:
         """Tasks that its operators have made."""
 
     @property
-    def leases(self) -> int: ...
+    def leases(self) -> int:
+        """That it has taken part in."""
+
+    @property
+    def parks(self) -> int:
+        """How often it has left the device with no lease there to go on in."""
 
 class Metrics:
     """
@@ -1150,8 +1167,10 @@ class Metrics:
     def submitted(self) -> int: ...
 
     @property
-    def in_flight(self) -> int:
-        """Now: slots of the ring that are taken."""
+    def in_flight_slots(self) -> int:
+        """
+        Now: slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.
+        """
 
     @property
     def ring_slots(self) -> int: ...
@@ -1168,7 +1187,16 @@ class Metrics:
     def leases(self) -> int: ...
 
     @property
-    def parks(self) -> int: ...
+    def parks(self) -> int:
+        """
+        How often the loop was off the device when a lease was started, but for the first.
+        """
+
+    @property
+    def pauses(self) -> int:
+        """
+        How often the loop was taken off the device: by ``park``, an image with another number of workers, the watchdog.
+        """
 
     @property
     def images(self) -> int: ...
@@ -1305,7 +1333,9 @@ class Inspection:
 
     @property
     def value(self) -> Any:
-        """The only value: a number, a list of them, or the bytes of a struct."""
+        """
+        The only value: a number, a list of them, the bytes of a struct, or a text.
+        """
 
     @property
     def values(self) -> dict[str, Any]:

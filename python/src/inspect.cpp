@@ -81,6 +81,7 @@ nb::object element(const InspectedValue& value, std::size_t index) {
 }
 
 nb::object object_of(const InspectedValue& value) {
+  if (!value.text.empty()) return nb::cast(value.text);
   if (!value.array) return element(value, 0);
   nb::list all;
   for (std::size_t i = 0; i < value.count; ++i) all.append(element(value, i));
@@ -227,7 +228,7 @@ void bind_inspection(nb::module_& m) {
           "Whether all values are of one moment: a dwell::Seqlock has guarded them, or it is one of at most 8 bytes.")
       .def_prop_ro(
           "value", [](const Inspection& self) { return object_of(self.value()); },
-          "The only value: a number, a list of them, or the bytes of a struct.", nb::sig("def value(self) -> typing.Any"))
+          "The only value: a number, a list of them, the bytes of a struct, or a text.", nb::sig("def value(self) -> typing.Any"))
       .def_prop_ro(
           "values",
           [](const Inspection& self) {

@@ -64,12 +64,17 @@ void bind_observe(nb::module_& m) {
           "busy", [](const WorkerMetrics& worker) { return static_cast<double>(worker.busy_ns) * 1e-9; },
           "Inside of operators, while metrics were \"times\".")
       .def_prop_ro(
+          "idle", [](const WorkerMetrics& worker) { return static_cast<double>(worker.idle_ns) * 1e-9; },
+          "On the device outside of operators, but for the lease under way, while metrics were \"times\".")
+      .def_prop_ro(
           "present", [](const WorkerMetrics& worker) { return static_cast<double>(worker.present_ns) * 1e-9; },
           "On the device, but for the lease under way.")
       .def_ro("fetched", &WorkerMetrics::fetched, "Slots that it has taken out of the ring, for itself or others.")
-      .def_ro("queued", &WorkerMetrics::queued, "Tasks that it has taken from the ready queue, or stolen.")
+      .def_ro("queued", &WorkerMetrics::queued, "Tasks that it has taken from the ready queue.")
+      .def_ro("stolen", &WorkerMetrics::stolen, "Nodes of graphs that it has taken from another worker; on the CPU alone.")
       .def_ro("spawned", &WorkerMetrics::spawned, "Tasks that its operators have made.")
-      .def_ro("leases", &WorkerMetrics::leases);
+      .def_ro("leases", &WorkerMetrics::leases, "That it has taken part in.")
+      .def_ro("parks", &WorkerMetrics::parks, "How often it has left the device with no lease there to go on in.");
   nb::class_<Metrics>(m, "Metrics",
                       "What a runtime has done, in numbers. Counts only grow: what happened in an interval is ``later - earlier``.")
       .def_ro("device", &Metrics::device)
@@ -77,12 +82,15 @@ void bind_observe(nb::module_& m) {
       .def_ro("operators", &Metrics::operators)
       .def_ro("workers", &Metrics::workers)
       .def_ro("submitted", &Metrics::submitted)
-      .def_ro("in_flight", &Metrics::in_flight, "Now: slots of the ring that are taken.")
+      .def_ro("in_flight_slots", &Metrics::in_flight_slots,
+              "Now: slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.")
       .def_ro("ring_slots", &Metrics::ring_slots)
       .def_ro("queued", &Metrics::queued, "Now: tasks in the ready queue.")
       .def_ro("credit_waits", &Metrics::credit_waits, "How often a submitter has found the ring full.")
       .def_ro("leases", &Metrics::leases)
-      .def_ro("parks", &Metrics::parks)
+      .def_ro("parks", &Metrics::parks, "How often the loop was off the device when a lease was started, but for the first.")
+      .def_ro("pauses", &Metrics::pauses,
+              "How often the loop was taken off the device: by ``park``, an image with another number of workers, the watchdog.")
       .def_ro("images", &Metrics::images)
       .def_ro("compiled", &Metrics::compiled)
       .def_ro("linked", &Metrics::linked)

@@ -41,6 +41,35 @@ def test_metrics_count_tasks() -> None:
             rt.set_metrics("all")
 
 
+def test_workers_tell_how_they_spend_their_time() -> None:
+    with dwell.Runtime("cpu", workers=1, metrics="times", idle=10.0) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        for rounds in range(1, 4):
+            nothing().wait()
+            rt.park()
+            metrics = rt.metrics()
+            (worker,) = metrics.workers
+            assert metrics.pauses == rounds
+            assert worker.parks == rounds <= worker.leases
+            assert worker.stolen == 0
+            assert worker.idle + worker.busy == pytest.approx(worker.present, rel=0.01)
+            assert 0 < worker.busy < worker.idle
+            rt.resume()
+
+
+def test_structures_list_tasks_in_words() -> None:
+    with dwell.Runtime("cpu", workers=1) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        rt.park()
+        ticket = nothing()
+        held = rt.inspect("held")
+        assert held["doing"] == "parked"
+        assert held[f"ticket {ticket.position}.operator"] == "nothing (version 1)"
+        assert held["not_complete"] == 1
+        rt.resume()
+        ticket.wait()
+
+
 def test_metrics_are_an_option() -> None:
     with dwell.Runtime("cpu", metrics="off", live=False) as rt:
         nothing = rt.define("nothing", NOTHING)

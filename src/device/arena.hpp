@@ -115,12 +115,16 @@ struct Control {
 struct alignas(128) WorkerCount {
   u64 busy_ns;         // inside of operators; while times are noted
   u64 fetched;         // slots that it has taken out of the ring
-  u64 queued;          // tasks that it has taken from the ready queue, or stolen
+  u64 queued;          // tasks that it has taken from the ready queue
   u64 spawned;         // tasks that its operators have made
   u64 leases;          // that it has held its seat in
   u64 present_ns;      // in these, but for the one under way
   u64 log_dropped[5];  // lines that found no room, by severity
-  u64 reserved[5];
+  u64 stolen;          // nodes that it has taken out of another worker's deque, on the CPU
+  u64 parks;           // how often it has given up its seat with no successor there
+  u64 idle_ns;         // of present_ns, outside of operators; of leases in which times were noted
+  u64 busy_before;     // busy_ns, when it gave up its seat last in such a lease
+  u64 reserved[1];
 };
 static_assert(sizeof(WorkerCount) == 128);
 
@@ -208,7 +212,7 @@ static_assert(sizeof(GangState) == 32);
                   part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 11;
+inline constexpr u32 kArenaVersion = 12;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
@@ -311,12 +315,13 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
-  // position | opcode << 32 | kValid; of a node its record's address / 64 in bits 0-31 and 48-59, and kNode; of a task that an operator
-  // has made 0
+  // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's address / 64 in bits 0-31
+  // and 48-59, and kNode; of a task that an operator has made 0
   u64 word;
 
   static constexpr u64 kValid = 1ULL << 63U;
   static constexpr u64 kNode = 1ULL << 62U;
+  static constexpr u64 kLaunch = 1ULL << 60U;
   static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: nobody runs what the word says
 
   // The address of the node's record.

@@ -125,7 +125,7 @@ class CpuWorker {
       if (!graph::steal(lease_, victim, task, &put)) continue;
       const u32* const words = task->quad[0].word;
       if (put != 0) observe::note_queued(lease_, worker_, words[0], words[1], put);
-      observe::queued(lease_, worker_, words[0], words[1], words[2], observe::kNoPlace);
+      observe::stolen(lease_, worker_, words[1], words[2]);
       return true;
     }
     return false;

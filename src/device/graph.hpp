@@ -329,6 +329,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   if (lane() == 0) reset(&worker->context);
   if ((header.flags & flag::graph) != 0) {
     const u64 base = exec_of(from);
+    if (lane() == 0 && !header.is_spawned()) in_flight::note_launch(worker, from.position());
     if ((header.flags & flag::turn) == 0 && !takes(lease, worker, from)) return kNothing;
     if ((lease.timed & timed::timeline) != 0) note_begin(worker, from);
     const u32 start = begin(lease, from, &states);

@@ -35,4 +35,11 @@ DWELL_DEVICE void note(Worker* worker, u32 word0, u32 word1, u32 word2) {
   put(worker, static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
 }
 
+// The task of the ring that was noted last is the launch of a graph, which the worker is about to begin. Said here, so that those who hand
+// tasks over need not ask: its note until now had the opcode 0.
+DWELL_DEVICE void note_launch(Worker* worker, u32 position) {
+  if (worker->flight != nullptr) --worker->flight_notes;
+  put(worker, static_cast<u64>(position) | InFlight::kLaunch | InFlight::kValid);
+}
+
 }  // namespace dwell::device::in_flight

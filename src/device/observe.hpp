@@ -187,15 +187,20 @@ DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
   if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
 }
-// It has taken the task with these first words from this place of the ready queue, or stolen it (kNoPlace). The timeline shows it of nodes
-// and spawned tasks, which a worker has put there: those of the ring come through the queue as a rule.
-inline constexpr u32 kNoPlace = 1;
-static_assert(kNoPlace % kStampedPlaces != 0, "no stamp is looked for");
+// It has taken the task with these first words from this place of the ready queue. The timeline shows it of nodes and spawned tasks, which
+// a worker has put there: those of the ring come through the queue as a rule.
 DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word0, u32 word1, u32 word2, u32 place) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
   if ((lease.timed & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
   if ((lease.timed & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
+#if !DWELL_ON_CUDA
+// It has taken the node with these first words out of another worker's deque.
+DWELL_DEVICE void stolen(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
+  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].stolen, static_cast<u64>(1));
+  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kTake, word1, word2);
+}
+#endif
 DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].spawned, static_cast<u64>(tasks));
 }
@@ -210,6 +215,14 @@ DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   worker->context.log.seen = notes.log_seen;
   worker->observed.stay = now_ns();
 }
+// Of so long a stay, notes what was not spent inside of operators. What the last call adds may come too late to be seen: it counts in the
+// next stay.
+DWELL_DEVICE_COLD void note_idle(WorkerCount* count, u64 stay) {
+  const u64 busy = load<Order::relaxed, Scope::device>(&count->busy_ns);
+  const u64 worked = busy - load<Order::relaxed, Scope::device>(&count->busy_before);
+  if (stay > worked) add<Order::relaxed>(&count->idle_ns, stay - worked);
+  store<Order::relaxed, Scope::device>(&count->busy_before, busy);
+}
 // It is about to give it up; its operator has returned. Called by one thread; perhaps again, when it keeps it.
 DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
   if ((lease.counts | lease.timed) != 0) {
@@ -217,7 +230,13 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
     while (*const_cast<const volatile u64*>(&worker->observed.begun) != 0) {}
     const u64 now = now_ns();
     const u64 stay = now - worker->observed.stay;
-    if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[worker->me].present_ns, stay);
+    if (lease.counts != 0) {
+      WorkerCount& count = lease.worker_counts[worker->me];
+      add<Order::relaxed>(&count.present_ns, stay);
+      if ((lease.timed & timed::times) != 0) note_idle(&count, stay);
+      // Asked last, and only by one that need not wait for a successor: it is a look at memory.
+      if (worker->way.may_free != 0 && !seat::has_successor(lease, worker->me)) add<Order::relaxed>(&count.parks, static_cast<u64>(1));
+    }
     if ((lease.timed & timed::timeline) != 0)
       put_event(&worker->context.events, worker->observed.stay, stay < ~0U ? static_cast<u32>(stay) : ~0U, Event::kStay, lease.number, 0);
     worker->observed.stay = now;

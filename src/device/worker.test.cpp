@@ -265,5 +265,24 @@ TEST_F(WorkerTest, TheInFlightRecordNamesTheTaskThatRuns) {
   EXPECT_EQ(bench_.in_flight[0].word, 0U);
 }
 
+TEST_F(WorkerTest, TheNoteOfALaunchTakesThePlaceOfTheLast) {
+  constexpr u32 kEntries = 1U << kFlightShift;
+  std::vector<Quad> flight(kEntries);
+  worker_.flight = flight.data();
+  worker_.flight_notes = kEntries - 1;
+  worker_.context.lease = 12;
+  in_flight::note(&worker_, 6, 0);
+  in_flight::note_launch(&worker_, 6);
+  constexpr u32 kHigh = static_cast<u32>((InFlight::kLaunch | InFlight::kValid) >> 32U);
+  EXPECT_EQ(bench_.in_flight[1].word, 6 | InFlight::kLaunch | InFlight::kValid);
+  EXPECT_EQ(worker_.flight_notes, kEntries);
+  const Quad& noted = flight.back();
+  EXPECT_EQ(noted.lap, kEntries);
+  EXPECT_EQ(noted.word[0], 6U);
+  EXPECT_EQ(noted.word[1], kHigh);
+  EXPECT_EQ(noted.word[2], 12U) << "the lease";
+  EXPECT_EQ(flight.front().lap, 0U);
+}
+
 }  // namespace
 }  // namespace dwell::device

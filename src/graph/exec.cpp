@@ -100,6 +100,14 @@ std::string ExecState::name_at(std::uint32_t cell) const {
   return node != graph::Cells::kNone && graph.nodes[node].name != kNoName ? graph.names[graph.nodes[node].name] : std::string();
 }
 
+std::string ExecState::title_at(std::uint32_t cell, const std::string& op) const {
+  const std::uint32_t node = node_in(cell);
+  if (node == graph::Cells::kNone) return {};
+  if (graph.operator_of(node) == nullptr) return graph.text_of(node);
+  const std::string name = name_at(cell);
+  return (name.empty() ? "#" + std::to_string(node) : name) + ": " + op;
+}
+
 std::string ExecState::arguments_at(std::uint32_t cell) const {
   const std::uint32_t node = node_in(cell);
   const OperatorState* const op = node != graph::Cells::kNone ? graph.operator_of(node) : nullptr;

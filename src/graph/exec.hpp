@@ -52,6 +52,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::string dot() const;
   std::string node_at(std::uint32_t cell) const override;
   std::string name_at(std::uint32_t cell) const override;
+  std::string title_at(std::uint32_t cell, const std::string& op) const override;
   std::string arguments_at(std::uint32_t cell) const override;
   std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const override;
   std::string why(std::uint64_t position, std::uint32_t cell) const override;

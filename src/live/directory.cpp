@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <dwell/error.hpp>
 
@@ -46,12 +47,16 @@ struct Found {
   std::string name;
   Process process;
   std::string kind;
-  time_t written = 0;
+  timespec written = {};
 };
+
+bool is_younger(const Found& one, const Found& other) {
+  return std::pair(one.written.tv_sec, one.written.tv_nsec) > std::pair(other.written.tv_sec, other.written.tv_nsec);
+}
 
 // "12.345.sock"
 std::optional<Found> parse(std::string_view name) {
-  Found found{std::string(name), {}, {}, 0};
+  Found found{std::string(name), {}, {}, {}};
   const char* const end = name.data() + name.size();
   const auto [pid_end, pid_error] = std::from_chars(name.data(), end, found.process.pid);
   if (pid_error != std::errc() || pid_end == end || *pid_end != '.') return std::nullopt;
@@ -75,7 +80,7 @@ std::vector<Found> files_of(int folder) {
     struct stat status {};
     // Another process may have removed it by now.
     if (!found || fstatat(folder, item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    found->written = status.st_mtim.tv_sec;
+    found->written = status.st_mtim;
     files.push_back(*std::move(found));
   }
   return files;
@@ -124,15 +129,15 @@ std::vector<Process> Directory::published() const {
         unlinkat(folder_.get(), file.name.c_str(), 0);
       }
     } else if (file.kind == kUnfinished) {
-      if (now - file.written > kMinute && !file.process.lives()) unlinkat(folder_.get(), file.name.c_str(), 0);
+      if (now - file.written.tv_sec > kMinute && !file.process.lives()) unlinkat(folder_.get(), file.name.c_str(), 0);
     } else if (file.kind.ends_with(kFlight)) {
       flights.push_back(std::move(file));
     }
   }
   std::erase_if(flights, [&](const Found& file) { return file.process.lives() || std::ranges::count(live, file.process) != 0; });
-  std::ranges::sort(flights, std::ranges::greater(), &Found::written);
+  std::ranges::sort(flights, is_younger);
   for (std::size_t i = 0; i < flights.size(); ++i)
-    if (i >= kFlights || now - flights[i].written > kDay) unlinkat(folder_.get(), flights[i].name.c_str(), 0);
+    if (i >= kFlights || now - flights[i].written.tv_sec > kDay) unlinkat(folder_.get(), flights[i].name.c_str(), 0);
   std::ranges::sort(live);
   return live;
 }
@@ -140,7 +145,7 @@ std::vector<Process> Directory::published() const {
 std::vector<std::filesystem::path> Directory::flights() const {
   std::vector<Found> found = files_of(folder_.get());
   std::erase_if(found, [](const Found& file) { return !file.kind.ends_with(kFlight) || file.process.lives(); });
-  std::ranges::sort(found, std::ranges::greater(), &Found::written);
+  std::ranges::sort(found, is_younger);
   std::vector<std::filesystem::path> paths;
   for (const Found& file : found) paths.push_back(path_ / file.name);
   return paths;

@@ -28,17 +28,20 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, std::span<const Fligh
   std::vector<Flight::Task> tasks;
   for (const FlightEntry& entry : entries) {
     Flight::Task task;
-    if (entry.opcode() < FlightFile::kOpcodes) task.name = text_of(head.names[entry.opcode()]);
-    if (task.name.empty()) task.name = "opcode " + std::to_string(entry.opcode());
+    task.launch = entry.is_launch();
+    task.name = task.launch ? "a graph" : text_of(head.names[entry.opcode()]);
+    if (task.name.empty()) task.name = "operator " + std::to_string(entry.opcode());
     task.node = entry.is_node();
     if (task.node)
       task.address = entry.address();
     else
       task.position = entry.low;
     task.lease = entry.lease;
-    for (const FlightArguments& known : head.arguments) {
-      if (known.text[0] == 0) break;
-      if (known.word == entry.word() && known.lease == entry.lease) task.arguments = text_of(known.text);
+    for (const FlightDetails& known : head.details) {
+      if (known.word == 0) break;
+      if (known.word != entry.word() || known.lease != entry.lease) continue;
+      if (known.name[0] != 0) task.name = text_of(known.name);
+      task.arguments = text_of(known.arguments);
     }
     tasks.push_back(std::move(task));
   }

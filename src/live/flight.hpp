@@ -16,14 +16,17 @@ struct FlightEntry {
   std::uint32_t high;
   std::uint32_t lease;  // whose number
 
-  // position (32) | opcode (13) | ... | kNode | kValid; of a node its record's address / 64 in bits 0-31 and 48-59.
+  // position (32) | opcode (13) | ... | kLaunch | ... | kNode | kValid; of the launch of a graph no opcode; of a node its record's
+  // address / 64 in bits 0-31 and 48-59.
   static constexpr std::uint64_t kValid = 1ULL << 63U;
   static constexpr std::uint64_t kNode = 1ULL << 62U;
+  static constexpr std::uint64_t kLaunch = 1ULL << 60U;
   static constexpr std::uint32_t kOpcodeMask = 0x1FFF;
 
   std::uint64_t word() const { return low | static_cast<std::uint64_t>(high) << 32U; }
   std::uint32_t opcode() const { return high & kOpcodeMask; }
   bool is_node() const { return (word() & kNode) != 0; }
+  bool is_launch() const { return (word() & kLaunch) != 0; }
   // Of a node.
   std::uint64_t address() const { return (low | static_cast<std::uint64_t>(high >> 16U & 0xFFFU) << 32U) * 64; }
 };
@@ -31,22 +34,22 @@ static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
 
-// The arguments of those whose entries have this word and this lease, as a text that may be cut off. Written by the runtime that has
-// failed.
-struct FlightArguments {
-  std::uint64_t word;
+// What those whose entries have this word and this lease were, as texts that may be cut off. Written by the runtime that has failed.
+struct FlightDetails {
+  std::uint64_t word;  // 0: there are no more
   std::uint32_t lease;
-  char text[116];  // "(2.5, 0x7f00[1024])"; empty: there are no more
+  char name[64];        // of a node: "left: add (version 2)", "#3 (callback)"; empty: as its opcode
+  char arguments[116];  // "(2.5, 0x7f00[1024])"; empty: they are not known
 };
-static_assert(sizeof(FlightArguments) == 128);
+static_assert(sizeof(FlightDetails) == 192);
 
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at().
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 3;
-  static constexpr std::size_t kOpcodes = 2048;  // that have names
+  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
   static constexpr std::size_t kName = 64;
-  static constexpr std::size_t kArguments = 1024;  // texts that are kept
+  static constexpr std::size_t kDetails = 1024;
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -57,7 +60,7 @@ struct FlightFile {
   char device[32];              // "cuda:0"
   char failure[896];            // why the runtime has failed; empty when it has said nothing
   char names[kOpcodes][kName];  // by opcode: "add (version 2)"
-  FlightArguments arguments[kArguments];
+  FlightDetails details[kDetails];
 
   static constexpr std::size_t entries_at() { return (sizeof(FlightFile) + 255) / 256 * 256; }
   static constexpr std::size_t bytes(std::uint32_t workers) { return entries_at() + sizeof(FlightEntry) * kFlightEntries * workers; }
@@ -66,8 +69,9 @@ struct FlightFile {
 // What a file says.
 struct Flight {
   struct Task {
-    std::string name;
+    std::string name;            // "add (version 2)", "left: add (version 2)"; of a launch "a graph"
     bool node = false;           // of a graph
+    bool launch = false;         // of a graph
     std::uint32_t position = 0;  // of a task of the ring: the low bits of its ticket's position
     std::uint64_t address = 0;   // of a node: where its record lies on the device
     std::string arguments;       // empty: they are not known

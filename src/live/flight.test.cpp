@@ -53,9 +53,7 @@ class FlightTest : public testing::Test {
 TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   // More than there are places, and over the end of the numbers.
   for (std::uint32_t i = 0; i < 100; ++i) note(1, ~0U - 49 + i, task(i));
-  head().arguments[0].word = task(98);
-  head().arguments[0].lease = 12;
-  std::strcpy(head().arguments[0].text, "(0.5, 0x1000[4])");
+  head().details[0] = {task(98), 12, "", "(0.5, 0x1000[4])"};
   const Flight flight = read_flight(write());
   EXPECT_EQ(flight.pid, 4711);
   EXPECT_EQ(flight.runtime, 3U);
@@ -80,22 +78,38 @@ TEST_F(FlightTest, TellsNodesAndUnknownOperators) {
   ASSERT_EQ(flight.workers[0].size(), 1U);
   EXPECT_TRUE(flight.workers[0][0].node);
   EXPECT_EQ(flight.workers[0][0].address, 0x12389ABCDEFULL * 64);
-  EXPECT_EQ(flight.workers[0][0].name, "opcode 7");
+  EXPECT_EQ(flight.workers[0][0].name, "operator 7");
   EXPECT_THAT(to_string(flight), HasSubstr("the device failed"));
 }
 
-TEST_F(FlightTest, TellsArgumentsOfNodesOfTheirLeases) {
+TEST_F(FlightTest, EachOpcodeHasAName) {
+  std::strcpy(head().names[FlightEntry::kOpcodeMask], "last (version 1)");
+  note(0, 0, task(1, FlightEntry::kOpcodeMask));
+  EXPECT_EQ(read_flight(write()).workers[0].at(0).name, "last (version 1)");
+}
+
+TEST_F(FlightTest, TheLaunchOfAGraphIsNoOperator) {
+  std::strcpy(head().names[0], "first (version 1)");
+  note(0, 0, task(3, 0));
+  note(0, 1, task(4, 0) | FlightEntry::kLaunch);
+  const Flight flight = read_flight(write());
+  EXPECT_FALSE(flight.workers[0].at(0).launch);
+  EXPECT_TRUE(flight.workers[0].at(1).launch);
+  EXPECT_THAT(to_string(flight), HasSubstr("  first (version 1), ticket 3, lease 12\n  a graph, ticket 4, lease 12\n"));
+}
+
+TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
   const std::uint64_t node = 0x89ABCDEFULL | 5ULL << 32U | 0x123ULL << 48U | FlightEntry::kNode | FlightEntry::kValid;
   note(0, 0, node);
   note(0, 1, node);
   reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at())->lease = 11;
   note(1, 0, task(0x89ABCDEF));
-  head().arguments[0] = {node, 12, "(0.5)"};
+  head().details[0] = {node, 12, "left: add (version 2)", "(0.5)"};
   EXPECT_THAT(to_string(read_flight(write())), Not(HasSubstr("unknown"))) << "nobody was there to know them";
   std::strcpy(head().failure, "the device failed");
   const std::string text = to_string(read_flight(write()));
   EXPECT_THAT(text, HasSubstr("add (version 2) (arguments unknown), node at 0x48e26af37bc0, lease 11\n"
-                              "  add (version 2) (0.5), node at 0x48e26af37bc0, lease 12"));
+                              "  left: add (version 2) (0.5), node at 0x48e26af37bc0, lease 12"));
   EXPECT_THAT(text, HasSubstr("add (version 2), ticket 2309737967, lease 12"));
 }
 

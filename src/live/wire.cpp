@@ -30,18 +30,18 @@ void fields(auto& pass, T& value) {
 
 template <Is<WorkerMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [tasks, busy_ns, present_ns, fetched, queued, spawned, leases, log_dropped] = value;
-  pass(tasks, busy_ns, present_ns, fetched, queued, spawned, leases, log_dropped);
+  auto& [tasks, busy_ns, idle_ns, present_ns, fetched, queued, stolen, spawned, leases, parks, log_dropped] = value;
+  pass(tasks, busy_ns, idle_ns, present_ns, fetched, queued, stolen, spawned, leases, parks, log_dropped);
 }
 
 template <Is<Metrics> T>
 void fields(auto& pass, T& value) {
-  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
-         credit_waits, leases, parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
+  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
+         credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
          buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
-  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight, ring_slots, queued,
-       credit_waits, leases, parks, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes, buffer_bytes,
-       buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
+  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
+       credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
+       buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
 }
 
 template <Is<TaskState::OnWorker> T>

@@ -17,11 +17,11 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   Metrics sent = test::metrics_after(7);
   std::uint64_t next = 1000;
   for (std::uint64_t* const count :
-       {&sent.runtime,        &sent.submitted, &sent.in_flight,      &sent.ring_slots,    &sent.queued,
-        &sent.credit_waits,   &sent.leases,    &sent.parks,          &sent.images,        &sent.hand_overs_relocatable,
-        &sent.hand_overs_lto, &sent.compiled,  &sent.linked,         &sent.cache_hits,    &sent.arena_bytes,
-        &sent.buffer_bytes,   &sent.buffers,   &sent.graph_launches, &sent.batch_flushes, &sent.batch_operations,
-        &sent.batch_tasks})
+       {&sent.runtime,        &sent.submitted,  &sent.in_flight_slots, &sent.ring_slots,    &sent.queued,
+        &sent.credit_waits,   &sent.leases,     &sent.parks,           &sent.images,        &sent.hand_overs_relocatable,
+        &sent.hand_overs_lto, &sent.compiled,   &sent.linked,          &sent.cache_hits,    &sent.arena_bytes,
+        &sent.buffer_bytes,   &sent.buffers,    &sent.graph_launches,  &sent.batch_flushes, &sent.batch_operations,
+        &sent.pauses,         &sent.batch_tasks})
     *count = next++;
   sent.operators[0].times.count.front() = 1;
   sent.operators[0].times.count.back() = ~0ULL;
@@ -31,6 +31,7 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   // Each field stands where it was: equal bytes alone would be so, too, if two had changed places on both ways.
   EXPECT_EQ(got.at, sent.at);
   EXPECT_EQ(got.runtime, 1000U);
+  EXPECT_EQ(got.pauses, next - 2);
   EXPECT_EQ(got.batch_tasks, next - 1);
   EXPECT_EQ(got.device, "cpu");
   EXPECT_EQ(got.metering, Metering::times);
@@ -42,6 +43,9 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   ASSERT_EQ(got.workers.size(), 2U);
   EXPECT_EQ(got.workers[1].busy_ns, sent.workers[1].busy_ns);
   EXPECT_EQ(got.workers[1].present_ns, 123U * 7);
+  EXPECT_EQ(got.workers[1].idle_ns, 11U * 7);
+  EXPECT_EQ(got.workers[1].stolen, 2U * 7);
+  EXPECT_EQ(got.workers[1].parks, 7U);
 }
 
 TEST(LiveWire, ADiagnosisComesBackAsItWas) {

@@ -103,14 +103,21 @@ void add_workers(Families& families, const Metrics& metrics) {
   };
   add("dwell_worker_tasks", &WorkerMetrics::tasks, "Tasks that the worker has run.");
   add("dwell_worker_fetched_tasks", &WorkerMetrics::fetched, "Tasks that the worker has taken out of the ring, for itself or others.");
-  add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue, or stolen.");
+  add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue.");
+  add("dwell_worker_stolen_tasks", &WorkerMetrics::stolen, "Nodes that the worker has taken from another one; on the CPU alone.");
   add("dwell_worker_spawned_tasks", &WorkerMetrics::spawned, "Tasks that operators have made on the worker.");
   add("dwell_worker_leases", &WorkerMetrics::leases, "Leases that the worker has taken part in.");
-  families.begin("dwell_worker_busy_seconds", Type::counter, "seconds", "Time that the worker has spent inside operators.");
-  for (std::size_t worker = 0; worker < metrics.workers.size(); ++worker) {
-    const std::uint64_t busy = metrics.workers[worker].busy_ns;
-    if (busy != 0 || metrics.metering == Metering::times) families.add({{"worker", std::to_string(worker)}}, seconds(busy));
-  }
+  add("dwell_worker_parks", &WorkerMetrics::parks, "How often the worker has left the device with no lease there to go on in.");
+  const auto add_time = [&](std::string_view name, std::uint64_t WorkerMetrics::*time, std::string_view help) {
+    families.begin(name, Type::counter, "seconds", help);
+    for (std::size_t i = 0; i < metrics.workers.size(); ++i) {
+      const WorkerMetrics& worker = metrics.workers[i];
+      if (worker.busy_ns != 0 || metrics.metering == Metering::times) families.add({{"worker", std::to_string(i)}}, seconds(worker.*time));
+    }
+  };
+  add_time("dwell_worker_busy_seconds", &WorkerMetrics::busy_ns, "Time that the worker has spent inside operators.");
+  add_time("dwell_worker_idle_seconds", &WorkerMetrics::idle_ns,
+           "Time that the worker has spent on the device outside of operators, but for the lease under way.");
 }
 
 }  // namespace
@@ -121,13 +128,16 @@ std::vector<MetricFamily> metric_families(const Metrics& metrics) {
   add_workers(families, metrics);
 
   families.counter("dwell_submitted_tasks", metrics.submitted, "Tasks and launches of graphs that were submitted.");
-  families.gauge("dwell_in_flight_slots", metrics.in_flight, "Slots of the ring that are taken.");
+  families.gauge("dwell_in_flight_slots", metrics.in_flight_slots,
+                 "Slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.");
   families.gauge("dwell_ring_slots", metrics.ring_slots, "Slots of the ring.");
   families.gauge("dwell_queued_tasks", metrics.queued, "Tasks in the ready queue that no worker has claimed.");
   families.counter("dwell_credit_waits", metrics.credit_waits, "How often a submitter has found the ring full.");
 
   families.counter("dwell_leases", metrics.leases, "Leases that were started.");
   families.counter("dwell_parks", metrics.parks, "How often the loop was off the device when a lease was started, but for the first.");
+  families.counter("dwell_pauses", metrics.pauses,
+                   "How often the loop was taken off the device: by a park, an image with another number of workers, the watchdog.");
   families.counter("dwell_images", metrics.images, "Images that have taken over.");
   families.begin("dwell_hand_overs", Type::counter, "", "Images that have taken over, by tier.");
   families.add({{"tier", "relocatable"}}, static_cast<double>(metrics.hand_overs_relocatable));

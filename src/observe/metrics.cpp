@@ -37,11 +37,14 @@ void subtract(OperatorMetrics& from, const OperatorMetrics& what) {
 void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
   from.tasks = grown(from.tasks, what.tasks);
   from.busy_ns = grown(from.busy_ns, what.busy_ns);
+  from.idle_ns = grown(from.idle_ns, what.idle_ns);
   from.present_ns = grown(from.present_ns, what.present_ns);
   from.fetched = grown(from.fetched, what.fetched);
   from.queued = grown(from.queued, what.queued);
+  from.stolen = grown(from.stolen, what.stolen);
   from.spawned = grown(from.spawned, what.spawned);
   from.leases = grown(from.leases, what.leases);
+  from.parks = grown(from.parks, what.parks);
   for (std::size_t i = 0; i < from.log_dropped.size(); ++i) from.log_dropped[i] = grown(from.log_dropped[i], what.log_dropped[i]);
 }
 
@@ -102,10 +105,10 @@ Metrics difference(const Metrics& later, const Metrics& earlier) {
   for (std::size_t worker = 0; worker < std::min(result.workers.size(), earlier.workers.size()); ++worker)
     subtract(result.workers[worker], earlier.workers[worker]);
 
-  for (const auto counter :
-       {&Metrics::submitted, &Metrics::credit_waits, &Metrics::leases, &Metrics::parks, &Metrics::images, &Metrics::hand_overs_relocatable,
-        &Metrics::hand_overs_lto, &Metrics::compiled, &Metrics::linked, &Metrics::cache_hits, &Metrics::log_lines, &Metrics::log_limited,
-        &Metrics::graph_launches, &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
+  for (const auto counter : {&Metrics::submitted, &Metrics::credit_waits, &Metrics::leases, &Metrics::parks, &Metrics::pauses,
+                             &Metrics::images, &Metrics::hand_overs_relocatable, &Metrics::hand_overs_lto, &Metrics::compiled,
+                             &Metrics::linked, &Metrics::cache_hits, &Metrics::log_lines, &Metrics::log_limited, &Metrics::graph_launches,
+                             &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
     result.*counter = grown(result.*counter, earlier.*counter);
   for (std::size_t i = 0; i < result.log_dropped.size(); ++i) result.log_dropped[i] = grown(result.log_dropped[i], earlier.log_dropped[i]);
   return result;

@@ -71,17 +71,22 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   Metrics earlier;
   earlier.submitted = 10;
   earlier.parks = 2;
+  earlier.pauses = 1;
   earlier.batch_tasks = 4;
-  earlier.in_flight = 5;
-  earlier.workers = {{.tasks = 3, .busy_ns = 100, .fetched = 1, .queued = 2, .spawned = 1, .leases = 1}};
+  earlier.in_flight_slots = 5;
+  earlier.workers = {
+      {.tasks = 3, .busy_ns = 100, .idle_ns = 10, .fetched = 1, .queued = 2, .stolen = 5, .spawned = 1, .leases = 1, .parks = 1}};
   earlier.operators = {timed_operator("add", 1, {100, 200})};
   Metrics later = earlier;
   later.at += std::chrono::seconds(1);
   later.submitted = 25;
   later.parks = 3;
-  later.in_flight = 1;
+  later.pauses = 5;
+  later.in_flight_slots = 1;
   later.metering = Metering::times;
-  later.workers = {{.tasks = 7, .busy_ns = 400, .fetched = 2, .queued = 4, .spawned = 4, .leases = 6}, {.tasks = 5}};
+  later.workers = {
+      {.tasks = 7, .busy_ns = 400, .idle_ns = 70, .fetched = 2, .queued = 4, .stolen = 9, .spawned = 4, .leases = 6, .parks = 3},
+      {.tasks = 5}};
   later.operators = {timed_operator("add", 1, {100, 200, 150, 160}), timed_operator("add", 2, {50})};
   later.operators[0].failures = 1;
 
@@ -89,8 +94,9 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   EXPECT_EQ(interval.at, later.at);
   EXPECT_EQ(interval.submitted, 15U);
   EXPECT_EQ(interval.parks, 1U);
+  EXPECT_EQ(interval.pauses, 4U);
   EXPECT_EQ(interval.batch_tasks, 0U);
-  EXPECT_EQ(interval.in_flight, 1U) << "is of the later snapshot";
+  EXPECT_EQ(interval.in_flight_slots, 1U) << "is of the later snapshot";
   EXPECT_EQ(interval.metering, Metering::times);
   ASSERT_EQ(interval.workers.size(), 2U);
   EXPECT_EQ(interval.workers[0].tasks, 4U);
@@ -99,6 +105,9 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   EXPECT_EQ(interval.workers[0].queued, 2U);
   EXPECT_EQ(interval.workers[0].spawned, 3U);
   EXPECT_EQ(interval.workers[0].leases, 5U);
+  EXPECT_EQ(interval.workers[0].idle_ns, 60U);
+  EXPECT_EQ(interval.workers[0].stolen, 4U);
+  EXPECT_EQ(interval.workers[0].parks, 2U);
   EXPECT_EQ(interval.workers[1].tasks, 5U);
   ASSERT_EQ(interval.operators.size(), 2U);
   EXPECT_EQ(interval.operators[0].tasks, 2U);

@@ -73,11 +73,14 @@ void append(JsonText& json, const WorkerMetrics& worker) {
   json.begin_object();
   json.field("tasks", worker.tasks);
   json.field("busy_ns", worker.busy_ns);
+  json.field("idle_ns", worker.idle_ns);
   json.field("present_ns", worker.present_ns);
   json.field("fetched", worker.fetched);
   json.field("queued", worker.queued);
+  json.field("stolen", worker.stolen);
   json.field("spawned", worker.spawned);
   json.field("leases", worker.leases);
+  json.field("parks", worker.parks);
   append_dropped(json, worker.log_dropped);
   json.end_object();
 }
@@ -104,12 +107,13 @@ std::string to_json(const Metrics& metrics) {
   append(json, "operators", metrics.operators);
   append(json, "workers", metrics.workers);
   json.field("submitted", metrics.submitted);
-  json.field("in_flight", metrics.in_flight);
+  json.field("in_flight_slots", metrics.in_flight_slots);
   json.field("ring_slots", metrics.ring_slots);
   json.field("queued", metrics.queued);
   json.field("credit_waits", metrics.credit_waits);
   json.field("leases", metrics.leases);
   json.field("parks", metrics.parks);
+  json.field("pauses", metrics.pauses);
   json.field("images", metrics.images);
   json.field("hand_overs_relocatable", metrics.hand_overs_relocatable);
   json.field("hand_overs_lto", metrics.hand_overs_lto);

@@ -18,12 +18,13 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["device"], "cuda:0");
   EXPECT_EQ(object["metering"], "times");
   EXPECT_EQ(object["submitted"], 100'000);
-  EXPECT_EQ(object["in_flight"], 12);
+  EXPECT_EQ(object["in_flight_slots"], 12);
   EXPECT_EQ(object["ring_slots"], 4096);
   EXPECT_EQ(object["queued"], 6);
   EXPECT_EQ(object["credit_waits"], 8);
   EXPECT_EQ(object["leases"], 9);
   EXPECT_EQ(object["parks"], 3);
+  EXPECT_EQ(object["pauses"], 21);
   EXPECT_EQ(object["images"], 5);
   EXPECT_EQ(object["hand_overs_relocatable"], 4);
   EXPECT_EQ(object["hand_overs_lto"], 1);
@@ -39,11 +40,14 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["batch_tasks"], 16);
   EXPECT_EQ(object["workers"][0], json({{"tasks", 7},
                                         {"busy_ns", 1'500'000'000},
+                                        {"idle_ns", 250'000'000},
                                         {"present_ns", 0},
                                         {"fetched", 4},
                                         {"queued", 3},
+                                        {"stolen", 1},
                                         {"spawned", 2},
                                         {"leases", 9},
+                                        {"parks", 5},
                                         {"log_dropped", {{"trace", 0}, {"debug", 0}, {"info", 0}, {"warning", 0}, {"error", 0}}}}));
   EXPECT_EQ(object["log_lines"], 18);
   EXPECT_EQ(object["log_limited"], 19);

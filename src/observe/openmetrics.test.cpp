@@ -140,9 +140,11 @@ TEST(OpenMetrics, TimesAreAbsentWhereNothingWasTimed) {
   Exposition text = parsed(to_openmetrics(metrics));
   EXPECT_FALSE(text.type.contains("dwell_operator_duration_seconds"));
   EXPECT_FALSE(text.type.contains("dwell_worker_busy_seconds"));
+  EXPECT_FALSE(text.type.contains("dwell_worker_idle_seconds"));
   metrics.metering = Metering::times;
   text = parsed(to_openmetrics(metrics));
   EXPECT_TRUE(text.type.contains("dwell_worker_busy_seconds"));
+  EXPECT_TRUE(text.type.contains("dwell_worker_idle_seconds"));
 }
 
 TEST(OpenMetrics, WholeNumbersAreWrittenAsSuch) {

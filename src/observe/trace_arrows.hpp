@@ -15,18 +15,24 @@ namespace dwell::observe {
 // and is left out. Those of nodes have their numbers, and come with the event at which they end.
 class TraceArrows {
  public:
+  // When more than `most` wait for their ends, these are forgotten.
+  explicit TraceArrows(std::size_t most = std::size_t{1} << 20U) : most_(most) {}
+
   void add(std::span<const TraceArrow> arrows) {
     // Tasks that never run keep theirs.
-    if (begins_.size() + ends_.size() > kMost) {
+    if (waiting_ > most_) {
       begins_.clear();
       ends_.clear();
+      waiting_ = 0;
     }
     of_nodes_.clear();
     for (const TraceArrow& arrow : arrows) {
-      if (arrow.of_nodes)
+      if (arrow.of_nodes) {
         of_nodes_[arrow.to].push_back(arrow.from);
-      else
+      } else {
         begins_[arrow.from].push_back({++last_, arrow.to});
+        ++waiting_;
+      }
     }
   }
   // The numbers of those that begin at this task of the ring, which is written now, and of those that end there. Each is told once.
@@ -38,12 +44,15 @@ class TraceArrows {
     }
     return numbers;
   }
-  std::vector<std::uint64_t> end(std::uint64_t position) { return taken(ends_, position); }
+  std::vector<std::uint64_t> end(std::uint64_t position) {
+    std::vector<std::uint64_t> numbers = taken(ends_, position);
+    waiting_ -= numbers.size();
+    return numbers;
+  }
   // The numbers of those that end at this call of a node.
   std::vector<std::uint64_t> end_at_node(std::uint64_t call) { return taken(of_nodes_, call); }
 
  private:
-  static constexpr std::size_t kMost = 1U << 20U;
   struct Begin {
     std::uint64_t number;
     std::uint64_t to;
@@ -55,6 +64,8 @@ class TraceArrows {
     return node.empty() ? std::vector<Value>() : std::move(node.mapped());
   }
 
+  std::size_t most_;
+  std::size_t waiting_ = 0;  // numbers in begins_ and ends_
   std::uint64_t last_ = 0;
   std::unordered_map<std::uint64_t, std::vector<Begin>> begins_;            // by position
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> ends_;      // the same; numbers

@@ -115,28 +115,32 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   // No lease starts before the log is there.
   settings.woken = [this] { log_->woken(); };
   settings.settle = [this] { log_->settle(); };
-  const auto arguments_of = [this](const live::FlightEntry& entry) {
+  const auto details_of = [this, name_of](const live::FlightEntry& entry) {
+    FlightRecorder::Details known;
+    if (entry.is_launch()) return known;
     if (entry.is_node()) {
       Graphs::Place place = graphs_.place_of(entry.address());
       // The entry may be of one that lay there before.
-      if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return std::string();
-      std::string text = place.exec->arguments_at(place.cell(entry.address()));
+      if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return known;
+      const std::uint32_t cell = place.cell(entry.address());
+      known = {place.exec->title_at(cell, name_of(entry.opcode())), place.exec->arguments_at(cell)};
       // It must not go here, where its memory would be given back under the keeper's lock: it goes with the next launch.
       Graphs::Flight flight;
       flight.emplace_back(0, std::move(place.exec));
       graphs_.launched(0, std::move(flight));
-      return text;
+      return known;
     }
     const Signature* const signature = registry_ == nullptr ? nullptr : registry_->table().signature_of(entry.opcode());
-    if (signature == nullptr) return std::string();
+    if (signature == nullptr) return known;
     const std::uint64_t tail = queue_->tail();
     const std::vector<std::uint32_t> words = queue_->arguments_at(tail - (static_cast<std::uint32_t>(tail) - entry.low));
-    return words.empty() ? std::string() : text_of_arguments(*signature, words);
+    if (!words.empty()) known.arguments = text_of_arguments(*signature, words);
+    return known;
   };
-  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, arguments_of](const auto& holders, bool running) {
+  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, details_of](const auto& holders, bool running) {
     std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
     if (flight_ != nullptr)
-      if (const auto& path = flight_->keep(text, arguments_of); !path.empty())
+      if (const auto& path = flight_->keep(text, details_of); !path.empty())
         text += "; what each worker did last: dwell post-mortem " + path.string();
     return text;
   });
@@ -376,11 +380,12 @@ Metrics Core::metrics() {
   all.submitted = queue_->submitted();
   queue_->reap_done();
   const std::uint64_t reaped = queue_->reaped();  // before the tail, which only grows
-  all.in_flight = queue_->tail() - reaped;
+  all.in_flight_slots = queue_->tail() - reaped;
   all.ring_slots = queue_->capacity();
   all.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
   all.leases = keeper_->leases();
   all.parks = keeper_->wakes() - std::min<std::uint64_t>(keeper_->wakes(), 1);
+  all.pauses = keeper_->pauses();
   const ImageTable& table = registry_->table();
   all.hand_overs_relocatable = table.images(Tier::relocatable);
   all.hand_overs_lto = table.images(Tier::lto);

@@ -27,6 +27,9 @@ class Exec {
   virtual std::string node_at(std::uint32_t cell) const = 0;
   // Its name alone: "left". Empty without one.
   virtual std::string name_at(std::uint32_t cell) const = 0;
+  // What the node in this cell is called when it runs `op`: "left: add (version 2)", "#3: add (version 2)"; without an operator
+  // "'loop' (while)". Empty when there is none.
+  virtual std::string title_at(std::uint32_t cell, const std::string& op) const = 0;
   // The arguments of the node in this cell, those of the next launch: "(2.5, 0x7f00[1024])", with a word behind when they were others
   // before. Empty when there is no operator. Waits for no launch.
   virtual std::string arguments_at(std::uint32_t cell) const = 0;

@@ -28,13 +28,18 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
     position = runtime.submit(spins, 1'500'000'000ULL).position();
     const Error error = error_of([&] { runtime.wait_all(); });
     EXPECT_EQ(error.kind(), errc::task_timeout) << error.what();
+    live::Flight flight = left_by(error);
+    std::this_thread::sleep_for(1500ms);  // the task ends
+    return flight;
+  }
+  // What is in the file that a failure names. The file is removed.
+  static live::Flight left_by(const Error& error) {
     const std::string& text = error.message();
     const std::string before = "dwell post-mortem ";
     EXPECT_THAT(text, HasSubstr(before));
     const std::filesystem::path path = text.substr(text.find(before) + before.size());
     live::Flight flight = live::read_flight(path);
     std::filesystem::remove(path);
-    std::this_thread::sleep_for(1500ms);  // the task ends
     return flight;
   }
   // The arguments of all nodes of this operator.
@@ -42,7 +47,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
     std::vector<std::string> all;
     for (const auto& tasks : flight.workers)
       for (const live::Flight::Task& task : tasks)
-        if (task.node && task.name == name) all.push_back(task.arguments);
+        if (task.node && (task.name == name || task.name.ends_with(": " + name))) all.push_back(task.arguments);
     return all;
   }
 
@@ -72,7 +77,7 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
   const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
   Graph graph;
   graph.add(takes, 0.0F, 0U);  // the worker that begins goes on with it, and notes nothing
-  graph.add(takes, 2.5F, 7U);
+  graph.add("second", takes, 2.5F, 7U);
   const Node changed = graph.add(takes, 0.5F, 8U);
   GraphExec exec = runtime.instantiate(graph);
   runtime.launch(exec).wait();
@@ -94,7 +99,28 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
   EXPECT_EQ(std::ranges::count(arguments, "(2.5, 7)"), 3) << text;
   EXPECT_EQ(std::ranges::count(arguments, "(0.5, 9) as set last"), 3) << text;
   EXPECT_THAT(of_nodes(flight, "gone (version 1)"), testing::ElementsAre(""));
-  EXPECT_THAT(text, HasSubstr("gone (version 1) (arguments unknown), node at "));
+  EXPECT_THAT(text, HasSubstr("  gone (version 1) (arguments unknown), node at "));
+  EXPECT_THAT(text, HasSubstr("  second: takes (version 1) (2.5, 7), node at "));
+  EXPECT_THAT(text, HasSubstr("  #2: takes (version 1) (0.5, 9) as set last, node at "));
+}
+
+TEST_P(FlightRecorderTest, ALaunchThatHangsIsCalledAGraph) {
+  Runtime runtime(brief());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  runtime.submit(nothing).wait();
+  const auto hold = runtime.define<Hold>("hold", kHold);
+  Latch latch(runtime);
+  Graph graph;
+  graph.add(hold, latch.words());
+  const std::uint64_t launch = runtime.launch(runtime.instantiate(graph)).position();
+  const Error error = error_of([&] { runtime.wait_all(); });
+  EXPECT_EQ(error.kind(), errc::task_timeout) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("; it was running a graph, ticket " + std::to_string(launch) + ", on worker "));
+  const live::Flight flight = left_by(error);
+  const std::string text = to_string(flight);
+  EXPECT_THAT(text, HasSubstr("  a graph, ticket " + std::to_string(launch) + ", lease ")) << text;
+  EXPECT_THAT(text, HasSubstr("  nothing (version 1) (), ticket ")) << text;
+  latch.release();
 }
 
 TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt) {

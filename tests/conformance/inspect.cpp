@@ -170,6 +170,36 @@ TEST_P(InspectTest, OperatorsAndStructuresHaveTypedFields) {
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.inspect("rings")), errc::invalid_argument, HasSubstr("ring, queue, held"));
 }
 
+TEST_P(InspectTest, TasksThatWaitAreListedByTheirTickets) {
+  Options given = options();
+  given.workers = 2;
+  Runtime runtime(given);
+  const auto hold = runtime.define<Hold>("hold", kHold);
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  Latch latch(runtime);
+  const Ticket first = runtime.submit(hold, latch.words());
+  latch.await();
+  const Ticket second = runtime.submit(nothing, after(first));
+  Graph graph;
+  graph.add(nothing);
+  const Ticket launch = runtime.launch(runtime.instantiate(graph), after(second));
+  const auto of = [](const Ticket& ticket, const char* field) { return "ticket " + std::to_string(ticket.position()) + "." + field; };
+  Inspection held;
+  EXPECT_TRUE(eventually([&] {
+    held = runtime.inspect("held");
+    return held.at(of(first, "doing")).text == "running";
+  }));
+  EXPECT_EQ(held.at(of(first, "operator")).text, "hold (version 1)");
+  EXPECT_EQ(held.at(of(second, "doing")).text, "waiting_to_start");
+  EXPECT_THAT(held.at(of(second, "waits_for")).elements<std::uint64_t>(), testing::ElementsAre(first.position()));
+  const Inspection graphs = runtime.inspect("graphs");
+  EXPECT_EQ(graphs.at(of(launch, "operator")).text, "a graph");
+  EXPECT_THAT(graphs.at(of(launch, "waits_for")).elements<std::uint64_t>(), testing::ElementsAre(second.position()));
+  EXPECT_THAT(to_string(runtime.inspect("queue")), HasSubstr("more: 0\n"));
+  latch.release();
+  runtime.wait_all();
+}
+
 TEST_P(InspectTest, AWatchLooksAgainAndAgain) {
   Runtime runtime(options());
   auto note = runtime.define<Note>("note", kNote);

@@ -47,7 +47,7 @@ TEST_P(MetricsTest, CountsEachTaskOnce) {
   EXPECT_EQ(row(metrics, "nothing").timed, 0U) << "times were not asked for";
   EXPECT_EQ(worker_tasks(metrics), kTasks);
   EXPECT_EQ(metrics.submitted, kTasks);
-  EXPECT_EQ(metrics.in_flight, 0U);
+  EXPECT_EQ(metrics.in_flight_slots, 0U);
   EXPECT_GT(metrics.leases, 0U);
   std::uint64_t fetched = 0;
   for (const WorkerMetrics& worker : metrics.workers) fetched += worker.fetched;

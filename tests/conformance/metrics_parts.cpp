@@ -66,7 +66,7 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
   for (; submitted < slots; ++submitted) runtime.submit(nothing);
   Metrics metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, slots);
-  EXPECT_EQ(metrics.in_flight, slots);
+  EXPECT_EQ(metrics.in_flight_slots, slots);
   EXPECT_EQ(metrics.credit_waits, 0U);
   {
     std::vector<std::jthread> waiting;
@@ -76,11 +76,11 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
     }
     metrics = runtime.metrics();
     EXPECT_EQ(metrics.submitted, slots) << "they wait";
-    EXPECT_EQ(metrics.in_flight, slots);
+    EXPECT_EQ(metrics.in_flight_slots, slots);
     latch.release();
   }
   runtime.wait_all();
-  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; })) << "places that a thread left are passed over";
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; })) << "places that a thread left are passed over";
   metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, submitted);
   EXPECT_EQ(metrics.credit_waits, 3U);
@@ -100,15 +100,15 @@ TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   EXPECT_TRUE(eventually([&] { return runtime.metrics().queued > 0; }));
   const Metrics metrics = runtime.metrics();
   EXPECT_LE(metrics.queued, kTasks - 1) << "one is held";
-  EXPECT_EQ(metrics.in_flight, kTasks);
+  EXPECT_EQ(metrics.in_flight_slots, kTasks);
   latch.release();
   runtime.wait_all();
   EXPECT_TRUE(eventually([&] { return runtime.metrics().queued == 0; }));
-  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; }));
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; }));
   EXPECT_GE(sum_of(runtime.metrics(), &WorkerMetrics::queued), metrics.queued) << "all were taken from there";
 }
 
-TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueued) {
+TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueuedOrIsStolen) {
   Options given = options();
   given.workers = 4;
   Runtime runtime(given);
@@ -136,7 +136,9 @@ TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueued) {
     did = difference(runtime.metrics(), before);
     return sum_of(did, &WorkerMetrics::tasks) == kNodes;
   }));
-  const std::uint64_t taken = sum_of(did, &WorkerMetrics::queued);
+  const std::uint64_t stolen = sum_of(did, &WorkerMetrics::stolen);
+  EXPECT_EQ(stolen != 0, on_cpu()) << "its workers keep the nodes that they have made ready, others put them into the queue";
+  const std::uint64_t taken = sum_of(did, &WorkerMetrics::queued) + stolen;
   EXPECT_GE(taken, kStages);
   EXPECT_LE(taken, kNodes + did.workers.size()) << "the nodes, and shares of the launch";
 }
@@ -144,6 +146,7 @@ TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueued) {
 TEST_P(MetricsOfPartsTest, WorkersCountTheirLeasesAndTheTimeInThem) {
   Options given = options();
   given.workers = 2;
+  given.idle = 10s;  // the loop leaves when it is told to
   given.metrics = Metering::times;
   Runtime runtime(given);
   const auto spin = runtime.define<Spin>("spin", kSpin);
@@ -160,6 +163,8 @@ TEST_P(MetricsOfPartsTest, WorkersCountTheirLeasesAndTheTimeInThem) {
   const auto wall = static_cast<std::uint64_t>(std::chrono::nanoseconds(runtime.metrics().at - before.at).count());
   EXPECT_GE(did.leases, kRounds);
   EXPECT_GE(did.parks, kRounds - 1);
+  EXPECT_EQ(did.pauses, kRounds);
+  EXPECT_GE(sum_of(did, &WorkerMetrics::parks), kRounds) << "somebody left each time";
   EXPECT_GE(sum_of(did, &WorkerMetrics::leases), kRounds) << "somebody ran each";
   EXPECT_GE(sum_of(did, &WorkerMetrics::busy_ns), kRounds * kSpun);
   EXPECT_GE(sum_of(did, &WorkerMetrics::present_ns), sum_of(did, &WorkerMetrics::busy_ns)) << "the loop is off the device";
@@ -167,6 +172,10 @@ TEST_P(MetricsOfPartsTest, WorkersCountTheirLeasesAndTheTimeInThem) {
     EXPECT_LE(worker.leases, did.leases);
     EXPECT_LE(worker.present_ns, wall + wall / 8) << "of two clocks";
     EXPECT_LE(worker.busy_ns, worker.present_ns);
+    EXPECT_LE(worker.parks, worker.leases);
+    EXPECT_GT(worker.idle_ns, 0U);
+    EXPECT_NEAR(static_cast<double>(worker.idle_ns + worker.busy_ns), static_cast<double>(worker.present_ns),
+                static_cast<double>(worker.present_ns) / 100);
   }
   runtime.resume();
 }

@@ -109,6 +109,9 @@ def check_endpoint(parser, sample):
     assert values("dwell_operator_failures_total", operator="nothing") == [0]
     assert values("dwell_operator_failures_total", operator="fails") == [10]
     assert sum(values("dwell_worker_tasks_total")) == 1015
+    for of_workers in ["busy_seconds", "idle_seconds", "stolen_tasks", "parks"]:
+        assert len(values(f"dwell_worker_{of_workers}_total")) == len(values("dwell_worker_tasks_total")), of_workers
+    assert len(values("dwell_pauses_total")) == 1
     assert values("dwell_submitted_tasks_total") == [1015]
     assert values("dwell_graph_launches_total") == [5]
     assert values("dwell_buffers") == [2], "one of the program's, and the records of its graph"

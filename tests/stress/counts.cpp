@@ -219,7 +219,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
     }
   }
   runtime.wait_all();
-  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight == 0; })) << "places that a thread left are passed over";
+  EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; })) << "places that a thread left are passed over";
   runtime.park();  // a worker may count behind a completion, but not behind its lease
 
   const Metrics metrics = runtime.metrics();

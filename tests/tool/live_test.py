@@ -6,12 +6,15 @@
 
 import json
 import os
+import pty
 import re
+import select
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from collections.abc import Callable
@@ -214,6 +217,64 @@ class Hidden(Case):
             self.assertEqual(process.end(), 0)
 
 
+class Screen(Case):
+    """What `dwell top` draws on a terminal."""
+
+    COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)[;m]")
+
+    def drawn(self, until: bytes, **variables: str) -> tuple[int, bytes]:
+        """The exit status, and all that was written; `q` is pressed when that has `until` in it."""
+        process = self.start("solve", "works")
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        environment = {name: value for name, value in environment_of(self.folder).items() if name not in ("NO_COLOR", "TERM")} | variables
+        before = termios.tcgetattr(theirs)
+        top = subprocess.Popen(
+            [TOOL, "top", process.pid, "-d", "0.1"], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment
+        )
+        written, pressed = b"", False
+        deadline = time.monotonic() + 60
+        while top.poll() is None and time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.05)[0]:
+                written += os.read(ours, 65536)
+            if until in written and not pressed:
+                os.write(ours, b"q")
+                pressed = True
+        while select.select([ours], [], [], 0)[0]:
+            written += os.read(ours, 65536)
+        _, said = top.communicate(timeout=60)
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(theirs)
+        self.assertEqual(process.end(), 0)
+        return top.returncode, written + said
+
+    def test_has_colours_and_leaves_the_terminal_as_it_was(self):
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color")
+        self.assertEqual(status, 0, drawn)
+        self.assertRegex(drawn, self.COLOUR)
+        self.assertIn(b"ring  [", re.sub(rb"\x1b\[[\d;]*m", b"", drawn))
+        self.assertTrue(drawn.startswith(b"\x1b[?1049h"), drawn[:20])
+        self.assertTrue(drawn.endswith(b"\x1b[?1049l"), drawn[-20:])
+
+    def test_has_none_where_nobody_wants_them(self):
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color", NO_COLOR="1")
+        self.assertEqual(status, 0, drawn)
+        self.assertNotRegex(drawn, self.COLOUR)
+        self.assertIn(b"\x1b[1m", drawn)  # bold is no colour
+        status, drawn = self.drawn(b" solve", TERM="xterm-256color", NO_COLOR="")  # as if it were not there
+        self.assertEqual(status, 0, drawn)
+        self.assertRegex(drawn, self.COLOUR)
+
+    def test_is_refused_where_nothing_can_be_drawn(self):
+        status, drawn = self.drawn(b" solve", TERM="dumb")
+        self.assertEqual(status, 2)
+        self.assertEqual(drawn, b"dwell: error: this terminal draws no screen (TERM=dumb): --once prints one picture as lines\n")
+        process = self.start("solve", "works")
+        self.fail_with(2, "this needs a terminal: --once", "top", process.pid)
+        self.assertNotIn("\x1b", self.succeed("top", process.pid, "--once"))
+        self.assertEqual(process.end(), 0)
+
+
 class Dead(Case):
     """What `dwell post-mortem` tells of processes that were killed."""
 
@@ -231,7 +292,7 @@ class Dead(Case):
     def test_names_operator_and_ticket_of_the_last_task(self):
         process, file = self.killed("solve")
         told = self.succeed("post-mortem").splitlines()
-        self.assertEqual(told[0], str(file))
+        self.assertEqual(told[0], str(file))  # the only one
         self.assertRegex(told[1], rf"live_process.* \(process {process.pid}\), runtime 1 on cpu$")
         self.assertIn("it was ended from outside", told[2])
         self.assertEqual(told[3], "worker 0, the last one below")
@@ -244,11 +305,17 @@ class Dead(Case):
         self.assertIn(f"ticket {process.tenth},", last)
         tickets = re.findall(r"(?m)^  solve \(version 1\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
         tenth = int(process.tenth)
-        self.assertEqual([int(ticket) for ticket in tickets[-10:]], list(range(tenth - 9, tenth + 1)))
+        self.assertEqual([int(ticket) for ticket in tickets], list(range(tenth - 9, tenth + 1)))
         for number in ("0", "65", "all"):
             result = self.dwell("post-mortem", "-n", number)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn("--last", result.stderr)
+
+    def test_names_a_graph_that_was_under_way(self):
+        process, _ = self.killed("solve")  # its graph waits for the end of the input
+        launches = re.findall(r"(?m)^  a graph, ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        self.assertEqual(len(launches), 1)
+        self.assertEqual(int(launches[0]), int(process.tenth) - 10)
 
     def test_takes_the_youngest_file_or_the_one_that_is_named(self):
         files = {name: self.killed(name)[1] for name in ("one", "two", "three")}
@@ -256,7 +323,13 @@ class Dead(Case):
         for name, age in (("one", 200), ("two", 100), ("three", 300)):
             os.utime(files[name], (now - age, now - age))
         self.start("alive", "rests")  # its file is the youngest, but not that of a dead process
-        self.assertIn("  two (version 1), ticket", self.succeed("post-mortem"))
+        told = self.succeed("post-mortem")
+        self.assertTrue(told.startswith(f"{files['two']}, the youngest of 3\n"), told)
+        self.assertIn("  two (version 1), ticket", told)
+        second = time.time_ns() // 10**9 * 10**9
+        for name, part in (("one", 2), ("two", 1), ("three", 3)):
+            os.utime(files[name], ns=(second, second + part))
+        self.assertIn("  three (version 1), ticket", self.succeed("post-mortem"))  # of those of one second
         for name, file in files.items():
             told = self.succeed("post-mortem", str(file))
             self.assertTrue(told.startswith(f"{file}\n"))

@@ -34,7 +34,7 @@ struct BreakableDevice {
   void break_now() { broken = opened.load(); }
 };
 
-class BreakableBackend final : public backend::Backend {
+class BreakableBackend : public backend::Backend {
  public:
   explicit BreakableBackend(std::shared_ptr<BreakableDevice> device) : device_(std::move(device)), me_(++device_->opened) {
     ++device_->alive;

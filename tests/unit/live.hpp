@@ -63,6 +63,9 @@ inline Metrics metrics_after(std::uint64_t seconds, Metering metering = Metering
   metrics.workers[0].tasks = 1000 * seconds;
   metrics.workers[1].tasks = 10 * seconds;
   metrics.workers[1].present_ns = 123 * seconds;
+  metrics.workers[1].idle_ns = 11 * seconds;
+  metrics.workers[1].stolen = 2 * seconds;
+  metrics.workers[1].parks = seconds;
   if (metering == Metering::times) {
     OperatorMetrics& axpy = metrics.operators[0];
     axpy.timed = axpy.tasks;
@@ -78,11 +81,12 @@ inline Metrics metrics_after(std::uint64_t seconds, Metering metering = Metering
     metrics.workers[1].busy_ns = zip.total_ns;
   }
   metrics.submitted = 1010 * seconds;
-  metrics.in_flight = 64;
+  metrics.in_flight_slots = 64;
   metrics.ring_slots = 256;
   metrics.queued = 12;
   metrics.leases = 900 * seconds;
   metrics.parks = 5;
+  metrics.pauses = 2;
   metrics.images = 3;
   return metrics;
 }

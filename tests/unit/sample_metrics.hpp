@@ -41,14 +41,24 @@ inline Metrics sample_metrics() {
   metrics.operators[0].sampled = 5;
   metrics.operators[0].sampled_bytes = 60'000;
   metrics.clock_error_ns = 700;
-  metrics.workers = {{.tasks = 7, .busy_ns = 1'500'000'000, .fetched = 4, .queued = 3, .spawned = 2, .leases = 9}, {}};
+  metrics.workers = {{.tasks = 7,
+                      .busy_ns = 1'500'000'000,
+                      .idle_ns = 250'000'000,
+                      .fetched = 4,
+                      .queued = 3,
+                      .stolen = 1,
+                      .spawned = 2,
+                      .leases = 9,
+                      .parks = 5},
+                     {}};
   metrics.submitted = 100'000;
-  metrics.in_flight = 12;
+  metrics.in_flight_slots = 12;
   metrics.ring_slots = 4096;
   metrics.queued = 6;
   metrics.credit_waits = 8;
   metrics.leases = 9;
   metrics.parks = 3;
+  metrics.pauses = 21;
   metrics.images = 5;
   metrics.hand_overs_relocatable = 4;
   metrics.hand_overs_lto = 1;

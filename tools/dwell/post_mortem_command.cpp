@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "live/directory.hpp"
@@ -13,6 +14,7 @@ namespace dwell::tool {
 
 Exit post_mortem_command(const PostMortemOptions& options, std::ostream& out) {
   std::filesystem::path file = options.file;
+  std::string which;
   if (file.empty()) {
     const std::optional<live::Directory> directory = live::Directory::find(geteuid());
     const auto files = directory ? directory->flights() : std::vector<std::filesystem::path>();
@@ -22,9 +24,10 @@ Exit post_mortem_command(const PostMortemOptions& options, std::ostream& out) {
           "dwell: error: no process of yours has left a flight recorder: runtimes that end well remove theirs, and those of others "
           "go after a day");
     file = files.front();
+    if (files.size() > 1) which = ", the youngest of " + std::to_string(files.size());
   }
   const live::Flight flight = live::read_flight(file);
-  out << file.string() << '\n' << live::to_string(flight, options.last);
+  out << file.string() << which << '\n' << live::to_string(flight, options.last);
   return Exit::success;
 }
 

@@ -28,7 +28,8 @@ bool is_control(std::string_view character) {
   return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
 }
 
-const char* sequence_of(Style style) {
+const char* sequence_of(Style style, bool colours) {
+  if (!colours) return style == Style::strong || style == Style::bad ? "\x1b[1m" : style == Style::heading ? "\x1b[7m" : "";
   switch (style) {
     case Style::plain: return "";
     case Style::strong: return "\x1b[1m";
@@ -101,10 +102,10 @@ std::string Line::text() const {
   return text;
 }
 
-std::string Line::styled() const {
+std::string Line::styled(bool colours) const {
   std::string text;
   for (const Piece& piece : pieces_) {
-    const std::string sequence = sequence_of(piece.style);
+    const std::string sequence = sequence_of(piece.style, colours);
     text += sequence + piece.text + (sequence.empty() ? "" : "\x1b[0m");
   }
   return text;

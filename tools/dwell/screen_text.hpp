@@ -34,8 +34,8 @@ class Line {
   Line fitted(std::size_t columns) const;
   // Without escape sequences, and without blanks at its end.
   std::string text() const;
-  // With the sequences of VT100 that select styles.
-  std::string styled() const;
+  // With the sequences of VT100 that select styles; without colours, those for bold and inverse text alone.
+  std::string styled(bool colours) const;
 
  private:
   struct Piece {

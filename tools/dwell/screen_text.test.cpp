@@ -25,8 +25,15 @@ TEST(ScreenText, LinesAreCutAcrossTheirPieces) {
   line.add("one ").add("two", Style::bad).add(" three", Style::good);
   EXPECT_EQ(line.columns(), 13U);
   EXPECT_EQ(line.fitted(6).text(), "one tw");
-  EXPECT_EQ(line.fitted(6).styled(), "one \x1b[1;31mtw\x1b[0m\x1b[32m\x1b[0m");
+  EXPECT_EQ(line.fitted(6).styled(true), "one \x1b[1;31mtw\x1b[0m\x1b[32m\x1b[0m");
   EXPECT_EQ(line.fitted(80).text(), "one two three");
+}
+
+TEST(ScreenText, WithoutColoursStylesAreBoldAndInverse) {
+  Line line;
+  line.add("plain").add("strong", Style::strong).add("faint", Style::faint).add("good", Style::good);
+  line.add("warning", Style::warning).add("bad", Style::bad).add("heading", Style::heading);
+  EXPECT_EQ(line.styled(false), "plain\x1b[1mstrong\x1b[0mfaintgoodwarning\x1b[1mbad\x1b[0m\x1b[7mheading\x1b[0m");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string_view>
 
 #include "failure.hpp"
@@ -27,6 +28,11 @@ void put(std::string_view text) {
   }
 }
 
+std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
@@ -39,6 +45,9 @@ sigset_t watched() {
 Terminal::Terminal() {
   if (isatty(STDOUT_FILENO) == 0 || tcgetattr(STDIN_FILENO, &before_) != 0)
     throw Failure(Exit::mistake, "dwell: error: this needs a terminal: --once prints one picture without");
+  if (variable("TERM") == "dumb")
+    throw Failure(Exit::mistake, "dwell: error: this terminal draws no screen (TERM=dumb): --once prints one picture as lines");
+  colours_ = variable("NO_COLOR").empty();
   const sigset_t set = watched();
   signals_ = File(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw Failure(Exit::failed, "dwell: error: no signalfd can be opened");
@@ -83,7 +92,7 @@ void Terminal::show(const std::vector<Line>& lines) {
   std::string text = "\x1b[H";
   // Each line is overwritten and then erased to its end: a screen that was erased first would flicker.
   for (std::size_t i = 0; i < std::min(lines.size(), size.height); ++i)
-    text += (i == 0 ? "" : "\r\n") + lines[i].fitted(size.width).styled() + "\x1b[K";
+    text += (i == 0 ? "" : "\r\n") + lines[i].fitted(size.width).styled(colours_) + "\x1b[K";
   put(text + "\x1b[J");
 }
 

@@ -20,7 +20,8 @@ namespace dwell::tool {
 // the program has.
 class Terminal {
  public:
-  // Throws Failure when one of the two is no terminal.
+  // Throws Failure when one of the two is no terminal, or the terminal draws no screen (TERM=dumb). Colours are left out where NO_COLOR is
+  // set and not empty.
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
@@ -51,6 +52,7 @@ class Terminal {
   termios before_{};
   sigset_t mask_before_{};
   File signals_;
+  bool colours_ = true;
   std::string unread_;
 };
 

@@ -149,7 +149,7 @@ Json json_of(const TopState& state) {
           {"tasks_per_s", state.interval ? Json(state.tasks_per_second()) : Json(nullptr)},
           {"submitted_per_s", rate(&Metrics::submitted)},
           {"leases_per_s", rate(&Metrics::leases)},
-          {"in_flight", now.in_flight},
+          {"in_flight_slots", now.in_flight_slots},
           {"ring_slots", now.ring_slots},
           {"queued", now.queued},
           {"credit_waits", now.credit_waits},

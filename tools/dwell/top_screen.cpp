@@ -97,7 +97,6 @@ Line rates_of(const TopState& state) {
   const auto rate = [&](double a_second) { return state.interval ? text_of_rate(a_second) : kNone; };
   Line line;
   add_figure(line, "tasks/s", rate(state.tasks_per_second()));
-  add_figure(line, "in flight", text_of_count(now.in_flight));
   add_figure(line, "leases/s", rate(state.interval ? state.per_second(state.interval->leases) : 0));
   add_figure(line, "parks", text_of_count(now.parks));
   add_figure(line, "images", text_of_count(now.images));
@@ -110,7 +109,7 @@ Line bars_of(const TopState& state, std::size_t width) {
   const std::size_t bar = std::clamp<std::size_t>(width / 2, 22, 60) - 8;
   Line line;
   line.add("ring  ", Style::faint);
-  add_bar(line, bar, now.in_flight, now.ring_slots);
+  add_bar(line, bar, now.in_flight_slots, now.ring_slots);
   line.add("  queue ", Style::faint);
   add_bar(line, bar, now.queued, now.ring_slots);
   return line;

@@ -17,6 +17,9 @@ std::pair<std::string_view, std::string_view> parts_of(std::string_view name) {
 }  // namespace
 
 void InspectedValue::check(const Parameter& asked) const {
+  if (!text.empty())
+    throw Error(errc::signature_mismatch, "'" + name + "' is a text, not " + text_of(asked) + ": read InspectedValue::text",
+                {"name", name});
   const bool plain = asked.kind == Kind::structure && type.kind == Kind::structure;
   if (plain ? asked.bytes == type.bytes : asked == type) return;
   throw Error(errc::signature_mismatch, "'" + name + "' is " + text_of(type) + ", not " + text_of(asked), {"name", name});

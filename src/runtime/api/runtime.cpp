@@ -6,6 +6,7 @@
 #include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
+#include "runtime/observe/kept_trace.hpp"
 #include "runtime/submit/recorder.hpp"
 
 namespace dwell {
@@ -207,42 +208,10 @@ void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const n
   runtime::count(counts.batch_tasks, tasks);
 }
 
-namespace {
-
-// Keeps the last events.
-class Kept : public TraceWriter {
- public:
-  static constexpr std::size_t kMost = 10'000'000;
-
-  void write(const Trace& piece) override {
-    auto& events = trace.events;
-    events.insert(events.end(), piece.events.begin(), piece.events.end());
-    trace.arrows.insert(trace.arrows.end(), piece.arrows.begin(), piece.arrows.end());
-    std::uint64_t dropped = trace.dropped + piece.dropped;
-    if (events.size() > kMost) {
-      const std::size_t more = events.size() - kMost / 2;
-      events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(more));
-      dropped += more;
-    }
-    if (auto& arrows = trace.arrows; arrows.size() > kMost)
-      arrows.erase(arrows.begin(), arrows.end() - static_cast<std::ptrdiff_t>(kMost / 2));
-    trace.names = piece.names;
-    trace.device = piece.device;
-    trace.runtime = piece.runtime;
-    trace.dropped = dropped;
-    trace.clock_error_ns = std::max(trace.clock_error_ns, piece.clock_error_ns);
-  }
-  void finish() override {}
-
-  Trace trace;
-};
-
-}  // namespace
-
 Trace Runtime::trace(std::chrono::nanoseconds duration) {
-  const auto kept = std::make_shared<Kept>();
+  const auto kept = std::make_shared<runtime::KeptTrace>();
   trace(duration, kept);
-  return std::move(kept->trace);
+  return kept->take();
 }
 
 void Runtime::trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer) {

@@ -20,14 +20,14 @@ jit::Image image() {
            {"tile_1", {.registers = 254, .stack_bytes = 536, .shared_bytes = 4096, .constant_bytes = 400, .barriers = 13}}}};
 }
 
-std::optional<Error> error_of(const Limits& limits, std::optional<std::uint32_t> after = 792) {
+std::optional<Error> refusal_of(const Limits& limits, std::optional<std::uint32_t> after = 792) {
   static const Newcomer kTile[] = {{"tile", "tile_1"}};
   const jit::Image linked = image();
   return refusal(limits, {linked, kTile, 792, after, 8192});
 }
 
 std::string refused(const Limits& limits, std::optional<std::uint32_t> after = 792) {
-  const auto error = error_of(limits, after);
+  const auto error = refusal_of(limits, after);
   if (!error) return "";
   EXPECT_EQ(error->kind(), errc::resource_limit);
   EXPECT_THAT(error->message(), HasSubstr("The image that runs stays"));
@@ -53,7 +53,7 @@ TEST(Limits, EveryFigureHasALimit) {
 
 TEST(Limits, FieldsNameTheFirstExceededLimit) {
   const auto expect = [](const Limits& limits, const ErrorFields& fields, std::uint32_t workers = 792) {
-    const auto error = error_of(limits, workers);
+    const auto error = refusal_of(limits, workers);
     ASSERT_TRUE(error);
     expect_fields(*error, fields);
   };

@@ -14,8 +14,8 @@ std::string blame(const std::vector<InFlightTasks::Holder>& holders, bool runnin
                      : running                      ? "; one of the tasks that were running is to blame:"
                                : "; no task was running, one that ended before is to blame, perhaps of these last ones:";
   for (std::size_t i = 0; i < std::min(holders.size(), kMost); ++i) {
-    text += (i == 0 ? " " : ", ") + name_of(holders[i].opcode) + ", ticket " + std::to_string(holders[i].position) + ", on worker " +
-            std::to_string(holders[i].worker);
+    text += (i == 0 ? " " : ", ") + (holders[i].launch ? "a graph" : name_of(holders[i].opcode)) + ", ticket " +
+            std::to_string(holders[i].position) + ", on worker " + std::to_string(holders[i].worker);
   }
   if (holders.size() > kMost && running) text += ", and " + std::to_string(holders.size() - kMost) + " more";
   return text + beside;

@@ -32,8 +32,15 @@ std::vector<InFlightTasks::Record> InFlightTasks::records(std::uint32_t workers)
     const std::uint64_t word = word_of(worker);
     const Sighting& sighting = sightings_[worker];
     const bool known = sighting.since && sighting.word == word;
-    Record record{worker, Record::Kind::other, (word & InFlight::kOver) != 0, 0, 0, 0, known ? now_ - *sighting.since : Clock::duration(),
-                  word};
+    Record record{worker,
+                  Record::Kind::other,
+                  (word & InFlight::kOver) != 0,
+                  0,
+                  0,
+                  0,
+                  known ? now_ - *sighting.since : Clock::duration(),
+                  word,
+                  (word & InFlight::kLaunch) != 0};
     if ((word & InFlight::kValid) != 0) {
       record.opcode = static_cast<std::uint32_t>(word >> 32U) & device::Header::kOpcodeMask;
       if ((word & InFlight::kNode) != 0) {
@@ -57,7 +64,7 @@ std::vector<InFlightTasks::Holder> InFlightTasks::holders(std::uint32_t workers,
   for (const Record& record : records(workers)) {
     if (record.kind != Record::Kind::task || record.position >= tail) continue;
     if (ended ? !queue_.done(record.position) : record.over) continue;
-    all.push_back({record.worker, record.position, record.opcode, record.since});
+    all.push_back({record.worker, record.position, record.opcode, record.launch, record.since});
   }
   return all;
 }

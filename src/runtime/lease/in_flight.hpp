@@ -25,6 +25,7 @@ class InFlightTasks {
     std::uint32_t worker;
     std::uint64_t position;
     std::uint32_t opcode;
+    bool launch;            // of a graph: there is no opcode
     Clock::duration since;  // for how long, as far as look() has seen, while the process was running
   };
   // What a worker has noted last.
@@ -41,7 +42,8 @@ class InFlightTasks {
     std::uint64_t address;   // of a node: where its record lies on the device
     std::uint32_t opcode;
     Clock::duration since;
-    std::uint64_t word;  // the record itself
+    std::uint64_t word;   // the record itself
+    bool launch = false;  // of a task: it is the launch of a graph, and has no opcode
   };
 
   // `most`: how many there are. `records` may be changed by mark_over.

@@ -55,6 +55,19 @@ TEST_F(InFlightTasksTest, TellsWhatWorkersHaveNoted) {
   EXPECT_EQ(tasks_.records(99).size(), 3U) << "no more than there are";
 }
 
+TEST_F(InFlightTasksTest, ALaunchOfAGraphHasNoOpcode) {
+  const std::uint64_t one = submit();
+  const std::uint64_t two = submit();
+  runs(0, one, 0);
+  write(1, static_cast<u32>(two) | InFlight::kLaunch | InFlight::kValid);
+  const auto holders = tasks_.holders(3, false);
+  ASSERT_EQ(holders.size(), 2U);
+  EXPECT_FALSE(holders[0].launch);
+  EXPECT_TRUE(holders[1].launch);
+  EXPECT_EQ(holders[1].position, two);
+  EXPECT_EQ(tasks_.records(3)[1].kind, Record::Kind::task);
+}
+
 TEST_F(InFlightTasksTest, HoldersAreTasksThatRunOrHaveEnded) {
   const std::uint64_t one = submit();
   const std::uint64_t two = submit();

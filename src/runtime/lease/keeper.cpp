@@ -257,6 +257,7 @@ ParkGuard Keeper::park_loop() {
       lock.lock();
       collect();
       for (Wait wait; !on_device_.empty();) wait_on(wait, lock);
+      ++pauses_;
     }
     // No membarrier here: release_park calls it before it looks at the ring.
     asleep_.store(true, std::memory_order_release);
@@ -277,11 +278,13 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
   try {
     Wait wait{Clock::now() + patience};
     collect();
+    const bool empty = on_device_.empty();
     while (!on_device_.empty()) {
       if (wait_on(wait, lock)) continue;
       lock.unlock();
       return std::nullopt;
     }
+    if (!empty) ++pauses_;
     asleep_.store(true, std::memory_order_release);
     backend_.finish();
   } catch (...) {
@@ -305,8 +308,10 @@ bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()
       const Unlocked unlocked(mutex_);
       ask_to_end(newest, true);
     }
+    const bool was_empty = empty;
     for (Wait wait{Clock::now() + patience}; !empty && wait_on(wait, lock);) empty = on_device_.empty();
     if (empty) {
+      if (!was_empty) ++pauses_;
       asleep_.store(true, std::memory_order_release);
       meanwhile();
     }

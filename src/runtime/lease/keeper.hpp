@@ -203,6 +203,8 @@ class Keeper {
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
   // How many of them found no lease on the device.
   std::uint64_t wakes() const { return wakes_.load(std::memory_order_relaxed); }
+  // How often the loop was on the device and was taken off: by a park, a hand-over that parks, pause().
+  std::uint64_t pauses() const { return pauses_.load(std::memory_order_relaxed); }
   // The number of the lease that was started last; 0 before the first.
   std::uint32_t newest() const { return newest_.load(std::memory_order_relaxed).number; }
   // The number of the last lease that works, as the device has said.
@@ -311,6 +313,7 @@ class Keeper {
   std::atomic<std::uint32_t> crew_{0};
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> wakes_{0};
+  std::atomic<std::uint64_t> pauses_{0};
   std::atomic<bool> failed_{false};
   mutable Mutex failure_mutex_;
   std::optional<Error> failure_ DWELL_GUARDED_BY(failure_mutex_);

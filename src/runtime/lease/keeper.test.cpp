@@ -291,6 +291,7 @@ TEST_F(KeeperTest, APauseFindsTheDeviceEmptyAndLetsTheLoopComeBack) {
     EXPECT_EQ(starts(), before) << "none starts meanwhile";
   }));
   EXPECT_TRUE(empty);
+  EXPECT_EQ(keeper_->pauses(), 1U);
   EXPECT_TRUE(started(before + 1)) << "for the task that waits";
   finish_all();
 }
@@ -301,6 +302,7 @@ TEST_F(KeeperTest, APauseOfAnIdleLoopStartsNothing) {
   EXPECT_TRUE(keeper_->pause(10s, [&] { called = true; }));
   EXPECT_TRUE(called);
   EXPECT_EQ(starts(), 0);
+  EXPECT_EQ(keeper_->pauses(), 0U);
 }
 
 TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
@@ -321,6 +323,7 @@ TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
   EXPECT_FALSE(keeper_->pause(300ms, [] { ADD_FAILURE() << "a lease is on the device"; }));
   EXPECT_EQ(told(bench_.report.end), 3U);
   EXPECT_EQ(device_->last_lease().number, 4U) << "others need one that works";
+  EXPECT_EQ(keeper_->pauses(), 0U) << "it was on the device all the time";
   device_->end_leases();
   finish_all();
   device_->obeys = true;

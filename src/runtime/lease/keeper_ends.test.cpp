@@ -35,6 +35,7 @@ TEST_F(KeeperEndsTest, AParkAsksTheLeasesToEndAndWaitsForThem) {
   EXPECT_EQ(device_->finishes, before);
   device_->end_lease(1);
   parker.join();
+  EXPECT_EQ(keeper_->pauses(), 1U);
   EXPECT_EQ(device_->finishes, before + 1) << "the device must be rid of the leases, which have only reported their end";
   EXPECT_TRUE(started(3)) << "the guard is gone";
 }
@@ -47,6 +48,7 @@ TEST_F(KeeperEndsTest, NoLeaseStartsWhileParked) {
   EXPECT_EQ(starts(), 0);
   keeper_->resume();
   EXPECT_EQ(starts(), 1);
+  EXPECT_EQ(keeper_->pauses(), 0U) << "it was not on the device";
 }
 
 TEST_F(KeeperEndsTest, ParksAreCounted) {
@@ -107,6 +109,7 @@ TEST_F(KeeperEndsTest, ATryToParkAsksNoLeaseToEnd) {
   const std::uint64_t next = submit();
   device_->end_leases();
   EXPECT_TRUE(started(2)) << "what was given up parks nothing";
+  EXPECT_EQ(keeper_->pauses(), 0U);
   bench_.finish(next);
   std::jthread end([&] {
     std::this_thread::sleep_for(5ms);
@@ -114,6 +117,7 @@ TEST_F(KeeperEndsTest, ATryToParkAsksNoLeaseToEnd) {
   });
   std::optional<ParkGuard> guard = keeper_->try_park_loop(10s);
   ASSERT_TRUE(guard);
+  EXPECT_EQ(keeper_->pauses(), 1U);
   submit();
   EXPECT_TRUE(rests());
   guard.reset();

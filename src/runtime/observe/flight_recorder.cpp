@@ -32,7 +32,8 @@ using live::FlightEntry;
 using live::FlightFile;
 
 static_assert(live::kFlightEntries == 1U << device::kFlightShift && sizeof(FlightEntry) == sizeof(device::Quad));
-static_assert(FlightEntry::kValid == device::InFlight::kValid && FlightEntry::kNode == device::InFlight::kNode);
+static_assert(FlightEntry::kValid == device::InFlight::kValid && FlightEntry::kNode == device::InFlight::kNode &&
+              FlightEntry::kLaunch == device::InFlight::kLaunch);
 static_assert(FlightEntry::kOpcodeMask == device::Header::kOpcodeMask);
 
 template <std::size_t N>
@@ -115,11 +116,9 @@ FlightRecorder::~FlightRecorder() {
   if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
-void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcept {
-  if (opcode < FlightFile::kOpcodes) put(file_->names[opcode], name);
-}
+void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcept { put(file_->names[opcode], name); }
 
-void FlightRecorder::note_arguments(const Arguments& arguments) {
+void FlightRecorder::note_details(const DetailsOf& details_of) {
   const auto* const entries =
       reinterpret_cast<const device::Quad*>(static_cast<const std::byte*>(memory_->host()) + FlightFile::entries_at());
   using Worker = std::array<FlightEntry, live::kFlightEntries>;
@@ -140,21 +139,23 @@ void FlightRecorder::note_arguments(const Arguments& arguments) {
       const FlightEntry& entry = worker[back];
       if (entry.number == 0 || (entry.word() & FlightEntry::kValid) == 0) continue;
       if (!asked.emplace(entry.word(), entry.lease).second) continue;
-      const std::string text = arguments(entry);
-      if (text.empty()) continue;
-      if (noted == FlightFile::kArguments) return;
-      file_->arguments[noted].word = entry.word();
-      file_->arguments[noted].lease = entry.lease;
-      put(file_->arguments[noted++].text, text);
+      const Details known = details_of(entry);
+      if (known.name.empty() && known.arguments.empty()) continue;
+      if (noted == FlightFile::kDetails) return;
+      live::FlightDetails& to = file_->details[noted++];
+      to.word = entry.word();
+      to.lease = entry.lease;
+      put(to.name, known.name);
+      put(to.arguments, known.arguments);
     }
   }
 }
 
-const std::filesystem::path& FlightRecorder::keep(std::string_view failure, const Arguments& arguments) noexcept {
+const std::filesystem::path& FlightRecorder::keep(std::string_view failure, const DetailsOf& details_of) noexcept {
   const Lock lock(mutex_);
   put(file_->failure, failure);
   try {
-    if (!keeps_) note_arguments(arguments);
+    if (!keeps_) note_details(details_of);
   } catch (const std::exception&) {  // then they are not told
   }
   if (keeps_ || path_.empty()) return path_;

@@ -31,15 +31,19 @@ class FlightRecorder {
   std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
   // From now on the opcode stands for this: "add (version 2)".
   void assign(std::uint32_t opcode, std::string_view name) noexcept;
-  // The arguments of the task of the ring, or the node of a graph, that a worker has noted; empty when they are not known (any more).
-  using Arguments = std::function<std::string(const live::FlightEntry& entry)>;
-  // Keeps the file although the object goes, and notes why, and with what arguments the last tasks were called: the youngest
+  // What is known (still) of the task of the ring, or the node of a graph, that a worker has noted: empty texts for what is not.
+  struct Details {
+    std::string name;  // of a node
+    std::string arguments;
+  };
+  using DetailsOf = std::function<Details(const live::FlightEntry& entry)>;
+  // Keeps the file although the object goes, and notes why, and what the last tasks were, and with what arguments: the youngest
   // live::Directory::kFlights that the process keeps. Its path; empty when there is no file.
-  const std::filesystem::path& keep(std::string_view failure, const Arguments& arguments) noexcept;
+  const std::filesystem::path& keep(std::string_view failure, const DetailsOf& details_of) noexcept;
 
  private:
   FlightRecorder() = default;
-  void note_arguments(const Arguments& arguments) DWELL_REQUIRES(mutex_);
+  void note_details(const DetailsOf& details_of) DWELL_REQUIRES(mutex_);
 
   std::unique_ptr<backend::Allocation> memory_;
   std::filesystem::path path_;  // empty: no file can be made

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include <dwell/error.hpp>
 
 #include "device/ring.hpp"
 #include "live/directory.hpp"
@@ -20,8 +23,8 @@ namespace {
 
 class FlightRecorderFiles : public test::LiveTest {
  protected:
-  static std::string none(const live::FlightEntry&) { return {}; }
-  const FlightRecorder::Arguments kNone = none;
+  static FlightRecorder::Details none(const live::FlightEntry&) { return {}; }
+  const FlightRecorder::DetailsOf kNone = none;
   test::BreakableBackend backend_{std::make_shared<test::BreakableDevice>()};
 };
 
@@ -40,6 +43,53 @@ TEST_F(FlightRecorderFiles, OfFailuresTheYoungestStay) {
   EXPECT_TRUE(std::filesystem::exists(last));
 }
 
+// A device that does not reach what the process has mapped.
+class UnpinnableBackend final : public test::BreakableBackend {
+ public:
+  using BreakableBackend::BreakableBackend;
+  std::unique_ptr<backend::Allocation> pin(void*, std::size_t, std::shared_ptr<void>) override {
+    throw Error(kind, "memory of this kind cannot be pinned");
+  }
+
+  errc kind = errc::unsupported;
+};
+
+TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails) {
+  for (const errc kind : {errc::unsupported, errc::invalid_argument}) {
+    UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
+    backend.kind = kind;
+    std::string warned;
+    std::filesystem::path path;
+    {
+      FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+      EXPECT_EQ(warned, "") << "nothing is lost as long as the process lives";
+      EXPECT_EQ(files(), 0U);
+      one.assign(7, "add (version 2)");
+      reinterpret_cast<device::Quad*>(one.device())[0] = {1, {42, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 3}};
+      path = one.keep("it failed", kNone);
+    }
+    const live::Flight flight = live::read_flight(path);
+    EXPECT_EQ(flight.failure, "it failed");
+    ASSERT_EQ(flight.workers.at(0).size(), 1U);
+    EXPECT_EQ(flight.workers[0][0].name, "add (version 2)");
+    EXPECT_EQ(flight.workers[0][0].position, 42U);
+    std::filesystem::remove(path);
+    { const FlightRecorder one(backend, 2, "cpu", 1, {}); }
+    EXPECT_EQ(files(), 0U) << "of those that end well there is none";
+  }
+}
+
+TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
+  UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
+  backend.kind = errc::out_of_memory;
+  std::string warned;
+  FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+  EXPECT_THAT(warned, testing::HasSubstr("no flight recorder outlives this process: memory of this kind"));
+  EXPECT_NE(one.device(), 0U);
+  EXPECT_EQ(one.keep("it failed", kNone), "");
+  EXPECT_EQ(files(), 0U);
+}
+
 TEST_F(FlightRecorderFiles, AFailureThatIsToldTwiceIsOne) {
   FlightRecorder one(backend_, 1, "cpu", 2, {});
   for (unsigned i = 0; i <= live::Directory::kFlights; ++i) EXPECT_TRUE(std::filesystem::exists(one.keep("it failed", kNone)));
@@ -55,8 +105,10 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
       entries[worker * live::kFlightEntries + i] = {
           i + 1, {worker * 1000 + i, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 1}};
   const auto path = one.keep("it failed", [](const live::FlightEntry& entry) {
-    return entry.low % 2 == 0 ? std::string()
-                              : "(" + std::to_string(entry.opcode()) + ", " + std::to_string(entry.low) + ")" + std::string(200, 'x');
+    FlightRecorder::Details known;
+    if (entry.low % 2 != 0)
+      known.arguments = "(" + std::to_string(entry.opcode()) + ", " + std::to_string(entry.low) + ")" + std::string(200, 'x');
+    return known;
   });
   const live::Flight flight = live::read_flight(path);
   ASSERT_EQ(flight.workers.size(), kWorkers);
@@ -69,7 +121,7 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
     EXPECT_LT(tasks.back().arguments.size(), 128U);
     told += static_cast<std::size_t>(std::ranges::count_if(tasks, [](const auto& task) { return !task.arguments.empty(); }));
   }
-  EXPECT_EQ(told, live::FlightFile::kArguments) << "of 1280";
+  EXPECT_EQ(told, live::FlightFile::kDetails) << "of 1280";
 }
 
 TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
@@ -83,12 +135,15 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
     ++asked;
     EXPECT_TRUE(entry.is_node());
     EXPECT_EQ(entry.address(), (77 + (1ULL << 32U)) * 64);
-    return "(" + std::to_string(entry.lease) + ")";
+    return FlightRecorder::Details{"left", "(" + std::to_string(entry.lease) + ")"};
   });
   EXPECT_EQ(asked, 2U);
   const live::Flight flight = live::read_flight(path);
   ASSERT_EQ(flight.workers.at(0).size(), 40U);
-  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
+    EXPECT_EQ(flight.workers[0][i].name, "left");
+  }
 }
 
 }  // namespace

@@ -308,9 +308,18 @@ void Meters::read(Metrics& metrics) {
       std::array<std::uint64_t, sizeof(WorkerCount) / kWord> copy;
       for (std::size_t k = 0; k < copy.size(); ++k) copy[k] = words[i * copy.size() + k];
       const auto worker = std::bit_cast<WorkerCount>(copy);
-      metrics.workers.push_back(
-          {by_worker[i], worker.busy_ns, worker.present_ns, worker.fetched, worker.queued, worker.spawned, worker.leases, {}});
-      std::ranges::copy(worker.log_dropped, metrics.workers.back().log_dropped.begin());
+      WorkerMetrics& made = metrics.workers.emplace_back();
+      made.tasks = by_worker[i];
+      made.busy_ns = worker.busy_ns;
+      made.idle_ns = worker.idle_ns;
+      made.present_ns = worker.present_ns;
+      made.fetched = worker.fetched;
+      made.queued = worker.queued;
+      made.stolen = worker.stolen;
+      made.spawned = worker.spawned;
+      made.leases = worker.leases;
+      made.parks = worker.parks;
+      std::ranges::copy(worker.log_dropped, made.log_dropped.begin());
     }
   });
   queue_seen_.look_with([&](auto words) {

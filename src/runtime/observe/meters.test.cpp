@@ -230,7 +230,8 @@ TEST_P(MetersTest, TellOfWorkersAndTheQueue) {
   bench_.control().head.value = ~0U;
   bench_.control().tail.value = 4;
   for (std::uint32_t i = 0; i < kWorkers; ++i)
-    bench_.lease.worker_counts[i] = {100 + i, 200 + i, 300 + i, 400 + i, 500 + i, 600 + i, {1, 2, 3, 4, i}, {}};
+    bench_.lease.worker_counts[i] = {100 + i,         200 + i, 300 + i, 400 + i, 500 + i, 600 + i,
+                                     {1, 2, 3, 4, i}, 700 + i, 800 + i, 900 + i, 7,       {}};
   Metrics metrics = snapshot();
   EXPECT_EQ(metrics.queued, 5U);
   ASSERT_EQ(metrics.workers.size(), kWorkers);
@@ -242,6 +243,9 @@ TEST_P(MetersTest, TellOfWorkersAndTheQueue) {
     EXPECT_EQ(worker.spawned, 400 + i);
     EXPECT_EQ(worker.leases, 500 + i);
     EXPECT_EQ(worker.present_ns, 600 + i);
+    EXPECT_EQ(worker.stolen, 700 + i);
+    EXPECT_EQ(worker.parks, 800 + i);
+    EXPECT_EQ(worker.idle_ns, 900 + i);
     EXPECT_THAT(worker.log_dropped, testing::ElementsAre(1, 2, 3, 4, i));
   }
   bench_.control().tail.value = ~0U - 1;  // more claims than tasks

@@ -72,6 +72,7 @@ std::string text_of_element(const InspectedValue& value, std::size_t index) {
 }  // namespace
 
 std::string text_of_value(const InspectedValue& value) {
+  if (!value.text.empty()) return value.text;
   if (!value.array) return text_of_element(value, 0);
   std::string text = "[";
   for (std::size_t i = 0; i < std::min(value.count, kShown); ++i) text += (i == 0 ? "" : ", ") + text_of_element(value, i);
@@ -94,7 +95,7 @@ std::string text_of_arguments(const Signature& signature, std::span<const std::u
       std::snprintf(place, sizeof(place), "%p[%llu]", static_cast<const void*>(span.data()), static_cast<unsigned long long>(span.size()));
       text += place;
     } else if (element_type_of(parameter)) {
-      InspectedValue value{{}, parameter, 1, false, std::vector<std::byte>(parameter.bytes)};
+      InspectedValue value{{}, parameter, 1, false, std::vector<std::byte>(parameter.bytes), {}};
       std::memcpy(value.bytes.data(), words.data(), parameter.bytes);
       text += text_of_value(value);
     } else {

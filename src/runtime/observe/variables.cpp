@@ -175,7 +175,7 @@ std::optional<Inspection> Variables::read(std::string_view name) {
     Inspection inspection{std::string(name), found->op.name, found->op.version, {}, false};
     const List& list = found->variables;
     for (const Variable& variable : list)
-      inspection.values.push_back({variable.name, variable.type, variable.elements(), variable.count != 0, {}});
+      inspection.values.push_back({variable.name, variable.type, variable.elements(), variable.count != 0, {}, {}});
     const bool guarded = list.front().sequence != 0 &&
                          std::ranges::all_of(list, [&](const Variable& variable) { return variable.sequence == list.front().sequence; });
     if (guarded) {
