@@ -191,7 +191,7 @@ struct Export {
 };
 
 template <class Any>
-Any* exported(const Runtime& runtime, const TensorView& view, std::shared_ptr<void> owner) {
+Any* exported(const Runtime& runtime, const TensorView& view, std::shared_ptr<void>&& owner) {
   auto made = std::make_unique<Export<Any>>();
   made->shape = view.shape();
   made->strides = view.strides();
