@@ -57,7 +57,7 @@ double reference(Reduction reduction, const std::vector<double>& x, double param
       return reduction == Reduction::var ? variance : std::sqrt(variance);
     }
     case Reduction::norm: {
-      long double result = parameter == -kInfinity ? kInfinity : 0;
+      long double result = parameter == -kInfinity ? std::numeric_limits<long double>::infinity() : 0;
       for (const double value : x) {
         const double size = std::fabs(value);
         if (parameter == kInfinity)
