@@ -1,16 +1,14 @@
-// Tensors of other libraries, and tensors for them, by DLPack (https://dmlc.github.io/dlpack). Nothing is copied.
+// Tensors of other libraries, and tensors for them, by DLPack (https://dmlc.github.io/dlpack). Nothing is copied. DLPack's own header is
+// not needed here, and may be included before or behind this one.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
 #include <dwell/buffer_view.hpp>
+#include <dwell/detail/dlpack.hpp>
 #include <dwell/runtime.hpp>
 #include <dwell/tensor.hpp>
-
-// DLPack's own, of dlpack/dlpack.h, which is not needed here.
-struct DLManagedTensor;
-struct DLManagedTensorVersioned;
 
 namespace dwell {
 

@@ -44,7 +44,7 @@ nb::object capsule_of(const Array& array, const std::vector<std::int64_t>& strid
                           made->strides.data(),
                           0};
   made->managed.context = made.get();
-  made->managed.deleter = [](Any* dropped) { delete static_cast<Export<Any>*>(dropped->context); };
+  made->managed.deleter = [](auto* dropped) { delete static_cast<Export<Any>*>(dlpack::ours(dropped)->context); };
   if constexpr (std::is_same_v<Any, dlpack::ManagedVersioned>) {
     made->managed.version = dlpack::kVersion;
     made->managed.flags = flags;
@@ -53,8 +53,7 @@ nb::object capsule_of(const Array& array, const std::vector<std::int64_t>& strid
   const auto drop = [](PyObject* capsule) {
     const char* const wanted = std::is_same_v<Any, dlpack::Managed> ? dlpack::kName : dlpack::kVersionedName;
     if (PyCapsule_IsValid(capsule, wanted) == 0) return;
-    auto* const managed = static_cast<Any*>(PyCapsule_GetPointer(capsule, wanted));
-    managed->deleter(managed);
+    dlpack::call_deleter(static_cast<Any*>(PyCapsule_GetPointer(capsule, wanted)));
   };
   PyObject* const capsule = PyCapsule_New(&made->managed, name, drop);
   if (capsule == nullptr) throw nb::python_error();

@@ -39,11 +39,10 @@ template <class Any>
 std::shared_ptr<void> owned(Any* managed) {
   return std::shared_ptr<void>(managed, [](void* dropped) {
     auto* const one = static_cast<Any*>(dropped);
-    if (one->deleter == nullptr) return;
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0)
-      one->deleter(one);
+      dlpack::call_deleter(one);
     else
-      post([one] { one->deleter(one); });
+      post([one] { dlpack::call_deleter(one); });
   });
 }
 

@@ -119,10 +119,7 @@ Dims checked_shape(const dlpack::Tensor& tensor) {
 // Calls the deleter as the last one of its owners goes.
 template <class Any>
 std::shared_ptr<void> owner_of(Any* managed) {
-  return std::shared_ptr<void>(managed, [](void* dropped) {
-    auto* const one = static_cast<Any*>(dropped);
-    if (one->deleter != nullptr) one->deleter(one);
-  });
+  return std::shared_ptr<void>(managed, [](void* dropped) { dlpack::call_deleter(static_cast<Any*>(dropped)); });
 }
 
 }  // namespace
@@ -154,14 +151,14 @@ struct tensor::DlpackImport {
 
 DlpackTensor from_dlpack(Runtime& runtime, DLManagedTensor* tensor) {
   if (tensor == nullptr) refuse("the tensor is null");
-  auto* const managed = reinterpret_cast<dlpack::Managed*>(tensor);
+  auto* const managed = dlpack::ours(tensor);
   std::shared_ptr<void> owner = owner_of(managed);
   return tensor::DlpackImport::take(runtime, managed->tensor, std::move(owner), false);
 }
 
 DlpackTensor from_dlpack(Runtime& runtime, DLManagedTensorVersioned* tensor) {
   if (tensor == nullptr) refuse("the tensor is null");
-  auto* const managed = reinterpret_cast<dlpack::ManagedVersioned*>(tensor);
+  auto* const managed = dlpack::ours(tensor);
   std::shared_ptr<void> owner = owner_of(managed);
   if (managed->version.major != dlpack::kVersion.major)
     refuse("the tensor is one of DLPack " + std::to_string(managed->version.major) + "." + std::to_string(managed->version.minor) +
@@ -204,21 +201,21 @@ Any* exported(const Runtime& runtime, const TensorView& view, std::shared_ptr<vo
                           &made->strides[0],
                           0};
   made->managed.context = made.get();
-  made->managed.deleter = [](Any* dropped) { delete static_cast<Export<Any>*>(dropped->context); };
+  made->managed.deleter = [](auto* dropped) { delete static_cast<Export<Any>*>(dlpack::ours(dropped)->context); };
   return &made.release()->managed;
 }
 
 }  // namespace
 
 DLManagedTensor* to_dlpack(const Runtime& runtime, const TensorView& view, std::shared_ptr<void> owner) {
-  return reinterpret_cast<DLManagedTensor*>(exported<dlpack::Managed>(runtime, view, std::move(owner)));
+  return dlpack::official(exported<dlpack::Managed>(runtime, view, std::move(owner)));
 }
 
 DLManagedTensorVersioned* to_dlpack_versioned(const Runtime& runtime, const TensorView& view, std::shared_ptr<void> owner, bool read_only) {
   auto* const made = exported<dlpack::ManagedVersioned>(runtime, view, std::move(owner));
   made->version = dlpack::kVersion;
   made->flags = read_only ? dlpack::kReadOnly : 0;
-  return reinterpret_cast<DLManagedTensorVersioned*>(made);
+  return dlpack::official(made);
 }
 
 }  // namespace dwell

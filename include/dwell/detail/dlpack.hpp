@@ -7,6 +7,10 @@
 
 #include <dwell/element_type.hpp>
 
+// DLPack's own, of dlpack/dlpack.h.
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
 namespace dwell::detail::dlpack {
 
 struct Version {
@@ -38,17 +42,28 @@ struct Tensor {
 struct Managed {
   Tensor tensor;
   void* context;
-  void (*deleter)(Managed*);
+  void (*deleter)(DLManagedTensor*);
 };
 inline constexpr std::uint64_t kReadOnly = 1;
 inline constexpr std::uint64_t kCopied = 2;
 struct ManagedVersioned {
   Version version;
   void* context;
-  void (*deleter)(ManagedVersioned*);
+  void (*deleter)(DLManagedTensorVersioned*);
   std::uint64_t flags;
   Tensor tensor;
 };
+
+// The same tensor, as others know it: deleters are called with that type, whoever wrote them.
+inline DLManagedTensor* official(Managed* tensor) { return reinterpret_cast<DLManagedTensor*>(tensor); }
+inline DLManagedTensorVersioned* official(ManagedVersioned* tensor) { return reinterpret_cast<DLManagedTensorVersioned*>(tensor); }
+inline Managed* ours(DLManagedTensor* tensor) { return reinterpret_cast<Managed*>(tensor); }
+inline ManagedVersioned* ours(DLManagedTensorVersioned* tensor) { return reinterpret_cast<ManagedVersioned*>(tensor); }
+
+template <class Any>
+void call_deleter(Any* tensor) {
+  if (tensor->deleter != nullptr) tensor->deleter(official(tensor));
+}
 
 DataType data_type_of(ElementType type);
 // Nothing for a type that dwell does not know.
