@@ -78,6 +78,8 @@ def _copied(rt: Runtime, obj: object, dtype: object) -> Array:
 
     wanted = None if dtype is None else _numpy_type(dtype)
     source = numpy.asarray(obj, wanted)
+    if source.dtype == object:
+        _shared(rt, obj, refuse=True)  # an array that NumPy does not take: says why dwell does not
     if dtype is None and not hasattr(obj, "dtype") and source.dtype == numpy.float64:
         source = source.astype(numpy.float32)
     made = _dwell.own_buffer(rt.array(source))

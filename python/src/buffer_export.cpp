@@ -36,26 +36,24 @@ nb::object capsule_of(const Array& array, const std::vector<std::int64_t>& strid
   made->memory = array.memory;
   made->shape.assign(array.shape.begin(), array.shape.end());
   made->strides = strides;
-  const TypeName& type = named(array.type);
   made->managed.tensor = {reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(array.memory->buffer.data()) + array.offset),
                           dlpack_device(array),
                           static_cast<std::int32_t>(made->shape.size()),
-                          {static_cast<std::uint8_t>(type.code), static_cast<std::uint8_t>(bytes_of(array.type) * 8), 1},
+                          dlpack::data_type_of(array.type),
                           made->shape.data(),
                           made->strides.data(),
                           0};
   made->managed.context = made.get();
-  made->managed.deleter = [](Any* dropped) { delete static_cast<Export<Any>*>(dropped->context); };
+  made->managed.deleter = [](auto* dropped) { delete static_cast<Export<Any>*>(dlpack::ours(dropped)->context); };
   if constexpr (std::is_same_v<Any, dlpack::ManagedVersioned>) {
-    made->managed.version = {1, 1};
+    made->managed.version = dlpack::kVersion;
     made->managed.flags = flags;
   }
   // A consumer renames the capsule, and calls the deleter itself.
   const auto drop = [](PyObject* capsule) {
     const char* const wanted = std::is_same_v<Any, dlpack::Managed> ? dlpack::kName : dlpack::kVersionedName;
     if (PyCapsule_IsValid(capsule, wanted) == 0) return;
-    auto* const managed = static_cast<Any*>(PyCapsule_GetPointer(capsule, wanted));
-    managed->deleter(managed);
+    dlpack::call_deleter(static_cast<Any*>(PyCapsule_GetPointer(capsule, wanted)));
   };
   PyObject* const capsule = PyCapsule_New(&made->managed, name, drop);
   if (capsule == nullptr) throw nb::python_error();

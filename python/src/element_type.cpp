@@ -9,21 +9,21 @@ namespace dwell::python {
 namespace {
 
 constexpr TypeName kTypes[] = {
-    {ElementType::f16, "float16", "<f2", dlpack::kFloat},
-    {ElementType::bf16, "bfloat16", nullptr, dlpack::kBfloat},
-    {ElementType::f32, "float32", "<f4", dlpack::kFloat},
-    {ElementType::f64, "float64", "<f8", dlpack::kFloat},
-    {ElementType::i8, "int8", "|i1", dlpack::kInt},
-    {ElementType::i16, "int16", "<i2", dlpack::kInt},
-    {ElementType::i32, "int32", "<i4", dlpack::kInt},
-    {ElementType::i64, "int64", "<i8", dlpack::kInt},
-    {ElementType::u8, "uint8", "|u1", dlpack::kUnsigned},
-    {ElementType::u16, "uint16", "<u2", dlpack::kUnsigned},
-    {ElementType::u32, "uint32", "<u4", dlpack::kUnsigned},
-    {ElementType::u64, "uint64", "<u8", dlpack::kUnsigned},
-    {ElementType::boolean, "bool", "|b1", dlpack::kBool},
-    {ElementType::complex64, "complex64", "<c8", dlpack::kComplex},
-    {ElementType::complex128, "complex128", "<c16", dlpack::kComplex},
+    {ElementType::f16, "float16", "<f2"},
+    {ElementType::bf16, "bfloat16", nullptr},
+    {ElementType::f32, "float32", "<f4"},
+    {ElementType::f64, "float64", "<f8"},
+    {ElementType::i8, "int8", "|i1"},
+    {ElementType::i16, "int16", "<i2"},
+    {ElementType::i32, "int32", "<i4"},
+    {ElementType::i64, "int64", "<i8"},
+    {ElementType::u8, "uint8", "|u1"},
+    {ElementType::u16, "uint16", "<u2"},
+    {ElementType::u32, "uint32", "<u4"},
+    {ElementType::u64, "uint64", "<u8"},
+    {ElementType::boolean, "bool", "|b1"},
+    {ElementType::complex64, "complex64", "<c8"},
+    {ElementType::complex128, "complex128", "<c16"},
 };
 
 }  // namespace
@@ -56,13 +56,6 @@ std::optional<ElementType> type_of(char kind, std::size_t bytes) {
       return bytes == 8 ? std::optional(ElementType::complex64) : bytes == 16 ? std::optional(ElementType::complex128) : std::nullopt;
     default: return std::nullopt;
   }
-}
-
-std::optional<ElementType> type_of(const dlpack::DataType& type) {
-  if (type.lanes != 1 || type.bits % 8 != 0) return std::nullopt;
-  const auto* const found =
-      std::ranges::find_if(kTypes, [&](const TypeName& one) { return one.code == type.code && bytes_of(one.type) * 8 == type.bits; });
-  return found == std::end(kTypes) ? std::nullopt : std::optional(found->type);
 }
 
 ElementType element_type_from(nb::handle object) {

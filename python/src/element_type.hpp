@@ -9,8 +9,6 @@
 
 #include <dwell/dwell.hpp>
 
-#include "dlpack.hpp"
-
 namespace dwell::python {
 
 namespace nb = nanobind;
@@ -19,7 +17,6 @@ struct TypeName {
   ElementType type;
   const char* numpy;
   const char* cai;  // of __cuda_array_interface__; null where it has none
-  dlpack::Code code;
 };
 const TypeName& named(ElementType type);
 
@@ -28,7 +25,6 @@ std::string numpy_name(ElementType type);
 
 // A type by its kind (as __array_interface__ writes it: f i u b c) and its bytes.
 std::optional<ElementType> type_of(char kind, std::size_t bytes);
-std::optional<ElementType> type_of(const dlpack::DataType& type);
 
 // "float32", numpy.float32, torch.float32, dwell.ElementType.f32, float: an element type. Throws errc::invalid_argument.
 ElementType element_type_from(nb::handle object);

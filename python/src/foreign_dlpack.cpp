@@ -31,7 +31,7 @@ void set_tensor(Foreign& to, const dlpack::Tensor& tensor) {
     if (!to.contiguous) to.strides.assign(tensor.strides, tensor.strides + tensor.dimensions);
   }
   to.type_text = "DLPack type " + std::to_string(tensor.type.code) + " of " + std::to_string(tensor.type.bits) + " bits";
-  to.type = type_of(tensor.type);
+  to.type = dlpack::element_type_of(tensor.type);
 }
 
 // Its deleter may run Python code.
@@ -39,11 +39,10 @@ template <class Any>
 std::shared_ptr<void> owned(Any* managed) {
   return std::shared_ptr<void>(managed, [](void* dropped) {
     auto* const one = static_cast<Any*>(dropped);
-    if (one->deleter == nullptr) return;
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0)
-      one->deleter(one);
+      dlpack::call_deleter(one);
     else
-      post([one] { one->deleter(one); });
+      post([one] { dlpack::call_deleter(one); });
   });
 }
 
@@ -75,7 +74,7 @@ Foreign from_dlpack(nb::handle object, const RuntimeState& runtime, const std::s
     const auto ask = [&](bool versioned) {
       nb::dict how;
       if (cuda) how["stream"] = kLegacyStream;
-      if (versioned) how["max_version"] = nb::make_tuple(1, 1);
+      if (versioned) how["max_version"] = nb::make_tuple(dlpack::kVersion.major, dlpack::kVersion.minor);
       return how;
     };
     nb::object capsule;
@@ -89,7 +88,7 @@ Foreign from_dlpack(nb::handle object, const RuntimeState& runtime, const std::s
     }
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::kVersionedName) != 0) {
       auto* const managed = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kVersionedName));
-      if (managed->version.major != 1)
+      if (managed->version.major != dlpack::kVersion.major)
         refuse_array(name, "it speaks DLPack " + std::to_string(managed->version.major) + ", dwell speaks 1");
       PyCapsule_SetName(capsule.ptr(), dlpack::kUsedVersionedName);
       to.keep = owned(managed);

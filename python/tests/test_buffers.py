@@ -1,6 +1,5 @@
 """Memory: buffers, and what is shared with other libraries."""
 
-import ctypes
 import gc
 import struct
 import sys
@@ -9,6 +8,7 @@ import weakref
 import dwell
 import numpy as np
 import pytest
+from dlpack_support import Managed, ManagedVersioned, Producer, held_by
 
 TYPES = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "complex64"]
 TYPES += ["complex128"]
@@ -172,87 +172,6 @@ def test_bfloat16(rt, cpu):
 # ---- DLPack --------------------------------------------------------------------------------------------------------------------
 
 
-class Device(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", Device),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class Managed(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", Deleter)]
-
-
-class ManagedVersioned(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", Deleter),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
-ctypes.pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
-ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
-
-lent = []  # what capsules point to, for ever
-
-
-class Producer:
-    """An array that shares its memory by DLPack alone, as it is told."""
-
-    def __init__(self, memory, *, version=(1, 1), device=(1, 0), code=2, bits=32, flags=0, shape=None, strides=None, offset=0):
-        self.memory, self.version, self.device, self.flags = memory, version, device, flags
-        self.type, self.offset = (code, bits), offset
-        shape = memory.shape if shape is None else shape
-        self.shape = (ctypes.c_int64 * len(shape))(*shape)
-        self.strides = None if strides is None else (ctypes.c_int64 * len(strides))(*strides)
-        self.ndim = len(shape)
-        self.asked = []
-        self.deleted = 0
-
-    def __dlpack_device__(self):
-        return self.device
-
-    def __dlpack__(self, **how):
-        self.asked.append(how)
-        if self.version is None and "max_version" in how:
-            raise TypeError("unexpected keyword argument 'max_version'")
-        tensor = Tensor(
-            self.memory.ctypes.data, Device(*self.device), self.ndim, *self.type, 1, self.shape, self.strides, self.offset
-        )
-
-        def delete(_):
-            self.deleted += 1
-
-        deleter = Deleter(delete)
-        if self.version is None:
-            managed, name = Managed(tensor, None, deleter), b"dltensor"
-        else:
-            managed, name = ManagedVersioned(*self.version, None, deleter, self.flags, tensor), b"dltensor_versioned"
-        lent.extend([self, managed, deleter])
-        return ctypes.pythonapi.PyCapsule_New(ctypes.addressof(managed), name, None)
-
-
 @pytest.mark.parametrize("version", [None, (1, 0), (1, 1)])
 def test_dlpack_in(rt, ops, cpu, version):
     memory = np.arange(6, dtype="f4")
@@ -311,9 +230,10 @@ def test_dlpack_out(rt, cpu, dtype):
     assert seen.dtype == dtype and seen.shape == (2, 3) and seen.ctypes.data == buffer.address
     assert seen.tolist() == buffer.read().tolist()
     assert buffer.__dlpack_device__() == (1, 0)
-    for how, kind, name in (({}, Managed, b"dltensor"), ({"max_version": (1, 0)}, ManagedVersioned, b"dltensor_versioned")):
+    for how, kind in (({}, Managed), ({"max_version": (1, 0)}, ManagedVersioned)):
         capsule = buffer.__dlpack__(**how)
-        held = kind.from_address(ctypes.pythonapi.PyCapsule_GetPointer(capsule, name))
+        held = held_by(capsule)
+        assert isinstance(held, kind)
         assert (held.tensor.ndim, held.tensor.shape[:2], held.tensor.strides[:2]) == (2, [2, 3], [3, 1])
         assert kind is Managed or (held.major, held.flags) == (1, 0)
         del capsule

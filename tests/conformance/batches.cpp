@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/tensor_test.hpp"
@@ -118,6 +119,61 @@ TEST_P(BatchTest, OrderFollowsFromMemory) {
     for (std::size_t i = 0; i < count; ++i) result[i] = expected[a + i] * 3 + expected[b + i];
     std::copy(result.begin(), result.end(), expected.begin() + static_cast<std::ptrdiff_t>(to));
     if (random() % 8 == 0) last = batch().flush();
+  }
+  batch().flush().wait();
+  const std::vector<i64> got = read(memory);
+  for (std::size_t i = 0; i < kElements; ++i) ASSERT_EQ(got[i], static_cast<i64>(expected[i])) << i;
+}
+
+// A view of `columns` times `rows` elements in random directions, with gaps or without, none twice.
+TensorView any_view(Random& random, const TensorView& all, std::int64_t rows, std::int64_t columns) {
+  const bool turned = random() % 2 == 0;
+  std::int64_t inner = 1 + random() % 2;
+  std::int64_t outer = (turned ? rows : columns) * inner + random() % 3;
+  if (turned) std::swap(inner, outer);
+  const std::int64_t reach = (rows - 1) * outer + (columns - 1) * inner;
+  std::int64_t first = random() % static_cast<u32>(all.elements() - reach);
+  for (auto& [count, stride] : {std::pair<std::int64_t, std::int64_t&>{rows, outer}, {columns, inner}}) {
+    if (random() % 2 == 0) continue;
+    first += (count - 1) * stride;
+    stride = -stride;
+  }
+  return {all.address() + static_cast<std::uint64_t>(first) * 8, all.type(), {rows, columns}, {outer, inner}};
+}
+
+TEST_P(BatchTest, OrderFollowsFromMemoryOfViewsInAnyDirection) {
+  Random random(10);
+  constexpr std::size_t kElements = 4000;
+  std::vector<u64> expected(kElements);
+  std::iota(expected.begin(), expected.end(), 1U);
+  const auto memory = filled_with(std::vector<i64>(expected.begin(), expected.end()));
+  const TensorView all(memory);
+  const auto at = [&](const TensorView& view, std::int64_t row, std::int64_t column) -> u64& {
+    const auto first = static_cast<std::int64_t>((view.address() - all.address()) / 8);
+    return expected[static_cast<std::size_t>(first + row * view.strides()[0] + column * view.strides()[1])];
+  };
+  for (int round = 0; round < (kSanitized ? 300 : 1500); ++round) {
+    const std::int64_t rows = 1 + random() % 29;  // more elements than are read at once
+    const std::int64_t columns = 1 + random() % 29;
+    const TensorView to = any_view(random, all, rows, columns);
+    TensorView a = any_view(random, all, rows, columns);
+    const TensorView b = any_view(random, all, rows, columns);
+    if (random() % 6 == 0) a = a.slice(0, rows - 1, 1).expand({rows, columns});  // one row for all
+    std::vector<u64> result;
+    const u32 how = random() % 3;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t column = 0; column < columns; ++column)
+        result.push_back(how == 0 ? at(a, row, column) * 3 + at(b, row, column) : at(a, row, column) - at(b, row, column));
+    if (how == 0)
+      batch().assign(to, Expression(a) * 3 + b);
+    else if (how == 1)
+      batch().assign(to, Expression(a) - b);
+    else
+      batch().apply(TensorOp::sub, to, {a, b});
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t column = 0; column < columns; ++column)
+        at(to, row, column) = result[static_cast<std::size_t>(row * columns + column)];
+    if (random() % 8 == 0) batch().flush();
   }
   batch().flush().wait();
   const std::vector<i64> got = read(memory);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <dwell/batch.hpp>
@@ -35,10 +36,18 @@ class CompiledProgramsTest : public DeviceTest {
   template <class T>
   Buffer<T> filled(std::size_t count, const std::function<double(std::size_t)>& value) {
     std::vector<T> values;
-    for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<T>(static_cast<float>(value(i))));
+    for (std::size_t i = 0; i < count; ++i) values.push_back(number<T>(value(i)));
     Buffer<T> buffer = runtime().allocate<T>(count);
     buffer.write(values);
     return buffer;
+  }
+  // Halves are made of floats only.
+  template <class T>
+  static T number(double value) {
+    if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
+      return T(static_cast<float>(value));
+    else
+      return static_cast<T>(value);
   }
 
   // Runs what `collect` adds to a batch until all of its programs are compiled. False when that takes too long.
@@ -70,15 +79,16 @@ class CompiledProgramsTest : public DeviceTest {
     for (std::size_t i = 0; i < results.size(); ++i) EXPECT_EQ(read(results[i]), interpreted[i]) << "result " << i;
   }
 
-  // All operations that there are on x, y and z. One comes into the program of another because they read what that has written.
-  void expect_same_bits_of_operations(const TensorView& x, const TensorView& y, const TensorView& z) {
+  // All operations that there are on x, y and z; with `own_only`, those whose results have the type of x, or are true or not: what others
+  // of integers compute is computed in floats, whatever the integers are. One comes into the program of another because they read what that
+  // has written.
+  void expect_same_bits_of_operations(const TensorView& x, const TensorView& y, const TensorView& z, bool own_only = false) {
     std::vector<Buffer<std::byte>> results;
     std::vector<std::function<void(Batch&)>> operations;
     const auto memory = runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(x.type()));
     const TensorView written(reinterpret_cast<std::uint64_t>(memory.data()), x.type(), x.shape());
     int all = 0;
     const auto add = [&](TensorOp op, const std::vector<TensorView>& operands) {
-      if (kSanitized && all++ % 4 != 0) return;  // a sanitizer takes ten times as long to compile them
       std::vector<Expression> given(operands.begin(), operands.end());
       std::optional<Expression> result;
       try {
@@ -88,6 +98,8 @@ class CompiledProgramsTest : public DeviceTest {
       } catch (const Error&) {
         return;  // not for elements of this type
       }
+      if (own_only && result->type() != x.type() && result->type() != ElementType::boolean) return;
+      if (kSanitized && all++ % 8 != 0) return;  // a sanitizer takes ten times as long to compile them
       results.push_back(runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(result->type())));
       const TensorView to(reinterpret_cast<std::uint64_t>(results.back().data()), result->type(), x.shape());
       operations.emplace_back([to, expression = *result](Batch& batch) { batch.assign(to, expression); });
@@ -95,10 +107,10 @@ class CompiledProgramsTest : public DeviceTest {
 #define DWELL_ADD(name, operands) add(TensorOp::name, first_of({written, y, z}, operands));
     DWELL_COMPUTED_OPS(DWELL_ADD)
 #undef DWELL_ADD
-    ASSERT_GT(results.size(), kSanitized ? 5U : 20U);
+    ASSERT_GT(results.size(), kSanitized ? 2U : 18U);
     expect_same_bits(
         [&](Batch& batch) {
-          constexpr std::size_t kBurst = 10;
+          constexpr std::size_t kBurst = 12;  // as many as a program has room for
           for (std::size_t i = 0; i < operations.size(); ++i) {
             if (i % kBurst == 0) {
               batch.flush();
@@ -108,6 +120,28 @@ class CompiledProgramsTest : public DeviceTest {
           }
         },
         results);
+  }
+  // The second operand is every `step`-th element of memory, from the last one on when that is negative.
+  template <class T>
+  void expect_same_bits_of_floats(std::int64_t step) {
+    const auto x = filled<T>(kElements, [](std::size_t i) { return i % 97 == 0 ? NAN : std::sin(static_cast<double>(i)) * 5; });
+    const auto y = filled<T>(2 * kElements, [](std::size_t i) { return i % 7 == 0 ? 0 : std::cos(static_cast<double>(i) * 3) * 4; });
+    const auto z = filled<T>(1, [](std::size_t) { return 0.625; });
+    expect_same_bits_of_operations(x, every(step, y), z);
+  }
+  template <class T>
+  void expect_same_bits_of_integers(std::int64_t step) {
+    std::vector<T> values;
+    for (std::uint64_t i = 0; i < kElements; ++i) values.push_back(static_cast<T>((i * 0x9E3779B97F4A7C15U) >> (64U - 8 * sizeof(T))));
+    auto x = runtime().template allocate<T>(kElements);
+    x.write(values);
+    const auto y = filled<T>(2 * kElements, [](std::size_t i) { return static_cast<double>(static_cast<T>(static_cast<int>(i % 9) - 4)); });
+    const auto z = filled<T>(1, [](std::size_t) { return 3; });
+    expect_same_bits_of_operations(x, every(step, y), z, sizeof(T) != 4);
+  }
+  template <class T>
+  static TensorView every(std::int64_t step, const Buffer<T>& of) {
+    return TensorView(of).slice(0, step < 0 ? kElements - 1 : 0, kElements, step);
   }
   static std::vector<TensorView> first_of(std::vector<TensorView> all, std::size_t count) {
     all.resize(count);
@@ -119,18 +153,27 @@ class CompiledProgramsTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(CompiledProgramsTest);
 
-TEST_P(CompiledProgramsTest, OperationsOnFloatsGiveTheSameBits) {
-  const auto x = filled<float>(kElements, [](std::size_t i) { return std::sin(static_cast<double>(i)) * 5; });
-  const auto y = filled<float>(kElements, [](std::size_t i) { return i % 7 == 0 ? 0 : std::cos(static_cast<double>(i) * 3) * 4; });
-  const auto z = filled<float>(1, [](std::size_t) { return 0.625; });
-  expect_same_bits_of_operations(x, y, z);
+TEST_P(CompiledProgramsTest, OperationsOnFloatsGiveTheSameBits) { expect_same_bits_of_floats<float>(1); }
+TEST_P(CompiledProgramsTest, OperationsOnDoublesGiveTheSameBits) { expect_same_bits_of_floats<double>(-1); }
+TEST_P(CompiledProgramsTest, OperationsOnHalvesGiveTheSameBits) { expect_same_bits_of_floats<half>(2); }
+TEST_P(CompiledProgramsTest, OperationsOnBfloatsGiveTheSameBits) { expect_same_bits_of_floats<bfloat16>(1); }
+
+TEST_P(CompiledProgramsTest, OperationsOnIntegersGiveTheSameBits) { expect_same_bits_of_integers<std::int32_t>(1); }
+TEST_P(CompiledProgramsTest, OperationsOnLongIntegersGiveTheSameBits) { expect_same_bits_of_integers<std::int64_t>(2); }
+TEST_P(CompiledProgramsTest, OperationsOnShortIntegersGiveTheSameBits) { expect_same_bits_of_integers<std::int16_t>(-1); }
+TEST_P(CompiledProgramsTest, OperationsOnBytesGiveTheSameBits) {
+  expect_same_bits_of_integers<std::int8_t>(1);
+  expect_same_bits_of_integers<std::uint8_t>(1);
 }
 
-TEST_P(CompiledProgramsTest, OperationsOnIntegersGiveTheSameBits) {
-  const auto x = filled<std::int32_t>(kElements, [](std::size_t i) { return static_cast<double>(i * 7919 % 2001) - 1000; });
-  const auto y = filled<std::int32_t>(kElements, [](std::size_t i) { return static_cast<double>(i % 9) - 4; });
-  const auto z = filled<std::int32_t>(1, [](std::size_t) { return 3; });
-  expect_same_bits_of_operations(x, y, z);
+TEST_P(CompiledProgramsTest, OperationsOnTruthsGiveTheSameBits) {
+  const auto seen = [](const Buffer<std::uint8_t>& bytes) {
+    return TensorView(reinterpret_cast<std::uint64_t>(bytes.data()), ElementType::boolean, {static_cast<std::int64_t>(bytes.size())});
+  };
+  const auto x = filled<std::uint8_t>(kElements, [](std::size_t i) { return i % 3 == 0; });
+  const auto y = filled<std::uint8_t>(kElements, [](std::size_t i) { return i % 5 < 2; });
+  const auto z = filled<std::uint8_t>(1, [](std::size_t) { return 1; });
+  expect_same_bits_of_operations(seen(x), seen(y), seen(z), true);
 }
 
 // Conversions, temporaries, conditions, places of elements, operands on either side, strides in several dimensions; what is stored and

@@ -1,4 +1,5 @@
 // Products of matrices, against the same in plain loops.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -6,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "tests/conformance/accuracy.hpp"
 #include "tests/conformance/dense_suite.hpp"
 
 namespace dwell::test {
@@ -107,7 +109,7 @@ TEST_P(TensorProductsTest, ProductsOfSixteenBitsAreThoseOfFloats) {
 }
 
 template <class T>
-void check_accuracy(Runtime& runtime, Batch& batch, double tolerance) {
+void check_accuracy(Runtime& runtime, Batch& batch) {
   std::mt19937 engine(5);
   std::normal_distribution<double> normal;
   for (const auto& [m, n, k] : {std::tuple<int, int, int>{64, 64, 256}, {1, 256, 256}, {256, 3, 100}}) {
@@ -122,20 +124,22 @@ void check_accuracy(Runtime& runtime, Batch& batch, double tolerance) {
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t j = 0; j < n; ++j) {
         double sum = 0;
-        double size = 0;
+        double squares = 0;
         for (std::int64_t d = 0; d < k; ++d) {
           sum += a.at({i, d}) * b.at({d, j});
-          size += std::fabs(a.at({i, d}) * b.at({d, j}));
+          squares += std::pow(a.at({i, d}) * b.at({d, j}), 2);
         }
-        ASSERT_NEAR(number(got[static_cast<std::size_t>(i * n + j)]), sum, tolerance * (std::fabs(sum) + size / 64)) << i << ", " << j;
+        const double scale = std::max(std::fabs(sum), std::sqrt(squares));
+        const double value = number(got[static_cast<std::size_t>(i * n + j)]);
+        ASSERT_NEAR(value, sum, allowed_error(element_type_of<T>().value(), scale)) << i << ", " << j;
       }
   }
 }
 TEST_P(TensorProductsTest, SumsAreAsAccurateAsTheirTypes) {
-  check_accuracy<float>(runtime(), batch(), 1e-5);
-  check_accuracy<double>(runtime(), batch(), 1e-14);
-  check_accuracy<half>(runtime(), batch(), 1e-3);  // 2^-11 for the result; sums of halves would lose ten times as much
-  check_accuracy<bfloat16>(runtime(), batch(), 8e-3);
+  check_accuracy<float>(runtime(), batch());
+  check_accuracy<double>(runtime(), batch());
+  check_accuracy<half>(runtime(), batch());  // 2^-11 for the result; sums of halves would lose ten times as much
+  check_accuracy<bfloat16>(runtime(), batch());
 }
 
 TEST_P(TensorProductsTest, ResultsDoNotDependOnTheWorkers) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/conformance/accuracy.hpp"
 #include "tests/conformance/tensor_test.hpp"
 
 namespace dwell::test {
@@ -20,10 +21,12 @@ DWELL_ON_EVERY_DEVICE(TensorReductionTest);
 
 // ---- Plain loops -----------------------------------------------------------------------------------------------------------------
 
+// Results of doubles are to be as good as those of floats.
+double sum_of(const std::vector<double>& x) { return static_cast<double>(std::accumulate(x.begin(), x.end(), 0.0L)); }
+
 double reference(Reduction reduction, const std::vector<double>& x, double parameter) {
   const auto n = static_cast<double>(x.size());
-  double sum = 0;
-  for (const double value : x) sum += value;
+  const double sum = sum_of(x);
   switch (reduction) {
     case Reduction::sum: return sum;
     case Reduction::mean: return sum / n;
@@ -48,48 +51,42 @@ double reference(Reduction reduction, const std::vector<double>& x, double param
     case Reduction::all: return static_cast<double>(std::ranges::all_of(x, [](double value) { return value != 0; }));
     case Reduction::var:
     case Reduction::stddev: {
-      double squares = 0;
+      long double squares = 0;
       for (const double value : x) squares += (value - sum / n) * (value - sum / n);
-      const double variance = squares / std::max(0.0, n - parameter);
+      const double variance = static_cast<double>(squares) / std::max(0.0, n - parameter);
       return reduction == Reduction::var ? variance : std::sqrt(variance);
     }
     case Reduction::norm: {
-      double result = parameter == -kInfinity ? kInfinity : 0;
+      long double result = parameter == -kInfinity ? std::numeric_limits<long double>::infinity() : 0;
       for (const double value : x) {
         const double size = std::fabs(value);
         if (parameter == kInfinity)
-          result = std::max(result, size);
+          result = std::max<long double>(result, size);
         else if (parameter == -kInfinity)
-          result = std::min(result, size);
+          result = std::min<long double>(result, size);
         else
-          result += parameter == 0 ? static_cast<double>(size != 0) : std::pow(size, parameter);
+          result += parameter == 0 ? static_cast<long double>(size != 0) : std::pow(size, parameter);
       }
-      return std::isinf(parameter) || parameter == 0 ? result : std::pow(result, 1 / parameter);
+      const auto all = static_cast<double>(result);
+      return std::isinf(parameter) || parameter == 0 ? all : std::pow(all, 1 / parameter);
     }
     case Reduction::logsumexp: {
       double most = -kInfinity;
       for (const double value : x) most = std::max(most, value);
       if (std::isinf(most)) most = 0;
-      double exponentials = 0;
+      long double exponentials = 0;
       for (const double value : x) exponentials += std::exp(value - most);
-      return std::log(exponentials) + most;
+      return std::log(static_cast<double>(exponentials)) + most;
     }
   }
   return 0;
 }
 
+double root_of_squares(const std::vector<double>& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
+
 constexpr Reduction kAll[] = {Reduction::sum,    Reduction::mean,   Reduction::prod,     Reduction::amax, Reduction::amin,
                               Reduction::argmax, Reduction::argmin, Reduction::any,      Reduction::all,  Reduction::var,
                               Reduction::stddev, Reduction::norm,   Reduction::logsumexp};
-
-// How far from the true value a result of some elements may be, for elements up to 1 in size.
-double tolerance(Reduction reduction, ElementType type, std::size_t count) {
-  const double epsilon = type == ElementType::f64 ? 1e-15 : 6e-8;
-  const double rounding = type == ElementType::f16 ? 5e-4 : type == ElementType::bf16 ? 4e-3 : 0;
-  const double of_sum = epsilon * (8 + std::sqrt(static_cast<double>(count)) + static_cast<double>(count) / 256);
-  if (reduction == Reduction::prod) return epsilon * static_cast<double>(count) + rounding;
-  return of_sum * 8 + rounding;
-}
 
 // ---- Layouts ---------------------------------------------------------------------------------------------------------------------
 
@@ -240,10 +237,9 @@ void check_reductions(Runtime& runtime, Batch& batch, Random& random, const Layo
       if (got[row] == expected || (std::isnan(got[row]) && std::isnan(expected))) continue;
       // Integers wrap; doubles do not hold them then.
       if (!kFloating<T> && reduction == Reduction::prod && !(std::fabs(expected) < 9e15)) continue;
-      ElementType accuracy = kFloating<T> ? kType<T> : reduction == Reduction::logsumexp ? ElementType::f32 : ElementType::f64;
-      const double scale =
-          std::max({1.0, std::fabs(expected), reduction == Reduction::sum ? std::sqrt(static_cast<double>(rows[row].size())) : 0.0});
-      ASSERT_NEAR(got[row], expected, tolerance(reduction, accuracy, rows[row].size()) * scale)
+      const ElementType accuracy = kFloating<T> ? kType<T> : reduction == Reduction::logsumexp ? ElementType::f32 : ElementType::f64;
+      const double size = std::max(std::fabs(expected), reduction == Reduction::sum ? root_of_squares(rows[row]) : 0.0);
+      ASSERT_NEAR(got[row], expected, allowed_error(accuracy, size))
           << name_of(reduction) << " of " << name_of(kType<T>) << ", shape " << to_string(layout.shape) << ", strides "
           << to_string(layout.strides) << ", axes " << to_string(axes) << ", row " << row << ", exponent " << exponent;
     }
@@ -501,13 +497,15 @@ void check_replaced(Runtime& runtime, Batch& batch, Random& random, const Replac
     // Once for a row: the reference goes over all of it for each element.
     const bool sum = std::string_view(of.name) == "cumsum";
     const double all = sum ? 0 : reference(Reduction::logsumexp, rows[row], 0);
-    double running = 0;
+    long double running = 0;
+    double squares = 0;
     for (std::size_t i = 0; i < rows[row].size(); ++i) {
       running += rows[row][i];
+      squares += rows[row][i] * rows[row][i];
       const double less = rows[row][i] - all;
-      const double expected = sum ? running : std::string_view(of.name) == "softmax" ? std::exp(less) : less;
-      const double scale = std::max({1.0, std::fabs(expected), sum ? std::sqrt(static_cast<double>(i)) : 0});
-      ASSERT_NEAR(got[row][i], expected, scale * tolerance(Reduction::sum, kType<T>, i + 16))
+      const double expected = sum ? static_cast<double>(running) : std::string_view(of.name) == "softmax" ? std::exp(less) : less;
+      const double size = std::max(std::fabs(expected), sum ? std::sqrt(squares) : 0.0);
+      ASSERT_NEAR(got[row][i], expected, allowed_error(kType<T>, size))
           << of.name << " of " << name_of(kType<T>) << ", shape " << to_string(layout.shape) << ", strides " << to_string(layout.strides)
           << ", axis " << axis << ", row " << row << ", column " << i;
     }
@@ -594,8 +592,7 @@ TEST_P(TensorReductionTest, Normalisation) {
           double expected = (all[i] - mean) * scale;
           if (weight) expected *= static_cast<double>(weights[i]);
           if (bias) expected += static_cast<double>(biases[i]);
-          ASSERT_NEAR(static_cast<double>(got[row * n + i]), expected,
-                      4 * tolerance(Reduction::sum, kType<T>, n) * std::max(1.0, std::fabs(expected)))
+          ASSERT_NEAR(static_cast<double>(got[row * n + i]), expected, allowed_error(kType<T>, std::fabs(expected)))
               << "way " << way << ", shape " << to_string(shape) << ", row " << row << ", column " << i;
         }
       }
