@@ -1,6 +1,7 @@
 """dwell.torch: training, threads of the program's and of the autograd engine."""
 
 import _thread
+import os
 import queue
 import threading
 from typing import Any
@@ -103,6 +104,7 @@ def test_threads_have_contexts_of_their_own() -> None:
     assert results == {n: pytest.approx(2.0 * n) for n in range(6)}
 
 
+@pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key")
 def test_a_thread_of_the_engine_works_for_others_behind_a_context_of_its_own() -> None:
     """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
     x = made(16)

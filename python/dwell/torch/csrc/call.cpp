@@ -61,7 +61,7 @@ bool keeps(at::ScalarType type, const Number& number) {
 
 // As a kernel of PyTorch's would allocate it for inputs of any strides.
 at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, const c10::Device& device) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(the_key.key);
   at::TensorIteratorConfig config;
   at::Tensor out;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, device).add_output(out);

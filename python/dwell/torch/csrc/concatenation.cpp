@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
 
@@ -84,7 +85,7 @@ struct Stack {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_concatenations(torch::Library& m) {
   take_all<Cat, aten::cat>(m);
   take_all<Stack, aten::stack>(m);
 }

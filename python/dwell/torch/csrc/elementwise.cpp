@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "operations.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -257,7 +258,7 @@ using dwell::TensorOp;
   take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name##_Tensor, aten::name##__Tensor, \
            aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m)
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_elementwise(torch::Library& m) {
   DWELL_ONE(neg, numbers);
   DWELL_ONE(abs, numbers);
   DWELL_ONE(sign, numbers);

@@ -14,6 +14,7 @@
 #include <dwell/error.hpp>
 
 #include "collector.hpp"
+#include "dispatch_key.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -73,25 +74,27 @@ bool only_views(const c10::FunctionSchema& schema) {
   return true;
 }
 
-// Operations that allocate, and such that are made of others, with which the same is done.
-bool is_passed(const c10::OperatorHandle& op) {
+bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
+// Operations that touch no element: views, and such that allocate.
+bool touches_nothing(const c10::FunctionSchema& schema) {
   static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
-  static const std::set<std::string> made_of_others = {
-      "aten::empty_like", "aten::new_empty", "aten::new_empty_strided",
-      "aten::_to_copy",   "aten::clone",     "aten::zeros",
-      "aten::zeros_like", "aten::new_zeros", "aten::ones",
-      "aten::ones_like",  "aten::new_ones",  "aten::full",
-      "aten::full_like",  "aten::new_full",  "aten::_unsafe_view",
-      "aten::sum",        "aten::mean",      "aten::is_same_size",
-      "aten::add",        "aten::sub",       "aten::mul",
-      "aten::div",        "aten::add_",      "aten::sub_",
-      "aten::mul_",       "aten::div_",
+  return is_aten(schema) && (only_views(schema) || allocate.count(schema.name()) != 0);
+}
+// Operations that are made of others, with which the same is done.
+bool is_made_of_others(const c10::OperatorHandle& op) {
+  static const std::set<std::string> all = {
+      "aten::empty_like",   "aten::_to_copy",  "aten::clone",    "aten::zeros",        "aten::zeros_like", "aten::new_zeros",
+      "aten::ones",         "aten::ones_like", "aten::new_ones", "aten::full",         "aten::full_like",  "aten::new_full",
+      "aten::_unsafe_view", "aten::sum",       "aten::mean",     "aten::is_same_size", "aten::add",        "aten::sub",
+      "aten::mul",          "aten::div",       "aten::add_",     "aten::sub_",         "aten::mul_",       "aten::div_",
   };
-  const c10::FunctionSchema& schema = op.schema();
-  if (schema.name().rfind("aten::", 0) != 0 || schema.overload_name() == "out" || op.hasKernelForDispatchKey(kKey)) return false;
-  if (only_views(schema) || allocate.count(schema.name()) != 0) return true;
-  return made_of_others.count(schema.name()) != 0 && op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  return is_aten(op.schema()) && all.count(op.schema().name()) != 0 &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+void for_each_operation(const auto& work) {
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+    if (const auto op = c10::Dispatcher::singleton().findSchema(name)) work(c10::toString(name), *op);
 }
 
 }  // namespace
@@ -135,13 +138,29 @@ std::vector<std::pair<std::string, std::int64_t>> fallen_back() {
   return list;
 }
 
-void pass_what_touches_nothing(torch::Library& library) {
-  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (op && is_passed(*op)) library.impl(c10::toString(name).c_str(), torch::CppFunction::makeFallthrough());
-  }
+void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
+  for_each_operation([&](const std::string& name, const c10::OperatorHandle& op) {
+    if ((touches_nothing(op.schema()) || is_made_of_others(op)) && !op.hasKernelForDispatchKey(the_key.key))
+      aten.impl(name.c_str(), torch::CppFunction::makeFallthrough());
+  });
+  any.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 
-}  // namespace dwell::pytorch
+Passed passed() {
+  Passed all;
+  for_each_operation([&](const std::string& name, const c10::OperatorHandle& op) {
+    if (touches_nothing(op.schema()))
+      all.touch_nothing.push_back(name);
+    else if (is_made_of_others(op))
+      all.made_of_others.push_back(name);
+  });
+  return all;
+}
 
-TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dwell::pytorch::fall_back>()); }
+void before_fallback(const std::string& operation, at::TensorList tensors) {
+  fallbacks_of(operation.c_str(), "").fetch_add(1, std::memory_order_relaxed);
+  flush_for(tensors, operation.c_str());
+}
+void after_fallback() { const Elsewhere elsewhere; }
+
+}  // namespace dwell::pytorch

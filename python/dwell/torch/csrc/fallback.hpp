@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <c10/core/DispatchKey.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -13,10 +12,6 @@
 #include <vector>
 
 namespace dwell::pytorch {
-
-// The dispatcher's key under which operations are taken: below autograd and functionalisation, above the backends. On in threads that look
-// out for results that are not there yet.
-inline constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 
 // Whether operations of this thread are taken: those of the autograd engine's threads as those of the one that started the backward pass.
 bool takes();
@@ -29,8 +24,17 @@ enum class Taking : std::uint8_t {
 };
 // Of this thread, from now on.
 void set_taking(Taking now);
-// Lets operations that touch no element go by. Called once, behind all that take some.
-void pass_what_touches_nothing(torch::Library& library);
+// Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
+void pass_or_fall_back(torch::Library& aten, torch::Library& any);
+// The same for a mode of Python's: names of operations that touch no element, and of such that are made of others, with which the mode
+// does the same; what is to be done before PyTorch runs another one, on these tensors, and behind it.
+struct Passed {
+  std::vector<std::string> touch_nothing;
+  std::vector<std::string> made_of_others;
+};
+Passed passed();
+void before_fallback(const std::string& operation, at::TensorList tensors);
+void after_fallback();
 
 // Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
 void flush_for(const at::Tensor& tensor, const char* operation);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
 
@@ -132,7 +133,7 @@ struct LayerNormBackward {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_layer_norm(torch::Library& m) {
   take_all<LayerNorm, aten::native_layer_norm>(m);
   take_all<LayerNormBackward, aten::native_layer_norm_backward>(m);
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "collector.hpp"
+#include "operations.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -148,7 +149,7 @@ struct Dot {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_products(torch::Library& m) {
   take_all<Mm, aten::mm, aten::mm_out>(m);
   take_all<Bmm, aten::bmm, aten::bmm_out>(m);
   take_all<Addmm, aten::addmm, aten::addmm_, aten::addmm_out>(m);

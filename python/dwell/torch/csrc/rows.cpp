@@ -6,6 +6,7 @@
 
 #include <dwell/reduction.hpp>
 
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
 
@@ -211,7 +212,7 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 using dwell::Reduction;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_rows(torch::Library& m) {
   take_all<Sum, aten::sum_dim_IntList>(m);
   take_all<Mean, aten::mean_dim>(m);
   take_all<Prod, aten::prod, aten::prod_dim_int>(m);

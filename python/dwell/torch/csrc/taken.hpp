@@ -13,16 +13,14 @@
 #include <utility>
 
 #include "call.hpp"
+#include "dispatch_key.hpp"
 #include "fallback.hpp"
 
 namespace dwell::pytorch {
 
-// What is left of a call's keys below ours.
-inline c10::DispatchKeySet below(c10::DispatchKeySet keys) { return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey); }
-
 // While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
 struct Aside {
-  c10::impl::ExcludeDispatchKeyGuard guard{kKey};
+  c10::impl::ExcludeDispatchKeyGuard guard{the_key.key};
 };
 
 // Beside a GPU, tensors of the host hold counts and indices, which the host looks at soon.
@@ -79,11 +77,14 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
   }
 };
 
+// In a library of the key's, or in the mode's, which has an operation of its own for each, called the same.
 template <class Op, class Rule>
 void take(torch::Library& library) {
-  const std::string name = Op::name;
-  const std::string overload = Op::overload_name;
-  library.impl((overload.empty() ? name : name + "." + overload).c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
+  std::string name = Op::name;
+  name.erase(0, name.find("::") + 2);
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  if (the_key.is_of_mode) library.def(Op::schema_str);
+  library.impl(name.c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
 }
 template <class Rule, class... Ops>
 void take_all(torch::Library& library) {
