@@ -81,8 +81,8 @@ def test_modes_around_ours_see_what_they_are_around() -> None:
             y = x * 2
         with dt.eager(), Seen():
             z = x + 1
-        print(names, y.tolist(), z.tolist())
+        print(names, y.tolist(), z.tolist(), dt.stats()["fallback"]["aten::mul.Tensor"])
         """,
         DWELL_TORCH_KEY="python",
     )
-    assert done.stdout.strip() == "['aten::mul.Tensor', 'aten::add.Tensor'] [2.0, 2.0, 2.0, 2.0] [2.0, 2.0, 2.0, 2.0]"
+    assert done.stdout.strip() == "['aten::mul.Tensor', 'aten::add.Tensor'] [2.0, 2.0, 2.0, 2.0] [2.0, 2.0, 2.0, 2.0] {'mode': 1}"

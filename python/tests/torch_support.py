@@ -4,6 +4,7 @@ import os
 import sys
 import types
 import unittest
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -59,6 +60,11 @@ def outcomes(call: Callable[[], Any]) -> tuple[Any, Any]:
     with dt.eager():
         got = outcome(call)
     return expected, got
+
+
+def fallbacks() -> Counter[tuple[str, str]]:
+    """Calls that PyTorch ran, by operation and reason."""
+    return Counter({(name, why): calls for name, reasons in dt.stats()["fallback"].items() for why, calls in reasons.items()})
 
 
 def taken() -> int:

@@ -257,10 +257,10 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
 def stats() -> dict[str, Any]:
     """What happened so far: operations taken; tasks that they became, fewer as far as neighbours were fused, how many of these run
     programs over elements, and how many of those an operator that was compiled for the program; flushes by their reason; what PyTorch ran,
-    by operation, with how often."""
+    by operation, with how often and why: docs/torch.md has the reasons."""
     counts = {"taken": 0, "tasks": 0, "programs": 0, "compiled": 0}
     flushed: dict[str, int] = {}
-    fallback: dict[str, int] = {}
+    fallback: dict[str, dict[str, int]] = {}
     for line in torch.ops.dwell.stats() if _loaded else ():
         name, _, count = line.rpartition("=")
         if name in counts:
@@ -268,7 +268,8 @@ def stats() -> dict[str, Any]:
         elif name.startswith("flushed."):
             flushed[name.removeprefix("flushed.")] = int(count)
         else:
-            fallback[name.removeprefix("fallback.")] = int(count)
+            operation, _, why = name.removeprefix("fallback.").rpartition(".")
+            fallback.setdefault(operation, {})[why] = int(count)
     return {**counts, "flushed": flushed, "fallback": fallback}
 
 

@@ -76,7 +76,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             keys = torch._C._dispatch_keys(tensors[0]) & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
             with self:
                 return function.redispatch(keys, *arguments, **keywords)
-        torch.ops.dwell.before_fallback(name, tensors)
+        torch.ops.dwell.before_fallback(name, tensors, not plain)
         try:
             return function(*arguments, **keywords)
         finally:

@@ -7,6 +7,7 @@
 
 #include "operations.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -60,7 +61,7 @@ struct DivMode {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, std::optional<c10::string_view> mode) {
     if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::common, a, b);
-    if (a.element_size() == 2) return {};  // backends round the quotient at different places
+    if (a.element_size() == 2) return left(Why::type);  // backends round the quotient at different places
     if (*mode == "floor") return Call(TensorOp::floor_divide, Types::floats, Gives::common, a, b);
     if (*mode == "trunc") return Call(TensorOp::trunc_divide, Types::floats, Gives::common, a, b);
     return {};
@@ -122,9 +123,9 @@ struct Logit {
 struct Lerp {
   template <class Weight>
   static Call of(const Tensor& from, const Tensor& to, const Weight& weight) {
-    if (from.scalar_type() != to.scalar_type()) return {};
+    if (from.scalar_type() != to.scalar_type()) return left(Why::type);
     if constexpr (std::is_same_v<Weight, Tensor>) {
-      if (from.scalar_type() != weight.scalar_type()) return {};
+      if (from.scalar_type() != weight.scalar_type()) return left(Why::type);
     }
     return Call(TensorOp::lerp, Types::floats, Gives::common, from, to, weight);
   }
@@ -132,13 +133,13 @@ struct Lerp {
 struct Where {
   template <class A, class B>
   static Call of(const Tensor& condition, const A& a, const B& b) {
-    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return {};
+    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return left(Why::type);
     return Call(TensorOp::where, Types::all, Gives::common, a, b, condition);
   }
 };
 struct MaskedFill {
   static Call of(const Tensor& x, const Tensor& mask, const Scalar& value) {
-    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return {};
+    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return left(Why::type);
     return Call(TensorOp::where, Types::floats, Gives::common, value, x, mask);
   }
 };
@@ -155,7 +156,8 @@ struct Addcdiv {
 // Of any types: everything becomes that of the target.
 struct Copy {
   static Call of(const Tensor& self, const Tensor& from, bool) {
-    if (self.device() != from.device() || self.is_same(from)) return {};
+    if (self.is_same(from)) return {};
+    if (self.device() != from.device()) return left(Why::device);
     return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, from);
   }
 };

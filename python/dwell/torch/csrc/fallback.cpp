@@ -25,12 +25,12 @@ thread_local Taking taking = Taking::as_the_key;
 std::atomic<bool> takes_none{false};
 
 // By name. Counters stay where they are.
-struct Fallbacks {
+struct AllFallbacks {
   std::mutex mutex;
-  std::map<std::string, std::atomic<std::int64_t>> of;
+  std::map<std::string, Fallbacks> of;
 };
-Fallbacks& fallbacks() {
-  static auto* const all = new Fallbacks;
+AllFallbacks& fallbacks() {
+  static auto* const all = new AllFallbacks;
   return *all;
 }
 
@@ -52,10 +52,10 @@ void flush_for_value(const c10::IValue& value, const char* operation) {
 
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
-  thread_local std::unordered_map<const c10::FunctionSchema*, std::atomic<std::int64_t>*> counters;
-  std::atomic<std::int64_t>*& counter = counters[&schema];
+  thread_local std::unordered_map<const c10::FunctionSchema*, Fallbacks*> counters;
+  Fallbacks*& counter = counters[&schema];
   if (counter == nullptr) counter = &fallbacks_of(schema.name().c_str(), schema.overload_name().c_str());
-  counter->fetch_add(1, std::memory_order_relaxed);
+  counter->count(Why::operation);
   if (Collector::any_pending() || Recording::mine() != nullptr) {
     const std::size_t arguments = schema.arguments().size();
     for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value)
@@ -121,21 +121,51 @@ void flush_for(const at::ITensorListRef& tensors, const char* operation) {
   for (const at::Tensor& tensor : tensors) flush_for(tensor, operation);
 }
 
-std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload) {
-  Fallbacks& all = fallbacks();
+Fallbacks& fallbacks_of(const char* name, const char* overload) {
+  AllFallbacks& all = fallbacks();
   std::string text = name;
   if (*overload != '\0') text.append(".").append(overload);
   const std::lock_guard lock(all.mutex);
   return all.of[text];
 }
 
-std::vector<std::pair<std::string, std::int64_t>> fallen_back() {
-  Fallbacks& all = fallbacks();
+std::vector<FallenBack> fallen_back() {
+  AllFallbacks& all = fallbacks();
   const std::lock_guard lock(all.mutex);
-  std::vector<std::pair<std::string, std::int64_t>> list;
-  for (const auto& [name, calls] : all.of)
-    if (calls.load() != 0) list.emplace_back(name, calls.load());
+  std::vector<FallenBack> list;
+  for (const auto& [name, by_reason] : all.of)
+    for (std::size_t why = 0; why < by_reason.calls.size(); ++why)
+      if (const std::int64_t calls = by_reason.calls[why].load(); calls != 0) list.push_back({name, static_cast<Why>(why), calls});
   return list;
+}
+
+const char* name_of(Why why) {
+  switch (why) {
+    case Why::operation: return "operation";
+    case Why::arguments: return "arguments";
+    case Why::elements: return "elements";
+    case Why::size: return "size";
+    case Why::type: return "type";
+    case Why::layout: return "layout";
+    case Why::device: return "device";
+    case Why::mode: return "mode";
+    case Why::thread: return "thread";
+    case Why::kWhys: break;
+  }
+  return "";
+}
+
+Why why_not_taken(c10::DispatchKeySet keys) {
+  switch (c10::toFunctionalityKey(keys.highestPriorityTypeId())) {
+    case c10::DispatchKey::Sparse:
+    case c10::DispatchKey::SparseCsr:
+    case c10::DispatchKey::NestedTensor:
+    case c10::DispatchKey::Quantized:
+    case c10::DispatchKey::MkldnnCPU: return Why::layout;
+    case c10::DispatchKey::Dense: return Why::device;
+    case c10::DispatchKey::Undefined: return Why::arguments;  // no tensor
+    default: return Why::mode;
+  }
 }
 
 void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
@@ -157,8 +187,8 @@ Passed passed() {
   return all;
 }
 
-void before_fallback(const std::string& operation, at::TensorList tensors) {
-  fallbacks_of(operation.c_str(), "").fetch_add(1, std::memory_order_relaxed);
+void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode) {
+  fallbacks_of(operation.c_str(), "").count(is_mode ? Why::mode : Why::operation);
   flush_for(tensors, operation.c_str());
 }
 void after_fallback() { const Elsewhere elsewhere; }

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/DispatchKeySet.h>
 #include <torch/library.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -27,13 +31,14 @@ void set_taking(Taking now);
 // Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
 void pass_or_fall_back(torch::Library& aten, torch::Library& any);
 // The same for a mode of Python's: names of operations that touch no element, and of such that are made of others, with which the mode
-// does the same; what is to be done before PyTorch runs another one, on these tensors, and behind it.
+// does the same; what is to be done before PyTorch runs another one, on these tensors, and behind it. `is_mode`: another mode or a class of
+// tensors is to see it.
 struct Passed {
   std::vector<std::string> touch_nothing;
   std::vector<std::string> made_of_others;
 };
 Passed passed();
-void before_fallback(const std::string& operation, at::TensorList tensors);
+void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
 void after_fallback();
 
 // Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
@@ -51,9 +56,21 @@ struct Elsewhere {
   Elsewhere& operator=(const Elsewhere&) = delete;
   ~Elsewhere();
 };
-// Counts the calls of an operation that PyTorch runs.
-std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload);
-// Operations that PyTorch ran, and how often.
-std::vector<std::pair<std::string, std::int64_t>> fallen_back();
+// Calls of an operation that PyTorch ran, by the reason.
+struct Fallbacks {
+  std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Why::kWhys)> calls{};
+
+  void count(Why why) { calls[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed); }
+};
+Fallbacks& fallbacks_of(const char* name, const char* overload);
+// All that are not 0.
+struct FallenBack {
+  std::string operation;
+  Why why;
+  std::int64_t calls;
+};
+std::vector<FallenBack> fallen_back();
+// Why a call with these keys below ours is not for dwell.
+Why why_not_taken(c10::DispatchKeySet keys);
 
 }  // namespace dwell::pytorch

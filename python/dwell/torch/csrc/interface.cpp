@@ -150,7 +150,8 @@ std::vector<std::string> stats() {
                                  "programs=" + std::to_string(ran.programs), "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
     lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
-  for (const auto& [name, calls] : fallen_back()) lines.push_back("fallback." + name + "=" + std::to_string(calls));
+  for (const FallenBack& one : fallen_back())
+    lines.push_back("fallback." + one.operation + "." + name_of(one.why) + "=" + std::to_string(one.calls));
   return lines;
 }
 
@@ -170,7 +171,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("stats() -> str[]", &dwell::pytorch::stats);
   m.def("mark_number(Tensor tensor) -> ()", &dwell::pytorch::mark_number);
   m.def("passed() -> (str[], str[])", &dwell::pytorch::names_passed);
-  m.def("before_fallback(str operation, Tensor[] tensors) -> ()", &dwell::pytorch::before_fallback);
+  m.def("before_fallback(str operation, Tensor[] tensors, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
   m.def("after_fallback() -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);

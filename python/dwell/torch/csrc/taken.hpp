@@ -15,6 +15,7 @@
 #include "call.hpp"
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -32,7 +33,9 @@ inline bool takes_from_cpu() {
 // Whether a call would go to a backend's kernel now: no mode, subclass or wrapper has a part in it. And whether this thread takes any.
 inline bool is_taken(c10::DispatchKeySet keys) {
   const c10::DispatchKey key = below(keys).highestPriorityTypeId();
-  return (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) && takes();
+  if (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) return holds(takes(), Why::thread);
+  noted = why_not_taken(below(keys));
+  return false;
 }
 
 // The kernel of an operation, which is one of at::_ops: does what `Rule::of` says of its arguments without that for the result, or has
@@ -56,8 +59,8 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
         if (written) return out;
       }
     }
-    static std::atomic<std::int64_t>& fallbacks = fallbacks_of(Op::name, Op::overload_name);
-    fallbacks.fetch_add(1, std::memory_order_relaxed);
+    static Fallbacks& fallbacks = fallbacks_of(Op::name, Op::overload_name);
+    fallbacks.count(noted_why());
     (flush_for(arguments, Op::name), ...);
     const Elsewhere elsewhere;
     const Aside aside;
