@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_support import DEVICE, copy_of, dt, fallbacks, outcomes, taken, tensors_in, torch
+from torch_support import DEVICE, copy_of, fallbacks, outcomes, taken, tensors_in, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
