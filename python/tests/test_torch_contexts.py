@@ -68,6 +68,7 @@ def in_a_thread(call: Callable[[], Any]) -> None:
 REASONS = {
     "operation": ("aten::sort", lambda x: x.sort()),
     "arguments": ("aten::add.Tensor", lambda x: x + x[:3]),
+    "elements": ("aten::remainder.Tensor", lambda x: x.int() % x.int()),
     "size": ("aten::mul.Tensor", lambda x: torch.cat([x] * 3) * 2),
     "size of a product": ("aten::mm", lambda x: x[:, None] @ x[None]),
     "type": ("aten::add.Tensor", lambda x: torch.complex(x, x) + 1),

@@ -184,6 +184,9 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
     case Types::integers:
       if (is_float) return left(Why::type);
       break;
+    case Types::whole:
+      if (is_float || type == at::kBool) return left(Why::type);
+      break;
     case Types::floats:
       for (std::size_t i = 0; i < count_; ++i)
         if (inputs_[i].tensor != nullptr && !is_condition(i) && !at::isFloatingType(inputs_[i].tensor->scalar_type()))

@@ -40,6 +40,7 @@ enum class Types : std::uint8_t {
   all,
   numbers,    // not bool
   integers,   // and bool
+  whole,      // integers, not bool
   floats,     //
   to_floats,  // others become the default type
 };

@@ -7,6 +7,7 @@
 #include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -18,8 +19,9 @@ using Made = std::optional<Tensor>;
 // Whether all are of one type and device, and the result of them is laid out like each.
 bool are_alike(const std::vector<const Tensor*>& all) {
   for (const Tensor* const one : all) {
-    if (one->scalar_type() != all[0]->scalar_type() || one->device() != all[0]->device() || one->dim() != all[0]->dim() ||
-        !has_rows(*one) || one->suggest_memory_format() != at::MemoryFormat::Contiguous)
+    if (!is_small(*one) || !holds(one->scalar_type() == all[0]->scalar_type(), Why::type) ||
+        !holds(one->device() == all[0]->device(), Why::device) || one->dim() != all[0]->dim() ||
+        !holds(one->suggest_memory_format() == at::MemoryFormat::Contiguous, Why::layout))
       return false;
   }
   return !all.empty();

@@ -83,10 +83,12 @@ bool touches_nothing(const c10::FunctionSchema& schema) {
 // Operations that are made of others, with which the same is done.
 bool is_made_of_others(const c10::OperatorHandle& op) {
   static const std::set<std::string> all = {
-      "aten::empty_like",   "aten::_to_copy",  "aten::clone",    "aten::zeros",        "aten::zeros_like", "aten::new_zeros",
-      "aten::ones",         "aten::ones_like", "aten::new_ones", "aten::full",         "aten::full_like",  "aten::new_full",
-      "aten::_unsafe_view", "aten::sum",       "aten::mean",     "aten::is_same_size", "aten::add",        "aten::sub",
-      "aten::mul",          "aten::div",       "aten::add_",     "aten::sub_",         "aten::mul_",       "aten::div_",
+      "aten::empty_like",   "aten::_to_copy",      "aten::clone",    "aten::zeros",        "aten::zeros_like",   "aten::new_zeros",
+      "aten::ones",         "aten::ones_like",     "aten::new_ones", "aten::full",         "aten::full_like",    "aten::new_full",
+      "aten::_unsafe_view", "aten::sum",           "aten::mean",     "aten::is_same_size", "aten::add",          "aten::sub",
+      "aten::mul",          "aten::div",           "aten::add_",     "aten::sub_",         "aten::mul_",         "aten::div_",
+      "aten::remainder",    "aten::remainder_",    "aten::fmod",     "aten::fmod_",        "aten::floor_divide", "aten::softmax",
+      "aten::log_softmax",  "aten::floor_divide_",
   };
   return is_aten(op.schema()) && all.count(op.schema().name()) != 0 &&
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);

@@ -6,6 +6,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <concepts>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -46,17 +48,14 @@ template <class Op, class Rule, class Result, class... Arguments>
 struct Kernel<Op, Rule, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     if (is_taken(keys)) {
-      if constexpr (!std::is_same_v<Result, at::Tensor&>) {
+      if constexpr (kWritten == 0) {
         if (auto taken = result(Rule::of(arguments...))) return std::move(*taken);
       } else if constexpr (kInPlace) {
         at::Tensor& self = std::get<0>(std::forward_as_tuple(arguments...));
         if (Rule::of(arguments...).write(self)) return self;
-      } else {
-        const auto all = std::forward_as_tuple(arguments...);
-        at::Tensor& out = std::get<sizeof...(Arguments) - 1>(all);
-        const bool written = [&]<std::size_t... I>(std::index_sequence<I...>) { return Rule::of(std::get<I>(all)...).write(out); }
-        (std::make_index_sequence<sizeof...(Arguments) - 1>());
-        if (written) return out;
+      } else if (writes(std::forward_as_tuple(arguments...), std::make_index_sequence<sizeof...(Arguments) - kWritten>(),
+                        std::make_index_sequence<kWritten>())) {
+        return written(std::forward_as_tuple(arguments...), std::make_index_sequence<kWritten>());
       }
     }
     static Fallbacks& fallbacks = fallbacks_of(Op::name, Op::overload_name);
@@ -68,12 +67,28 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
   }
 
  private:
+  // Results that are the last arguments.
+  static constexpr std::size_t kWritten = std::is_same_v<Result, at::Tensor&>                            ? 1
+                                          : std::is_same_v<Result, std::tuple<at::Tensor&, at::Tensor&>> ? 2
+                                                                                                         : 0;
+  template <std::size_t... Given, std::size_t... Written>
+  static bool writes(const auto& all, std::index_sequence<Given...>, std::index_sequence<Written...>) {
+    return Rule::of(std::get<Given>(all)...).write(std::get<sizeof...(Given) + Written>(all)...);
+  }
+  template <std::size_t... Written>
+  static Result written(const auto& all, std::index_sequence<Written...>) {
+    return Result(std::get<sizeof...(Arguments) - kWritten + Written>(all)...);
+  }
   static constexpr bool kInPlace = std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
   template <class Taken>
   static std::optional<Result> result(Taken&& taken) {
-    if constexpr (requires { taken.make(); }) {
+    if constexpr (requires {
+                    { taken.make() } -> std::same_as<at::Tensor>;
+                  }) {
       at::Tensor made = taken.make();
       return made.defined() ? std::optional<Result>(std::move(made)) : std::nullopt;
+    } else if constexpr (requires { taken.make(); }) {
+      return taken.make();
     } else {
       return std::forward<Taken>(taken);
     }
