@@ -117,6 +117,32 @@ def test_the_published_interface() -> None:
     assert torch.equal(y, a * b + a)
 
 
+def test_the_scheduler_context_collects_up_to_its_capacity() -> None:
+    x = made(64)
+    with dt.scheduler_context(capacity=10, auto_flush_ms=0):
+        before = dt.stats()
+        results = [x + number for number in range(35)]
+        time.sleep(0.05)
+        after = dt.stats()
+    assert after["taken"] - before["taken"] == 35
+    flushed = {reason: count - before["flushed"].get(reason, 0) for reason, count in after["flushed"].items()}
+    assert {reason: count for reason, count in flushed.items() if count} == {"full": 3}
+    assert dt.stats()["flushed"]["asked"] == after["flushed"]["asked"] + 1, "at the end"
+    assert torch.equal(torch.stack(results), torch.stack([x + number for number in range(35)]))
+
+
+def test_the_scheduler_context_takes_up_to_its_size() -> None:
+    x = made(64)
+    with dt.scheduler_context(size_threshold=63, auto_flush_ms=0):
+        before, fallen_back = taken(), fallbacks()
+        whole = x + 1
+        assert taken() == before
+        part = x[:63] + 1
+        assert taken() == before + 1
+        assert fallbacks() - fallen_back == {("aten::add.Tensor", "size"): 1}
+    assert torch.equal(whole[:63], part)
+
+
 def test_results_come_without_a_flush() -> None:
     x = made(4)
     with dt.scheduler_context(auto_flush_ms=1.0):

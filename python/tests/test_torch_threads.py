@@ -37,6 +37,33 @@ def test_a_model_is_trained_as_without(optimizer: str) -> None:
     assert got == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_model_without_sums_is_trained_bit_for_bit(dtype: Any) -> None:
+    """A parameter and a loss for each element leave no order of sums, and what is left rounds once. Not sqrt: PyTorch's may be off by one unit."""
+
+    def train() -> list[list[float]]:
+        torch.manual_seed(5)
+        x, y, *parameters = (torch.rand(16, 8, dtype=dtype).to(DEVICE) + 0.5 for _ in range(5))
+        w, b, v = (parameter.requires_grad_() for parameter in parameters)
+        losses = []
+        for _ in range(12):
+            hidden = torch.relu(w * x - b)
+            loss = ((hidden + v / x).maximum(b) - y).abs()
+            loss = loss * loss
+            gradients = torch.autograd.grad(loss, (w, b, v), torch.ones_like(loss))
+            with torch.no_grad():
+                for parameter, gradient in zip((w, b, v), gradients, strict=True):
+                    parameter.sub_(gradient.clamp(-1, 1).mul(0.01))
+            losses.append(loss.detach())
+        return [loss.flatten().tolist() for loss in losses]
+
+    before = taken()
+    expected, got = outcomes(train)
+    assert taken() > before + 250
+    assert got == expected
+    assert len({max(losses) for losses in got}) == 12, "it learns"
+
+
 def test_a_backward_pass_sees_what_was_collected() -> None:
     x = made(16).requires_grad_()
     with dt.eager():
