@@ -39,7 +39,8 @@ def test_a_model_is_trained_as_without(optimizer: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_model_without_sums_is_trained_bit_for_bit(dtype: Any) -> None:
-    """A parameter and a loss for each element leave no order of sums, and what is left rounds once. Not sqrt: PyTorch's may be off by one unit."""
+    """Each element has a parameter and a loss, so nothing is summed, and all else rounds once. sqrt is left out: PyTorch's is off by one
+    unit at times."""
 
     def train() -> list[list[float]]:
         torch.manual_seed(5)
