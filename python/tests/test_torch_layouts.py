@@ -1,5 +1,6 @@
 """dwell.torch: every operation that is taken, for every type and layout of its tensors, against PyTorch's own."""
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -232,6 +233,7 @@ def test_operations_that_are_whole_without_autograd(name: str, layout: str) -> N
             assert taken() > before
 
 
+@pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key")
 def test_the_table_has_every_operation_that_is_taken() -> None:
     class Seen(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:

@@ -67,14 +67,14 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         taking, places = self._taking(function)
         if plain and taking is not None:
             given = list(arguments)
-            for place in places[: len(given)]:
-                if (dtype := _NUMBERS.get(type(given[place]))) is not None:
+            for place in places:
+                if place < len(given) and (dtype := _NUMBERS.get(type(given[place]))) is not None:
                     given[place] = torch.scalar_tensor(given[place], dtype=dtype, device="cpu")
                     torch.ops.dwell.mark_number(given[place])
             return taking(*given, **keywords)
         if plain and tensors and name in self._made_of_others:
             keys = torch._C._dispatch_keys(tensors[0]) & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
-            with self:
+            with self:  # what it is made of comes here
                 return function.redispatch(keys, *arguments, **keywords)
         torch.ops.dwell.before_fallback(name, tensors, not plain)
         try:

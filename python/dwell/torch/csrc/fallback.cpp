@@ -80,7 +80,7 @@ bool touches_nothing(const c10::FunctionSchema& schema) {
   static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
   return is_aten(schema) && (only_views(schema) || allocate.count(schema.name()) != 0);
 }
-// Operations that are made of others, with which the same is done.
+// Operations that are made of others, with which the same is done as with any. Some only give views when nothing has to be copied.
 bool is_made_of_others(const c10::OperatorHandle& op) {
   static const std::set<std::string> all = {
       "aten::empty_like",   "aten::_to_copy",      "aten::clone",    "aten::zeros",        "aten::zeros_like",   "aten::new_zeros",
@@ -90,13 +90,9 @@ bool is_made_of_others(const c10::OperatorHandle& op) {
       "aten::remainder",    "aten::remainder_",    "aten::fmod",     "aten::fmod_",        "aten::floor_divide", "aten::softmax",
       "aten::log_softmax",  "aten::floor_divide_",
   };
+  if (touches_nothing(op.schema())) return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   return is_aten(op.schema()) && all.count(op.schema().name()) != 0 &&
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
-}
-
-void for_each_operation(const auto& work) {
-  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
-    if (const auto op = c10::Dispatcher::singleton().findSchema(name)) work(c10::toString(name), *op);
 }
 
 }  // namespace
@@ -170,23 +166,24 @@ Why why_not_taken(c10::DispatchKeySet keys) {
   }
 }
 
-void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
-  for_each_operation([&](const std::string& name, const c10::OperatorHandle& op) {
-    if ((touches_nothing(op.schema()) || is_made_of_others(op)) && !op.hasKernelForDispatchKey(the_key.key))
-      aten.impl(name.c_str(), torch::CppFunction::makeFallthrough());
-  });
-  any.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
-}
-
 Passed passed() {
   Passed all;
-  for_each_operation([&](const std::string& name, const c10::OperatorHandle& op) {
-    if (touches_nothing(op.schema()))
-      all.touch_nothing.push_back(name);
-    else if (is_made_of_others(op))
-      all.made_of_others.push_back(name);
-  });
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(the_key.key)) continue;
+    if (is_made_of_others(*op))
+      all.made_of_others.push_back(c10::toString(name));
+    else if (touches_nothing(op->schema()))
+      all.touch_nothing.push_back(c10::toString(name));
+  }
   return all;
+}
+
+void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
+  const Passed all = passed();
+  for (const auto* const names : {&all.touch_nothing, &all.made_of_others})
+    for (const std::string& name : *names) aten.impl(name.c_str(), torch::CppFunction::makeFallthrough());
+  any.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 
 void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode) {

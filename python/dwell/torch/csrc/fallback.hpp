@@ -28,16 +28,16 @@ enum class Taking : std::uint8_t {
 };
 // Of this thread, from now on.
 void set_taking(Taking now);
-// Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
-void pass_or_fall_back(torch::Library& aten, torch::Library& any);
-// The same for a mode of Python's: names of operations that touch no element, and of such that are made of others, with which the mode
-// does the same; what is to be done before PyTorch runs another one, on these tensors, and behind it. `is_mode`: another mode or a class of
-// tensors is to see it.
+// Operations that touch no element, and such that are made of others, with which the same is done as with any. Not those that are taken.
 struct Passed {
   std::vector<std::string> touch_nothing;
   std::vector<std::string> made_of_others;
 };
 Passed passed();
+// Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
+void pass_or_fall_back(torch::Library& aten, torch::Library& any);
+// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `is_mode`: another mode or a
+// class of tensors is to see it.
 void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
 void after_fallback();
 
