@@ -340,8 +340,6 @@ def test_modes_keep_their_meaning() -> None:
         with torch.inference_mode():
             assert (w * 2).is_inference()
         assert (w * 2).grad_fn is not None
-        with torch.autocast(DEVICE, dtype=torch.bfloat16):
-            assert (made(4, 4) @ made(4, 4)).dtype == torch.bfloat16
     before = taken()
     with dt.eager():
         batched = torch.vmap(lambda row: (row * 2).sum())(made(3, 5))
@@ -351,6 +349,25 @@ def test_modes_keep_their_meaning() -> None:
     torch.testing.assert_close(batched, (made(3, 5) * 2).sum(1))
     torch.testing.assert_close(slope, made(5) * 2)
     torch.testing.assert_close(turned, made(5).cos())
+
+
+def test_autocast_chooses_the_types() -> None:
+    weights = made(16, 8).requires_grad_()
+
+    def layers() -> tuple[Any, ...]:
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            products = torch.nn.functional.linear(made(4, 8), weights)
+            rows = products.relu().softmax(-1)
+            loss = torch.nn.functional.mse_loss(rows, rows.detach() * 0.5)
+        return products, rows, loss, *torch.autograd.grad(loss, weights)
+
+    before = taken()
+    expected, got = outcomes(layers)
+    assert taken() >= before + 5
+    for x, y in zip(expected, got, strict=True):
+        assert y.dtype == x.dtype
+        torch.testing.assert_close(y, x)
+    assert (got[0].dtype, got[2].dtype) == (torch.bfloat16, torch.float32)
 
 
 def test_subclasses_and_other_layouts_go_to_pytorch() -> None:

@@ -1,12 +1,15 @@
 """dwell.torch: contexts, statistics, the published interface, bursts, torch.compile, processes that are forked off."""
 
 import ctypes
+import os
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from conftest import run_python
-from torch_support import DEVICE, dt, made, outcomes, taken, torch
+from torch_support import DEVICE, dt, fallbacks, made, outcome, outcomes, taken, torch
 
 # ---- Contexts, statistics, the published interface -------------------------------------------------------------------------------------
 
@@ -47,13 +50,53 @@ def test_large_tensors_go_to_pytorch() -> None:
 
 
 def test_statistics_name_what_happened() -> None:
-    before = dt.stats()
+    x = made(4)
+    before, fallen_back = dt.stats(), fallbacks()
     with dt.eager():
-        (made(4) + 1).sort()
+        (x + 1).sort()
     after = dt.stats()
-    assert after["flushed"]["fallback"] == before["flushed"]["fallback"] + 1
-    assert after["fallback"]["aten::sort"] == before["fallback"].get("aten::sort", 0) + 1
-    assert not [name for name in after["fallback"] if name.startswith("dwell::")]
+    assert after["flushed"]["fallback"] == before["flushed"].get("fallback", 0) + 1
+    assert fallbacks() - fallen_back == {("aten::sort", "operation"): 1}
+
+
+def in_a_thread(call: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+REASONS = {
+    "operation": ("aten::sort", lambda x: x.sort()),
+    "arguments": ("aten::add.Tensor", lambda x: x + x[:3]),
+    "elements": ("aten::remainder.Tensor", lambda x: x.int() % x.int()),
+    "size": ("aten::mul.Tensor", lambda x: torch.cat([x] * 3) * 2),
+    "size of a product": ("aten::mm", lambda x: x[:, None] @ x[None]),
+    "type": ("aten::add.Tensor", lambda x: torch.complex(x, x) + 1),
+    "type of a number": ("aten::add.Tensor", lambda x: x.to(torch.int8) + 300),
+    "type of a result": ("aten::mv.out", lambda x: torch.mv(x.view(4, 4), x[:4], out=x.new_empty(4, dtype=torch.float64))),
+    "layout": ("aten::add.out", lambda x: torch.add(x[:4], 1, out=x[2:6])),
+    "layout that is sparse": ("aten::mul.Tensor", lambda x: x.to_sparse() * 2.0),
+    "device": ("aten::add.Tensor", lambda x: x.to("meta") + 1),
+    "thread": ("aten::add.Tensor", lambda x: in_a_thread(lambda: x + 1)),
+}
+
+
+@pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="a mode sees other operations")
+@pytest.mark.parametrize("name", REASONS)
+def test_statistics_name_why_pytorch_ran_an_operation(name: str) -> None:
+    operation, call = REASONS[name]
+    x = made(16)
+    with dt.eager(size_threshold=32):
+        before = fallbacks()
+        outcome(lambda: call(x))
+        why = {reason for of, reason in fallbacks() - before if of == operation}
+    assert why == {name.partition(" ")[0]}
+    with dt.eager():
+        before = fallbacks()
+        x[:, None] + x
+        assert not fallbacks() - before, "what was noted before is no reason"
+        outcome(lambda: x + x[:3])
+    assert fallbacks() - before == {("aten::add.Tensor", "arguments"): 1}
 
 
 def test_the_published_interface() -> None:
@@ -72,6 +115,32 @@ def test_the_published_interface() -> None:
     with dt.scheduler_context(capacity=64, auto_flush_ms=1.0):
         y = a * b + a
     assert torch.equal(y, a * b + a)
+
+
+def test_the_scheduler_context_collects_up_to_its_capacity() -> None:
+    x = made(64)
+    with dt.scheduler_context(capacity=10, auto_flush_ms=0):
+        before = dt.stats()
+        results = [x + number for number in range(35)]
+        time.sleep(0.05)
+        after = dt.stats()
+    assert after["taken"] - before["taken"] == 35
+    flushed = {reason: count - before["flushed"].get(reason, 0) for reason, count in after["flushed"].items()}
+    assert {reason: count for reason, count in flushed.items() if count} == {"full": 3}
+    assert dt.stats()["flushed"]["asked"] == after["flushed"]["asked"] + 1, "at the end"
+    assert torch.equal(torch.stack(results), torch.stack([x + number for number in range(35)]))
+
+
+def test_the_scheduler_context_takes_up_to_its_size() -> None:
+    x = made(64)
+    with dt.scheduler_context(size_threshold=63, auto_flush_ms=0):
+        before, fallen_back = taken(), fallbacks()
+        whole = x + 1
+        assert taken() == before
+        part = x[:63] + 1
+        assert taken() == before + 1
+        assert fallbacks() - fallen_back == {("aten::add.Tensor", "size"): 1}
+    assert torch.equal(whole[:63], part)
 
 
 def test_results_come_without_a_flush() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_support import DEVICE, copy_of, dt, outcomes, taken, tensors_in, torch
+from torch_support import DEVICE, compare, copy_of, fallbacks, made, outcomes, taken, tensors_in, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -73,28 +73,6 @@ def widened(op: Any, sample: Any) -> Any:
 
     keywords = {name: wide(value) for name, value in sample.kwargs.items()}
     return function_of(op)(wide(sample.input), *wide(tuple(sample.args)), **keywords)
-
-
-def compare(expected: Any, got: Any, what: Any, exact: Any = None) -> None:
-    """`what` is named where they differ, and not written out before: text of tensors takes long."""
-    if isinstance(expected, Exception) or isinstance(got, Exception):
-        assert (type(got), str(got)) == (type(expected), str(expected)), what
-        return
-    wide = list(tensors_in(exact() if exact is not None and any(t.element_size() == 2 for t in tensors_in(expected)) else []))
-    for at, (x, y) in enumerate(zip(tensors_in(expected), tensors_in(got), strict=True)):
-        assert (y.dtype, y.shape, y.layout, y.device) == (x.dtype, x.shape, x.layout, x.device), what
-        if x.layout != torch.strided:
-            continue
-        if x.numel() > 1:
-            assert y.stride() == x.stride(), what
-        try:
-            torch.testing.assert_close(y, x, equal_nan=True)
-        except AssertionError:
-            # PyTorch's backends round at different places.
-            if at >= len(wide) or wide[at].shape != x.shape:
-                raise AssertionError(what) from None
-            worst = (x.double() - wide[at]).abs().nan_to_num().max()
-            assert (y.double() - wide[at]).abs().nan_to_num().max() <= worst * 1.01, what
 
 
 @every_operation
@@ -195,9 +173,32 @@ def gradients_of_layers(x: Any, y: Any) -> Any:
     return torch.autograd.grad(sum(f(rows) for f in ACTIVATIONS), (at, weight, bias), y)
 
 
+def norms_of(x: Any, y: Any) -> list[Any]:
+    at, weight = x.detach().requires_grad_(), y[0].detach().requires_grad_()
+    rows = torch.nn.functional.layer_norm(at, (16,), weight)
+    return [rows, torch.nn.functional.rms_norm(x, (16,), y[1]), *torch.autograd.grad(rows, (at, weight), y)]
+
+
+def results_given(x: Any) -> list[Any]:
+    values, places, rows = x.new_empty(8), x.new_empty(8, dtype=torch.int64), torch.empty_like(x)
+    truths = torch.empty(16, dtype=torch.bool, device=DEVICE)
+    return [
+        torch.sum(x, 1, out=torch.empty_like(values)),
+        torch.mean(x, 1, out=torch.empty_like(values)),
+        *torch.max(x, 1, out=(values, places)),
+        torch.argmin(x, 1, out=torch.empty_like(places)),
+        torch.any(x > 1, 0, out=truths),
+        torch.cumsum(x, 1, out=rows),
+        torch.softmax(x, 1, out=torch.empty_like(x)),
+        torch.linalg.vector_norm(x, dim=1, out=torch.empty_like(values)),
+        torch.std(x, dim=1, correction=0, out=torch.empty_like(values)),
+    ]
+
+
 def test_most_operations_are_taken() -> None:
     """Of those that everyone uses, none goes to PyTorch unseen."""
-    x, y = torch.rand(8, 16, device=DEVICE) + 0.5, torch.rand(8, 16, device=DEVICE) + 0.5
+    x, y = made(2, 8, 16)
+    n = (x * 5).int()
     calls = {
         "arithmetic": lambda: (x + y) * x - y / x + 2.0 - (1 - x) + x**2 + x.pow(y) + torch.sub(x, y, alpha=2),
         "broadcast": lambda: x + y[0] + y[:, :1] + y.t().contiguous().t(),
@@ -214,14 +215,21 @@ def test_most_operations_are_taken() -> None:
         "convert": lambda: x.half().float() + (x > 0.7).float() + x.double().float(),
         "reduce": lambda: x.sum() + x.mean(1).sum() + x.amax() + x.std() + x.norm() + x.argmax(1).float().sum(),
         "rows": lambda: x.softmax(-1) + x.log_softmax(0) + torch.nn.functional.layer_norm(x, (16,)) + x.cumsum(1),
+        "integers": lambda: [n % 5 // 2 + torch.fmod(n, -3) + n**2, 2**n, n.pow(n), n.clone().floor_divide_(3), n.round() % 2.5],
+        "shifts": lambda: [n << 1 >> 2, n >> n],
+        "rounded": lambda: x.round(decimals=2) + x.mul(100).round(decimals=-1) + x.round(decimals=0),
+        "triangles": lambda: [x.tril() + x.triu(-1), x.clone().tril_(2), torch.triu(x, out=torch.empty_like(x))],
+        "strided rows": lambda: [x.t().sum(0), x[:, ::2].softmax(-1), x.expand(2, 8, 16).amax(0), x.t().max(0), torch.cat([x.t(), y.t()])],
+        "16 bits": lambda: norms_of(x.half(), y.half()) + norms_of(x.bfloat16(), y.bfloat16()),
+        "into": lambda: results_given(x),
         "products": lambda: (x @ y.t()) @ x + torch.nn.functional.linear(x, torch.eye(16, device=DEVICE), y[0]),
     }
-    for name, made in calls.items():
-        before = {**dt.stats()["fallback"]}
-        expected, got = outcomes(made)
-        compare(expected, got, name)
-        fallback = {op: count - before.get(op, 0) for op, count in dt.stats()["fallback"].items() if count != before.get(op, 0)}
-        assert set(fallback) <= {"aten::eye.m_out", "aten::eye"}, f"{name}: {fallback}"
+    for name, computed in calls.items():
+        before = fallbacks()
+        expected, got = outcomes(computed)
+        compare(expected, got, name, lambda: [t for dtype in _FLOATS[2:] for t in norms_of(*(v.to(dtype).double() for v in (x, y)))])
+        fallback = fallbacks() - before
+        assert {operation for operation, _ in fallback} <= {"aten::eye.m_out", "aten::eye"}, f"{name}: {fallback}"
 
 
 def test_nothing_is_taken_outside() -> None:

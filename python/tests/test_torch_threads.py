@@ -1,12 +1,13 @@
 """dwell.torch: training, threads of the program's and of the autograd engine."""
 
 import _thread
+import os
 import queue
 import threading
 from typing import Any
 
 import pytest
-from torch_support import DEVICE, dt, made, outcomes, taken, torch
+from torch_support import DEVICE, dt, fallbacks, made, outcomes, taken, torch
 
 # ---- Training --------------------------------------------------------------------------------------------------------------------------
 
@@ -34,6 +35,34 @@ def test_a_model_is_trained_as_without(optimizer: str) -> None:
     expected, got = outcomes(train)
     assert taken() > before + 250
     assert got == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_model_without_sums_is_trained_bit_for_bit(dtype: Any) -> None:
+    """Each element has a parameter and a loss, so nothing is summed, and all else rounds once. sqrt is left out: PyTorch's is off by one
+    unit at times."""
+
+    def train() -> list[list[float]]:
+        torch.manual_seed(5)
+        x, y, *parameters = (torch.rand(16, 8, dtype=dtype).to(DEVICE) + 0.5 for _ in range(5))
+        w, b, v = (parameter.requires_grad_() for parameter in parameters)
+        losses = []
+        for _ in range(12):
+            hidden = torch.relu(w * x - b)
+            loss = ((hidden + v / x).maximum(b) - y).abs()
+            loss = loss * loss
+            gradients = torch.autograd.grad(loss, (w, b, v), torch.ones_like(loss))
+            with torch.no_grad():
+                for parameter, gradient in zip((w, b, v), gradients, strict=True):
+                    parameter.sub_(gradient.clamp(-1, 1).mul(0.01))
+            losses.append(loss.detach())
+        return [loss.flatten().tolist() for loss in losses]
+
+    before = taken()
+    expected, got = outcomes(train)
+    assert taken() > before + 250
+    assert got == expected
+    assert len({max(losses) for losses in got}) == 12, "it learns"
 
 
 def test_a_backward_pass_sees_what_was_collected() -> None:
@@ -103,6 +132,7 @@ def test_threads_have_contexts_of_their_own() -> None:
     assert results == {n: pytest.approx(2.0 * n) for n in range(6)}
 
 
+@pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key")
 def test_a_thread_of_the_engine_works_for_others_behind_a_context_of_its_own() -> None:
     """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
     x = made(16)
@@ -139,9 +169,8 @@ def test_a_hook_may_have_a_context_of_its_own() -> None:
         with dt.eager():
             y = x * 3
             y.register_hook(hook)
-            before = dt.stats()
+            before = fallbacks()
             y.sum().backward()
-            after = dt.stats()
         assert x.grad.tolist() == [6.0 * times] * 16
-        fallbacks = {name for name, calls in after["fallback"].items() if calls != before["fallback"].get(name, 0)}
-        assert not fallbacks & {"aten::mul.Tensor", "aten::add_.Tensor", "aten::add.Tensor", "aten::fill_.Scalar"}, fallbacks
+        names = {name for name, _ in fallbacks() - before}
+        assert not names & {"aten::mul.Tensor", "aten::add_.Tensor", "aten::add.Tensor", "aten::fill_.Scalar"}, names

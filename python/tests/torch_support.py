@@ -4,6 +4,7 @@ import os
 import sys
 import types
 import unittest
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -59,6 +60,35 @@ def outcomes(call: Callable[[], Any]) -> tuple[Any, Any]:
     with dt.eager():
         got = outcome(call)
     return expected, got
+
+
+def compare(expected: Any, got: Any, what: Any, exact: Any = None) -> None:
+    """`what` is named where they differ, and not written out before: text of tensors takes long."""
+    if isinstance(expected, Exception) or isinstance(got, Exception):
+        assert (type(got), str(got)) == (type(expected), str(expected)), what
+        return
+    wide = list(tensors_in(exact() if exact is not None and any(t.element_size() == 2 for t in tensors_in(expected)) else []))
+    for at, (x, y) in enumerate(zip(tensors_in(expected), tensors_in(got), strict=True)):
+        assert (y.dtype, y.shape, y.layout, y.device) == (x.dtype, x.shape, x.layout, x.device), what
+        if x.layout != torch.strided:
+            continue
+        if x.numel() > 1:
+            assert y.stride() == x.stride(), what
+        if not x.is_complex() and torch.equal(x, y):
+            continue
+        try:
+            torch.testing.assert_close(y, x, equal_nan=True)
+        except AssertionError:
+            # PyTorch's backends round at different places.
+            if at >= len(wide) or wide[at].shape != x.shape:
+                raise AssertionError(what) from None
+            worst = (x.double() - wide[at]).abs().nan_to_num().max()
+            assert (y.double() - wide[at]).abs().nan_to_num().max() <= worst * 1.01, what
+
+
+def fallbacks() -> Counter[tuple[str, str]]:
+    """Calls that PyTorch ran, by operation and reason."""
+    return Counter({(name, why): calls for name, reasons in dt.stats()["fallback"].items() for why, calls in reasons.items()})
 
 
 def taken() -> int:

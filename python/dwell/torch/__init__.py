@@ -15,6 +15,7 @@ import contextlib
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ import torch
 
 from ._build import BuildError, build
 from ._compile import backend
+from ._dispatch import ByKey, ByMode, Dispatch
 from ._looks import watch_captures, watch_looks, watch_threads
 
 __all__ = [
@@ -48,17 +50,19 @@ _OFF = os.environ.get("DWELL_TORCH", "").lower() in ("off", "0", "no")
 _SIZE_THRESHOLD = 1 << 17
 _CAPACITY = 1024
 _ANY_SIZE: int = torch.iinfo(torch.int64).max
+_KEY = os.environ.get("DWELL_TORCH_KEY", "")
 _loaded = False
+_dispatch: Dispatch
 _loading = threading.Lock()
 
 
 def _ops() -> Any:
-    global _loaded
+    global _loaded, _dispatch
     if not _loaded:
         with _loading:
             if not _loaded:
                 torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
-                torch.ops.dwell.open()
+                _dispatch = _opened()
                 watch_looks(flush)
                 watch_threads(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=torch.ops.dwell.take_none)
@@ -67,6 +71,19 @@ def _ops() -> Any:
                     watch_captures(_step_aside, _step_back)
                 _loaded = True
     return torch.ops.dwell
+
+
+def _opened() -> Dispatch:
+    why = torch.ops.dwell.open(_KEY)
+    if not why:
+        return ByKey()
+    warnings.warn(
+        f"dwell.torch takes operations by a mode of Python's, which is slow: no key of the dispatcher of PyTorch {torch.__version__} "
+        f"fits ({why})",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return ByMode()
 
 
 def _before_fork() -> None:
@@ -81,7 +98,7 @@ def _close(process: int) -> None:
 
 def _watch() -> None:
     _thread.watches = True
-    torch.ops.dwell.watch()
+    _dispatch.watch()
 
 
 def _step_aside() -> bool:
@@ -89,13 +106,13 @@ def _step_aside() -> bool:
     if _thread.depth == 0:
         return False
     flush()
-    torch.ops.dwell.take(False)
+    _dispatch.take(False)
     return True
 
 
 def _step_back(aside: bool) -> None:
     if aside:
-        torch.ops.dwell.take(True)
+        _dispatch.take(True)
 
 
 def flush(sync: bool = False) -> None:
@@ -129,7 +146,7 @@ _thread = _Thread()
 
 def _enter() -> None:
     _thread.depth += 1
-    torch.ops.dwell.take(True)
+    _dispatch.take(True)
 
 
 def _leave() -> None:
@@ -137,9 +154,9 @@ def _leave() -> None:
     if _thread.depth != 0:
         return
     if _thread.watches:
-        torch.ops.dwell.take(False)
+        _dispatch.take(False)
     else:
-        torch.ops.dwell.leave()
+        _dispatch.leave()
     torch.ops.dwell.flush(False)
 
 
@@ -240,10 +257,10 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
 def stats() -> dict[str, Any]:
     """What happened so far: operations taken; tasks that they became, fewer as far as neighbours were fused, how many of these run
     programs over elements, and how many of those an operator that was compiled for the program; flushes by their reason; what PyTorch ran,
-    by operation, with how often."""
+    by operation, with how often and why: docs/torch.md has the reasons."""
     counts = {"taken": 0, "fast": 0, "tasks": 0, "programs": 0, "compiled": 0}
     flushed: dict[str, int] = {}
-    fallback: dict[str, int] = {}
+    fallback: dict[str, dict[str, int]] = {}
     for line in torch.ops.dwell.stats() if _loaded else ():
         name, _, count = line.rpartition("=")
         if name in counts:
@@ -251,7 +268,8 @@ def stats() -> dict[str, Any]:
         elif name.startswith("flushed."):
             flushed[name.removeprefix("flushed.")] = int(count)
         else:
-            fallback[name.removeprefix("fallback.")] = int(count)
+            operation, _, why = name.removeprefix("fallback.").rpartition(".")
+            fallback.setdefault(operation, {})[why] = int(count)
     return {**counts, "flushed": flushed, "fallback": fallback}
 
 
@@ -272,13 +290,13 @@ def _submit(operation: Callable[..., Any], a: torch.Tensor, b: torch.Tensor, out
     _ops()
     outside = _thread.depth == 0
     if outside:
-        torch.ops.dwell.take(True)
+        _dispatch.take(True)
     try:
         with torch.no_grad():
             operation(a, b, out=out)
     finally:
         if outside:
-            torch.ops.dwell.take(False)  # the key stays: whoever looks at the result makes it run
+            _dispatch.take(False)  # the key stays: whoever looks at the result makes it run
 
 
 def submit_add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:

@@ -22,6 +22,7 @@ _TENSOR = [
     "share_memory_",
     "is_set_to",
     "tensor_split",
+    "__repr__",  # switches modes off
 ]
 _CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "query"]
 _CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]

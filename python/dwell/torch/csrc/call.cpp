@@ -15,6 +15,7 @@
 
 #include "collector.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -61,13 +62,30 @@ bool keeps(at::ScalarType type, const Number& number) {
 
 // As a kernel of PyTorch's would allocate it for inputs of any strides.
 at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, const c10::Device& device) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(the_key.key);
   at::TensorIteratorConfig config;
   at::Tensor out;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, device).add_output(out);
   for (const Input& input : inputs)
     if (input.tensor != nullptr) config.add_const_input(*input.tensor);
   return config.build().output();
+}
+
+// Whether no two elements of it share memory.
+bool is_apart(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense()) return true;
+  // Each dimension steps over all that those with smaller strides reach.
+  std::array<std::pair<std::int64_t, std::int64_t>, Dims::kMost> dims;  // stride, size
+  std::size_t count = 0;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
+    if (tensor.size(dim) > 1) dims.at(count++) = {tensor.stride(dim), tensor.size(dim)};
+  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (dims[i].first <= reach) return false;
+    reach += dims[i].first * (dims[i].second - 1);
+  }
+  return true;
 }
 
 }  // namespace
@@ -94,8 +112,11 @@ Input::Input(const at::Tensor& given) {
 }
 
 bool is_small(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
-         tensor.dim() <= static_cast<std::int64_t>(Dims::kMost) && element_type_of(tensor.scalar_type()).has_value();
+  return holds(tensor.layout() == at::kStrided, Why::layout) &&
+         holds(tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
+                   tensor.dim() <= static_cast<std::int64_t>(Dims::kMost),
+               Why::size) &&
+         holds(element_type_of(tensor.scalar_type()).has_value(), Why::type);
 }
 
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
@@ -104,20 +125,17 @@ at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarT
                                    type, std::nullopt);
 }
 
-bool is_apart(const at::Tensor& tensor) {
-  if (tensor.is_non_overlapping_and_dense()) return true;
-  // Each dimension steps over all that those with smaller strides reach.
-  std::array<std::pair<std::int64_t, std::int64_t>, Dims::kMost> dims;  // stride, size
-  std::size_t count = 0;
-  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
-    if (tensor.size(dim) > 1) dims.at(count++) = {tensor.stride(dim), tensor.size(dim)};
-  std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count));
-  std::int64_t reach = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (dims[i].first <= reach) return false;
-    reach += dims[i].first * (dims[i].second - 1);
-  }
-  return true;
+bool may_hold_results(const at::Tensor& out) {
+  return is_small(out) && holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr()), Why::layout);
+}
+
+bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
+  return may_hold_results(out) && holds(out.sizes() == sizes, Why::arguments) && holds(out.scalar_type() == type, Why::type) &&
+         holds(out.device() == beside.device(), Why::device);
+}
+
+bool is_clear_of(const at::Tensor& out, const at::Tensor& x) {
+  return !out.is_alias_of(x) || holds(out.const_data_ptr() != x.const_data_ptr() && may_write(out, x), Why::layout);
 }
 
 bool may_write(const at::Tensor& out, const at::Tensor& x) {
@@ -149,33 +167,37 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
     for (std::size_t i = 0; i < count_; ++i) {
       if (is_condition(i)) continue;
       const Input& input = inputs_[i];
-      if (input.number.kind == Number::Kind::other) return {};
+      if (input.number.kind == Number::Kind::other) return left(Why::type);
       state = input.tensor != nullptr ? at::native::update_result_type_state(*input.tensor, state)
                                       : at::native::update_result_type_state(as<at::Scalar>(input.number), state);
     }
     type = at::native::result_type(state);
   }
   for (const Input& input : inputs())
-    if (input.tensor == nullptr && !has(type, input.number)) return {};
+    if (input.tensor == nullptr && !has(type, input.number)) return left(Why::type);
   const bool is_float = at::isFloatingType(type);
   switch (types_) {
     case Types::all: break;
     case Types::numbers:
-      if (type == at::kBool) return {};
+      if (type == at::kBool) return left(Why::type);
       break;
     case Types::integers:
-      if (is_float) return {};
+      if (is_float) return left(Why::type);
+      break;
+    case Types::whole:
+      if (is_float || type == at::kBool) return left(Why::type);
       break;
     case Types::floats:
       for (std::size_t i = 0; i < count_; ++i)
-        if (inputs_[i].tensor != nullptr && !is_condition(i) && !at::isFloatingType(inputs_[i].tensor->scalar_type())) return {};
+        if (inputs_[i].tensor != nullptr && !is_condition(i) && !at::isFloatingType(inputs_[i].tensor->scalar_type()))
+          return left(Why::type);
       break;
     case Types::to_floats:
       if (!is_float) type = c10::typeMetaToScalarType(c10::get_default_dtype());
-      if (!is_float && type != at::kFloat) return {};
+      if (!is_float && type != at::kFloat) return left(Why::type);
       break;
   }
-  if (!element_type_of(type)) return {};
+  if (!element_type_of(type)) return left(Why::type);
   return type;
 }
 
@@ -188,7 +210,7 @@ at::Tensor Call::make() const {
     const at::Tensor& tensor = *input.tensor;
     if (!is_small(tensor)) return {};
     if (first == nullptr) first = &tensor;
-    if (tensor.device() != first->device()) return {};
+    if (!holds(tensor.device() == first->device(), Why::device)) return {};
     same = same && tensor.sizes() == first->sizes();
     contiguous = contiguous && tensor.is_contiguous();
   }
@@ -208,7 +230,7 @@ at::Tensor Call::make() const {
     }
     std::int64_t elements = 1;
     for (const std::int64_t size : sizes) elements *= size;
-    if (elements > limits().elements.load(std::memory_order_relaxed) || sizes.size() > Dims::kMost) return {};
+    if (!holds(elements <= limits().elements.load(std::memory_order_relaxed) && sizes.size() <= Dims::kMost, Why::size)) return {};
     out = contiguous ? empty_on(*first, sizes, type) : allocated_for(inputs(), type, first->device());
   }
   collect(out, *computed, true);
@@ -216,26 +238,28 @@ at::Tensor Call::make() const {
 }
 
 bool Call::write(const at::Tensor& out) const {
-  if (count_ == 0 || !is_small(out) || !is_apart(out) || c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr())) return false;
+  if (count_ == 0 || !may_hold_results(out)) return false;
   const at::Tensor* first = nullptr;
   bool same = true;  // all have the sizes of the result
   for (const Input& input : inputs()) {
     if (input.tensor == nullptr) continue;
     const at::Tensor& tensor = *input.tensor;
-    if (!is_small(tensor) || tensor.device() != out.device() || !may_write(out, tensor)) return false;
+    if (!is_small(tensor) || !holds(tensor.device() == out.device(), Why::device) || !holds(may_write(out, tensor), Why::layout))
+      return false;
     if (first == nullptr) first = &tensor;
     same = same && tensor.sizes() == out.sizes();
   }
   const std::optional<at::ScalarType> computed = common_type(first != nullptr ? *first : out);
   if (!computed) return false;
-  if (gives_ == Gives::common && *computed != out.scalar_type() && !at::canCast(*computed, out.scalar_type())) return false;
-  if ((!same || first == nullptr) && !fits(out.sizes())) return false;
+  if (gives_ == Gives::common && *computed != out.scalar_type() && !holds(at::canCast(*computed, out.scalar_type()), Why::type))
+    return false;
+  if ((!same || first == nullptr) && !broadcasts_to(out.sizes())) return false;
   collect(out, gives_ == Gives::target ? out.scalar_type() : *computed, false);
   return true;
 }
 
 // Whether the inputs broadcast to that shape, exactly; where everything is converted, to it.
-bool Call::fits(at::IntArrayRef wanted) const {
+bool Call::broadcasts_to(at::IntArrayRef wanted) const {
   bool same = gives_ == Gives::target;
   at::DimVector sizes;
   for (const Input& input : inputs()) {

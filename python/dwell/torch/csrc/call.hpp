@@ -40,6 +40,7 @@ enum class Types : std::uint8_t {
   all,
   numbers,    // not bool
   integers,   // and bool
+  whole,      // integers, not bool
   floats,     //
   to_floats,  // others become the default type
 };
@@ -54,6 +55,7 @@ class Call {
 
   // PyTorch is to do it.
   Call() = default;
+  Call(std::nullopt_t) {}  // NOLINT(google-explicit-constructor)
   template <class... Inputs>
   Call(TensorOp op, Types types, Gives gives, const Inputs&... inputs)
       : op_(op), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
@@ -70,7 +72,7 @@ class Call {
   std::span<const Input> inputs() const { return std::span(inputs_).first(count_); }
   bool is_condition(std::size_t input) const { return formula_ == nullptr && op_ == TensorOp::where && input == 2; }
   std::optional<at::ScalarType> common_type(const at::Tensor& first) const;
-  bool fits(at::IntArrayRef wanted) const;
+  bool broadcasts_to(at::IntArrayRef wanted) const;
   // `made`: the result's memory was allocated for it.
   void collect(const at::Tensor& out, at::ScalarType computed, bool made) const;
 
@@ -88,7 +90,12 @@ at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarT
 bool is_small(const at::Tensor& tensor);
 // Whether results may be written there while `x` is read: not where PyTorch complains.
 bool may_write(const at::Tensor& out, const at::Tensor& x);
-// Whether no two elements of it share memory.
-bool is_apart(const at::Tensor& tensor);
+// Whether a result of these sizes and this type may be written there, and nothing has to be converted or made larger; `beside`: what it is
+// computed from.
+bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
+// Whether nothing of `x` lies where `out` is.
+bool is_clear_of(const at::Tensor& out, const at::Tensor& x);
+// Whether results of operations may be written there: no two elements share memory, and nobody else reads it as a lazy copy.
+bool may_hold_results(const at::Tensor& out);
 
 }  // namespace dwell::pytorch

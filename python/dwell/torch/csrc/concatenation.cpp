@@ -4,8 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -17,8 +19,9 @@ using Made = std::optional<Tensor>;
 // Whether all are of one type and device, and the result of them is laid out like each.
 bool are_alike(const std::vector<const Tensor*>& all) {
   for (const Tensor* const one : all) {
-    if (one->scalar_type() != all[0]->scalar_type() || one->device() != all[0]->device() || one->dim() != all[0]->dim() ||
-        !has_rows(*one) || one->suggest_memory_format() != at::MemoryFormat::Contiguous)
+    if (!is_small(*one) || !holds(one->scalar_type() == all[0]->scalar_type(), Why::type) ||
+        !holds(one->device() == all[0]->device(), Why::device) || one->dim() != all[0]->dim() ||
+        !holds(one->suggest_memory_format() == at::MemoryFormat::Contiguous, Why::layout))
       return false;
   }
   return !all.empty();
@@ -84,7 +87,7 @@ struct Stack {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_concatenations(torch::Library& m) {
   take_all<Cat, aten::cat>(m);
   take_all<Stack, aten::stack>(m);
 }

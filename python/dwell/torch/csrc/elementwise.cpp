@@ -1,11 +1,15 @@
 // Operations element by element.
 #include <ATen/Operators.h>
 
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 
+#include "operations.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -34,10 +38,21 @@ struct Formed {
   }
 };
 
+bool is_whole(const Input& x) {
+  return x.tensor != nullptr ? at::isIntegralType(x.tensor->scalar_type(), true) : x.number.kind != Number::Kind::real;
+}
+bool is_short_float(const Input& x) { return x.tensor != nullptr && at::isReducedFloatingType(x.tensor->scalar_type()); }
+bool is_truth(const Input& x) { return x.tensor != nullptr ? x.tensor->scalar_type() == at::kBool : x.number.kind == Number::Kind::truth; }
+
+// Whether a factor of b is one that PyTorch takes and that does not change the common type of a and b.
+bool is_factor(const Input& a, const Input& b, const Scalar& alpha) {
+  return alpha.equal(1) || !is_whole(a) || !is_whole(b) || (!alpha.isFloatingPoint() && !(is_truth(a) && is_truth(b)));
+}
 // a + alpha b.
 struct Add {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
+    if (!is_factor(a, b, alpha)) return left(Why::type);
     if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::common, a, b);
     return Call([](Numbers x) { return x[0] + x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
   }
@@ -45,6 +60,7 @@ struct Add {
 struct Sub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
+    if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
     if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, a, b);
     return Call([](Numbers x) { return x[0] - x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
   }
@@ -52,19 +68,54 @@ struct Sub {
 struct Rsub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
+    if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
     if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, b, a);
     return Call([](Numbers x) { return x[1] - x[0] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
   }
 };
 
+// Of integers by a number alone: that a tensor has no 0, where PyTorch raises an error, only its elements tell.
+template <TensorOp kOp>
+struct Divided {
+  template <class A, class B>
+  static Call of(const A& a, const B& b) {
+    const Input divisor(b);
+    if (is_whole(Input(a)) && is_whole(divisor) && (divisor.tensor != nullptr || divisor.number.integer == 0)) return left(Why::elements);
+    return Call(kOp, Types::numbers, Gives::common, a, b);
+  }
+};
 struct DivMode {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, std::optional<c10::string_view> mode) {
     if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::common, a, b);
-    if (a.element_size() == 2) return {};  // backends round the quotient at different places
-    if (*mode == "floor") return Call(TensorOp::floor_divide, Types::floats, Gives::common, a, b);
-    if (*mode == "trunc") return Call(TensorOp::trunc_divide, Types::floats, Gives::common, a, b);
+    if (is_short_float(Input(a)) || is_short_float(Input(b))) return left(Why::type);  // backends round the quotient at different places
+    if (*mode == "floor") return Divided<TensorOp::floor_divide>::of(a, b);
+    if (*mode == "trunc") return Divided<TensorOp::trunc_divide>::of(a, b);
     return {};
+  }
+};
+struct Pow {
+  template <class A, class B>
+  static Call of(const A& base, const B& exponent) {
+    const Number number = Input(exponent).number;
+    // PyTorch raises an error.
+    if (Input(exponent).tensor == nullptr && number.kind == Number::Kind::integer && number.integer < 0 && is_whole(Input(base))) return {};
+    return Call(TensorOp::pow, Types::numbers, Gives::common, base, exponent);
+  }
+};
+struct PowOfNumber {
+  static Call of(const Scalar& base, const Tensor& exponent) {
+    if (!exponent.is_contiguous()) return left(Why::layout);  // the result is all the same
+    return Pow::of(base, exponent);
+  }
+};
+struct RoundDecimals {
+  static Call of(const Tensor& x, std::int64_t decimals) {
+    if (is_short_float(Input(x))) return left(Why::type);  // PyTorch rounds behind each step
+    if (decimals == 0) return Call(TensorOp::round, Types::floats, Gives::common, x);
+    const Scalar unit(std::pow(10.0, std::abs(static_cast<double>(decimals))));
+    if (decimals < 0) return Call([](Numbers n) { return ops::round(n[0] / n[1]) * n[1]; }, Types::floats, Gives::common, x, unit);
+    return Call([](Numbers n) { return ops::round(n[0] * n[1]) / n[1]; }, Types::floats, Gives::common, x, unit);
   }
 };
 
@@ -123,9 +174,9 @@ struct Logit {
 struct Lerp {
   template <class Weight>
   static Call of(const Tensor& from, const Tensor& to, const Weight& weight) {
-    if (from.scalar_type() != to.scalar_type()) return {};
+    if (from.scalar_type() != to.scalar_type()) return left(Why::type);
     if constexpr (std::is_same_v<Weight, Tensor>) {
-      if (from.scalar_type() != weight.scalar_type()) return {};
+      if (from.scalar_type() != weight.scalar_type()) return left(Why::type);
     }
     return Call(TensorOp::lerp, Types::floats, Gives::common, from, to, weight);
   }
@@ -133,13 +184,13 @@ struct Lerp {
 struct Where {
   template <class A, class B>
   static Call of(const Tensor& condition, const A& a, const B& b) {
-    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return {};
+    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return left(Why::type);
     return Call(TensorOp::where, Types::all, Gives::common, a, b, condition);
   }
 };
 struct MaskedFill {
   static Call of(const Tensor& x, const Tensor& mask, const Scalar& value) {
-    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return {};
+    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return left(Why::type);
     return Call(TensorOp::where, Types::floats, Gives::common, value, x, mask);
   }
 };
@@ -156,7 +207,8 @@ struct Addcdiv {
 // Of any types: everything becomes that of the target.
 struct Copy {
   static Call of(const Tensor& self, const Tensor& from, bool) {
-    if (self.device() != from.device() || self.is_same(from)) return {};
+    if (self.is_same(from)) return {};
+    if (self.device() != from.device()) return left(Why::device);
     return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, from);
   }
 };
@@ -259,16 +311,23 @@ using dwell::TensorOp;
   take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name##_Tensor, aten::name##__Tensor, \
            aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m)
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+#define DWELL_SHIFT(name, short_name)                                                                                       \
+  take_all<Direct<TensorOp::name, Types::whole>, aten::bitwise_##name##_Tensor, aten::bitwise_##name##__Tensor,             \
+           aten::bitwise_##name##_Tensor_out, aten::bitwise_##name##_Tensor_Scalar, aten::bitwise_##name##__Tensor_Scalar,  \
+           aten::bitwise_##name##_Tensor_Scalar_out, aten::bitwise_##name##_Scalar_Tensor, aten::__##short_name##___Tensor, \
+           aten::__##short_name##___Scalar, aten::__i##short_name##___Tensor, aten::__i##short_name##___Scalar>(m)
+
+void dwell::pytorch::take_elementwise(torch::Library& m) {
   DWELL_ONE(neg, numbers);
   DWELL_ONE(abs, numbers);
   DWELL_ONE(sign, numbers);
   take_all<Direct<TensorOp::sign, Types::numbers>, aten::sgn, aten::sgn_, aten::sgn_out>(m);
   take_all<Direct<TensorOp::relu, Types::numbers>, aten::relu, aten::relu_>(m);
-  DWELL_ONE(floor, floats);
-  DWELL_ONE(ceil, floats);
-  DWELL_ONE(round, floats);
-  DWELL_ONE(trunc, floats);
+  DWELL_ONE(floor, numbers);
+  DWELL_ONE(ceil, numbers);
+  DWELL_ONE(round, numbers);
+  take_all<RoundDecimals, aten::round_decimals, aten::round__decimals, aten::round_decimals_out>(m);
+  DWELL_ONE(trunc, numbers);
   DWELL_ONE(frac, floats);
   DWELL_ONE(reciprocal, to_floats);
   DWELL_ONE(sqrt, to_floats);
@@ -310,11 +369,13 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   offer_all<Sub, aten::sub_Scalar, aten::sub__Scalar>();
   offer_all<Direct<TensorOp::mul, Types::all>, aten::mul_Scalar, aten::mul__Scalar>();
   offer_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Scalar, aten::div__Scalar>();
-  take_all<Direct<TensorOp::floor_divide, Types::floats>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
-  take_all<Direct<TensorOp::remainder, Types::floats>, aten::remainder_Tensor, aten::remainder__Tensor, aten::remainder_Tensor_out>(m);
-  take_all<Direct<TensorOp::fmod, Types::floats>, aten::fmod_Tensor, aten::fmod__Tensor, aten::fmod_Tensor_out>(m);
-  take_all<Direct<TensorOp::pow, Types::floats>, aten::pow_Tensor_Tensor, aten::pow__Tensor, aten::pow_Tensor_Tensor_out,
-           aten::pow_Tensor_Scalar, aten::pow__Scalar, aten::pow_Tensor_Scalar_out>(m);
+  take_all<Divided<TensorOp::floor_divide>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
+  take_all<Divided<TensorOp::remainder>, aten::remainder_Scalar_Tensor, aten::remainder_Tensor, aten::remainder__Tensor,
+           aten::remainder_Tensor_out>(m);
+  take_all<Divided<TensorOp::fmod>, aten::fmod_Tensor, aten::fmod__Tensor, aten::fmod_Tensor_out>(m);
+  take_all<PowOfNumber, aten::pow_Scalar, aten::pow_Scalar_out>(m);
+  take_all<Pow, aten::pow_Tensor_Tensor, aten::pow__Tensor, aten::pow_Tensor_Tensor_out, aten::pow_Tensor_Scalar, aten::pow__Scalar,
+           aten::pow_Tensor_Scalar_out>(m);
   take_all<Direct<TensorOp::maximum, Types::numbers>, aten::maximum, aten::maximum_out>(m);
   take_all<Direct<TensorOp::minimum, Types::numbers>, aten::minimum, aten::minimum_out>(m);
   take_all<Direct<TensorOp::fmax, Types::numbers>, aten::fmax, aten::fmax_out>(m);
@@ -334,6 +395,8 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   DWELL_TWO(bitwise_and, integers);
   DWELL_TWO(bitwise_or, integers);
   DWELL_TWO(bitwise_xor, integers);
+  DWELL_SHIFT(left_shift, lshift);
+  DWELL_SHIFT(right_shift, rshift);
 
   take_all<Clamp, aten::clamp, aten::clamp_, aten::clamp_out>(m);
   take_all<Direct<TensorOp::clamp_min, Types::numbers>, aten::clamp_min, aten::clamp_min_, aten::clamp_min_out>(m);
@@ -375,5 +438,6 @@ TORCH_LIBRARY_IMPL(aten, Fake, m) {
   take_all<EluBackward, aten::elu_backward, aten::elu_backward_grad_input>(m);
   take_all<LogitBackward, aten::logit_backward, aten::logit_backward_grad_input>(m);
 }
+#undef DWELL_SHIFT
 #undef DWELL_TWO
 #undef DWELL_ONE

@@ -14,6 +14,7 @@
 #include <dwell/error.hpp>
 
 #include "collector.hpp"
+#include "dispatch_key.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -24,12 +25,12 @@ thread_local Taking taking = Taking::as_the_key;
 std::atomic<bool> takes_none{false};
 
 // By name. Counters stay where they are.
-struct Fallbacks {
+struct AllFallbacks {
   std::mutex mutex;
-  std::map<std::string, std::atomic<std::int64_t>> of;
+  std::map<std::string, Fallbacks> of;
 };
-Fallbacks& fallbacks() {
-  static auto* const all = new Fallbacks;
+AllFallbacks& fallbacks() {
+  static auto* const all = new AllFallbacks;
   return *all;
 }
 
@@ -51,10 +52,10 @@ void flush_for_value(const c10::IValue& value, const char* operation) {
 
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
-  thread_local std::unordered_map<const c10::FunctionSchema*, std::atomic<std::int64_t>*> counters;
-  std::atomic<std::int64_t>*& counter = counters[&schema];
+  thread_local std::unordered_map<const c10::FunctionSchema*, Fallbacks*> counters;
+  Fallbacks*& counter = counters[&schema];
   if (counter == nullptr) counter = &fallbacks_of(schema.name().c_str(), schema.overload_name().c_str());
-  counter->fetch_add(1, std::memory_order_relaxed);
+  counter->count(Why::operation);
   if (Collector::any_pending() || Recording::mine() != nullptr) {
     const std::size_t arguments = schema.arguments().size();
     for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value)
@@ -73,25 +74,25 @@ bool only_views(const c10::FunctionSchema& schema) {
   return true;
 }
 
-// Operations that allocate, and such that are made of others, with which the same is done.
-bool is_passed(const c10::OperatorHandle& op) {
+bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
+// Operations that touch no element: views, and such that allocate.
+bool touches_nothing(const c10::FunctionSchema& schema) {
   static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
-  static const std::set<std::string> made_of_others = {
-      "aten::empty_like", "aten::new_empty", "aten::new_empty_strided",
-      "aten::_to_copy",   "aten::clone",     "aten::zeros",
-      "aten::zeros_like", "aten::new_zeros", "aten::ones",
-      "aten::ones_like",  "aten::new_ones",  "aten::full",
-      "aten::full_like",  "aten::new_full",  "aten::_unsafe_view",
-      "aten::sum",        "aten::mean",      "aten::is_same_size",
-      "aten::add",        "aten::sub",       "aten::mul",
-      "aten::div",        "aten::add_",      "aten::sub_",
-      "aten::mul_",       "aten::div_",
+  return is_aten(schema) && (only_views(schema) || allocate.count(schema.name()) != 0);
+}
+// Operations that are made of others, with which the same is done as with any. Some only give views when nothing has to be copied.
+bool is_made_of_others(const c10::OperatorHandle& op) {
+  static const std::set<std::string> all = {
+      "aten::empty_like",   "aten::_to_copy",      "aten::clone",    "aten::zeros",        "aten::zeros_like",   "aten::new_zeros",
+      "aten::ones",         "aten::ones_like",     "aten::new_ones", "aten::full",         "aten::full_like",    "aten::new_full",
+      "aten::_unsafe_view", "aten::sum",           "aten::mean",     "aten::is_same_size", "aten::add",          "aten::sub",
+      "aten::mul",          "aten::div",           "aten::add_",     "aten::sub_",         "aten::mul_",         "aten::div_",
+      "aten::remainder",    "aten::remainder_",    "aten::fmod",     "aten::fmod_",        "aten::floor_divide", "aten::softmax",
+      "aten::log_softmax",  "aten::floor_divide_",
   };
-  const c10::FunctionSchema& schema = op.schema();
-  if (schema.name().rfind("aten::", 0) != 0 || schema.overload_name() == "out" || op.hasKernelForDispatchKey(kKey)) return false;
-  if (only_views(schema) || allocate.count(schema.name()) != 0) return true;
-  return made_of_others.count(schema.name()) != 0 && op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  if (touches_nothing(op.schema())) return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  return is_aten(op.schema()) && all.count(op.schema().name()) != 0 &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
 }  // namespace
@@ -119,30 +120,77 @@ void flush_for(const at::ITensorListRef& tensors, const char* operation) {
   for (const at::Tensor& tensor : tensors) flush_for(tensor, operation);
 }
 
-std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload) {
-  Fallbacks& all = fallbacks();
+Fallbacks& fallbacks_of(const char* name, const char* overload) {
+  AllFallbacks& all = fallbacks();
   std::string text = name;
   if (*overload != '\0') text.append(".").append(overload);
   const std::lock_guard lock(all.mutex);
   return all.of[text];
 }
 
-std::vector<std::pair<std::string, std::int64_t>> fallen_back() {
-  Fallbacks& all = fallbacks();
+std::vector<FallenBack> fallen_back() {
+  AllFallbacks& all = fallbacks();
   const std::lock_guard lock(all.mutex);
-  std::vector<std::pair<std::string, std::int64_t>> list;
-  for (const auto& [name, calls] : all.of)
-    if (calls.load() != 0) list.emplace_back(name, calls.load());
+  std::vector<FallenBack> list;
+  for (const auto& [name, by_reason] : all.of)
+    for (std::size_t why = 0; why < by_reason.calls.size(); ++why)
+      if (const std::int64_t calls = by_reason.calls[why].load(); calls != 0) list.push_back({name, static_cast<Why>(why), calls});
   return list;
 }
 
-void pass_what_touches_nothing(torch::Library& library) {
-  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (op && is_passed(*op)) library.impl(c10::toString(name).c_str(), torch::CppFunction::makeFallthrough());
+const char* name_of(Why why) {
+  switch (why) {
+    case Why::operation: return "operation";
+    case Why::arguments: return "arguments";
+    case Why::elements: return "elements";
+    case Why::size: return "size";
+    case Why::type: return "type";
+    case Why::layout: return "layout";
+    case Why::device: return "device";
+    case Why::mode: return "mode";
+    case Why::thread: return "thread";
+    case Why::kWhys: break;
+  }
+  return "";
+}
+
+Why why_not_taken(c10::DispatchKeySet keys) {
+  switch (c10::toFunctionalityKey(keys.highestPriorityTypeId())) {
+    case c10::DispatchKey::Sparse:
+    case c10::DispatchKey::SparseCsr:
+    case c10::DispatchKey::NestedTensor:
+    case c10::DispatchKey::Quantized:
+    case c10::DispatchKey::MkldnnCPU: return Why::layout;
+    case c10::DispatchKey::Dense: return Why::device;
+    case c10::DispatchKey::Undefined: return Why::arguments;  // no tensor
+    default: return Why::mode;
   }
 }
 
-}  // namespace dwell::pytorch
+Passed passed() {
+  Passed all;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(the_key.key)) continue;
+    if (is_made_of_others(*op))
+      all.made_of_others.push_back(c10::toString(name));
+    else if (touches_nothing(op->schema()))
+      all.touch_nothing.push_back(c10::toString(name));
+  }
+  return all;
+}
 
-TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dwell::pytorch::fall_back>()); }
+void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
+  const Passed all = passed();
+  for (const auto* const names : {&all.touch_nothing, &all.made_of_others})
+    for (const std::string& name : *names) aten.impl(name.c_str(), torch::CppFunction::makeFallthrough());
+  any.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode) {
+  fallbacks_of(operation.c_str(), "").count(is_mode ? Why::mode : Why::operation);
+  flush_for(tensors, operation.c_str());
+}
+void after_fallback() { const Elsewhere elsewhere; }
+
+}  // namespace dwell::pytorch

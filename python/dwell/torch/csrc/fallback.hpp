@@ -2,21 +2,20 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <c10/core/DispatchKey.h>
+#include <c10/core/DispatchKeySet.h>
 #include <torch/library.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-namespace dwell::pytorch {
+#include "why.hpp"
 
-// The dispatcher's key under which operations are taken: below autograd and functionalisation, above the backends. On in threads that look
-// out for results that are not there yet.
-inline constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
+namespace dwell::pytorch {
 
 // Whether operations of this thread are taken: those of the autograd engine's threads as those of the one that started the backward pass.
 bool takes();
@@ -31,8 +30,18 @@ enum class Taking : std::uint8_t {
 };
 // Of this thread, from now on.
 void set_taking(Taking now);
-// Lets operations that touch no element go by. Called once, behind all that take some.
-void pass_what_touches_nothing(torch::Library& library);
+// Operations that touch no element, and such that are made of others, with which the same is done as with any. Not those that are taken.
+struct Passed {
+  std::vector<std::string> touch_nothing;
+  std::vector<std::string> made_of_others;
+};
+Passed passed();
+// Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
+void pass_or_fall_back(torch::Library& aten, torch::Library& any);
+// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `is_mode`: another mode or a
+// class of tensors is to see it.
+void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
+void after_fallback();
 
 // Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
 void flush_for(const at::Tensor& tensor, const char* operation);
@@ -49,9 +58,21 @@ struct Elsewhere {
   Elsewhere& operator=(const Elsewhere&) = delete;
   ~Elsewhere();
 };
-// Counts the calls of an operation that PyTorch runs.
-std::atomic<std::int64_t>& fallbacks_of(const char* name, const char* overload);
-// Operations that PyTorch ran, and how often.
-std::vector<std::pair<std::string, std::int64_t>> fallen_back();
+// Calls of an operation that PyTorch ran, by the reason.
+struct Fallbacks {
+  std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Why::kWhys)> calls{};
+
+  void count(Why why) { calls[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed); }
+};
+Fallbacks& fallbacks_of(const char* name, const char* overload);
+// All that are not 0.
+struct FallenBack {
+  std::string operation;
+  Why why;
+  std::int64_t calls;
+};
+std::vector<FallenBack> fallen_back();
+// Why a call with these keys below ours is not for dwell.
+Why why_not_taken(c10::DispatchKeySet keys);
 
 }  // namespace dwell::pytorch

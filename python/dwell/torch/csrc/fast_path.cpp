@@ -71,7 +71,7 @@ c10::DispatchKeySet plain_keys;  // of a tensor that has no part in a call but i
 bool is_straight() {
   if (!in_use || !takes_here()) return false;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  return keys.included_ == c10::default_included_set.add(kKey) && keys.excluded_ == c10::default_excluded_set &&
+  return keys.included_ == c10::default_included_set.add(the_key.key) && keys.excluded_ == c10::default_excluded_set &&
          !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
 }
 
@@ -220,7 +220,10 @@ PyObject* attempt(const Entry& entry, PyObject* self, PyObject* args, PyObject* 
       std::rethrow_exception(failure);
       END_HANDLE_TH_ERRORS
     }
-    if (!taken) return nullptr;
+    if (!taken) {
+      noted_why();  // the dispatcher asks again
+      return nullptr;
+    }
     ++calls;
     if (candidate.path.result_in == ResultIn::its_own) return THPVariable_Wrap(std::move(made));
     THPVariable_Unpack(written).unsafeGetTensorImpl()->bump_version();

@@ -150,17 +150,24 @@ struct Offered<Op, Rule, Result(Arguments...)> {
         return of().write(*given[0].tensor);
       } else if constexpr (kWrites) {
         return of().write(*given[kCount - 1].tensor);
-      } else if constexpr (requires { of().make(); }) {
-        result = of().make();
-        return result.defined();
       } else {
-        auto made = of();
-        if (made) result = std::move(*made);
-        return made.has_value();
+        return keep(made(of()), result);
       }
     }
     (std::make_index_sequence<kCount - (kWrites && !kInPlace ? 1 : 0)>());
   }
+
+  static auto made(auto&& taken) {
+    if constexpr (requires { taken.make(); })
+      return taken.make();
+    else
+      return std::forward<decltype(taken)>(taken);
+  }
+  static bool keep(at::Tensor made, at::Tensor& result) {
+    result = std::move(made);
+    return result.defined();
+  }
+  static bool keep(std::optional<at::Tensor> made, at::Tensor& result) { return made && keep(std::move(*made), result); }
 
   static void offer_it() {
     FastPath path{Op::name, Op::overload_name,

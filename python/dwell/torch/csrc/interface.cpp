@@ -1,46 +1,83 @@
 // What Python calls: torch.ops.dwell.
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <dwell/error.hpp>
 
 #include "collector.hpp"
+#include "dispatch_key.hpp"
 #include "fallback.hpp"
 #include "fast_path.hpp"
+#include "operations.hpp"
 
 namespace dwell::pytorch {
 
 namespace {
 
-// Operations of the calling thread are taken from now on, or no more.
+// Operations of the calling thread are taken from now on, or no more. Where a mode hands them over, Python enters it.
 void take_here(bool on) {
-  c10::impl::tls_set_dispatch_key_included(kKey, true);
+  if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, true);
   set_taking(on ? Taking::yes : Taking::no);
 }
 
 // The calling thread may have tensors whose results are not there yet: from others that take operations.
 void watch() {
-  if (!c10::impl::tls_is_dispatch_key_included(kKey)) take_here(false);
+  if (the_key.is_of_mode || !c10::impl::tls_is_dispatch_key_included(the_key.key)) take_here(false);
 }
 
 // It has none any more. It may be one of the autograd engine's that ran a function of Python's, and work for others that take operations.
 void leave() {
   set_taking(Taking::as_the_key);
-  c10::impl::tls_set_dispatch_key_included(kKey, false);
+  if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, false);
 }
 
-// Once, when everything is loaded.
-void open() {
-  static auto* const passes = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
-  pass_what_touches_nothing(*passes);
+void take_all_operations(torch::Library& library) {
+  take_elementwise(library);
+  take_rows(library);
+  take_layer_norm(library);
+  take_products(library);
+  take_concatenations(library);
+}
+
+// Once, when everything is loaded: operations are taken by that key of the dispatcher's, by any that fits if it has no name. Returns why
+// none does: then a mode of Python's is to hand operations over, to those of the same name in `dwell_mode`.
+std::string open(const std::string& key) {
+  std::string why = choose_key(key);
+  const auto library = [](torch::Library::Kind kind, const char* name) -> torch::Library& {  // as long as the process
+    const auto at = kind == torch::Library::IMPL ? std::optional(the_key.key) : std::nullopt;
+    return *new torch::Library(kind, name, at, __FILE__, __LINE__);
+  };
+  if (the_key.is_of_mode) {
+    take_all_operations(library(torch::Library::DEF, "dwell_mode"));
+    return why;
+  }
+  torch::Library& aten = library(torch::Library::IMPL, "aten");
+  take_all_operations(aten);
+  pass_or_fall_back(aten, library(torch::Library::IMPL, "_"));
   open_fast_paths();
+  torch::Library& own = library(torch::Library::IMPL, "dwell");
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+    if (name.getNamespace() == "dwell") own.impl(c10::toString(name).c_str(), torch::CppFunction::makeFallthrough());
+  return {};
+}
+
+// Makes a tensor the number that Python has written where an operation takes a tensor. Modes are handed it as one, and only PyTorch's own
+// operations take it as such from them.
+void mark_number(const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->set_wrapped_number(true); }
+
+std::tuple<std::vector<std::string>, std::vector<std::string>> names_passed() {
+  Passed all = passed();
+  return {std::move(all.touch_nothing), std::move(all.made_of_others)};
 }
 
 // Recordings by number; Python holds each as long as it likes.
@@ -116,7 +153,8 @@ std::vector<std::string> stats() {
                                  "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
     lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
-  for (const auto& [name, calls] : fallen_back()) lines.push_back("fallback." + name + "=" + std::to_string(calls));
+  for (const FallenBack& one : fallen_back())
+    lines.push_back("fallback." + one.operation + "." + name_of(one.why) + "=" + std::to_string(one.calls));
   return lines;
 }
 
@@ -125,7 +163,7 @@ std::vector<std::string> stats() {
 }  // namespace dwell::pytorch
 
 TORCH_LIBRARY(dwell, m) {
-  m.def("open() -> ()", &dwell::pytorch::open);
+  m.def("open(str key) -> str", &dwell::pytorch::open);
   m.def("take(bool on) -> ()", &dwell::pytorch::take_here);
   m.def("watch() -> ()", &dwell::pytorch::watch);
   m.def("leave() -> ()", &dwell::pytorch::leave);
@@ -134,14 +172,13 @@ TORCH_LIBRARY(dwell, m) {
   m.def("close() -> ()", &dwell::pytorch::close);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
   m.def("stats() -> str[]", &dwell::pytorch::stats);
+  m.def("mark_number(Tensor tensor) -> ()", &dwell::pytorch::mark_number);
+  m.def("passed() -> (str[], str[])", &dwell::pytorch::names_passed);
+  m.def("before_fallback(str operation, Tensor[] tensors, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
+  m.def("after_fallback() -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number) -> ()", &dwell::pytorch::replay);
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);
   m.def("use_fast_paths(bool use) -> ()", &dwell::pytorch::use_fast_paths);
-}
-TORCH_LIBRARY_IMPL(dwell, Fake, m) {
-  for (const char* const name : {"open", "take", "watch", "leave", "take_none", "flush", "close", "set_limits", "stats", "begin_recording",
-                                 "end_recording", "replay", "forget", "use_fast_paths"})
-    m.impl(name, torch::CppFunction::makeFallthrough());
 }

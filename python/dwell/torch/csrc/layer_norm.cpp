@@ -2,12 +2,15 @@
 #include <ATen/Operators.h>
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <vector>
 
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -27,8 +30,8 @@ struct Rows {
 
 // Nothing where PyTorch is to do it, or to complain.
 std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, const Maybe& weight, const Maybe& bias) {
-  if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble) return {};
-  if (!has_rows(x) || normalized.empty() || normalized.size() > static_cast<std::size_t>(x.dim())) return {};
+  if (!is_float(x)) return left(Why::type);
+  if (!is_small(x) || normalized.empty() || normalized.size() > static_cast<std::size_t>(x.dim())) return {};
   const std::size_t first = static_cast<std::size_t>(x.dim()) - normalized.size();
   Rows rows;
   for (std::size_t i = 0; i < normalized.size(); ++i) {
@@ -40,9 +43,9 @@ std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, con
   for (const Maybe* const of : {&weight, &bias}) {
     if (!exists(*of)) continue;
     const Tensor& factor = **of;
-    if (factor.scalar_type() != x.scalar_type() || factor.device() != x.device() || !has_rows(factor) ||
-        factor.sizes() != x.sizes().slice(first))
-      return {};
+    if (factor.scalar_type() != x.scalar_type()) return left(Why::type);
+    if (factor.device() != x.device()) return left(Why::device);
+    if (!is_small(factor) || factor.sizes() != x.sizes().slice(first)) return {};
   }
   return rows;
 }
@@ -52,20 +55,46 @@ struct LayerNorm {
     const std::optional<Rows> rows = rows_of(x, normalized, weight, bias);
     if (!rows) return {};
     const at::DimVector sizes = sizes_without(x, rows->axes, true);
+    const at::ScalarType wide = wide_type(x.scalar_type());
+    const at::ScalarType of_rows = x.is_cpu() ? x.scalar_type() : wide;
     const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
-    const Tensor mean = empty_on(x, sizes, x.scalar_type());
-    const Tensor rstd = empty_on(x, sizes, x.scalar_type());
+    const Tensor mean = empty_on(x, sizes, of_rows);
+    const Tensor rstd = empty_on(x, sizes, of_rows);
+    const Tensor spread = of_rows != wide ? empty_on(x, sizes, wide) : rstd;
     const auto or_x = [&](const Maybe& of) { return exists(of) ? &*of : &x; };
     const auto view = [&](const Maybe& of) { return exists(of) ? std::optional(view_of(*of)) : std::optional<TensorView>(); };
-    collect({&out, &mean, &rstd, &x, or_x(weight), or_x(bias)}, [&](Batch& batch) {
+    collect({&out, &mean, &rstd, &spread, &x, or_x(weight), or_x(bias)}, [&](Batch& batch) {
       const TensorView from = view_of(x);
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
       batch.mean(view_of(mean), from, along);
-      batch.var(view_of(rstd), from, along, 0);
-      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(rstd)) + epsilon));
+      batch.var(view_of(spread), from, along, 0);
+      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(spread)) + epsilon));
     });
     return std::tuple(out, mean, rstd);
+  }
+};
+
+struct RmsNorm {
+  static std::optional<std::tuple<Tensor, Tensor>> of(const Tensor& x, at::IntArrayRef normalized, const Maybe& weight,
+                                                      std::optional<double> epsilon) {
+    const std::optional<Rows> rows = rows_of(x, c10::fromIntArrayRefSlow(normalized), weight, {});
+    if (!rows) return {};
+    const at::ScalarType wide = wide_type(x.scalar_type());
+    const double least =
+        epsilon.value_or(wide == at::kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
+    const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
+    const Tensor rstd = empty_on(x, sizes_without(x, rows->axes, true), wide);
+    const Tensor squares = empty_on(x, x.sizes(), wide);
+    collect({&out, &rstd, &squares, &x, exists(weight) ? &*weight : &x}, [&](Batch& batch) {
+      const TensorView from = view_of(x);
+      batch.rms_norm(view_of(out), from, rows->shape, exists(weight) ? std::optional(view_of(*weight)) : std::nullopt, least);
+      const Expression number = Expression(from).as(*element_type_of(wide));
+      batch.assign(view_of(squares), number * number);
+      batch.mean(view_of(rstd), view_of(squares), to_dims(x, rows->axes));
+      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(rstd)) + least));
+    });
+    return std::tuple(out, rstd);
   }
 };
 
@@ -77,20 +106,23 @@ struct LayerNormBackward {
     const std::optional<Rows> rows = rows_of(x, normalized, weight, bias);
     if (!rows || (wanted[1] && !exists(weight)) || (wanted[2] && !exists(bias))) return {};
     const at::DimVector sizes = sizes_without(x, rows->axes, true);
-    const auto is_like_x = [&](const Tensor& of, at::IntArrayRef shape) {
-      return of.scalar_type() == x.scalar_type() && of.device() == x.device() && of.sizes() == shape && has_rows(of);
+    const at::ScalarType wide = wide_type(x.scalar_type());
+    const auto is_like_x = [&](const Tensor& of, at::IntArrayRef shape, at::ScalarType type) {
+      return holds(of.scalar_type() == x.scalar_type() || of.scalar_type() == type, Why::type) &&
+             holds(of.device() == x.device(), Why::device) && of.sizes() == shape && is_small(of);
     };
-    if (!is_like_x(grad, x.sizes()) || !is_like_x(mean, sizes) || !is_like_x(rstd, sizes)) return {};
+    if (!is_like_x(grad, x.sizes(), x.scalar_type()) || !is_like_x(mean, sizes, wide) || !is_like_x(rstd, sizes, wide)) return {};
 
     const auto made = [&](bool is, at::IntArrayRef shape) { return is ? empty_on(x, shape, x.scalar_type()) : Tensor(); };
+    const auto between = [&](bool is, at::IntArrayRef shape) { return is ? empty_on(x, shape, wide) : Tensor(); };
     const at::IntArrayRef of_row(rows->shape.begin(), rows->shape.size());
     const Tensor of_x = made(wanted[0], x.sizes());
     const Tensor of_weight = made(wanted[1], of_row);
     const Tensor of_bias = made(wanted[2], of_row);
-    const Tensor weighted = made(wanted[0] && exists(weight), x.sizes());
-    const Tensor products = made(wanted[0] || wanted[1], x.sizes());
-    const Tensor sum = made(wanted[0], sizes);
-    const Tensor product_sum = made(wanted[0], sizes);
+    const Tensor weighted = between(wanted[0] && exists(weight), x.sizes());
+    const Tensor products = between(wanted[0] || wanted[1], x.sizes());
+    const Tensor sum = between(wanted[0], sizes);
+    const Tensor product_sum = between(wanted[0], sizes);
     std::vector<const Tensor*> named;
     for (const Tensor* const one : {&of_x, &of_weight, &of_bias, &weighted, &products, &sum, &product_sum, &grad, &x, &mean, &rstd})
       if (one->defined()) named.push_back(one);
@@ -105,21 +137,21 @@ struct LayerNormBackward {
         batch.sum(view_of(to), view_of(from), across);
     };
     Collector::of(x.device()).take(named, false, [&](Batch& batch) {
-      const Expression y = (Expression(view_of(x)) - Expression(view_of(mean))) * Expression(view_of(rstd));
+      const auto number = [in = *element_type_of(wide)](const Tensor& of) { return Expression(view_of(of)).as(in); };
+      const Expression y = (number(x) - number(mean)) * number(rstd);
       if (wanted[1]) {
-        batch.assign(view_of(products), Expression(view_of(grad)) * y);
+        batch.assign(view_of(products), number(grad) * y);
         add_up(batch, of_weight, products);
       }
       if (wanted[2]) add_up(batch, of_bias, grad);
       if (!wanted[0]) return;
       const Tensor& g = exists(weight) ? weighted : grad;
-      if (exists(weight)) batch.assign(view_of(weighted), Expression(view_of(grad)) * Expression(view_of(*weight)));
-      batch.assign(view_of(products), Expression(view_of(g)) * y);
+      if (exists(weight)) batch.assign(view_of(weighted), number(grad) * number(*weight));
+      batch.assign(view_of(products), number(g) * y);
       batch.sum(view_of(sum), view_of(g), along);
       batch.sum(view_of(product_sum), view_of(products), along);
       const double part = static_cast<double>(sum.numel()) / static_cast<double>(x.numel());
-      batch.assign(view_of(of_x), (Expression(view_of(g)) - (Expression(view_of(sum)) + y * Expression(view_of(product_sum))) * part) *
-                                      Expression(view_of(rstd)));
+      batch.assign(view_of(of_x), (number(g) - (number(sum) + y * number(product_sum)) * part) * number(rstd));
     });
     return std::tuple(of_x, of_weight, of_bias);
   }
@@ -132,7 +164,8 @@ struct LayerNormBackward {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_layer_norm(torch::Library& m) {
   take_all<LayerNorm, aten::native_layer_norm>(m);
   take_all<LayerNormBackward, aten::native_layer_norm_backward>(m);
+  take_all<RmsNorm, aten::_fused_rms_norm>(m);
 }

@@ -1,7 +1,6 @@
 // Products of matrices, and elements chosen by an index.
 #include <ATen/ExpandUtils.h>
 #include <ATen/Operators.h>
-#include <c10/core/impl/COW.h>
 
 #include <array>
 #include <cstdint>
@@ -9,7 +8,9 @@
 #include <span>
 
 #include "collector.hpp"
+#include "operations.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -22,9 +23,11 @@ constexpr std::int64_t kMostWork = 256LL * 256 * 256;  // products of two number
 
 bool have_one_type(std::initializer_list<const Tensor*> tensors) {
   const Tensor& first = **tensors.begin();
-  if (!at::isFloatingType(first.scalar_type())) return false;
+  if (!holds(at::isFloatingType(first.scalar_type()), Why::type)) return false;
   for (const Tensor* const tensor : tensors)
-    if (!is_small(*tensor) || tensor->scalar_type() != first.scalar_type() || tensor->device() != first.device()) return false;
+    if (!is_small(*tensor) || !holds(tensor->scalar_type() == first.scalar_type(), Why::type) ||
+        !holds(tensor->device() == first.device(), Why::device))
+      return false;
   return true;
 }
 
@@ -54,13 +57,11 @@ class Product {
   }
   // The same with the result there; false if it cannot.
   bool write(const Tensor& out) const {
-    if (collect_ == nullptr || !is_small(out) || !is_apart(out) || c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr()) ||
-        out.sizes() != at::IntArrayRef(sizes_) || out.scalar_type() != a_->scalar_type() || out.device() != a_->device())
-      return false;
+    if (collect_ == nullptr || !fits(out, *a_, sizes_, a_->scalar_type())) return false;
     // What becomes of factors that are written is PyTorch's to say.
     for (const Tensor* const factor : {a_, b_})
-      if (out.is_alias_of(*factor) && (out.const_data_ptr() == factor->const_data_ptr() || !may_write(out, *factor))) return false;
-    if (bias_ != nullptr && !may_write(out, *bias_)) return false;
+      if (!is_clear_of(out, *factor)) return false;
+    if (bias_ != nullptr && !holds(may_write(out, *bias_), Why::layout)) return false;
     collect(out);
     return true;
   }
@@ -89,7 +90,8 @@ class Product {
 };
 
 bool is_little(std::int64_t rows, std::int64_t inner, std::int64_t columns, std::int64_t batch = 1) {
-  return batch * rows * inner * columns <= kMostWork && batch * rows * columns <= limits().elements.load(std::memory_order_relaxed);
+  return holds(batch * rows * inner * columns <= kMostWork && batch * rows * columns <= limits().elements.load(std::memory_order_relaxed),
+               Why::size);
 }
 bool are_matrices(const Tensor& a, const Tensor& b) {
   return a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && is_little(a.size(0), a.size(1), b.size(1));
@@ -148,7 +150,7 @@ struct Dot {
 using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of this file alone
 namespace aten = at::_ops;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
+void dwell::pytorch::take_products(torch::Library& m) {
   take_all<Mm, aten::mm, aten::mm_out>(m);
   take_all<Bmm, aten::bmm, aten::bmm_out>(m);
   take_all<Addmm, aten::addmm, aten::addmm_, aten::addmm_out>(m);

@@ -3,11 +3,15 @@
 
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include <dwell/reduction.hpp>
 
+#include "from_one.hpp"
+#include "operations.hpp"
 #include "rows.hpp"
 #include "taken.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -20,14 +24,17 @@ using Made = std::optional<Tensor>;
 constexpr std::int64_t kMean = 1;  // at::Reduction's
 constexpr std::int64_t kSum = 2;
 
-Made reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
-            double parameter = 0) {
-  if (!has_rows(x)) return {};
+// Results lie in the order of rows, however x does, as PyTorch's do.
+FromOne reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
+               double parameter = 0) {
+  if (!is_small(x)) return {};
   const std::optional<Axes> axes = axes_of(x, dims);
   if (!axes) return {};
-  const Tensor out = empty_on(x, sizes_without(x, *axes, keep), type.value_or(x.scalar_type()));
-  collect({&out, &x}, [&](Batch& batch) { batch.reduce(reduction, view_of(out), view_of(x), to_dims(x, *axes), parameter); });
-  return out;
+  return FromOne(x, sizes_without(x, *axes, keep), type.value_or(x.scalar_type()),
+                 {.reduction = reduction, .dims = to_dims(x, *axes), .real = parameter},
+                 [](Batch& batch, const TensorView& to, const TensorView& from, const FromOne::Parameters& with) {
+                   batch.reduce(with.reduction, to, from, with.dims, with.real);
+                 });
 }
 
 at::IntArrayRef named(const at::OptionalIntArrayRef& dims) { return dims.has_value() ? *dims : at::IntArrayRef(); }
@@ -35,125 +42,161 @@ at::IntArrayRef named(const at::OptionalIntArrayRef& dims) { return dims.has_val
 // The type of a sum, when it is one that the numbers are added up in.
 std::optional<at::ScalarType> sum_type(const Tensor& x, std::optional<at::ScalarType> asked) {
   if (is_float(x)) {
-    if (asked && !at::isFloatingType(*asked)) return {};
+    if (asked && !at::isFloatingType(*asked)) return left(Why::type);
     return asked.value_or(x.scalar_type());
   }
-  if (asked && *asked != at::kLong) return {};
+  if (asked && *asked != at::kLong) return left(Why::type);
   return at::kLong;
 }
 
 struct Sum {
-  static Made of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
+  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::sum, x, named(dims), keep, result) : std::nullopt;
+    return result ? reduce(Reduction::sum, x, named(dims), keep, result) : FromOne();
   }
 };
 struct Mean {
-  static Made of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && !at::isFloatingType(*type))) return {};
+  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
+    if (!is_float(x) || (type && !at::isFloatingType(*type))) return left(Why::type);
     return reduce(Reduction::mean, x, named(dims), keep, type);
   }
 };
 struct Prod {
-  static Made of(const Tensor& x, std::int64_t dim, bool keep, std::optional<at::ScalarType> type) {
+  static FromOne of(const Tensor& x, std::int64_t dim, bool keep, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::prod, x, dim, keep, result) : std::nullopt;
+    return result ? reduce(Reduction::prod, x, dim, keep, result) : FromOne();
   }
-  static Made of(const Tensor& x, std::optional<at::ScalarType> type) {
+  static FromOne of(const Tensor& x, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::prod, x, {}, false, result) : std::nullopt;
+    return result ? reduce(Reduction::prod, x, {}, false, result) : FromOne();
   }
 };
 template <Reduction kReduction>
 struct Extreme {
-  static Made of(const Tensor& x, at::IntArrayRef dims, bool keep) { return reduce(kReduction, x, dims, keep, {}); }
-  static Made of(const Tensor& x) { return reduce(kReduction, x, {}, false, {}); }
+  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) { return reduce(kReduction, x, dims, keep, {}); }
+  static FromOne of(const Tensor& x) { return reduce(kReduction, x, {}, false, {}); }
 };
 template <Reduction kReduction>
 struct Place {
-  static Made of(const Tensor& x, std::optional<std::int64_t> dim, bool keep) {
+  static FromOne of(const Tensor& x, std::optional<std::int64_t> dim, bool keep) {
     if (!dim && keep) return {};
+    if (x.scalar_type() == at::kBool) return left(Why::type);
     return reduce(kReduction, x, dim ? at::IntArrayRef(*dim) : at::IntArrayRef(), keep, at::kLong);
   }
 };
 template <Reduction kReduction>
 struct Truth {
-  static Made of(const Tensor& x, std::int64_t dim, bool keep) {
-    return x.scalar_type() == at::kByte ? std::nullopt : reduce(kReduction, x, dim, keep, at::kBool);
+  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) {
+    if (x.scalar_type() == at::kByte) return left(Why::type);  // its truths are bytes
+    return reduce(kReduction, x, dims, keep, at::kBool);
   }
-  static Made of(const Tensor& x) { return x.scalar_type() == at::kByte ? std::nullopt : reduce(kReduction, x, {}, false, at::kBool); }
+  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep) {
+    if (dims && dims->empty()) return {};  // what none means depends on the version
+    return of(x, named(dims), keep);
+  }
+  static FromOne of(const Tensor& x, std::int64_t dim, bool keep) { return of(x, at::IntArrayRef(dim), keep); }
+  static FromOne of(const Tensor& x) { return of(x, at::IntArrayRef(), false); }
 };
 template <Reduction kReduction>
 struct Spread {
-  static Made of(const Tensor& x, const at::OptionalIntArrayRef& dims, const std::optional<Scalar>& correction, bool keep) {
-    if (!is_float(x) || !has_rows(x)) return {};
+  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, const std::optional<Scalar>& correction, bool keep) {
+    if (!is_float(x)) return left(Why::type);
+    if (!is_small(x)) return {};
     const std::optional<Axes> axes = axes_of(x, named(dims));
     const double less = correction ? correction->toDouble() : 1;
     if (!axes) return {};
     // PyTorch warns of too few elements.
     double count = 1;
     for (const std::int64_t dim : to_dims(x, *axes)) count *= static_cast<double>(x.size(dim));
-    return count > less ? reduce(kReduction, x, named(dims), keep, {}, less) : std::nullopt;
+    return count > less ? reduce(kReduction, x, named(dims), keep, {}, less) : FromOne();
   }
 };
 struct LogSumExp {
-  static Made of(const Tensor& x, at::IntArrayRef dims, bool keep) {
-    return is_float(x) && !dims.empty() ? reduce(Reduction::logsumexp, x, dims, keep, {}) : std::nullopt;
+  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) {
+    if (!is_float(x)) return left(Why::type);
+    return !dims.empty() ? reduce(Reduction::logsumexp, x, dims, keep, {}) : FromOne();
   }
 };
 struct VectorNorm {
-  static Made of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && *type != x.scalar_type())) return {};
+  static FromOne of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
+                    std::optional<at::ScalarType> type) {
+    if (!is_float(x) || (type && *type != x.scalar_type())) return left(Why::type);
     return reduce(Reduction::norm, x, named(dims), keep, {}, ord.toDouble());
   }
 };
+
+// The largest or smallest element along a dimension, and where it is.
 template <bool kMost>
-struct ExtremeWithPlace {
-  static std::optional<std::tuple<Tensor, Tensor>> of(const Tensor& x, std::int64_t dim, bool keep) {
-    if (!has_rows(x) || x.dim() == 0) return {};
+class ExtremeWithPlace {
+ public:
+  static ExtremeWithPlace of(const Tensor& x, std::int64_t dim, bool keep) {
+    if (!is_small(x) || x.dim() == 0) return {};
     const std::optional<Axes> axes = axes_of(x, dim);
-    if (!axes) return {};
-    const at::DimVector sizes = sizes_without(x, *axes, keep);
-    const Tensor values = empty_on(x, sizes, x.scalar_type());
-    const Tensor places = empty_on(x, sizes, at::kLong);
-    collect({&values, &places, &x}, [&](Batch& batch) {
-      if (kMost)
-        batch.max(view_of(values), view_of(places), view_of(x), dim);
-      else
-        batch.min(view_of(values), view_of(places), view_of(x), dim);
-    });
-    return std::tuple(values, places);
+    return axes ? ExtremeWithPlace(x, dim, sizes_without(x, *axes, keep)) : ExtremeWithPlace();
   }
+  std::optional<std::tuple<Tensor, Tensor>> make() const {
+    if (x_ == nullptr) return {};
+    std::tuple made(empty_on(*x_, sizes_, x_->scalar_type()), empty_on(*x_, sizes_, at::kLong));
+    add(std::get<0>(made), std::get<1>(made));
+    return made;
+  }
+  bool write(const Tensor& values, const Tensor& places) const {
+    if (x_ == nullptr || !fits(values, *x_, sizes_, x_->scalar_type()) || !fits(places, *x_, sizes_, at::kLong) ||
+        !is_clear_of(values, *x_) || !is_clear_of(places, *x_) || !is_clear_of(values, places))
+      return false;
+    add(values, places);
+    return true;
+  }
+
+ private:
+  ExtremeWithPlace() = default;
+  ExtremeWithPlace(const Tensor& x, std::int64_t dim, at::DimVector sizes) : x_(&x), dim_(dim), sizes_(std::move(sizes)) {}
+
+  void add(const Tensor& values, const Tensor& places) const {
+    collect({&values, &places, x_}, [&](Batch& batch) {
+      if (kMost)
+        batch.max(view_of(values), view_of(places), view_of(*x_), dim_);
+      else
+        batch.min(view_of(values), view_of(places), view_of(*x_), dim_);
+    });
+  }
+
+  const Tensor* x_ = nullptr;
+  std::int64_t dim_ = 0;
+  at::DimVector sizes_;
 };
 
 // ---- Rows to rows ----------------------------------------------------------------------------------------------------------------------
 
+using WithParameters = const FromOne::Parameters&;
+
 // Whether there are rows along a dimension of floats.
-bool has_float_rows(const Tensor& x, std::int64_t dim) { return is_float(x) && has_rows(x) && x.dim() != 0 && axes_of(x, dim); }
+bool has_float_rows(const Tensor& x, std::int64_t dim) {
+  return holds(is_float(x), Why::type) && is_small(x) && x.dim() != 0 && axes_of(x, dim);
+}
 
 template <bool kLog>
 struct Softmax {
-  static Made of(const Tensor& x, std::int64_t dim, bool half_to_float) {
-    if (half_to_float || !has_float_rows(x, dim)) return {};
-    const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
-    collect({&out, &x}, [&](Batch& batch) {
-      if (kLog)
-        batch.log_softmax(view_of(out), view_of(x), dim);
-      else
-        batch.softmax(view_of(out), view_of(x), dim);
-    });
-    return out;
+  static FromOne of(const Tensor& x, std::int64_t dim, bool half_to_float) {
+    if (half_to_float) return left(Why::type);
+    if (!has_float_rows(x, dim)) return {};
+    return FromOne(x, x.sizes(), x.scalar_type(), {.number = dim},
+                   [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) {
+                     if (kLog)
+                       batch.log_softmax(to, from, with.number);
+                     else
+                       batch.softmax(to, from, with.number);
+                   });
   }
 };
 // From the gradient of the result, and the result.
 template <bool kLog>
 struct SoftmaxBackward {
   static Made of(const Tensor& grad, const Tensor& result, std::int64_t dim, at::ScalarType type) {
-    if (!has_float_rows(result, dim) || !has_rows(grad) || grad.sizes() != result.sizes() || grad.scalar_type() != result.scalar_type() ||
-        type != result.scalar_type() || grad.device() != result.device())
-      return {};
-    const bool is_short = type == at::kHalf || type == at::kBFloat16;
-    const at::ScalarType wide = is_short ? at::kFloat : type;
+    if (!has_float_rows(result, dim) || !is_small(grad) || grad.sizes() != result.sizes()) return {};
+    if (grad.scalar_type() != result.scalar_type() || type != result.scalar_type()) return left(Why::type);
+    if (grad.device() != result.device()) return left(Why::device);
+    const at::ScalarType wide = wide_type(type);
     const Tensor out = empty_on(grad, grad.sizes(), type);
     const Tensor sums = empty_on(grad, sizes_without(grad, *axes_of(grad, dim), true), wide);
     const Tensor products = kLog ? Tensor() : empty_on(grad, grad.sizes(), wide);
@@ -171,12 +214,32 @@ struct SoftmaxBackward {
   }
 };
 struct Cumsum {
-  static Made of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
+  static FromOne of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    if (!result || !has_rows(x) || x.dim() == 0 || !axes_of(x, dim)) return {};
-    const Tensor out = empty_on(x, x.sizes(), *result);
-    collect({&out, &x}, [&](Batch& batch) { batch.cumsum(view_of(out), view_of(x), dim); });
-    return out;
+    if (!result || !is_small(x) || x.dim() == 0 || !axes_of(x, dim)) return {};
+    return FromOne(
+        x, x.sizes(), *result, {.number = dim},
+        [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) { batch.cumsum(to, from, with.number); },
+        FromOne::InPlace::yes);
+  }
+};
+
+// ---- Parts of matrices -----------------------------------------------------------------------------------------------------------------
+
+template <bool kLower>
+struct Triangle {
+  static FromOne of(const Tensor& x, const c10::SymInt& diagonal) {
+    const std::optional<std::int64_t> number = diagonal.maybe_as_int();
+    if (!number || !is_small(x) || x.dim() < 2) return {};
+    return FromOne(
+        x, x.sizes(), x.scalar_type(), {.number = *number},
+        [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) {
+          if (kLower)
+            batch.tril(to, from, with.number);
+          else
+            batch.triu(to, from, with.number);
+        },
+        FromOne::InPlace::yes);
   }
 };
 
@@ -184,19 +247,19 @@ struct Cumsum {
 
 struct SquaredError {
   static Made of(const Tensor& x, const Tensor& target, std::int64_t reduction) {
-    if (!is_float(x) || x.scalar_type() != target.scalar_type() || x.sizes() != target.sizes() || !x.is_contiguous() ||
-        !target.is_contiguous())
-      return {};
+    if (!is_float(x) || x.scalar_type() != target.scalar_type()) return left(Why::type);
+    if (x.sizes() != target.sizes()) return {};
     const Tensor terms =
         Call([](std::span<const Expression> n) { return (n[0] - n[1]) * (n[0] - n[1]); }, Types::floats, Gives::common, x, target).make();
     if (!terms.defined()) return {};
     if (reduction != kMean && reduction != kSum) return terms;
-    return reduce(reduction == kMean ? Reduction::mean : Reduction::sum, terms, {}, false, {});
+    return reduce(reduction == kMean ? Reduction::mean : Reduction::sum, terms, {}, false, {}).make();
   }
 };
 struct SquaredErrorBackward {
   static Call of(const Tensor& grad, const Tensor& x, const Tensor& target, std::int64_t reduction) {
     if (x.sizes() != target.sizes()) return {};
+    if (!grad.is_contiguous() || !x.is_contiguous() || !target.is_contiguous()) return left(Why::layout);  // the result is all the same
     const double factor = reduction == kMean ? 2.0 / static_cast<double>(x.numel()) : 2.0;
     return Call([](std::span<const Expression> n) { return n[3] * (n[1] - n[2]) * n[0]; }, Types::floats, Gives::common, grad, x, target,
                 Scalar(factor));
@@ -211,27 +274,29 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 using dwell::Reduction;
 
-TORCH_LIBRARY_IMPL(aten, Fake, m) {
-  take_all<Sum, aten::sum_dim_IntList>(m);
-  take_all<Mean, aten::mean_dim>(m);
-  take_all<Prod, aten::prod, aten::prod_dim_int>(m);
-  take_all<Extreme<Reduction::amax>, aten::amax, aten::max>(m);
-  take_all<Extreme<Reduction::amin>, aten::amin, aten::min>(m);
-  take_all<Place<Reduction::argmax>, aten::argmax>(m);
-  take_all<Place<Reduction::argmin>, aten::argmin>(m);
-  take_all<Truth<Reduction::any>, aten::any, aten::any_dim>(m);
-  take_all<Truth<Reduction::all>, aten::all, aten::all_dim>(m);
-  take_all<Spread<Reduction::var>, aten::var_correction>(m);
-  take_all<Spread<Reduction::stddev>, aten::std_correction>(m);
-  take_all<LogSumExp, aten::logsumexp>(m);
-  take_all<VectorNorm, aten::linalg_vector_norm>(m);
-  take_all<ExtremeWithPlace<true>, aten::max_dim>(m);
-  take_all<ExtremeWithPlace<false>, aten::min_dim>(m);
-  take_all<Softmax<false>, aten::_softmax>(m);
-  take_all<Softmax<true>, aten::_log_softmax>(m);
+void dwell::pytorch::take_rows(torch::Library& m) {
+  take_all<Sum, aten::sum_dim_IntList, aten::sum_IntList_out>(m);
+  take_all<Mean, aten::mean_dim, aten::mean_out>(m);
+  take_all<Prod, aten::prod, aten::prod_dim_int, aten::prod_int_out>(m);
+  take_all<Extreme<Reduction::amax>, aten::amax, aten::amax_out, aten::max, aten::max_unary_out>(m);
+  take_all<Extreme<Reduction::amin>, aten::amin, aten::amin_out, aten::min, aten::min_unary_out>(m);
+  take_all<Place<Reduction::argmax>, aten::argmax, aten::argmax_out>(m);
+  take_all<Place<Reduction::argmin>, aten::argmin, aten::argmin_out>(m);
+  take_all<Truth<Reduction::any>, aten::any, aten::any_dim, aten::any_dims, aten::any_all_out, aten::any_out, aten::any_dims_out>(m);
+  take_all<Truth<Reduction::all>, aten::all, aten::all_dim, aten::all_dims, aten::all_all_out, aten::all_out, aten::all_dims_out>(m);
+  take_all<Spread<Reduction::var>, aten::var_correction, aten::var_correction_out>(m);
+  take_all<Spread<Reduction::stddev>, aten::std_correction, aten::std_correction_out>(m);
+  take_all<LogSumExp, aten::logsumexp, aten::logsumexp_out>(m);
+  take_all<VectorNorm, aten::linalg_vector_norm, aten::linalg_vector_norm_out>(m);
+  take_all<ExtremeWithPlace<true>, aten::max_dim, aten::max_dim_max>(m);
+  take_all<ExtremeWithPlace<false>, aten::min_dim, aten::min_dim_min>(m);
+  take_all<Softmax<false>, aten::_softmax, aten::_softmax_out>(m);
+  take_all<Softmax<true>, aten::_log_softmax, aten::_log_softmax_out>(m);
   take_all<SoftmaxBackward<false>, aten::_softmax_backward_data>(m);
   take_all<SoftmaxBackward<true>, aten::_log_softmax_backward_data>(m);
-  take_all<Cumsum, aten::cumsum>(m);
+  take_all<Cumsum, aten::cumsum, aten::cumsum_, aten::cumsum_out>(m);
+  take_all<Triangle<true>, aten::tril, aten::tril_, aten::tril_out>(m);
+  take_all<Triangle<false>, aten::triu, aten::triu_, aten::triu_out>(m);
   take_all<SquaredError, aten::mse_loss>(m);
   take_all<SquaredErrorBackward, aten::mse_loss_backward>(m);
 }

@@ -50,8 +50,8 @@ inline at::DimVector sizes_without(const at::Tensor& x, const Axes& axes, bool k
   return sizes;
 }
 
+// In which numbers of that type are added up.
+inline at::ScalarType wide_type(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type; }
 inline bool is_float(const at::Tensor& x) { return at::isFloatingType(x.scalar_type()); }
-// Whether rows of it are taken: results of other strides would have some that follow from them.
-inline bool has_rows(const at::Tensor& x) { return is_small(x) && x.is_contiguous(); }
 
 }  // namespace dwell::pytorch

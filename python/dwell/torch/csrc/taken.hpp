@@ -6,6 +6,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <concepts>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,17 +15,16 @@
 #include <utility>
 
 #include "call.hpp"
+#include "dispatch_key.hpp"
 #include "fallback.hpp"
 #include "fast_path.hpp"
+#include "why.hpp"
 
 namespace dwell::pytorch {
 
-// What is left of a call's keys below ours.
-inline c10::DispatchKeySet below(c10::DispatchKeySet keys) { return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey); }
-
 // While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
 struct Aside {
-  c10::impl::ExcludeDispatchKeyGuard guard{kKey};
+  c10::impl::ExcludeDispatchKeyGuard guard{the_key.key};
 };
 
 // Beside a GPU, tensors of the host hold counts and indices, which the host looks at soon.
@@ -35,7 +36,9 @@ inline bool takes_from_cpu() {
 // Whether a call would go to a backend's kernel now: no mode, subclass or wrapper has a part in it. And whether this thread takes any.
 inline bool is_taken(c10::DispatchKeySet keys) {
   const c10::DispatchKey key = below(keys).highestPriorityTypeId();
-  return (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) && takes();
+  if (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) return holds(takes(), Why::thread);
+  noted = why_not_taken(below(keys));
+  return false;
 }
 
 // The kernel of an operation, which is one of at::_ops: does what `Rule::of` says of its arguments without that for the result, or has
@@ -46,21 +49,18 @@ template <class Op, class Rule, class Result, class... Arguments>
 struct Kernel<Op, Rule, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     if (is_taken(keys)) {
-      if constexpr (!std::is_same_v<Result, at::Tensor&>) {
+      if constexpr (kWritten == 0) {
         if (auto taken = result(Rule::of(arguments...))) return std::move(*taken);
       } else if constexpr (kInPlace) {
         at::Tensor& self = std::get<0>(std::forward_as_tuple(arguments...));
         if (Rule::of(arguments...).write(self)) return self;
-      } else {
-        const auto all = std::forward_as_tuple(arguments...);
-        at::Tensor& out = std::get<sizeof...(Arguments) - 1>(all);
-        const bool written = [&]<std::size_t... I>(std::index_sequence<I...>) { return Rule::of(std::get<I>(all)...).write(out); }
-        (std::make_index_sequence<sizeof...(Arguments) - 1>());
-        if (written) return out;
+      } else if (writes(std::forward_as_tuple(arguments...), std::make_index_sequence<sizeof...(Arguments) - kWritten>(),
+                        std::make_index_sequence<kWritten>())) {
+        return written(std::forward_as_tuple(arguments...), std::make_index_sequence<kWritten>());
       }
     }
-    static std::atomic<std::int64_t>& fallbacks = fallbacks_of(Op::name, Op::overload_name);
-    fallbacks.fetch_add(1, std::memory_order_relaxed);
+    static Fallbacks& fallbacks = fallbacks_of(Op::name, Op::overload_name);
+    fallbacks.count(noted_why());
     (flush_for(arguments, Op::name), ...);
     const Elsewhere elsewhere;
     const Aside aside;
@@ -68,23 +68,42 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
   }
 
  private:
+  // Results that are the last arguments.
+  static constexpr std::size_t kWritten = std::is_same_v<Result, at::Tensor&>                            ? 1
+                                          : std::is_same_v<Result, std::tuple<at::Tensor&, at::Tensor&>> ? 2
+                                                                                                         : 0;
+  template <std::size_t... Given, std::size_t... Written>
+  static bool writes(const auto& all, std::index_sequence<Given...>, std::index_sequence<Written...>) {
+    return Rule::of(std::get<Given>(all)...).write(std::get<sizeof...(Given) + Written>(all)...);
+  }
+  template <std::size_t... Written>
+  static Result written(const auto& all, std::index_sequence<Written...>) {
+    return Result(std::get<sizeof...(Arguments) - kWritten + Written>(all)...);
+  }
   static constexpr bool kInPlace = std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
   template <class Taken>
   static std::optional<Result> result(Taken&& taken) {
-    if constexpr (requires { taken.make(); }) {
+    if constexpr (requires {
+                    { taken.make() } -> std::same_as<at::Tensor>;
+                  }) {
       at::Tensor made = taken.make();
       return made.defined() ? std::optional<Result>(std::move(made)) : std::nullopt;
+    } else if constexpr (requires { taken.make(); }) {
+      return taken.make();
     } else {
       return std::forward<Taken>(taken);
     }
   }
 };
 
+// In a library of the key's, or in the mode's, which has an operation of its own for each, called the same.
 template <class Op, class Rule>
 void take(torch::Library& library) {
-  const std::string name = Op::name;
-  const std::string overload = Op::overload_name;
-  library.impl((overload.empty() ? name : name + "." + overload).c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
+  std::string name = Op::name;
+  name.erase(0, name.find("::") + 2);
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  if (the_key.is_of_mode) library.def(Op::schema_str);
+  library.impl(name.c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
   offer_fast_path<Op, Rule>();
 }
 template <class Rule, class... Ops>
