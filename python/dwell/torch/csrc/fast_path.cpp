@@ -372,6 +372,7 @@ void open_fast_paths() {
   for (PyObject* const done : {torch, methods, functions, layers}) Py_XDECREF(done);
 }
 
+bool has_fast_paths() { return entry_count != 0; }
 void use_fast_paths(bool use) { in_use = use; }
 std::uint64_t fast_calls() { return calls; }
 
@@ -382,6 +383,7 @@ std::uint64_t fast_calls() { return calls; }
 namespace dwell::pytorch {
 
 void open_fast_paths() {}
+bool has_fast_paths() { return false; }
 void use_fast_paths(bool) {}
 std::uint64_t fast_calls() { return 0; }
 

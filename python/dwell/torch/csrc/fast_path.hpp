@@ -128,6 +128,8 @@ void offer(const FastPath& path);
 void open_fast_paths();
 // Whether calls go there: all do after `open_fast_paths`. For comparisons.
 void use_fast_paths(bool use);
+// Whether the extension has them.
+bool has_fast_paths();
 // Calls that went there.
 std::uint64_t fast_calls();
 

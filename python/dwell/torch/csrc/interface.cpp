@@ -180,5 +180,6 @@ TORCH_LIBRARY(dwell, m) {
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number) -> ()", &dwell::pytorch::replay);
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);
+  m.def("has_fast_paths() -> bool", &dwell::pytorch::has_fast_paths);
   m.def("use_fast_paths(bool use) -> ()", &dwell::pytorch::use_fast_paths);
 }
