@@ -255,9 +255,9 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
 
 
 def stats() -> dict[str, Any]:
-    """What happened so far: operations taken, and calls from Python that went straight to dwell; tasks that they became, fewer as far as neighbours were fused, how many of these run
-    programs over elements, and how many of those an operator that was compiled for the program; flushes by their reason; what PyTorch ran,
-    by operation, with how often and why: docs/torch.md has the reasons."""
+    """What happened so far: operations taken, and calls from Python that went straight to dwell; tasks that the operations became, fewer as
+    far as neighbours were fused, how many of these run programs over elements, and how many of those an operator that was compiled for the
+    program; flushes by their reason; what PyTorch ran, by operation, with how often and why: docs/torch.md has the reasons."""
     counts = {"taken": 0, "fast": 0, "tasks": 0, "programs": 0, "compiled": 0}
     flushed: dict[str, int] = {}
     fallback: dict[str, dict[str, int]] = {}
