@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -82,6 +84,23 @@ def test_objects_stay_what_they_were(x: Any) -> None:
     assert torch.add is torch._C._VariableFunctions.add
     assert pickle.loads(pickle.dumps(torch.add)) is torch.add
     assert torch.Tensor.add_.__name__ == "add_"
+
+
+def test_tables_of_functions_from_before_find_them() -> None:
+    """Their hash has not changed: compilers have such tables."""
+    program = """
+import torch
+def all_of(owner, kind):
+    return {getattr(owner, name): name for name in dir(owner) if type(getattr(owner, name)) is kind}
+functions = all_of(torch, type(torch.add))
+methods = all_of(torch.Tensor, type(torch.Tensor.add))
+import dwell.torch
+with dwell.torch.eager():
+    assert (torch.ones(3) * 2).sum().item() == 6
+assert all(getattr(torch, name) in functions for name in functions.values())
+assert all(getattr(torch.Tensor, name) in methods for name in methods.values())
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_in_place_returns_the_object_and_counts_the_version(x: Any) -> None:

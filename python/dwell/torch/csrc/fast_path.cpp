@@ -1,5 +1,5 @@
-// Puts rules of operations behind PyTorch's functions and methods: each keeps its object, its name and its text, and gets a definition with
-// another function. That one asks whether the call may go straight, and calls PyTorch's otherwise.
+// Puts rules of operations behind PyTorch's functions and methods: each keeps its object, its definition and its hash, by which compilers
+// find it, and is called by another function. That one asks whether the call may go straight, and calls PyTorch's otherwise.
 #include "fast_path.hpp"
 
 #include <vector>
@@ -35,6 +35,7 @@ void offer(const FastPath& path) { offered().push_back(path); }
 #include <span>
 #include <string>
 
+#include "collector.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -54,9 +55,9 @@ struct Candidate {
 
 // A function or method of PyTorch's.
 struct Entry {
-  PyCFunction original = nullptr;
-  PyMethodDef definition{};
-  bool is_method = false;
+  vectorcallfunc method = nullptr;  // how a method was called before; functions are called by their definition
+  PyCFunction bare = nullptr;       // of a method without arguments
+  PyMethodDef definition{};         // that such a method has now
   std::vector<Candidate> candidates;
 };
 constexpr std::size_t kMostEntries = 768;
@@ -106,7 +107,7 @@ bool read(PyObject* from, bool with_gradients, Argument& to) {
   if (THPVariable_CheckExact(from)) {
     to.kind = ArgumentKind::tensor;
     to.tensor = &THPVariable_Unpack(from);
-    return is_plain(*to.tensor, with_gradients);
+    return is_plain(*to.tensor, with_gradients) && to.tensor->numel() <= limits().elements.load(std::memory_order_relaxed);
   }
   if (PyFloat_CheckExact(from)) {
     to.kind = ArgumentKind::real;
@@ -140,30 +141,16 @@ struct Given {
   std::array<PyObject*, kMost> names;
 };
 
-// False where only PyTorch can tell what it means.
-bool read_all(PyObject* self, PyObject* args, PyObject* keywords, Given& given) {
+// False where only PyTorch can tell what it means. `names`: a tuple of those of the last objects, or null.
+bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names, Given& given) {
+  given.positional = positional;
+  given.named = names != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
+  if (given.positional + given.named > Given::kMost) return false;
   const bool with_gradients = at::GradMode::is_enabled();
-  const auto add = [&](PyObject* object) {
-    const std::size_t at = given.positional + given.named;
-    if (at == Given::kMost) return false;
-    given.objects[at] = object;
-    return read(object, with_gradients, given.arguments[at]);
-  };
-  if (self != nullptr) {
-    if (!add(self)) return false;
-    given.positional = 1;
-  }
-  if (args != nullptr) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i, ++given.positional)
-      if (!add(PyTuple_GET_ITEM(args, i))) return false;
-  }
-  if (keywords != nullptr) {
-    PyObject* name = nullptr;
-    PyObject* value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &name, &value) != 0; ++given.named) {
-      if (!add(value)) return false;
-      given.names[given.positional + given.named] = name;
-    }
+  for (std::size_t i = 0; i < given.positional + given.named; ++i) {
+    given.objects[i] = objects[i];
+    if (!read(objects[i], with_gradients, given.arguments[i])) return false;
+    if (i >= positional) given.names[i] = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i - positional));
   }
   return true;
 }
@@ -197,9 +184,9 @@ bool place(const Candidate& candidate, const Given& given, std::array<Argument, 
 }
 
 // The result, a new reference; null with no error set: PyTorch is to do it.
-PyObject* attempt(const Entry& entry, PyObject* self, PyObject* args, PyObject* keywords) {
+PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t positional, PyObject* names) {
   Given given;
-  if (!read_all(entry.is_method ? self : nullptr, args, keywords, given)) return nullptr;
+  if (!read_all(objects, positional, names, given)) return nullptr;
   std::array<Argument, Given::kMost> placed;
   for (const Candidate& candidate : entry.candidates) {
     PyObject* written = nullptr;
@@ -233,30 +220,68 @@ PyObject* attempt(const Entry& entry, PyObject* self, PyObject* args, PyObject* 
   return nullptr;
 }
 
-template <std::size_t kEntry>
-PyObject* enter(PyObject* self, PyObject* args, PyObject* keywords) {
-  const Entry& entry = entries[kEntry];
-  if (is_straight()) {
-    PyObject* const result = attempt(entry, self, args, keywords);
-    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+// PyTorch's own function, by its definition: it takes a tuple and a dictionary.
+PyObject* call_function(PyObject* function, PyObject* const* objects, std::size_t positional, PyObject* names) {
+  PyObject* const args = PyTuple_New(static_cast<Py_ssize_t>(positional));
+  if (args == nullptr) return nullptr;
+  for (std::size_t i = 0; i < positional; ++i) {
+    Py_INCREF(objects[i]);
+    PyTuple_SET_ITEM(args, static_cast<Py_ssize_t>(i), objects[i]);
   }
-  return reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(entry.original))(self, args, keywords);
-}
-// Of methods without arguments.
-template <std::size_t kEntry>
-PyObject* enter_bare(PyObject* self, PyObject* nothing) {
-  const Entry& entry = entries[kEntry];
-  if (is_straight()) {
-    PyObject* const result = attempt(entry, self, nullptr, nullptr);
-    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  PyObject* keywords = nullptr;
+  bool failed = false;
+  if (names != nullptr && PyTuple_GET_SIZE(names) != 0) {
+    keywords = PyDict_New();
+    failed = keywords == nullptr;
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(names); ++i)
+      failed = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), objects[positional + static_cast<std::size_t>(i)]) != 0;
   }
-  return entry.original(self, nothing);
+  PyObject* result = nullptr;
+  if (!failed) {
+    const auto original = reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void (*)()>(PyCFunction_GET_FUNCTION(function)));
+    result = original(PyCFunction_GET_SELF(function), args, keywords);
+  }
+  Py_XDECREF(keywords);
+  Py_DECREF(args);
+  return result;
 }
 
+// How the entry of that number is called: a function, a method, and a method without arguments.
+template <std::size_t kEntry>
+struct Enter {
+  static PyObject* function(PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
+    const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
+    if (is_straight()) {
+      PyObject* const result = attempt(entries[kEntry], objects, positional, names);
+      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+    }
+    return call_function(callable, objects, positional, names);
+  }
+  static PyObject* method(PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
+    if (is_straight()) {
+      PyObject* const result = attempt(entries[kEntry], objects, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+    }
+    return entries[kEntry].method(callable, objects, flags, names);
+  }
+  static PyObject* bare(PyObject* self, PyObject* nothing) {
+    if (is_straight()) {
+      PyObject* const result = attempt(entries[kEntry], &self, 1, nullptr);
+      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+    }
+    return entries[kEntry].bare(self, nothing);
+  }
+};
+struct Ways {
+  vectorcallfunc function;
+  vectorcallfunc method;
+  PyCFunction bare;
+};
 template <std::size_t... I>
-std::array<PyCFunction, sizeof...(I)> all_of(std::index_sequence<I...>, bool bare) {
-  return {bare ? &enter_bare<I> : reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&enter<I>))...};
+constexpr std::array<Ways, sizeof...(I)> all_ways(std::index_sequence<I...>) {
+  return {Ways{&Enter<I>::function, &Enter<I>::method, &Enter<I>::bare}...};
 }
+constexpr auto ways = all_ways(std::make_index_sequence<kMostEntries>());
 
 // ---- Entries ---------------------------------------------------------------------------------------------------------------------------
 
@@ -296,24 +321,34 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
   return candidate;
 }
 
-// Gives a function or method another definition. `object` is one of the interpreter's own two kinds; anything else is left alone.
+// Has a function or method called by another function. Objects of other kinds than the interpreter's own two are left alone. A function's
+// definition stays what it was, since its hash follows from that. Interpreters call a method without arguments by its definition, past
+// what the object says of calls: it gets another one.
 void put_behind(PyObject* object, const std::vector<Candidate>& candidates) {
-  const bool is_method = Py_TYPE(object) == &PyMethodDescr_Type;
-  if ((!is_method && !PyCFunction_CheckExact(object)) || entry_count == kMostEntries) return;
-  PyMethodDef*& definition =
-      is_method ? reinterpret_cast<PyMethodDescrObject*>(object)->d_method : reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
-  const int flags = definition->ml_flags & ~(METH_STATIC | METH_CLASS);
-  const bool bare = flags == METH_NOARGS;
-  if (flags != (METH_VARARGS | METH_KEYWORDS) && !(bare && is_method)) return;
-  static const auto with_arguments = all_of(std::make_index_sequence<kMostEntries>(), false);
-  static const auto without = all_of(std::make_index_sequence<kMostEntries>(), true);
+  if (entry_count == kMostEntries) return;
   Entry& entry = entries[entry_count];
-  entry.original = definition->ml_meth;
-  entry.definition = *definition;
-  entry.definition.ml_meth = (bare ? without : with_arguments)[entry_count];
-  entry.is_method = is_method;
+  const auto kind = [](const PyMethodDef& of) { return of.ml_flags & ~(METH_STATIC | METH_CLASS); };
+  if (PyCFunction_CheckExact(object)) {
+    auto* const function = reinterpret_cast<PyCFunctionObject*>(object);
+    if (kind(*function->m_ml) != (METH_VARARGS | METH_KEYWORDS) || function->vectorcall != nullptr) return;
+    function->vectorcall = ways[entry_count].function;
+  } else if (Py_TYPE(object) == &PyMethodDescr_Type) {
+    auto* const method = reinterpret_cast<PyMethodDescrObject*>(object);
+    if (kind(*method->d_method) == (METH_VARARGS | METH_KEYWORDS) && method->vectorcall != nullptr) {
+      entry.method = method->vectorcall;
+      method->vectorcall = ways[entry_count].method;
+    } else if (kind(*method->d_method) == METH_NOARGS) {
+      entry.bare = method->d_method->ml_meth;
+      entry.definition = *method->d_method;
+      entry.definition.ml_meth = ways[entry_count].bare;
+      method->d_method = &entry.definition;
+    } else {
+      return;
+    }
+  } else {
+    return;
+  }
   entry.candidates = candidates;
-  definition = &entry.definition;
   ++entry_count;
 }
 
