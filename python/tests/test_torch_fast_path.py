@@ -60,6 +60,12 @@ def calls(x: Any) -> dict[str, Callable[[], Any]]:
         "where": lambda: torch.where(x < y, x, y),
         "sum": lambda: x.sum(0),
         "sum of dimensions": lambda: x.view(4, 4).sum((0, 1), keepdim=True),
+        "linear": lambda: torch.nn.functional.linear(x.view(4, 4), y.view(4, 4), x[:4]),
+        "linear without bias": lambda: torch.nn.functional.linear(x.view(2, 8), y.view(2, 8)),
+        "matmul": lambda: x.view(4, 4) @ y.view(4, 4),
+        "a vector's matmul": lambda: x.view(4, 4) @ y[:4],
+        "softmax": lambda: torch.softmax(x.view(4, 4), -1),
+        "log_softmax": lambda: torch.nn.functional.log_softmax(x.view(4, 4), dim=0),
         "product": lambda: torch.mm(x.view(4, 4), y.view(4, 4)),
     }
 

@@ -92,6 +92,13 @@ struct Reader<std::optional<at::ScalarType>> {
   static bool fits(const Argument& given) { return given.kind == ArgumentKind::none; }
   static std::optional<at::ScalarType> read(const Argument&) { return {}; }
 };
+// Where a rule takes a pointer, which is null for none: the tensor is not copied.
+template <>
+struct Reader<std::optional<at::Tensor>> {
+  static constexpr bool kReads = true;
+  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || given.kind == ArgumentKind::tensor; }
+  static const at::Tensor* read(const Argument& given) { return given.kind == ArgumentKind::none ? nullptr : given.tensor; }
+};
 template <class T>
 struct OptionalReader {
   static constexpr bool kReads = true;
@@ -140,14 +147,25 @@ struct Offered<Op, Rule, Result(Arguments...)> {
   static constexpr std::size_t kCount = sizeof...(Arguments);
   static constexpr bool kWrites = std::is_same_v<Result, at::Tensor&>;
   static constexpr bool kInPlace = kWrites && std::is_same_v<std::tuple_element_t<0, std::tuple<Arguments...>>, at::Tensor&>;
-  static constexpr bool kReads = (std::is_same_v<Result, at::Tensor> || kWrites) && kCount <= FastPath::kMostParameters &&
-                                 (Reader<std::remove_cvref_t<Arguments>>::kReads && ...);
+  template <std::size_t kAt>
+  using Parameter = Reader<std::remove_cvref_t<std::tuple_element_t<kAt, std::tuple<Arguments...>>>>;
+  using ForRule = std::make_index_sequence<kCount - (kWrites && !kInPlace ? 1 : 0)>;
+  template <std::size_t... I>
+  static constexpr bool calls(std::index_sequence<I...>) {
+    return requires(const Argument& given) { Rule::of(Parameter<I>::read(given)...); };
+  }
+  static constexpr bool reads() {
+    if constexpr ((std::is_same_v<Result, at::Tensor> || kWrites) && kCount <= FastPath::kMostParameters &&
+                  (Reader<std::remove_cvref_t<Arguments>>::kReads && ...))
+      return calls(ForRule());
+    else
+      return false;
+  }
+  static constexpr bool kReads = reads();
 
   static bool attempt(const Argument* given, at::Tensor& result) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto of = [&] {
-        return Rule::of(Reader<std::remove_cvref_t<std::tuple_element_t<I, std::tuple<Arguments...>>>>::read(given[I])...);
-      };
+      const auto of = [&] { return Rule::of(Parameter<I>::read(given[I])...); };
       if constexpr (kInPlace) {
         return of().write(*given[0].tensor);
       } else if constexpr (kWrites) {
@@ -156,7 +174,7 @@ struct Offered<Op, Rule, Result(Arguments...)> {
         return keep(made(of()), result);
       }
     }
-    (std::make_index_sequence<kCount - (kWrites && !kInPlace ? 1 : 0)>());
+    (ForRule());
   }
 
   static auto made(auto&& taken) {

@@ -48,6 +48,13 @@ class Product {
     alpha_ = alpha.toDouble();
   }
 
+  // The same with the second factor transposed.
+  Product turned() const {
+    Product other = *this;
+    other.b_is_turned_ = true;
+    return other;
+  }
+
   // Takes it, with a result of its own, which is undefined if it cannot.
   Tensor make() const {
     if (collect_ == nullptr) return {};
@@ -67,7 +74,7 @@ class Product {
   }
 
   TensorView a() const { return view_of(*a_); }
-  TensorView b() const { return view_of(*b_); }
+  TensorView b() const { return b_is_turned_ ? view_of(*b_).transpose(0, 1) : view_of(*b_); }
   TensorView bias() const { return view_of(*bias_); }
   double beta() const { return beta_; }
   double alpha() const { return alpha_; }
@@ -82,6 +89,7 @@ class Product {
 
   const Tensor* a_ = nullptr;
   const Tensor* b_ = nullptr;
+  bool b_is_turned_ = false;
   const Tensor* bias_ = nullptr;
   double beta_ = 0;
   double alpha_ = 1;
@@ -143,6 +151,31 @@ struct Dot {
   }
 };
 
+// ---- What the dispatcher takes apart before a kernel sees it ---------------------------------------------------------------------------
+
+struct Linear {
+  static Product of(const Tensor& x, const Tensor& weights, const Tensor* bias) {
+    if (x.dim() != 2 || weights.dim() != 2 || x.size(1) != weights.size(1)) return {};
+    if (!have_one_type({&x, &weights, bias != nullptr ? bias : &x}) || !is_little(x.size(0), x.size(1), weights.size(0))) return {};
+    const at::DimVector sizes{x.size(0), weights.size(0)};
+    if (bias == nullptr)
+      return Product(sizes, x, weights, [](Batch& batch, const TensorView& to, const Product& p) { batch.mm(to, p.a(), p.b()); }).turned();
+    return Product(
+               sizes, *bias, x, weights, 1, 1,
+               [](Batch& batch, const TensorView& to, const Product& p) { batch.addmm(to, p.bias(), p.a(), p.b(), p.beta(), p.alpha()); })
+        .turned();
+  }
+};
+struct Matmul {
+  static Product of(const Tensor& a, const Tensor& b) {
+    if (a.dim() == 2 && b.dim() == 2) return Mm::of(a, b);
+    if (a.dim() == 3 && b.dim() == 3) return Bmm::of(a, b);
+    if (a.dim() == 2 && b.dim() == 1) return Mv::of(a, b);
+    if (a.dim() == 1 && b.dim() == 1) return Dot::of(a, b);
+    return {};
+  }
+};
+
 }  // namespace
 
 }  // namespace dwell::pytorch
@@ -157,4 +190,6 @@ void dwell::pytorch::take_products(torch::Library& m) {
   take_all<Baddbmm, aten::baddbmm, aten::baddbmm_, aten::baddbmm_out>(m);
   take_all<Mv, aten::mv, aten::mv_out>(m);
   take_all<Dot, aten::dot, aten::dot_out>(m);
+  offer_all<Linear, aten::linear>();
+  offer_all<Matmul, aten::matmul>();
 }

@@ -189,6 +189,12 @@ struct Softmax {
                    });
   }
 };
+template <bool kLog>
+struct SoftmaxOfType {
+  static FromOne of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
+    return type ? left(Why::type) : Softmax<kLog>::of(x, dim, false);
+  }
+};
 // From the gradient of the result, and the result.
 template <bool kLog>
 struct SoftmaxBackward {
@@ -292,6 +298,8 @@ void dwell::pytorch::take_rows(torch::Library& m) {
   take_all<ExtremeWithPlace<false>, aten::min_dim, aten::min_dim_min>(m);
   take_all<Softmax<false>, aten::_softmax, aten::_softmax_out>(m);
   take_all<Softmax<true>, aten::_log_softmax, aten::_log_softmax_out>(m);
+  offer_all<SoftmaxOfType<false>, aten::softmax_int>();
+  offer_all<SoftmaxOfType<true>, aten::log_softmax_int>();
   take_all<SoftmaxBackward<false>, aten::_softmax_backward_data>(m);
   take_all<SoftmaxBackward<true>, aten::_log_softmax_backward_data>(m);
   take_all<Cumsum, aten::cumsum, aten::cumsum_, aten::cumsum_out>(m);
