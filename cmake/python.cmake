@@ -40,7 +40,7 @@ target_link_libraries(dwell_python PRIVATE dwell::dwell)
 # Another extension of the process may carry a dwell of its own.
 target_link_options(dwell_python PRIVATE -Wl,--exclude-libs,ALL)
 if(DWELL_PORTABLE)
-  target_link_options(dwell_python PRIVATE -static-libstdc++ -static-libgcc)
+  dwell_link_for_glibc_2_28(dwell_python)
 endif()
 dwell_warnings(dwell_python)
 if(DWELL_UNITY)
