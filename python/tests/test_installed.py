@@ -110,8 +110,8 @@ def test_pip_install_from_the_source_tree(tmp_path):
     requirements = re.search(r"requires = \[(.*)\]", (ROOT / "pyproject.toml").read_text())[1].replace('"', "").split(", ")
     if run(python, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp_path / "requirements", *requirements).returncode != 0:
         pytest.skip("no index has what the build needs")
-    settings = {"build-dir": tmp_path / "build", "cmake.define.DWELL_PREBUILT": BUILD, "cmake.define.DWELL_BUILD_TOOL": "ON" if tool else "OFF"}
-    options = [f"--config-settings={name}={value}" for name, value in settings.items()]
+    settings = [f"build-dir={tmp_path / 'build'}", f"cmake.define.DWELL_PREBUILT={BUILD}", f"cmake.define.DWELL_BUILD_TOOL={tool}"]
+    options = [f"--config-settings={setting}" for setting in settings]
     succeed(python, "-m", "pip", "install", "--quiet", *options, ROOT)
     assert succeed(python, "-c", "import dwell; print(dwell.devices()[-1].device)") == "cpu\n"
     if tool:
