@@ -1,5 +1,5 @@
-"""The package as users get it: the wheel of script/wheel, and `pip install .`, each in an empty environment. What is compiled comes from the
-build folder that this test belongs to."""
+"""The package as users get it: the wheel of script/wheel, and `pip install .`, each in an empty environment. What is compiled comes from
+the build folder that this test belongs to."""
 
 import os
 import re
