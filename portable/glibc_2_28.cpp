@@ -14,9 +14,10 @@
 
 // glibc 2.34 moved these into libc.so, under new versions. It has the old ones too, for whoever names them. A jump leaves the return
 // address alone, by which dlopen and dlsym know their caller.
-#define DWELL_OF_VERSION(name, version)                                                                                        \
-  asm(".pushsection .text; .symver former_" #name ", " #name "@" version "; .hidden " #name "; .globl " #name "; .type " #name \
+#define DWELL_FORWARD(name, former, version)                                                                                     \
+  asm(".pushsection .text; .symver former_" #name ", " #former "@" version "; .hidden " #name "; .globl " #name "; .type " #name \
       ", @function; " #name ": jmp former_" #name "@PLT; .size " #name ", . - " #name "; .popsection")
+#define DWELL_OF_VERSION(name, version) DWELL_FORWARD(name, name, version)
 
 DWELL_OF_VERSION(__pthread_key_create, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_create, "GLIBC_2.2.5");
@@ -32,6 +33,12 @@ DWELL_OF_VERSION(dlerror, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dlinfo, "GLIBC_2.3.3");
 DWELL_OF_VERSION(dlopen, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dlsym, "GLIBC_2.2.5");
+
+// What headers of glibc 2.38 make of strtol and its like: they read binary numbers too, which nobody here does.
+DWELL_FORWARD(__isoc23_strtol, strtol, "GLIBC_2.2.5");
+DWELL_FORWARD(__isoc23_strtoll, strtoll, "GLIBC_2.2.5");
+DWELL_FORWARD(__isoc23_strtoul, strtoul, "GLIBC_2.2.5");
+DWELL_FORWARD(__isoc23_strtoull, strtoull, "GLIBC_2.2.5");
 
 // ---- Missing there -------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,13 @@
 #include <filesystem>
 #include <thread>
 
+extern "C" {
+long __isoc23_strtol(const char*, char**, int);
+long long __isoc23_strtoll(const char*, char**, int);
+unsigned long __isoc23_strtoul(const char*, char**, int);
+unsigned long long __isoc23_strtoull(const char*, char**, int);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -114,6 +121,15 @@ TEST(GlibcTest, FormerVersionsAreThoseOfGlibc) {
   EXPECT_NE(std::string(info.dli_fname).find("libm"), std::string::npos);
   EXPECT_EQ(dlclose(library), 0);
   EXPECT_EQ(pthread_setname_np(pthread_self(), "glibc"), 0);
+}
+
+TEST(GlibcTest, NumbersAreRead) {
+  char* end = nullptr;
+  EXPECT_EQ(__isoc23_strtol("-12x", &end, 10), -12);
+  EXPECT_EQ(*end, 'x');
+  EXPECT_EQ(__isoc23_strtoll("-9000000000", nullptr, 0), -9'000'000'000);
+  EXPECT_EQ(__isoc23_strtoul("0x10", nullptr, 0), 16U);
+  EXPECT_EQ(__isoc23_strtoull("18446744073709551615", nullptr, 10), 18'446'744'073'709'551'615U);
 }
 
 }  // namespace
