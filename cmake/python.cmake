@@ -2,6 +2,7 @@
 #
 # In the build tree the package is build/<preset>/python/dwell (PYTHONPATH=build/<preset>/python); a wheel installs the component `python`.
 # Python and nanobind are those of build/python-venv, which script/bootstrap makes, or with DWELL_BUILD_PYTHON=ON those that CMake finds.
+# With DWELL_PREBUILT a wheel takes library, module and tool from a build folder and compiles nothing.
 
 set(dwell_python_venv "${PROJECT_SOURCE_DIR}/build/python-venv/bin/python")
 set(dwell_build_python ${DWELL_BUILD_PYTHON})
@@ -40,7 +41,7 @@ target_link_libraries(dwell_python PRIVATE dwell::dwell)
 # Another extension of the process may carry a dwell of its own.
 target_link_options(dwell_python PRIVATE -Wl,--exclude-libs,ALL)
 if(DWELL_PORTABLE)
-  target_link_options(dwell_python PRIVATE -static-libstdc++ -static-libgcc)
+  dwell_link_for_glibc_2_28(dwell_python)
 endif()
 dwell_warnings(dwell_python)
 if(DWELL_UNITY)
@@ -62,11 +63,35 @@ file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/dwell/torch" "${dwell_python_path
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/include" "${dwell_python_path}/dwell/include" SYMBOLIC)
 file(CREATE_LINK "${PROJECT_BINARY_DIR}/libdwell.a" "${dwell_python_path}/dwell/lib/libdwell.a" SYMBOLIC)
 
-if(SKBUILD)
+# Entry points, as an installed package has them: torch.compile finds the backend by its name. pyproject.toml declares them.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/pyproject.toml")
+file(READ "${PROJECT_SOURCE_DIR}/pyproject.toml" project)
+string(REGEX MATCH "\n\\[project\\.entry-points\\.\"([a-z_]+)\"\\]\n([^[]+)" entry_points "${project}")
+string(REPLACE "\"" "" entry_points "${CMAKE_MATCH_2}")
+set(metadata "${dwell_python_path}/dwell-${PROJECT_VERSION}.dist-info")
+file(CONFIGURE OUTPUT "${metadata}/METADATA" CONTENT "Metadata-Version: 2.1\nName: dwell\nVersion: ${PROJECT_VERSION}\n")
+file(CONFIGURE OUTPUT "${metadata}/entry_points.txt" CONTENT "[${CMAKE_MATCH_1}]\n${entry_points}")
+
+if(NOT SKBUILD)
+  return()
+endif()
+install(DIRECTORY include/ DESTINATION dwell/include COMPONENT python)
+add_custom_target(dwell_package) # all that is built for a wheel, see pyproject.toml
+if(DWELL_PREBUILT)
+  if(NOT EXISTS "${DWELL_PREBUILT}/libdwell.a")
+    message(FATAL_ERROR "dwell: DWELL_PREBUILT=${DWELL_PREBUILT} has no libdwell.a: name the folder of a build, build/release for one")
+  endif()
+  install(FILES "${DWELL_PREBUILT}/libdwell.a" DESTINATION dwell/lib COMPONENT python)
+  install(PROGRAMS "${DWELL_PREBUILT}/python/dwell/$<TARGET_FILE_NAME:dwell_python>" DESTINATION dwell COMPONENT python)
+  if(TARGET dwell_cli)
+    install(PROGRAMS "${DWELL_PREBUILT}/dwell" DESTINATION dwell/bin COMPONENT python)
+  endif()
+else()
+  add_dependencies(dwell_package dwell dwell_python)
   install(TARGETS dwell ARCHIVE DESTINATION dwell/lib COMPONENT python)
-  install(DIRECTORY include/ DESTINATION dwell/include COMPONENT python)
   install(TARGETS dwell_python LIBRARY DESTINATION dwell COMPONENT python)
   if(TARGET dwell_cli)
+    add_dependencies(dwell_package dwell_cli)
     install(TARGETS dwell_cli RUNTIME DESTINATION dwell/bin COMPONENT python)
   endif()
 endif()

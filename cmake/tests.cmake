@@ -129,6 +129,11 @@ if(TARGET dwell_prometheus)
   dwell_test(exporter SOURCES ${exporter_test_sources} LIBRARIES dwell_prometheus TIMEOUT 120 PROCESSORS 1)
 endif()
 
+# Sanitizers define the same functions.
+if(DWELL_HAS_NEWER_GLIBC AND NOT DWELL_SANITIZE)
+  dwell_test(portable SOURCES portable/glibc_2_28.test.cpp portable/glibc_2_28.cpp TIMEOUT 120 PROCESSORS 1)
+endif()
+
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)
 dwell_test(conformance SOURCES ${conformance_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 300 PROCESSORS 1)
 

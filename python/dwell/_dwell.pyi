@@ -1367,7 +1367,7 @@ class Runtime:
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None, progress: bool | Callable[[str, float, bool], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1391,7 +1391,10 @@ class Runtime:
         inspect_writes: lets Runtime.assign write variables of operators
         log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path
             (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too
-        warn: called with one line when something works, but not as well as it could; None: the logger "dwell\"
+        warn: called with one line when something works, but not as well as it could; None: the logger "dwell"
+        progress: who is told of a wait for a compiler that has taken a second, then each second and at the end: a callable
+            (name, seconds, done), called on a thread of its own, at the end on the thread that has waited; True: a line on stderr,
+            which goes at the end; None: that line where stderr is a terminal; False: nobody
         """
 
     def define(self, name: str, source: str, instances: Sequence[str] = [], options: CompileOptions | None = None, file: str | None = None, line: int = 1) -> Operator:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bind.hpp"
+#include "compiling.hpp"
 
 namespace dwell::python {
 
@@ -15,7 +16,7 @@ using namespace nb::literals;
 
 PyBatch::PyBatch(State runtime) : runtime_(std::move(runtime)) {
   Runtime& opened = runtime_->get();
-  const Unlocked unlocked;
+  const Compiling compiling(*runtime_, kOwnOperators);
   batch_.emplace(opened);
 }
 

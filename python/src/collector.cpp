@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collector_session.hpp"
+#include "compiling.hpp"
 
 namespace dwell::python {
 
@@ -40,7 +41,7 @@ std::shared_ptr<Collector> Collector::of(const State& runtime) {
 
 Collector::Collector(State runtime) : runtime_(std::move(runtime)) {
   Runtime& opened = runtime_->get();
-  const Unlocked unlocked;
+  const Compiling compiling(*runtime_, kOwnOperators);
   batch_.emplace(opened);
 }
 

@@ -12,6 +12,7 @@
 
 #include "background.hpp"
 #include "bind.hpp"
+#include "compiling.hpp"
 
 namespace dwell::python {
 
@@ -34,7 +35,7 @@ void redefine(const Handle& self, std::string source, const std::optional<Compil
   self.runtime->get();
   Operator<> op = self.op;
   const Source from = source_from(std::move(source), file, line);
-  const Unlocked unlocked;
+  const Compiling compiling(*self.runtime, op.name());
   if (options)
     op.redefine(from, *options);
   else

@@ -12,6 +12,7 @@
 
 #include "background.hpp"
 #include "bind.hpp"
+#include "compiling.hpp"
 #include "runtime.hpp"
 
 namespace dwell::python {
@@ -25,7 +26,7 @@ Handle define(const PyRuntime& self, const std::string& name, std::string source
   Runtime& runtime = runtime_of(self);
   const Source from = source_from(std::move(source), file, line);
   const Definition how{std::move(instances), std::move(options)};
-  const Unlocked unlocked;
+  const Compiling compiling(*self.state, name);
   return {runtime.define(name, from, how), self.state};
 }
 
@@ -78,7 +79,7 @@ void bind_runtime_code(nb::class_<PyRuntime>& type) {
             const Source from = source_from(std::move(source), file, line);
             Module module;
             {
-              const Unlocked unlocked;
+              const Compiling compiling(*self.state, file.value_or("a module"));
               module = runtime.compile(from, options, expressions);
             }
             return module_object(std::move(module), self.state);

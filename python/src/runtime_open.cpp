@@ -87,7 +87,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
                   const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics, bool live,
-                  bool inspect_writes, nb::handle log, nb::object warn) {
+                  bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -116,7 +116,8 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
   const Shared warned(std::move(warn));
   options.warn = warning(warned);
   if (options.device != "cpu") open_packaged_compilers();
-  new (self) PyRuntime{open_runtime(std::move(options), {std::move(lines.called), warned})};
+  Shared told(progress.is_none() ? progress : nb::module_::import_("dwell._progress").attr("checked")(progress));
+  new (self) PyRuntime{open_runtime(std::move(options), {std::move(lines.called), warned}, std::move(told))};
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
       "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
       "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "inspect_writes"_a = false, "log"_a = nb::none(),
-      "warn"_a = nb::none(),
+      "warn"_a = nb::none(), "progress"_a = nb::none(),
       "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
       "own\n"
       "choice.\n\n"
@@ -150,16 +151,21 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "inspect_writes: lets Runtime.assign write variables of operators\n"
       "log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path\n"
       "    (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too\n"
-      "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"",
-      nb::sig("def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = "
-              "10.0, "
-              "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
-              "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-              "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, "
-              "inspect_writes: bool = False, log: "
-              "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
-              "warn: "
-              "typing.Callable[[str], object] | None = None) -> None"));
+      "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"\n"
+      "progress: who is told of a wait for a compiler that has taken a second, then each second and at the end: a callable\n"
+      "    (name, seconds, done), called on a thread of its own, at the end on the thread that has waited; True: a line on stderr,\n"
+      "    which goes at the end; None: that line where stderr is a terminal; False: nobody",
+      nb::sig(
+          "def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = "
+          "10.0, "
+          "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
+          "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
+          "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, "
+          "inspect_writes: bool = False, log: "
+          "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
+          "warn: "
+          "typing.Callable[[str], object] | None = None, progress: bool | typing.Callable[[str, float, bool], object] | None = None) -> "
+          "None"));
 }
 
 }  // namespace dwell::python

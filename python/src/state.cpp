@@ -139,8 +139,9 @@ Shared::Shared(nb::object object)
   all.push_back(held_);
 }
 
-RuntimeState::RuntimeState(Options options, std::vector<Shared> callbacks)
-    : runtime_(std::make_unique<Runtime>(std::move(options))), callbacks_(std::move(callbacks)) {
+RuntimeState::RuntimeState(Options options, std::vector<Shared> callbacks, Shared progress)
+    : runtime_(std::make_unique<Runtime>(std::move(options))), callbacks_(std::move(callbacks)), progress_(std::move(progress)) {
+  callbacks_.push_back(progress_);
   device_ = runtime_->info().device;
   const std::string_view name = device_;
   if (name.starts_with("cuda:")) std::from_chars(name.data() + 5, name.data() + name.size(), cuda_);
@@ -164,11 +165,11 @@ Runtime& RuntimeState::get() const {
   return *runtime_;
 }
 
-State open_runtime(Options options, std::vector<Shared> callbacks) {
+State open_runtime(Options options, std::vector<Shared> callbacks, Shared progress) {
   State state;
   {
     const Unlocked unlocked;
-    state = std::make_shared<RuntimeState>(std::move(options), std::move(callbacks));
+    state = std::make_shared<RuntimeState>(std::move(options), std::move(callbacks), std::move(progress));
   }
   auto& all = open_runtimes();
   std::erase_if(all, [](const std::weak_ptr<RuntimeState>& one) { return one.expired(); });

@@ -83,8 +83,8 @@ class Collector;
 // the runtime itself.
 class RuntimeState {
  public:
-  // `callbacks`: what `options` call.
-  RuntimeState(Options options, std::vector<Shared> callbacks);
+  // `callbacks`: what `options` call. `progress`: who is told of waits for a compiler (compiling.hpp).
+  RuntimeState(Options options, std::vector<Shared> callbacks, Shared progress);
   ~RuntimeState();
   RuntimeState(const RuntimeState&) = delete;
   RuntimeState& operator=(const RuntimeState&) = delete;
@@ -98,6 +98,7 @@ class RuntimeState {
   std::weak_ptr<Collector>& arrays() { return arrays_; }
   // What the runtime calls, which may lead back to it. Guarded by the GIL.
   std::vector<Shared>& callbacks() { return callbacks_; }
+  const Shared& progress() const { return progress_; }
 
  private:
   std::unique_ptr<Runtime> runtime_;
@@ -106,11 +107,12 @@ class RuntimeState {
   int cuda_ = -1;
   std::weak_ptr<Collector> arrays_;
   std::vector<Shared> callbacks_;
+  Shared progress_;  // one of them
 };
 using State = std::shared_ptr<RuntimeState>;
 
 // A runtime that is closed when the interpreter ends.
-State open_runtime(Options options, std::vector<Shared> callbacks);
+State open_runtime(Options options, std::vector<Shared> callbacks, Shared progress);
 // Closes all that are open: registered with atexit.
 void close_all();
 

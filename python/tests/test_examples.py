@@ -20,8 +20,29 @@ def test_the_docstring():
     assert "[2.5 4.5 6.5]" in run_python(program).stdout
 
 
-def test_programs_in_the_documentation():
-    text = (ROOT / "docs/python.md").read_text()
-    programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    assert len(programs) > 3
-    run_python("\n".join(["import dwell, numpy as np, asyncio", *programs]))
+# What a document's programs take for granted.
+BEFORE = {
+    "README.md": """
+import numpy as np
+source = '''DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {
+  for (auto i : g.range(y.size())) y[i] += a * x[i];
+}'''
+x, y = np.ones(1000, "f4"), np.zeros(1000, "f4")
+""",
+    "docs/python.md": "import asyncio\nimport numpy as np\n",
+}
+
+
+def programs(document: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
+
+
+DOCUMENTS = [str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]]
+
+
+@pytest.mark.parametrize("document", [document for document in DOCUMENTS if programs(document)])
+def test_programs_in_the_documentation(document):
+    """All of one run in one namespace."""
+    if document == "docs/torch.md":
+        pytest.importorskip("torch")
+    run_python("\n".join([BEFORE.get(document, ""), *programs(document)]), timeout=500)  # the extension for PyTorch may have to be built

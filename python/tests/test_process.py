@@ -1,12 +1,13 @@
 """Life in a process: import, interpreter exit, forks, signals, the command line."""
 
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from conftest import run_python
 
@@ -256,8 +257,68 @@ def test_the_command_line(tmp_path):
     found = tool("run", "job.toml", PATH=f"{tmp_path}:{os.environ['PATH']}")
     if missing.returncode == 2:
         assert (found.stdout, found.returncode) == ("tool run job.toml\n", 3)
-    real = os.environ.get("DWELL_TEST_TOOL")
-    if real:
-        done = tool("cache", "path", PATH=f"{os.path.dirname(real)}:{os.environ['PATH']}")
-        assert done.returncode in (0, 2)
-        assert re.search("cache|dwell", done.stdout + done.stderr)
+
+
+@pytest.fixture
+def real(tmp_path):
+    """Runs the tool that was built, in a folder of the test's own."""
+    file = os.environ.get("DWELL_TEST_TOOL", "")
+    if not os.access(file, os.X_OK):
+        pytest.skip("DWELL_TEST_TOOL does not name the command line tool")
+    path = f"{os.path.dirname(file)}:{os.environ['PATH']}"
+
+    def succeed(*arguments):
+        done = tool(*arguments, PATH=path, DWELL_LIVE_DIR=str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, ""), (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    return succeed
+
+
+def test_doctor(real):
+    assert "ran a task" in real("doctor")
+
+
+def test_bench(real, tmp_path):
+    assert "key figure" in real("bench", "idle", "--device", "cpu", "--json", str(tmp_path / "figures.json"))
+    assert "idle" in json.dumps(json.loads((tmp_path / "figures.json").read_text()))
+
+
+def test_run_a_job(real, tmp_path):
+    (tmp_path / "twice.hpp").write_text(
+        "DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<float> x) { for (auto i : g.range(x.size())) x[i] *= 2; }"
+    )
+    np.save(tmp_path / "x.npy", np.arange(5, dtype="f4"))
+    (tmp_path / "job.toml").write_text(
+        """
+[operators.twice]
+source = "twice.hpp"
+[arrays]
+x = { file = "x.npy" }
+[[tasks]]
+operator = "twice"
+args = ["x"]
+repeat = 3
+link = true
+[outputs]
+x = "y.npy"
+"""
+    )
+    real("run", str(tmp_path / "job.toml"), "--device", "cpu")
+    assert np.load(tmp_path / "y.npy").tolist() == [0, 8, 16, 24, 32]
+
+
+def test_top_of_a_process_of_python(real, tmp_path):
+    program = BEGIN + "print(os.getpid(), flush=True)\nwhile True: nothing().wait()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "DWELL_LIVE_DIR": str(tmp_path)}
+    )
+    try:
+        pid = process.stdout.readline().strip()
+        picture = json.loads(real("top", pid, "--once", "--json", "-d", "0.5"))
+    finally:
+        process.kill()
+        process.communicate()
+    assert (picture["pid"], picture["device"], len(picture["workers"])) == (int(pid), "cpu", 2)
+    assert {row["name"] for row in picture["operators"]} >= {"nothing"}
+    assert picture["tasks_per_s"] > 0

@@ -282,7 +282,7 @@ def test_a_compiled_function_runs_by_dwell() -> None:
     def function(x: "torch.Tensor") -> "torch.Tensor":
         return torch.softmax(torch.relu(x @ w) * 0.1 + 1, -1).sin().mean(0)
 
-    compiled = torch.compile(function, backend=dt.backend, dynamic=True)
+    compiled = torch.compile(function, backend="dwell", dynamic=True)
     for rows in (3, 5, 8):
         x = made(rows, 16)
         before = taken()

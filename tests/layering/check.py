@@ -64,6 +64,7 @@ LAYERS = (
     Layer(("tools/",), ("tools/", "bench/", "base/file.hpp", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
+    Layer(("portable/",), ("portable/",), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
     Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
     Layer(("tests/install/",), ("dwell/",), "standard"),
@@ -89,7 +90,7 @@ STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "exporter/", "examples/", "bench/", "tests/")
+OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "exporter/", "portable/", "examples/", "bench/", "tests/")
 
 
 def included_name(path: Path, root: Path) -> str:
@@ -128,7 +129,7 @@ def fault(name: str, target: str, ours: bool) -> str | None:
 
 def check(root: Path) -> list[str]:
     faults = []
-    folders = ("include", "src", "tools", "python", "exporter", "examples", "bench", "tests")
+    folders = ("include", "src", "tools", "python", "exporter", "portable", "examples", "bench", "tests")
     paths = sorted(p for folder in folders for suffix in ("hpp", "cpp", "h") for p in (root / folder).rglob(f"*.{suffix}"))
     for path in paths:
         name = included_name(path, root)

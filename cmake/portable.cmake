@@ -1,0 +1,17 @@
+# What lets an extension run with an older glibc than that it is linked with.
+
+include(CheckCXXSourceCompiles)
+check_cxx_source_compiles(
+  "#include <features.h>\n#if !defined __x86_64__ || !__GLIBC_PREREQ(2, 34)\n#error\n#endif\nint main() {}" DWELL_HAS_NEWER_GLIBC
+)
+
+# glibc 2.28, which manylinux_2_28 stands for. The unwinder comes from libgcc_s, as a linked one asks for what glibc has since 2.35. Until 2.34
+# threads and dlopen were in libraries of their own; they are named even though a newer glibc needs nothing from them.
+function(dwell_link_for_glibc_2_28 target)
+  target_link_options(${target} PRIVATE -static-libstdc++)
+  if(DWELL_HAS_NEWER_GLIBC)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/portable/glibc_2_28.cpp")
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/portable/glibc_2_28.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    target_link_libraries(${target} PRIVATE -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
+  endif()
+endfunction()
