@@ -56,7 +56,7 @@ namespace {
 
 // ---- From others -------------------------------------------------------------------------------------------------------------------
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(errc::invalid_argument, "from_dlpack: " + why); }
+[[noreturn]] void reject(const std::string& why) { throw Error(errc::invalid_argument, "from_dlpack: " + why); }
 
 // The number of a CUDA device of this name, "cuda:0"; nothing for the CPU.
 std::optional<std::int32_t> cuda_number(const std::string& device) {
@@ -94,13 +94,13 @@ std::string text_of(const dlpack::DataType& type) {
 void check_device(const dlpack::Device& device, const std::string& runtimes) {
   const bool host = device.type == dlpack::kCpu || device.type == dlpack::kCudaHost || device.type == dlpack::kCudaManaged;
   if (host || (device.type == dlpack::kCuda && cuda_number(runtimes) == device.id)) return;
-  refuse("the tensor lies " + text_of(device) + ", the runtime works on " + runtimes +
+  reject("the tensor lies " + text_of(device) + ", the runtime works on " + runtimes +
          ": copy it there first, or open a dwell::Runtime on its device");
 }
 
 ElementType checked_type(const dlpack::DataType& type) {
   const std::optional<ElementType> known = dlpack::element_type_of(type);
-  if (!known) refuse("the tensor has " + text_of(type) + ": convert it to one of " + element_type_names() + ", in 1 lane");
+  if (!known) reject("the tensor has " + text_of(type) + ": convert it to one of " + element_type_names() + ", in 1 lane");
   return *known;
 }
 
@@ -110,9 +110,9 @@ std::span<const std::int64_t> numbers(const std::int64_t* list, std::int32_t dim
 
 Dims checked_shape(const dlpack::Tensor& tensor) {
   if (tensor.dimensions < 0 || tensor.dimensions > static_cast<std::int32_t>(Dims::kMost))
-    refuse("the tensor has " + std::to_string(tensor.dimensions) + " dimensions, a TensorView has up to 8: reshape it first");
+    reject("the tensor has " + std::to_string(tensor.dimensions) + " dimensions, a TensorView has up to 8: reshape it first");
   if (tensor.dimensions > 0 && tensor.shape == nullptr)
-    refuse("the tensor has " + std::to_string(tensor.dimensions) + " dimensions and no shape: its producer must set DLTensor::shape");
+    reject("the tensor has " + std::to_string(tensor.dimensions) + " dimensions and no shape: its producer must set DLTensor::shape");
   return Dims(numbers(tensor.shape, tensor.dimensions));
 }
 
@@ -139,7 +139,7 @@ struct tensor::DlpackImport {
       made.view_ = seen;
     } else {
       if (tensor.data == nullptr)
-        refuse("the tensor of shape " + to_string(shape) + " has elements and no data: its producer must set DLTensor::data");
+        reject("the tensor of shape " + to_string(shape) + " has elements and no data: its producer must set DLTensor::data");
       const TensorView::Extent extent = seen.extent();
       made.memory_ = runtime.wrap(reinterpret_cast<void*>(extent.first), extent.end - extent.first, owner);
       made.view_ = TensorView(BufferView(made.memory_, type), shape, strides, (first - extent.first) / bytes_of(type));
@@ -150,18 +150,18 @@ struct tensor::DlpackImport {
 };
 
 DlpackTensor from_dlpack(Runtime& runtime, DLManagedTensor* tensor) {
-  if (tensor == nullptr) refuse("the tensor is null");
+  if (tensor == nullptr) reject("the tensor is null");
   auto* const managed = dlpack::ours(tensor);
   std::shared_ptr<void> owner = owner_of(managed);
   return tensor::DlpackImport::take(runtime, managed->tensor, std::move(owner), false);
 }
 
 DlpackTensor from_dlpack(Runtime& runtime, DLManagedTensorVersioned* tensor) {
-  if (tensor == nullptr) refuse("the tensor is null");
+  if (tensor == nullptr) reject("the tensor is null");
   auto* const managed = dlpack::ours(tensor);
   std::shared_ptr<void> owner = owner_of(managed);
   if (managed->version.major != dlpack::kVersion.major)
-    refuse("the tensor is one of DLPack " + std::to_string(managed->version.major) + "." + std::to_string(managed->version.minor) +
+    reject("the tensor is one of DLPack " + std::to_string(managed->version.major) + "." + std::to_string(managed->version.minor) +
            ", dwell takes version 1: ask its producer for that");
   return tensor::DlpackImport::take(runtime, managed->tensor, std::move(owner),
                                     (managed->flags & (dlpack::kReadOnly | dlpack::kCopied)) != 0);
