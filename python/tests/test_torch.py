@@ -188,6 +188,10 @@ WRONG = {
     "matrices": lambda x: x.view(4, 4) @ x.view(8, 2),
     "conversion": lambda x: x.long().add_(1.5),
     "negation": lambda x: -(x > 1),
+    "difference": lambda x: (x > 1) - 1,
+    "factor": lambda x: x.long().add(x.long(), alpha=1.5),
+    "division by 0": lambda x: x.long() // 0,
+    "division by a tensor": lambda x: x.long() % (x > 9).long(),
 }
 
 
