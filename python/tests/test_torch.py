@@ -394,3 +394,19 @@ def test_random_numbers_stay_the_same() -> None:
 
     expected, got = outcomes(draw)
     assert got == expected
+
+
+def test_views_that_are_negative_by_a_bit_keep_their_sign() -> None:
+    x = made(4)
+    expected = torch.complex(x, x).conj().imag.clone()
+    with dt.eager():
+        view = torch.complex(x, x).conj().imag
+        assert view.is_neg()
+        results = [view.clone(), torch.empty_like(x).copy_(view), view + 0.0, view.relu() - view.abs()]
+    for result in results:
+        assert torch.equal(result, expected)
+    with dt.eager():
+        view = torch.complex(x, x).conj().imag
+        view.copy_(x)
+        view.neg_()
+    assert torch.equal(view, -x)

@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,11 +173,22 @@ def test_modes_take_the_dispatcher(x: Any) -> None:
     with Operations():
         torch.mul(x, x)
     assert seen == ["mul", "aten.mul.Tensor"]
+
+
+def test_inference_mode_takes_the_dispatcher(x: Any) -> None:
     with torch.inference_mode():
         assert fast(lambda: torch.mul(x, x)) == 0
-        assert torch.mul(x, x).is_inference()
+        made = torch.mul(x, x)
+        assert made.is_inference()
+    assert fast(lambda: torch.mul(made, 2)) == 0  # it counts no versions
+
+
+def test_autocast_chooses_types(x: Any) -> None:
     with torch.autocast(x.device.type, dtype=torch.bfloat16):
         assert torch.mm(x.view(4, 4), x.view(4, 4)).dtype == torch.bfloat16
+
+
+def test_vmap_and_traces_see_operations(x: Any) -> None:
     assert torch.equal(torch.func.vmap(lambda row: row * 2)(x.view(4, 4)), x.view(4, 4) * 2)
     traced = torch.jit.trace(lambda t: torch.mul(t, t) + 1, x)
     assert "aten::mul" in str(traced.graph)
@@ -189,8 +201,25 @@ def test_classes_of_tensors_take_their_own_way(x: Any) -> None:
     named = x.as_subclass(Named)
     assert fast(lambda: torch.mul(named, x)) == 0
     assert type(torch.mul(named, x)) is Named
-    conjugate = torch.complex(x, x).conj()
-    assert torch.equal(torch.mul(conjugate, 2.0), conjugate.resolve_conj() * 2.0)
+
+
+def test_a_tensor_that_is_negative_by_a_bit_takes_the_dispatcher(x: Any) -> None:
+    negative = torch.complex(x, x).conj().imag
+    assert negative.is_neg()
+    assert fast(lambda: torch.mul(negative, 2.0)) == 0
+    assert (torch.mul(negative, 2.0) + x * 2.0).abs().max().item() == 0
+
+
+def test_alpha_by_place_means_the_older_order(x: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fast(lambda: torch.add(x, 2, x)) == 0
+    straight = outcome(lambda: torch.sub(x, 2, 3))
+    torch.ops.dwell.use_fast_paths(False)
+    dispatched = outcome(lambda: torch.sub(x, 2, 3))
+    torch.ops.dwell.use_fast_paths(True)
+    assert type(straight) is type(dispatched)
+    assert str(straight) == str(dispatched)
 
 
 def test_a_profiler_sees_the_operations(x: Any) -> None:

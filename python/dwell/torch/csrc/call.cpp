@@ -112,7 +112,8 @@ Input::Input(const at::Tensor& given) {
 }
 
 bool is_small(const at::Tensor& tensor) {
-  return holds(tensor.layout() == at::kStrided, Why::layout) &&
+  // Kernels that copy are handed tensors that are negative by a bit of theirs, and look at it themselves.
+  return holds(tensor.layout() == at::kStrided && !tensor.is_neg(), Why::layout) &&
          holds(tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
                    tensor.dim() <= static_cast<std::int64_t>(Dims::kMost),
                Why::size) &&

@@ -29,11 +29,12 @@ void offer(const FastPath& path) { offered().push_back(path); }
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
+#include <array>
 #include <exception>
 #include <map>
-#include <span>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "collector.hpp"
 #include "taken.hpp"
@@ -313,7 +314,8 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
   for (std::size_t i = 0; i < path.parameters; ++i) {
     const c10::Argument& parameter = op->schema().arguments()[i];
     candidate.names[i] = PyUnicode_InternFromString(parameter.name().c_str());
-    if (!parameter.kwarg_only()) candidate.positional = i + 1;
+    // Overloads with numbers have alpha by place, and PyTorch's functions by name alone: by place they mean an older order of arguments.
+    if (!parameter.kwarg_only() && parameter.name() != "alpha") candidate.positional = i + 1;
     if (!parameter.default_value()) continue;
     candidate.has_default[i] = read_default(*parameter.default_value(), candidate.defaults[i]);
     if (!candidate.has_default[i] || !path.fits[i](candidate.defaults[i])) return {};

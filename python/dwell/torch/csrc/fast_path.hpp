@@ -26,7 +26,6 @@ struct Argument {
   static constexpr std::size_t kMostDims = 8;
 
   ArgumentKind kind = ArgumentKind::none;
-  bool many = false;       // dims came as a tuple or a list
   std::uint8_t count = 0;  // dims
   const at::Tensor* tensor = nullptr;
   double real = 0;
