@@ -79,12 +79,6 @@ class DlpackTest : public DeviceTest {
     Runtime runtime_;
     Buffer<float> memory_;
   };
-  Options little() const {
-    Options little = options();
-    little.workers = 1;
-    little.ring_slots = 128;
-    return little;
-  }
 };
 DWELL_ON_EVERY_DEVICE(DlpackTest);
 

@@ -19,12 +19,6 @@ class ForeignTest : public DeviceTest {
       return buffer;
     }
   };
-  Options little() const {
-    Options little = options();
-    little.workers = 1;
-    little.ring_slots = 128;
-    return little;
-  }
 };
 DWELL_ON_EVERY_DEVICE(ForeignTest);
 

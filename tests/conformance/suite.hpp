@@ -118,6 +118,13 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     options.task_timeout = 0ns;  // on a machine that has other work too, nothing is too slow
     return options;
   }
+  // Of another runtime beside the one that is tested.
+  Options little() const {
+    Options little = options();
+    little.workers = 1;
+    little.ring_slots = 128;
+    return little;
+  }
 
  private:
   std::unique_ptr<Watchdog> watchdog_;
