@@ -36,8 +36,8 @@ struct Undeduced {
 };
 
 // The worker's ring of log lines (log.hpp), in memory of the host.
-struct LogRing {
-  // What each line looks at.
+struct alignas(16) LogRing {
+  // What each line looks at, in one load.
   u32 from;  // the least severity that is logged
   u32 shift;
   u32 next;  // slots reserved so far
@@ -50,7 +50,8 @@ struct LogRing {
 };
 
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.
-struct EventRing {
+struct alignas(16) EventRing {
+  // These two are loaded together.
   Quad* quads;  // two an event; null: nothing is noted
   u32* count;   // where the host finds how many there are
   u32 shift;    // of events

@@ -16,23 +16,33 @@ namespace device {
 // Writes lines of the task that runs.
 class LogWriter {
  public:
-  explicit DWELL_DEVICE LogWriter(const Group& group) : context_(group.context_), ring_(context_->log), opcode_(group.opcode_) {}
+  explicit DWELL_DEVICE LogWriter(const Group& group)
+      : context_(group.context_), ring_(context_->log), opcode_(group.opcode_), seen_(look()) {}
+
+  DWELL_DEVICE bool takes(level severity) const { return static_cast<u32>(severity) >= seen_.from; }
 
   template <class... A>
   DWELL_DEVICE void write(level severity, const LogFormat<A...>& format, const A&... arguments) const {
     constexpr u32 kWords = kLogFixedWords + (0 + ... + log_words_of(LogTypeOf<A>::value));
     constexpr u32 kSlots = log_slots_of(kWords - kLogFixedWords);
     const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
+    Quad* const slots = ring_slots();
+    const auto task = header();
+    // Reserves the next slots, if there is room; a slot that is reserved is also written, as the host waits for it. Whether there was and
+    // whether another thread was faster is asked in one branch: a branch takes as long as the exchange.
+    const bool room = fits(matters, kSlots, seen_);
+    const u32 before = exchange(seen_.next, seen_.next + (room ? kSlots : 0));
+    // While the exchange is under way.
+    const u32 word1 = word_of(task, 1);
+    const u32 word2 = word_of(task, 2);
     const u64 now = now_ns();
-    // Beside the reservation, which is waited for.
-    Quad* const slots = static_cast<Quad*>(ring_.slots);
-    const u32* const header = task() - kLogTaskHeader;
-    State state = look();
-    const u32 word1 = header[1];
-    const u32 word2 = header[2];
-    if (!reserve(matters, kSlots, static_cast<u32>(now >> kTickShift), &state)) {
-      add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
-      return;
+    u64 first = before;
+    if (__builtin_expect(room && before == seen_.next ? 1 : 0, 1) == 0) {
+      first = reserve_again(matters, kSlots);
+      if (first == kNone) {
+        add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
+        return;
+      }
     }
     u32 word[kSlots * kLogSlotWords] = {};
     word[0] = LogHead{opcode_, matters, sizeof...(A), format.length()}.word();
@@ -44,9 +54,9 @@ class LogWriter {
     u32 shift = 0;
     (put_argument(word, &at, &shift, arguments), ...);
     for (u32 i = 0; i < kSlots; ++i) {
-      const u32 position = state.next + i;
-      Quad* const slot = slots + (position & ((1U << state.shift) - 1)) * kLogSlotQuads;
-      const u32 lap = (position >> state.shift) + 1;
+      const u32 position = static_cast<u32>(first) + i;
+      Quad* const slot = slots + (position & ((1U << seen_.shift) - 1)) * kLogSlotQuads;
+      const u32 lap = (position >> seen_.shift) + 1;
       DWELL_UNROLL
       for (u32 k = 0; k < kLogSlotQuads; ++k) {
         const u32* const from = word + i * kLogSlotWords + k * 3;
@@ -57,14 +67,7 @@ class LogWriter {
 
  private:
   static constexpr u32 kPause = 16;  // ticks between looks at the host's memory
-
-  DWELL_DEVICE const u32* task() const {
-#if DWELL_ON_CUDA
-    return pointer_to_shared<const u32>(context_->arguments);
-#else
-    return context_->arguments;
-#endif
-  }
+  static constexpr u64 kNone = 1ULL << 32U;
 
   // The first words of the ring.
   struct State {
@@ -73,45 +76,73 @@ class LogWriter {
     u32 next;
     u32 seen;
   };
+
+  // On CUDA these name the shared memory as such: a line is a chain of accesses that wait for each other, and through a generic address
+  // each takes longer.
+#if DWELL_ON_CUDA
   DWELL_DEVICE State look() const {
-#if DWELL_ON_CUDA
-    const volatile u32* const words = &ring_.from;
-    return State{words[0], words[1], words[2], words[3]};
-#else
-    return State{ring_.from, ring_.shift, ring_.next, ring_.seen};
-#endif
+    State state;
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(state.from), "=r"(state.shift), "=r"(state.next), "=r"(state.seen)
+                 : "r"(address_in_shared(&ring_.from))
+                 : "memory");
+    return state;
   }
-  // Reserves slots from `next` on; false when another thread of the group has done so. The memory is shared: an exchange through a generic
-  // address takes several times as long.
-  DWELL_DEVICE bool take(u32 next, u32 slots) const {
-#if DWELL_ON_CUDA
+  DWELL_DEVICE Quad* ring_slots() const {
+    u64 address;
+    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(address) : "r"(address_in_shared(&ring_.slots)));
+    return reinterpret_cast<Quad*>(address);
+  }
+  // Of the task that runs.
+  DWELL_DEVICE u32 header() const {
+    u32 address;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(address) : "r"(address_in_shared(&context_->arguments)));
+    return address - kLogTaskHeader * 4;
+  }
+  static DWELL_DEVICE u32 word_of(u32 header, u32 number) {
+    u32 word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(header + number * 4));
+    return word;
+  }
+  // Returns ring_.next as it was, and sets it to `to` where it was `next`.
+  DWELL_DEVICE u32 exchange(u32 next, u32 to) const {
     u32 before;
     asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], %2, %3;"
                  : "=r"(before)
-                 : "r"(address_in_shared(&ring_.next)), "r"(next), "r"(next + slots)
+                 : "r"(address_in_shared(&ring_.next)), "r"(next), "r"(to)
                  : "memory");
-    return before == next;
-#else
-    ring_.next = next + slots;
-    return true;
-#endif
+    return before;
   }
+#else
+  DWELL_DEVICE State look() const { return State{ring_.from, ring_.shift, ring_.next, ring_.seen}; }
+  DWELL_DEVICE Quad* ring_slots() const { return static_cast<Quad*>(ring_.slots); }
+  DWELL_DEVICE const u32* header() const { return context_->arguments - kLogTaskHeader; }
+  static DWELL_DEVICE u32 word_of(const u32* header, u32 number) { return header[number]; }
+  DWELL_DEVICE u32 exchange(u32 next, u32 to) const {
+    ring_.next = to;
+    return next;
+  }
+#endif
 
-  // Takes the next slots of the ring, which was last seen like `at`, if there is room; `at` tells which. A slot that is taken is also
-  // written, so the host waits for it.
-  DWELL_DEVICE bool reserve(u32 severity, u32 slots, u32 now, State* at) const {
-    for (;; *at = look()) {
-      // Signed: `seen` may be ahead of a `next` that is not the newest one.
-      if (static_cast<i32>(at->next + slots - at->seen) > static_cast<i32>(log_room_of(severity, 1U << at->shift))) {
-        if (!look_at_host(now)) return false;
-        continue;
+  static DWELL_DEVICE bool fits(u32 severity, u32 slots, const State& at) {
+    // Signed: `seen` may be ahead of a `next` that is not the newest one.
+    return static_cast<i32>(at.next + slots - at.seen) <= static_cast<i32>(log_room_of(severity, 1U << at.shift));
+  }
+  // Reserves the next slots, when another thread of the group was faster or there was no room. Returns their position, or kNone.
+  DWELL_DEVICE u64 reserve_again(u32 severity, u32 slots) const {
+    for (;;) {
+      const State at = look();
+      if (!fits(severity, slots, at)) {
+        if (!look_at_host()) return kNone;
+      } else if (exchange(at.next, at.next + slots) == at.next) {
+        return at.next;
       }
-      if (take(at->next, slots)) return true;
     }
   }
 
   // Looks how far the host has read. False when it has read no further, or the last look was just now.
-  DWELL_DEVICE bool look_at_host(u32 now) const {
+  DWELL_DEVICE bool look_at_host() const {
+    const u32 now = now_ticks();
     if (now - ring_.looked < kPause) return false;
     ring_.looked = now;
     // Pairs with the host's release behind its reads of the slots, which are then free.
@@ -147,6 +178,7 @@ class LogWriter {
   Context* context_;
   LogRing& ring_;
   u32 opcode_;
+  State seen_;  // before anything was reserved
 };
 
 }  // namespace device
@@ -161,7 +193,8 @@ DWELL_DEVICE void log(const Group& g, level severity, typename device::Undeduced
                       const A&... arguments) {
   static_assert(sizeof...(A) <= device::kLogArguments, "dwell::log takes 8 arguments at most: log two lines");
   format.refuse_mistake();
-  if (__builtin_expect(g.logs(severity) ? 1 : 0, 0) != 0) device::LogWriter(g).write(severity, format, arguments...);
+  const device::LogWriter writer(g);
+  if (__builtin_expect(writer.takes(severity) ? 1 : 0, 0) != 0) writer.write(severity, format, arguments...);
 }
 
 }  // namespace dwell

@@ -27,18 +27,29 @@ struct alignas(32) Event {
 // Writes an event. Called by one thread; others of the worker may do so at the same time.
 DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32 word1, u32 word2) {
 #if DWELL_ON_CUDA
+  // Through a generic address each access takes longer.
   u32 number;
-  asm volatile("atom.relaxed.cta.add.u32 %0, [%1], 1;" : "=r"(number) : "l"(&ring->next) : "memory");
+  u32 shift;
+  u64 quads;
+  u64 count;
+  asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], 1;" : "=r"(number) : "r"(address_in_shared(&ring->next)) : "memory");
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(shift) : "r"(address_in_shared(&ring->shift)));
+  asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];" : "=l"(quads), "=l"(count) : "r"(address_in_shared(ring)));
+  Quad* const first = reinterpret_cast<Quad*>(quads);
+  u32* const counter = reinterpret_cast<u32*>(count);
 #else
   const u32 number = ring->next++;
+  const u32 shift = ring->shift;
+  Quad* const first = ring->quads;
+  u32* const counter = ring->count;
 #endif
-  Quad* const to = ring->quads + (number & ((1U << ring->shift) - 1)) * 2;
-  const u32 lap = (number >> ring->shift) + 1;
+  Quad* const to = first + (number & ((1U << shift) - 1)) * 2;
+  const u32 lap = (number >> shift) + 1;
   // The host takes an event whose quads are of one lap.
   store_quad<Scope::device>(to, Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
   store_quad<Scope::device>(to + 1, Quad{lap, {word0, word1, word2}});
   // A hint: of two threads the one behind may store last.
-  store<Order::relaxed, Scope::device>(ring->count, number + 1);
+  store<Order::relaxed, Scope::device>(counter, number + 1);
 }
 
 // The time from `begun` until now, as an event has it.

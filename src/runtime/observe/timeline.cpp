@@ -132,7 +132,10 @@ void Timeline::pass_on(bool all) {
   static_cast<void>(failure_of(errc::device_lost, [&] {
     if (!all) parts_.clock.align(kMostError);
     names_of_opcodes_.clear();
-    for (const std::uint32_t worker : copy(all)) read(worker, piece);
+    const std::vector<std::uint32_t> fresh = copy(all);
+    // Behind the copy, so that no event is of a later position; and once, since the thread that submits writes there all the time.
+    tail_ = parts_.queue.tail();
+    for (const std::uint32_t worker : fresh) read(worker, piece);
   }));
   release(all ? std::numeric_limits<std::int64_t>::max() : looked_ns_, piece);
   looked_ns_ = looks;
@@ -296,8 +299,7 @@ std::uint64_t Timeline::id_of(const Header& header, std::uint32_t word2) const {
 }
 
 std::uint64_t Timeline::position_of(std::uint32_t low) const {
-  const std::uint64_t tail = parts_.queue.tail();
-  return tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - low);
+  return tail_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail_) - low);
 }
 
 std::uint32_t Timeline::name_of_opcode(std::uint32_t opcode) {

@@ -94,7 +94,7 @@ class Timeline {
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // TraceEvent::id of a task with this header.
   std::uint64_t id_of(const device::Header& header, std::uint32_t word2) const;
-  // The last position before the tail that ends in these 32 bits.
+  // The last position before tail_ that ends in these 32 bits.
   std::uint64_t position_of(std::uint32_t low) const;
   // The index of a name, which the next piece tells when it is new; of that of an operator.
   std::uint32_t name(const std::string& text);
@@ -114,6 +114,7 @@ class Timeline {
   std::vector<Reader> readers_;   // by worker
   std::vector<TraceEvent> held_;  // read and not passed on
   std::int64_t looked_ns_ = 0;    // when the last copy began
+  std::uint64_t tail_ = 0;        // of the ring, behind the last copy
   NodeArrows arrows_;
   std::exception_ptr failure_;  // release by over_
   std::atomic<bool> over_{false};
