@@ -20,7 +20,7 @@ struct TraceEvent {
     lease,    // a worker's stay on the device; `id`: the lease's number
     fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
     take,     // an instant: a node or a spawned task taken from the ready queue, where any worker may have put it; `id`: the task's
-    begin,    // a launch of a graph begins, in 1 ns; `id`: its position
+    begin,    // a launch of a graph begins, in 1 ns; `id`: its position, `name`: "begin step" of a graph that has one
     barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
     submit,     // tasks submitted; `id`: the position of the first, `count`: how many
@@ -29,7 +29,7 @@ struct TraceEvent {
     compile,    // a source is compiled
     hand_over,  // an image takes over; `id`: its number
     park,       // Runtime::park until the device is free
-    launch,     // a launch of a graph; `id`: its position
+    launch,     // a launch of a graph; `id`: its position, `name`: "launch step" of a graph that has one
     flush,      // a batch is flushed; `count`: tasks
     mark,       // Runtime::mark; `name`: its text
   };

@@ -136,7 +136,7 @@ TEST_P(TraceTest, ShowsNodesGroupsSpawnedTasksAndTheHost) {
 DWELL_USES(works, dwell::u64)
 DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses::works, dwell::u64{1000}); }
 )");
-  Graph graph;
+  Graph graph("twenty");
   Node before = graph.add(works, 1000ULL);
   for (int i = 0; i < 19; ++i) before = graph.add(works, 1000ULL).after(before);
   const GraphExec exec = runtime.instantiate(graph);
@@ -153,7 +153,10 @@ DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses
   EXPECT_EQ(of_kind(seen, Kind::node).size(), 20U);
   EXPECT_EQ(of_kind(seen, Kind::spawned).size(), 5U);
   EXPECT_EQ(of_kind(seen, Kind::group).size(), 6U);
-  EXPECT_EQ(of_kind(seen, Kind::launch).size(), 1U);
+  ASSERT_EQ(of_kind(seen, Kind::launch).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::launch)[0]), "launch twenty");
+  ASSERT_EQ(of_kind(seen, Kind::begin).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::begin)[0]), "begin twenty");
   EXPECT_GE(of_kind(seen, Kind::wait).size(), 3U);
   EXPECT_EQ(of_kind(seen, Kind::park).size(), 1U);
   EXPECT_GE(of_kind(seen, Kind::lease).size(), 1U);

@@ -230,10 +230,17 @@ NodeArrows::Node known_as(const Exec& exec, std::uint32_t number, std::uint32_t 
 
 }  // namespace
 
-NodeArrows::Node Timeline::look_up_launch(const TraceEvent& event) const {
+NodeArrows::Node Timeline::look_up_launch(TraceEvent& event) {
   const auto number = static_cast<std::uint32_t>(event.number);
   const auto exec = parts_.graphs.numbered(number);
-  return exec == nullptr ? NodeArrows::Node{} : known_as(*exec, number, device::kFirstRecord);
+  if (exec == nullptr) return {};
+  event.name = name_of_launch("begin", exec->name());
+  return known_as(*exec, number, device::kFirstRecord);
+}
+
+std::uint32_t Timeline::name_of_launch(const char* what, const std::string& graph) {
+  if (graph.empty()) return TraceEvent::kNoName;
+  return node_name(std::string(what) + ' ' + graph, TraceEvent::kNoName);
 }
 
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
@@ -243,12 +250,7 @@ NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
   if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
   const std::uint32_t cell = place.cell(address);
   const std::string node = place.exec->name_at(cell);
-  if (!node.empty()) {
-    const std::string text = node + ": " + names_[event.name];
-    const bool fresh = !indices_.contains(text);
-    if (!fresh || node_names_ < kMostNodeNames) event.name = name(text);
-    if (fresh) ++node_names_;
-  }
+  if (!node.empty()) event.name = node_name(node + ": " + names_[event.name], event.name);
   return known_as(*place.exec, place.number, cell);
 }
 
@@ -313,11 +315,20 @@ std::uint32_t Timeline::name(const std::string& text) {
   return at->second;
 }
 
+std::uint32_t Timeline::node_name(const std::string& text, std::uint32_t otherwise) {
+  const bool fresh = !indices_.contains(text);
+  if (fresh && node_names_++ >= kMostNodeNames) return otherwise;
+  return name(text);
+}
+
 void Timeline::add_host(Trace& piece) {
   auto [events, dropped] = parts_.host.take();
   piece.dropped += dropped;
   for (HostEvents::Event& one : events) {
-    if (!one.name.empty()) one.event.name = name(one.name);
+    if (one.event.kind == TraceEvent::Kind::launch)
+      one.event.name = name_of_launch("launch", one.name);
+    else if (!one.name.empty())
+      one.event.name = name(one.name);
     piece.events.push_back(one.event);
     if (one.event.kind != TraceEvent::Kind::submit) continue;
     for (const std::uint64_t from : one.after)
