@@ -99,7 +99,7 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
   EXPECT_EQ(std::ranges::count(arguments, "(2.5, 7)"), 3) << text;
   EXPECT_EQ(std::ranges::count(arguments, "(0.5, 9) as set last"), 3) << text;
   EXPECT_THAT(of_nodes(flight, "gone (version 1)"), testing::ElementsAre(""));
-  EXPECT_THAT(text, HasSubstr("  gone (version 1) (arguments unknown), node at "));
+  EXPECT_THAT(text, HasSubstr("  #1: gone (version 1) (arguments unknown), node at "));
   EXPECT_THAT(text, HasSubstr("  second: takes (version 1) (2.5, 7), node at "));
   EXPECT_THAT(text, HasSubstr("  #2: takes (version 1) (0.5, 9) as set last, node at "));
 }
