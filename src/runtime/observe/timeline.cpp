@@ -59,6 +59,7 @@ void Timeline::start(Sink sink) {
   held_.clear();
   looked_ns_ = 0;
   arrows_ = NodeArrows();
+  begun_.clear();
   stops_ = false;
   static_cast<void>(parts_.host.take());
   parts_.host.want(true);
@@ -206,12 +207,16 @@ void Timeline::release(std::int64_t end_ns, Trace& piece) {
   const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
   for (auto event = held_.begin(); event != until; ++event) {
-    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group)
+    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group || event->kind == TraceEvent::Kind::complete)
       event->failed = std::ranges::binary_search(failed, event->id);
     if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
     if (event->kind == TraceEvent::Kind::begin) {
       arrows_.add(*event, look_up_launch(*event), piece.arrows);
       event->took_ns = 1;  // in some formats arrows lead to no instant
+    }
+    if (event->kind == TraceEvent::Kind::complete) {
+      if (const auto launch = begun_.extract(event->id); !launch.empty()) event->name = name_of_launch("complete", launch.mapped());
+      event->took_ns = 1;
     }
     piece.events.push_back(*event);
   }
@@ -235,6 +240,10 @@ NodeArrows::Node Timeline::look_up_launch(TraceEvent& event) {
   const auto exec = parts_.graphs.numbered(number);
   if (exec == nullptr) return {};
   event.name = name_of_launch("begin", exec->name());
+  if (!exec->name().empty()) {
+    if (begun_.size() == kMostBegun) begun_.clear();  // of dropped events
+    begun_[event.id] = exec->name();
+  }
   return known_as(*exec, number, device::kFirstRecord);
 }
 
@@ -276,6 +285,10 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
     event.kind = TraceEvent::Kind::begin;
     event.id = position_of(word1);
     event.number = word2;  // of the exec, until it is released
+  } else if (what == Event::kComplete) {
+    event.kind = TraceEvent::Kind::complete;
+    event.id = position_of(word1);
+    event.count = word2;
   } else if (what == Event::kBarrier) {
     event.kind = TraceEvent::Kind::barrier;
     event.id = position_of(word1);

@@ -70,6 +70,7 @@ class Timeline {
   static constexpr std::uint32_t kWriters = 2;            // threads of a worker that may write one at the same time
   static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
   static constexpr std::size_t kMostNodeNames = 1024;     // in Trace::names, which each piece brings along, of nodes and launches
+  static constexpr std::size_t kMostBegun = 1U << 16U;    // launches whose end is waited for, to name it
 
   std::size_t bytes_of_rings() const { return (sizeof(device::Event) << kShift) * parts_.workers; }
 
@@ -125,6 +126,7 @@ class Timeline {
   std::vector<std::uint32_t> names_of_opcodes_;  // as they are now
   std::unordered_map<std::string, std::uint32_t> indices_;
   std::size_t node_names_ = 0;
+  std::unordered_map<std::uint64_t, std::string> begun_;             // by position: the graphs of launches that have not completed
   std::unordered_map<std::uint32_t, std::uint64_t> last_of_thread_;  // the position of the last task that it has submitted
 };
 
