@@ -31,7 +31,7 @@ struct TaskState {
     std::chrono::nanoseconds since{0};  // for how long, as far as anybody has looked (every 5 ms)
   };
   std::uint64_t position = 0;  // of its ticket
-  std::string name;            // operator and version, "add (version 2)"; of a launch "a graph"
+  std::string name;            // operator and version, "add (version 2)"; of a launch "graph 'step'", "a graph" without a name
   bool graph = false;
   bool cancelled = false;    // Runtime::cancel has been called: it ends when its turn comes
   std::uint32_t groups = 1;  // of a wide task or a gang

@@ -110,6 +110,14 @@ class DeviceValue {
 class Graph {
  public:
   Graph() : data_(std::make_unique<detail::GraphData>()) {}
+  // With a name, by which launches of its execs go wherever tasks are shown: in errors, timelines, diagnoses, the flight recorder.
+  explicit Graph(std::string_view name) : Graph() { this->name(name); }
+  // The same; empty for none. Execs keep the name that the graph had when they were instantiated.
+  Graph& name(std::string_view name) {
+    data_->graph_name = name;
+    return *this;
+  }
+  const std::string& name() const noexcept { return data_->graph_name; }
 
   // Adds a task: as Runtime::submit, with groups(n) as the only modifier. A GraphExec among the arguments is kept by the graph and its
   // execs. Buffers must live until the graph is instantiated, and as long as
@@ -248,7 +256,7 @@ class GraphExec {
   // What `set` takes there. Throws as it.
   Parameter parameter(const Node& node, std::uint32_t index) const;
   // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Callbacks of
-  // host nodes stay as they are. Throws errc::invalid_argument, naming the first difference.
+  // host nodes stay as they are, and the name. Throws errc::invalid_argument, naming the first difference.
   void update(const Graph& graph);
 
   // Launches the graph once, behind its launches so far and before later ones, with two readings of the device's clock around each node,
@@ -259,6 +267,8 @@ class GraphExec {
   // What `measure` has found last for a node that runs something; nothing before, and of other nodes.
   NodeTime time(const Node& node) const;
 
+  // As Graph::name.
+  const std::string& name() const;
   std::size_t size() const;
   // The device memory that it takes.
   std::size_t bytes() const;

@@ -15,11 +15,14 @@ struct Preemption {
   struct Holder {
     // Of its ticket; nothing for tasks that operators have made, and for nodes of a graph that several tasks may have launched.
     std::optional<std::uint64_t> position;
-    std::string name;  // operator and version; of a graph, the node with which the worker has begun; of one that operators launched, both
+    // Operator and version; of a graph, the node with which the worker has begun, empty before the first; of one that operators launched,
+    // both.
+    std::string name;
     bool graph = false;
     unsigned priority = 0;  // nobody is asked to give way to a task of this priority or a lower one
     std::vector<std::uint32_t> workers;
     std::chrono::nanoseconds since{0};  // for how long it has had the one that it has longest
+    std::string graph_name = {};        // of a graph that has one
   };
   bool in_time = false;                // a worker was free for the priority before the timeout
   std::chrono::nanoseconds waited{0};  // until one was, or until the timeout

@@ -20,7 +20,10 @@ struct TraceEvent {
     lease,    // a worker's stay on the device; `id`: the lease's number
     fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
     take,     // an instant: a node or a spawned task taken from the ready queue, where any worker may have put it; `id`: the task's
-    begin,    // a launch of a graph begins, in 1 ns; `id`: its position
+    begin,    // a launch of a graph begins, in 1 ns; `id`: its position, `name`: "begin step" of a graph that has one
+    // In 1 ns: a launch, a task of several groups or one that has made others is complete, all of it; `id`: its position, `count`: how many
+    // groups, 0 of the others; `name`: of a launch "complete step", if its graph has one.
+    complete,
     barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
     submit,     // tasks submitted; `id`: the position of the first, `count`: how many
@@ -29,7 +32,7 @@ struct TraceEvent {
     compile,    // a source is compiled
     hand_over,  // an image takes over; `id`: its number
     park,       // Runtime::park until the device is free
-    launch,     // a launch of a graph; `id`: its position
+    launch,     // a launch of a graph; `id`: its position, `name`: "launch step" of a graph that has one
     flush,      // a batch is flushed; `count`: tasks
     mark,       // Runtime::mark; `name`: its text
   };
@@ -78,8 +81,8 @@ class TraceWriter {
 };
 
 // Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
-// of the host, flows from submit to task, from a task to those that wait for it, from a launch to its begin on the device and the first
-// nodes there, and from a node of a graph to its successors, counters.
+// of the host, flows from submit to task, from a task to those that wait for it, from a launch to its begin on the device, the first nodes
+// there and its end, and from a node of a graph to its successors, counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);

@@ -689,7 +689,13 @@ class Graph:
     that its nodes name. Used by one thread at a time.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self, name: str = '') -> None: ...
+
+    def name(self, name: str) -> Graph:
+        """
+        The name by which launches go wherever tasks are shown: in errors, timelines, `Runtime.diagnose`. Execs keep the one that the
+        graph had when they were instantiated. Returns the graph.
+        """
 
     @overload
     def add(self, op: Operator, *arguments: object, groups: int = 1) -> Node:

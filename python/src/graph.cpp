@@ -47,6 +47,10 @@ PyNode add(const PyGraph& self, const std::string& name, const Handle& op, const
   return {node, self.state};
 }
 
+std::string repr(const char* type, const std::string& name, std::size_t nodes) {
+  return std::string("<dwell.") + type + (name.empty() ? "" : " '" + name + "'") + " of " + std::to_string(nodes) + " nodes>";
+}
+
 PySubGraph add_graph(const PyGraph& self, const std::string& name, const PyGraph& other) {
   const SubGraph sub = self.state->graph.add(name, other.state->graph);
   keep(self, Kept(*other.state->kept));
@@ -191,7 +195,23 @@ void bind_graph(nb::module_& m) {
       m, "Graph",
       "Tasks and their order, made once and launched as often as wanted. Holds no memory of a device, and keeps the buffers alive\n"
       "that its nodes name. Used by one thread at a time.")
-      .def(nb::init<>())
+      .def(
+          "__init__",
+          [](PyGraph* self, const std::string& name) {
+            new (self) PyGraph();
+            self->state->graph.name(name);
+          },
+          "name"_a = "")
+      .def(
+          "name",
+          [](nb::handle_t<PyGraph> self, const std::string& name) {
+            nb::cast<PyGraph&>(self).state->graph.name(name);
+            return nb::borrow(self);
+          },
+          "name"_a,
+          "The name by which launches go wherever tasks are shown: in errors, timelines, `Runtime.diagnose`. Execs keep the one that the\n"
+          "graph had when they were instantiated. Returns the graph.",
+          nb::sig("def name(self, name: str) -> Graph"))
       .def(
           "add",
           [](const PyGraph& self, const Handle& op, const nb::args& arguments, std::uint32_t groups) {
@@ -267,7 +287,7 @@ void bind_graph(nb::module_& m) {
       .def(
           "dot", [](const PyGraph& self) { return self.state->graph.dot(); }, "The graph in the language of Graphviz.")
       .def("__len__", [](const PyGraph& self) { return self.state->graph.size(); })
-      .def("__repr__", [](const PyGraph& self) { return "<dwell.Graph of " + std::to_string(self.state->graph.size()) + " nodes>"; });
+      .def("__repr__", [](const PyGraph& self) { return repr("Graph", self.state->graph.name(), self.state->graph.size()); });
 
   nb::class_<NodeTime>(m, "NodeTime", "How long a node has taken in the launch of GraphExec.measure.")
       .def_ro("runs", &NodeTime::runs, "0 of one that was cancelled or not chosen, more than 1 in a loop.")
@@ -318,7 +338,7 @@ void bind_graph(nb::module_& m) {
       .def_prop_ro(
           "nbytes", [](const Exec& self) { return self.exec.bytes(); }, "The device memory that it takes.")
       .def("__len__", [](const Exec& self) { return self.exec.size(); })
-      .def("__repr__", [](const Exec& self) { return "<dwell.GraphExec of " + std::to_string(self.exec.size()) + " nodes>"; });
+      .def("__repr__", [](const Exec& self) { return repr("GraphExec", self.exec.name(), self.exec.size()); });
 }
 
 void bind_kernel(nb::module_& m) {

@@ -333,12 +333,14 @@ template <class T> __global__ void shift(T* to, T by) { to[threadIdx.x] += by; }
 
 def test_graphs(rt, ops):
     number = rt.array([0], "uint32")
-    graph = dwell.Graph()
+    graph = dwell.Graph("digits")
     first = graph.add("first", ops.append, number, 0)
     second = graph.add(ops.append, number, 1).after(first).name("second")
     graph.add(ops.append, number, 2, groups=1).after([second], first)
-    assert len(graph) == 3 and "first" in graph.dot() and "3 nodes" in repr(graph)
+    assert len(graph) == 3 and "first" in graph.dot() and repr(graph) == "<dwell.Graph 'digits' of 3 nodes>"
     exec = rt.instantiate(graph)
+    assert repr(exec) == "<dwell.GraphExec 'digits' of 3 nodes>" and 'digraph "digits"' in exec.dot()
+    assert repr(dwell.Graph(name="x").name("y")) == "<dwell.Graph 'y' of 0 nodes>"
     rt.launch(exec).wait()
     assert number.read()[0] == appended(3)
     number.write([0])

@@ -182,6 +182,13 @@ DWELL_DEVICE_COLD void note_instant(Worker* worker, u32 word0, u32 word1, u32 wo
   put_event(&worker->context.events, now_ns(), 0, word0, word1, word2);
 }
 
+// A task of the ring completes that ended with no call of its own operator alone: the launch of a graph, a task of several groups, one that
+// has made others.
+DWELL_DEVICE void completes(const Lease& lease, Worker* worker, const Header& header, u32 position) {
+  if ((lease.timed & timed::timeline) != 0)
+    note_instant(worker, Event::kComplete, position, (header.flags & flag::wide) != 0 ? header.groups : 0);
+}
+
 // The worker has taken `slots` slots out of the ring, from `position` on.
 DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 slots) {
   if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));

@@ -144,7 +144,10 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
     // The task itself has a place of its own in the ready queue; every share beyond that gives its place back.
     if (!last && !gang) fetch_add<Order::relaxed>(&lease.control->spare_shares.value, 1U);
     worker->group = last ? 1 : 0;
-    if (last) worker->context.status = static_cast<i32>(load<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status)));
+    if (last) {
+      worker->context.status = static_cast<i32>(load<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status)));
+      if (!gang && header.groups != 0 && !header.is_node()) observe::completes(lease, worker, header, frame.position());
+    }
   }
   all.sync();
   return worker->group != 0;
@@ -498,6 +501,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place) {
       if (follows == kFrame) continue;
       if (follows == kNothing) break;
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
+      if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
       Group(&worker->context, 0, 1).sync();                // all have read the frame
     } else if ((ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
       if (thread_rank() < kLanes) graph::change(*frame_at(worker, place));

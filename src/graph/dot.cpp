@@ -56,7 +56,9 @@ std::string time_of(const NodeTime& time) {
 }  // namespace
 
 std::string dot_of(const detail::GraphData& graph, const Times* times) {
-  std::string text = "digraph {\n";
+  const std::string title = escaped(graph.graph_name);
+  std::string text = title.empty() ? "digraph {\n" : "digraph \"" + title + "\" {\n";
+  std::string caption = title;
   std::vector<std::uint32_t> behind_of(graph.nodes.size(), ~0U);  // of a node on the critical path: the next one there, or itself
   if (times != nullptr) {
     const std::vector<std::uint32_t> path = critical_path(graph, *times);
@@ -65,8 +67,9 @@ std::string dot_of(const detail::GraphData& graph, const Times* times) {
       all += times->nodes[path[i]].total;
       behind_of[path[i]] = path[std::min(i + 1, path.size() - 1)];
     }
-    text += "  label=\"measured " + text_of(times->taken) + ": " + text_of(all) + " on the critical path\";\n";
+    caption += (title.empty() ? "measured " : "\\nmeasured ") + text_of(times->taken) + ": " + text_of(all) + " on the critical path";
   }
+  if (!caption.empty()) text += "  label=\"" + caption + "\";\n";
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
     const std::string name = node.name != detail::kNoName ? escaped(graph.names[node.name]) : std::string();

@@ -62,5 +62,13 @@ TEST(DotTest, QuotesAndBackslashesInNamesAreEscaped) {
   EXPECT_THAT(dot_of(plan.data), testing::HasSubstr(R"([label="a \"b\" \\c\nop0"])"));
 }
 
+TEST(DotTest, TheNameOfAGraphIsItsLabel) {
+  GraphPlan plan;
+  plan.data.graph_name = "a \"step\"";
+  EXPECT_EQ(dot_of(plan.data), "digraph \"a \\\"step\\\"\" {\n  label=\"a \\\"step\\\"\";\n}\n");
+  const Times times;
+  EXPECT_THAT(dot_of(plan.data, &times), testing::HasSubstr("  label=\"a \\\"step\\\"\\nmeasured "));
+}
+
 }  // namespace
 }  // namespace dwell::graph

@@ -10,9 +10,9 @@
 
 #include "graph/dot.hpp"
 #include "graph/followers.hpp"
+#include "live/value_text.hpp"
 #include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
-#include "runtime/observe/value_text.hpp"
 
 namespace dwell {
 
@@ -66,6 +66,12 @@ ExecState::~ExecState() {
   if (const auto core = shell->core()) core->graphs().remove(address);
 }
 
+void ExecState::publish(runtime::Core& core) {
+  const auto lease = core.graphs().add(address, layout.bytes(), number, shared_from_this(), core.keeper().newest());
+  if (runtime::FlightRecorder* const flight = core.flight(); flight != nullptr)
+    flight->add(*this, address, layout.bytes(), lease, core.queue().tail());
+}
+
 void ExecState::write(runtime::Core& core) {
   const std::span<const std::uint32_t> opcodes = opcodes_;
   core.backend().write_to_device(address, layout.bytes(), [&](std::byte* to) {
@@ -88,6 +94,12 @@ bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
 
 std::string ExecState::why(std::uint64_t position, std::uint32_t cell) const {
   return host_nodes ? host_nodes->why(position, cell) : std::string();
+}
+
+ExecState::NodeName ExecState::name_of(std::uint32_t node) const {
+  const GraphData::NodeData& data = graph.nodes[node];
+  const std::string_view name = data.name != kNoName ? std::string_view(graph.names[data.name]) : std::string_view();
+  return {layout.cell(node), name, data.groups != 0};
 }
 
 std::string ExecState::node_at(std::uint32_t cell) const {
@@ -114,7 +126,7 @@ std::string ExecState::arguments_at(std::uint32_t cell) const {
   if (op == nullptr) return {};
   const GraphData::NodeData& data = graph.nodes[node];
   const Lock lock(words_mutex_);
-  const std::string text = runtime::text_of_arguments(op->signature, std::span(graph.words).subspan(data.first_word, data.words));
+  const std::string text = live::text_of_arguments(op->signature, std::span(graph.words).subspan(data.first_word, data.words));
   return !text.empty() && node < set_.size() && set_[node] ? text + " as set last" : text;
 }
 
@@ -223,7 +235,8 @@ void ExecState::add_tasks(runtime::Core& core, Waits& waits) {
     std::copy_n(open.begin(), some.count, some.position);
     open.erase(open.begin(), open.begin() + some.count);
     const std::uint32_t words[3] = {};
-    open.push_back(*core.launch_graph(task_of(words, 3, kGraph | kWide | kAfter, 0, &some), runtime::SubmissionQueue::kAnySwitches));
+    open.push_back(
+        *core.launch_graph(task_of(words, 3, kGraph | kWide | kAfter, 0, &some), runtime::SubmissionQueue::kAnySwitches, graph.graph_name));
   }
   for (const std::uint64_t position : open) {
     waits.any_result |= 1U << waits.count;
@@ -286,9 +299,10 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   if (count <= device::kMostChanges) {
     std::ranges::copy(changes_, words.begin() + used);
     used += static_cast<std::uint32_t>(changes_.size());
-    position = core.launch_graph(task_of(words.data(), used, task_flags, groups, &waits), switches);
+    position = core.launch_graph(task_of(words.data(), used, task_flags, groups, &waits), switches, graph.graph_name);
   } else {
-    position = core.launch_graph(words.data(), changes_, task_flags, groups, waits.count != 0 ? &waits : nullptr, switches);
+    position =
+        core.launch_graph(words.data(), changes_, task_flags, groups, waits.count != 0 ? &waits : nullptr, switches, graph.graph_name);
   }
   if (!position) return std::nullopt;  // a version has changed meanwhile
   clear_changes();
@@ -384,7 +398,7 @@ void ExecState::measure(runtime::Core& core) {
     GraphData now = graph;
     now.uses = uses_.next();
     const auto clocked = std::make_shared<ExecState>(core, shell, graph::with_clocks(now, taken->allocation->device()));
-    core.graphs().add(clocked->address, clocked->layout.bytes(), clocked->number, clocked, core.keeper().newest());
+    clocked->publish(core);
     Waits waits;
     add_last(core, waits);
     add_tasks(core, waits);
@@ -441,7 +455,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
     throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
-  core->graphs().add(state->address, state->layout.bytes(), state->number, state, core->keeper().newest());
+  state->publish(*core);
   return GraphExec(std::move(state));
 }
 
@@ -554,6 +568,7 @@ NodeTime GraphExec::time(const Node& node) const { return require_exec(state_).t
 
 std::string GraphExec::dot() const { return require_exec(state_).dot(); }
 void GraphExec::update(const Graph& graph) { require_exec(state_).update(*graph.data_); }
+const std::string& GraphExec::name() const { return require_exec(state_).name(); }
 std::size_t GraphExec::size() const { return require_exec(state_).graph.nodes.size(); }
 std::size_t GraphExec::bytes() const { return require_exec(state_).layout.bytes(); }
 

@@ -46,10 +46,16 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   void set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count,
            std::optional<std::uint64_t> memory_at);
   void update(const GraphData& other);
+  // It is where it will stay, and is known from now on by that.
+  void publish(runtime::Core& core);
   // As GraphExec::measure.
   void measure(runtime::Core& core);
   NodeTime time(std::uint32_t node) const;
   std::string dot() const;
+  const std::string& name() const override { return graph.graph_name; }
+  std::uint32_t nodes() const override { return static_cast<std::uint32_t>(graph.nodes.size()); }
+  NodeName name_of(std::uint32_t node) const override;
+  std::string text_of(std::uint32_t node) const override { return graph.text_of(node); }
   std::string node_at(std::uint32_t cell) const override;
   std::string name_at(std::uint32_t cell) const override;
   std::string title_at(std::uint32_t cell, const std::string& op) const override;

@@ -11,6 +11,7 @@ using detail::GraphData;
 
 GraphData with_clocks(const GraphData& from, std::uint64_t times) {
   GraphData to;
+  to.graph_name = from.graph_name;
   to.shell = from.shell;
   to.words = from.words;
   to.operators = from.operators;

@@ -1,6 +1,7 @@
 #include "live/flight.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 #include <dwell/error.hpp>
 
 #include "base/file.hpp"
+#include "live/ring_words.hpp"
+#include "live/value_text.hpp"
 
 namespace dwell::live {
 
@@ -20,7 +23,72 @@ std::string text_of(const char (&from)[N]) {
   return std::string(from, ::strnlen(from, N));
 }
 
-std::vector<Flight::Task> tasks_of(const FlightFile& head, std::span<const FlightEntry> ring) {
+// What the tables of a file say of entries.
+class Tables {
+ public:
+  Tables(const FlightFile& head, std::span<const device::Slot> ring) : head_(head), ring_(ring) {}
+
+  std::string name_of(std::uint32_t opcode) const {
+    const std::string name = text_of(head_.operators[opcode].name);
+    return name.empty() ? "operator " + std::to_string(opcode) : name;
+  }
+  // Of the task at a position; empty when the ring does not hold it any more.
+  std::string arguments_of(std::uint32_t position, std::uint32_t opcode) const {
+    const FlightOperator& op = head_.operators[opcode];
+    const std::vector<std::uint32_t> words = words_at(position);
+    if (words.empty() || op.name[0] == 0) return {};
+    const std::size_t known = std::min<std::size_t>(op.parameters, FlightOperator::kParameters);
+    std::string text = text_of_arguments(Signature(std::vector<Parameter>(op.parameter, op.parameter + known)), words);
+    if (known < op.parameters && !text.empty()) text.replace(text.size() - 1, 1, ", ...)");
+    return text;
+  }
+  std::string launch_at(std::uint32_t position) const {
+    const std::vector<std::uint32_t> words = words_at(position);
+    if (words.size() < 2) return "a graph";
+    const std::uint64_t address = words[0] | static_cast<std::uint64_t>(words[1]) << 32U;
+    const FlightExec* const exec = find([&](const FlightExec& its) {
+      return its.address == address && static_cast<std::int32_t>(position - static_cast<std::uint32_t>(its.position)) >= 0;
+    });
+    return exec == nullptr || exec->name[0] == 0 ? "a graph" : "graph '" + text_of(exec->name) + "'";
+  }
+  std::string node_of(const FlightEntry& entry) const {
+    const std::uint64_t address = entry.address();
+    const FlightExec* const exec = find([&](const FlightExec& its) {
+      return address - its.address < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
+    });
+    const std::string op = name_of(entry.opcode());
+    // Of which one it is, of those that have lain there, nobody knows.
+    if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return op;
+    for (std::uint64_t i = exec->first; i < exec->first + exec->nodes; ++i) {
+      const FlightNode& node = head_.nodes[i % FlightFile::kNodes];
+      if (head_.nodes_taken - i > FlightFile::kNodes || node.cell != (address - exec->address) / 64) continue;
+      const std::string name = text_of(node.name);
+      if ((node.number & FlightNode::kWhole) != 0) return name;
+      return (name.empty() ? "#" + std::to_string(node.number) : name) + ": " + op;
+    }
+    return op;
+  }
+
+ private:
+  std::vector<std::uint32_t> words_at(std::uint32_t position) const {
+    return ring_.empty() ? std::vector<std::uint32_t>()
+                         : ring_words(ring_.data(), static_cast<std::uint32_t>(std::countr_zero(ring_.size())), position);
+  }
+  // The youngest exec that is meant. The place of the oldest may have been written over when the process ended.
+  template <class Meant>
+  const FlightExec* find(const Meant& meant) const {
+    for (std::uint64_t age = 0; age < std::min<std::uint64_t>(head_.execs_written, FlightFile::kExecs - 1); ++age) {
+      const FlightExec& exec = head_.execs[(head_.execs_written - 1 - age) % FlightFile::kExecs];
+      if (meant(exec)) return &exec;
+    }
+    return nullptr;
+  }
+
+  const FlightFile& head_;
+  const std::span<const device::Slot> ring_;
+};
+
+std::vector<Flight::Task> tasks_of(const FlightFile& head, const Tables& tables, std::span<const FlightEntry> ring) {
   std::vector<FlightEntry> entries;
   for (const FlightEntry& entry : ring)
     if (entry.number != 0 && (entry.word() & FlightEntry::kValid) != 0) entries.push_back(entry);
@@ -29,19 +97,21 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, std::span<const Fligh
   for (const FlightEntry& entry : entries) {
     Flight::Task task;
     task.launch = entry.is_launch();
-    task.name = task.launch ? "a graph" : text_of(head.names[entry.opcode()]);
-    if (task.name.empty()) task.name = "operator " + std::to_string(entry.opcode());
     task.node = entry.is_node();
-    if (task.node)
+    if (task.node) {
       task.address = entry.address();
-    else
+      task.name = tables.node_of(entry);
+    } else {
       task.position = entry.low;
+      task.name = task.launch ? tables.launch_at(entry.low) : tables.name_of(entry.opcode());
+      if (!task.launch) task.arguments = tables.arguments_of(entry.low, entry.opcode());
+    }
     task.lease = entry.lease;
     for (const FlightDetails& known : head.details) {
       if (known.word == 0) break;
       if (known.word != entry.word() || known.lease != entry.lease) continue;
       if (known.name[0] != 0) task.name = text_of(known.name);
-      task.arguments = text_of(known.arguments);
+      if (known.arguments[0] != 0) task.arguments = text_of(known.arguments);
     }
     tasks.push_back(std::move(task));
   }
@@ -60,7 +130,7 @@ Flight read_flight(const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& why) -> Error {
     return Error(errc::io_failed, path.string() + ": " + why, {"file", path.string()});
   };
-  constexpr std::size_t kLargest = std::size_t{64} << 20U;
+  constexpr std::size_t kLargest = std::size_t{1} << 30U;
   const std::optional<std::vector<std::byte>> bytes = read_file(path, kLargest);
   if (!bytes) throw refuse("it cannot be read");
   if (bytes->size() < FlightFile::entries_at()) throw refuse("it is no flight recorder's file: it is too short");
@@ -69,12 +139,16 @@ Flight read_flight(const std::filesystem::path& path) {
   if (head->magic != FlightFile::kMagic) throw refuse("it is no flight recorder's file");
   if (head->version != FlightFile::kVersion)
     throw refuse("it is of version " + std::to_string(head->version) + ", and this program reads " + std::to_string(FlightFile::kVersion));
-  if (bytes->size() < FlightFile::bytes(head->workers)) throw refuse("it is cut off");
+  constexpr std::uint64_t kMostSlots = kLargest / sizeof(device::Slot);
+  if (head->ring_slots > kMostSlots || bytes->size() < FlightFile::bytes(head->workers, head->ring_slots)) throw refuse("it is cut off");
   std::vector<FlightEntry> entries(std::size_t{head->workers} * kFlightEntries);
   if (!entries.empty()) std::memcpy(entries.data(), bytes->data() + FlightFile::entries_at(), entries.size() * sizeof(FlightEntry));
+  std::vector<device::Slot> ring(std::bit_floor(head->ring_slots));
+  if (!ring.empty()) std::memcpy(ring.data(), bytes->data() + FlightFile::ring_at(head->workers), ring.size() * sizeof(device::Slot));
+  const Tables tables(*head, ring);
   Flight flight{head->runtime, head->pid, text_of(head->command), text_of(head->device), text_of(head->failure), {}};
   for (std::size_t worker = 0; worker < head->workers; ++worker)
-    flight.workers.push_back(tasks_of(*head, std::span(entries).subspan(worker * kFlightEntries, kFlightEntries)));
+    flight.workers.push_back(tasks_of(*head, tables, std::span(entries).subspan(worker * kFlightEntries, kFlightEntries)));
   return flight;
 }
 

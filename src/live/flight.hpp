@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <dwell/signature.hpp>
+
 namespace dwell::live {
 
 // What a worker has noted of a task that it was about to run: 16 bytes, which it stores at once.
@@ -34,42 +36,88 @@ static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
 
+// An operator's version, by its opcode.
+struct FlightOperator {
+  static constexpr std::size_t kParameters = 15;
+
+  char name[64];             // "add (version 2)"; empty: there is none
+  std::uint32_t parameters;  // how many it has; the first kParameters of them:
+  Parameter parameter[kParameters];
+};
+static_assert(sizeof(FlightOperator) == 128);
+
+// An exec that was instantiated.
+struct FlightExec {
+  std::uint64_t address;   // of its records on the device
+  std::uint64_t bytes;     // of these
+  std::uint64_t position;  // where its launches begin, at the earliest
+  std::uint64_t first;     // of its nodes, as they are counted
+  std::uint32_t nodes;     // the first kNodesOfExec at most, in their order
+  std::uint32_t lease;     // with `again`: the last one of which an entry may be of an exec that has lain there before
+  std::uint32_t again;     // another may have
+  char name[60];           // of its graph; empty: none
+};
+static_assert(sizeof(FlightExec) == 104);
+
+struct FlightNode {
+  static constexpr std::uint32_t kWhole = 1U << 31U;
+
+  std::uint32_t cell;    // of its record, in the exec's
+  std::uint32_t number;  // with kWhole: the name says it all, as the node calls no operator
+  char name[56];         // "left", "'loop' (while)"; empty: it has none
+};
+static_assert(sizeof(FlightNode) == 64);
+
 // What those whose entries have this word and this lease were, as texts that may be cut off. Written by the runtime that has failed.
 struct FlightDetails {
   std::uint64_t word;  // 0: there are no more
   std::uint32_t lease;
-  char name[64];        // of a node: "left: add (version 2)", "#3 (callback)"; empty: as its opcode
+  char name[64];        // of a node: "left: add (version 2)", "#3 (callback)"; empty: as the tables say
   char arguments[116];  // "(2.5, 0x7f00[1024])"; empty: they are not known
 };
 static_assert(sizeof(FlightDetails) == 192);
 
-// The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at().
+// The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
   static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
-  static constexpr std::size_t kName = 64;
   static constexpr std::size_t kDetails = 1024;
+  static constexpr std::size_t kExecs = 256;
+  static constexpr std::size_t kNodes = 8192;
+  static constexpr std::size_t kNodesOfExec = 1024;
 
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t workers;
   std::uint64_t runtime;
   std::int64_t pid;
-  char command[64];             // of the process
-  char device[32];              // "cuda:0"
-  char failure[896];            // why the runtime has failed; empty when it has said nothing
-  char names[kOpcodes][kName];  // by opcode: "add (version 2)"
+  char command[64];   // of the process
+  char device[32];    // "cuda:0"
+  char failure[896];  // why the runtime has failed; empty when it has said nothing
+  // Slots of the ring are at ring_at(workers), a power of two; 0: it is not in here.
+  std::uint64_t ring_slots;
+  // The last of them, each at its number modulo the length of its table. The numbers are counted up before the first of a table is written
+  // over (nodes), and behind what is complete (execs).
+  std::uint64_t execs_written;
+  std::uint64_t nodes_taken;
+  FlightOperator operators[kOpcodes];
+  FlightExec execs[kExecs];
+  FlightNode nodes[kNodes];
   FlightDetails details[kDetails];
 
-  static constexpr std::size_t entries_at() { return (sizeof(FlightFile) + 255) / 256 * 256; }
-  static constexpr std::size_t bytes(std::uint32_t workers) { return entries_at() + sizeof(FlightEntry) * kFlightEntries * workers; }
+  static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+  static constexpr std::size_t entries_at() { return aligned(sizeof(FlightFile)); }
+  static constexpr std::size_t ring_at(std::uint32_t workers) {
+    return entries_at() + aligned(sizeof(FlightEntry) * kFlightEntries * workers);
+  }
+  static constexpr std::size_t bytes(std::uint32_t workers, std::uint64_t ring_slots) { return ring_at(workers) + 64 * ring_slots; }
 };
 
 // What a file says.
 struct Flight {
   struct Task {
-    std::string name;            // "add (version 2)", "left: add (version 2)"; of a launch "a graph"
+    std::string name;            // "add (version 2)", "left: add (version 2)"; of a launch "graph 'step'", "a graph"
     bool node = false;           // of a graph
     bool launch = false;         // of a graph
     std::uint32_t position = 0;  // of a task of the ring: the low bits of its ticket's position

@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <dwell/signature.hpp>
+
+#include "device/ring.hpp"
 #include "jit/base/temporary_directory.hpp"
 #include "tests/unit/expect_error.hpp"
 
@@ -29,9 +34,58 @@ class FlightTest : public testing::Test {
     head.pid = 4711;
     std::strcpy(head.command, "solver");
     std::strcpy(head.device, "cuda:0");
-    std::strcpy(head.names[5], "add (version 2)");
+    head.ring_slots = kSlots;
+    define(5, "add (version 2)", Signature::of<float, std::uint32_t>());
   }
   FlightFile& head() { return *reinterpret_cast<FlightFile*>(bytes_.data()); }
+  void define(std::uint32_t opcode, const char* name, const Signature& signature) {
+    FlightOperator& op = head().operators[opcode];
+    std::strcpy(op.name, name);
+    op.parameters = static_cast<std::uint32_t>(signature.parameters().size());
+    for (std::uint32_t i = 0; i < std::min<std::size_t>(op.parameters, FlightOperator::kParameters); ++i)
+      op.parameter[i] = signature.parameters()[i];
+  }
+  // Puts a task into the ring.
+  void submit(std::uint32_t position, std::uint32_t flags, const std::vector<std::uint32_t>& arguments) {
+    std::vector<std::uint32_t> words(device::kHeaderWords);
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const auto slots = static_cast<std::uint32_t>(words.size() + device::kSlotWords - 1) / device::kSlotWords;
+    words.resize(slots * device::kSlotWords);
+    const device::Header header{5, 1, slots, flags, 0};
+    words[0] = header.word0();
+    words[1] = header.word1();
+    auto* const ring = reinterpret_cast<device::Quad*>(bytes_.data() + FlightFile::ring_at(2));
+    for (std::uint32_t quad = 0; quad < slots * 4; ++quad) {
+      const std::uint32_t at = position + quad / 4;
+      ring[device::index_of(at, kShift) * 4 + quad % 4] = {device::lap_of(at, kShift),
+                                                           {words[quad * 3], words[quad * 3 + 1], words[quad * 3 + 2]}};
+    }
+  }
+  // An exec of three nodes, in cells 2, 4 and 6: "left", one without a name, a loop.
+  void instantiate(std::uint64_t address, const char* name, std::uint64_t position, bool again = false, std::uint32_t lease = 0) {
+    FlightFile& head = this->head();
+    FlightExec& exec = head.execs[head.execs_written++ % FlightFile::kExecs];
+    exec = {address, 640, position, head.nodes_taken, 3, lease, again ? 1U : 0U, {}};
+    std::strcpy(exec.name, name);
+    const std::pair<std::uint32_t, const char*> nodes[] = {{0, "left"}, {1, ""}, {2 | FlightNode::kWhole, "'loop' (while)"}};
+    for (const auto& [number, text] : nodes) {
+      FlightNode& node = head.nodes[head.nodes_taken++ % FlightFile::kNodes];
+      node = {2 + 2 * (number & 3), number, {}};
+      std::strcpy(node.name, text);
+    }
+  }
+  static std::uint64_t node(std::uint64_t address) {
+    const std::uint64_t at = address / 64;
+    return (at & ~0U) | 5ULL << 32U | (at >> 32U) << 48U | FlightEntry::kNode | FlightEntry::kValid;
+  }
+  // What the note of worker 0 with this number says.
+  std::string noted(std::uint32_t number, std::uint64_t word, std::uint32_t lease = 12) {
+    note(0, number, word);
+    reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at())[number % kFlightEntries].lease = lease;
+    const Flight flight = read_flight(write());
+    const Flight::Task& task = flight.workers.at(0).back();
+    return task.name + (task.arguments.empty() ? "" : " " + task.arguments);
+  }
   // The note with this number of a worker.
   void note(std::uint32_t worker, std::uint32_t number, std::uint64_t word) {
     auto* const entries = reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at());
@@ -45,7 +99,9 @@ class FlightTest : public testing::Test {
   }
   std::filesystem::path write() { return write(bytes_.size()); }
 
-  std::vector<char> bytes_ = std::vector<char>(FlightFile::bytes(2));
+  static constexpr std::uint32_t kShift = 7;
+  static constexpr std::uint32_t kSlots = 1U << kShift;
+  std::vector<char> bytes_ = std::vector<char>(FlightFile::bytes(2, kSlots));
   const jit::TemporaryDirectory folder_;
   const std::filesystem::path path_ = folder_.path() / "file";
 };
@@ -83,13 +139,13 @@ TEST_F(FlightTest, TellsNodesAndUnknownOperators) {
 }
 
 TEST_F(FlightTest, EachOpcodeHasAName) {
-  std::strcpy(head().names[FlightEntry::kOpcodeMask], "last (version 1)");
+  define(FlightEntry::kOpcodeMask, "last (version 1)", {});
   note(0, 0, task(1, FlightEntry::kOpcodeMask));
   EXPECT_EQ(read_flight(write()).workers[0].at(0).name, "last (version 1)");
 }
 
 TEST_F(FlightTest, TheLaunchOfAGraphIsNoOperator) {
-  std::strcpy(head().names[0], "first (version 1)");
+  define(0, "first (version 1)", {});
   note(0, 0, task(3, 0));
   note(0, 1, task(4, 0) | FlightEntry::kLaunch);
   const Flight flight = read_flight(write());
@@ -113,10 +169,79 @@ TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
   EXPECT_THAT(text, HasSubstr("add (version 2), ticket 2309737967, lease 12"));
 }
 
+TEST_F(FlightTest, TheRingTellsTheArgumentsOfTasksThatItStillHolds) {
+  submit(42, 0, {0x40200000, 7});
+  EXPECT_EQ(noted(0, task(42)), "add (version 2) (2.5, 7)");
+  EXPECT_EQ(noted(1, task(42 + kSlots)), "add (version 2)") << "of the next lap";
+  submit(42 + kSlots, 0, {0x3F000000, 8});
+  EXPECT_EQ(noted(2, task(42 + kSlots)), "add (version 2) (0.5, 8)");
+  EXPECT_EQ(noted(3, task(42)), "add (version 2)") << "of the lap before";
+}
+
+TEST_F(FlightTest, ATaskOfSeveralSlotsIsToldOnlyAsAWhole) {
+  define(5, "many (version 1)", Signature(std::vector<Parameter>(20, device::Describe<std::uint32_t>::value)));
+  std::vector<std::uint32_t> words;
+  for (std::uint32_t i = 0; i < 20; ++i) words.push_back(i);
+  submit(30, 0, words);
+  EXPECT_EQ(noted(0, task(30)), "many (version 1) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)");
+  submit(31 + kSlots, 0, {1});
+  EXPECT_EQ(noted(1, task(30)), "many (version 1)") << "its second slot is another's";
+}
+
+TEST_F(FlightTest, AFileWithoutARingTellsNoArguments) {
+  submit(42, 0, {0x40200000, 7});
+  head().ring_slots = 0;
+  EXPECT_EQ(noted(0, task(42)), "add (version 2)");
+}
+
+TEST_F(FlightTest, TablesNameNodes) {
+  constexpr std::uint64_t kAddress = 0x7f00'1234'0000;
+  instantiate(kAddress, "step", 3);
+  EXPECT_EQ(noted(0, node(kAddress + 128)), "left: add (version 2)");
+  EXPECT_EQ(noted(1, node(kAddress + 256)), "#1: add (version 2)");
+  EXPECT_EQ(noted(2, node(kAddress + 384)), "'loop' (while)");
+  EXPECT_EQ(noted(3, node(kAddress + 512)), "add (version 2)") << "no node that is known";
+  EXPECT_EQ(noted(4, node(kAddress + 640)), "add (version 2)") << "behind the exec";
+}
+
+TEST_F(FlightTest, NodesAreOfTheExecThatLayThereThen) {
+  instantiate(0x10000, "before", 3);
+  instantiate(0x10080, "behind", 9, true, 12);
+  EXPECT_EQ(noted(0, node(0x10100), 11), "#1: add (version 2)");
+  EXPECT_EQ(noted(1, node(0x10100), 12), "add (version 2)") << "of either";
+  EXPECT_EQ(noted(2, node(0x10100), 13), "left: add (version 2)");
+}
+
+TEST_F(FlightTest, NamesThatHaveBeenWrittenOverAreNotTold) {
+  instantiate(0x10000, "first", 3);
+  head().nodes_taken += FlightFile::kNodes - 2;
+  EXPECT_EQ(noted(0, node(0x10080)), "add (version 2)");
+  EXPECT_EQ(noted(1, node(0x10100)), "#1: add (version 2)");
+  for (std::size_t i = 0; i < FlightFile::kExecs - 2; ++i) instantiate(0x100000, "others", 3);
+  EXPECT_EQ(noted(2, node(0x10100)), "add (version 2)") << "its nodes are gone";
+  submit(42, device::flag::graph | device::flag::share, {0x10000, 0, 0});
+  EXPECT_EQ(noted(3, task(42, 0) | FlightEntry::kLaunch), "graph 'first'");
+  instantiate(0x100000, "others", 3);
+  EXPECT_EQ(noted(4, task(42, 0) | FlightEntry::kLaunch), "a graph") << "the next one may be half written there";
+}
+
+TEST_F(FlightTest, LaunchesGoByTheNamesOfTheirGraphs) {
+  instantiate(0x10000, "before", 3);
+  instantiate(0x10000, "behind", 43, true, 12);
+  instantiate(0x20000, "", 3);
+  for (const std::uint32_t position : {42U, 43U}) submit(position, device::flag::graph | device::flag::share, {0x10000, 0, 0});
+  submit(44, device::flag::graph | device::flag::share, {0x20000, 0, 0});
+  EXPECT_EQ(noted(0, task(42, 0) | FlightEntry::kLaunch), "graph 'before'");
+  EXPECT_EQ(noted(1, task(43, 0) | FlightEntry::kLaunch), "graph 'behind'");
+  EXPECT_EQ(noted(2, task(44, 0) | FlightEntry::kLaunch), "a graph") << "without a name";
+}
+
 TEST_F(FlightTest, OtherFilesAreRefused) {
   DWELL_EXPECT_ERROR(read_flight(folder_.path() / "none"), errc::io_failed, HasSubstr("cannot be read"));
   DWELL_EXPECT_ERROR(read_flight(write(100)), errc::io_failed, HasSubstr("too short"));
   DWELL_EXPECT_ERROR(read_flight(write(bytes_.size() - 1)), errc::io_failed, HasSubstr("cut off"));
+  head().ring_slots = ~0ULL;
+  DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("cut off"));
   head().version = 9;
   DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("version 9"));
   head().magic = 1;

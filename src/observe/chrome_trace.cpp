@@ -135,7 +135,18 @@ class ChromeWriter final : public TraceWriter {
       for (const std::uint64_t arrow : arrows_.end(event.id)) write_end("f", "after", event, event.begin_ns, arrow);
     }
     if (event.kind == TraceEvent::Kind::launch) write_end("s", "launch", event, event.begin_ns, event.id);
-    if (event.kind == TraceEvent::Kind::begin) write_end("f", "launch", event, event.begin_ns, event.id);
+    if (event.kind == TraceEvent::Kind::begin) {
+      write_end("f", "launch", event, event.begin_ns, event.id);
+      write_end("s", "complete", event, event.begin_ns, event.id);
+      arrows_.begin_launch(event.id);
+    }
+    if (event.kind == TraceEvent::Kind::complete) {
+      // The call of one that has made others has the arrow from its submission.
+      if (event.count != 0)
+        write_end("f", "submit", event, event.begin_ns, event.id);
+      else if (arrows_.end_launch(event.id))
+        write_end("f", "complete", event, event.begin_ns, event.id);
+    }
     if (event.kind == TraceEvent::Kind::node || event.kind == TraceEvent::Kind::begin) {
       // Before it is known which of them end anywhere: one that does not is not shown.
       for (std::uint32_t i = 0; i < event.arrows; ++i) write_end("s", "edge", event, event.begin_ns + event.took_ns - 1, event.number + i);

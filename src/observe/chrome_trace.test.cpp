@@ -130,12 +130,22 @@ TEST(ChromeTrace, NodesFlowToTheirSuccessors) {
   }
 }
 
-TEST(ChromeTrace, ALaunchFlowsToItsFirstNodes) {
+TEST(ChromeTrace, ALaunchFlowsToItsFirstNodesAndItsEnd) {
   const json trace = written(test::launch_trace());
   EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "launch"}, {"id", 9}})["ts"]), 0);
   EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "launch"}, {"id", 9}})["ts"]), 100);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "complete"}, {"id", 9}})["ts"]), 100);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "complete"}, {"id", 9}})["ts"]), 260);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "X"}, {"cat", "complete"}, {"name", "complete"}, {"args", {{"id", 9}}}})["ts"]), 260);
   EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "edge"}, {"id", 1}})["ts"]), 119) << "inside of the slice";
   EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "edge"}, {"id", 1}})["ts"]), 150);
+}
+
+TEST(ChromeTrace, ASubmissionFlowsToTheEndOfATaskOfSeveralGroups) {
+  const json trace = written(test::launch_trace());
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "s"}, {"cat", "submit"}, {"id", 10}})["ts"]), 300);
+  EXPECT_EQ(ns_of(only(trace, {{"ph", "f"}, {"cat", "submit"}, {"id", 10}})["ts"]), 440);
+  EXPECT_EQ(find(trace, {{"ph", "f"}, {"cat", "complete"}}).size(), 1U) << "of the launch alone";
 }
 
 TEST(ChromeTrace, SaysWhatWasDroppedAndHowFarTheClockMayBeOff) {

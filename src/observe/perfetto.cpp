@@ -84,8 +84,10 @@ class PerfettoWriter final : public TraceWriter {
                                  kBeside = 3ULL << 32;
 
   std::uint64_t global(std::uint64_t local) const { return runtime_ << 48 | local; }
-  // A flow from a submission is a position in the ring, one between tasks or nodes an arrow's number. 0 is no flow.
+  // A flow from a submission is a position in the ring, as one from the begin of a launch to its end; one between tasks or nodes an arrow's
+  // number. 0 is no flow.
   std::uint64_t flow_of(std::uint64_t position) const { return global(position + 1); }
+  std::uint64_t flow_of_end(std::uint64_t position) const { return global(1ULL << 46 | (position + 1)); }
   std::uint64_t flow_of_arrow(std::uint64_t number) const { return global(1ULL << 47 | number); }
   std::uint64_t flow_of_node(std::uint64_t number) const { return global(3ULL << 46 | number); }
 
@@ -174,7 +176,7 @@ class PerfettoWriter final : public TraceWriter {
   // What a worker does within or beside calls of operators has a track of its own, where slices do not overlap either.
   static bool is_beside(const TraceEvent& event) {
     return event.kind == TraceEvent::Kind::fetch || event.kind == TraceEvent::Kind::take || event.kind == TraceEvent::Kind::begin ||
-           event.kind == TraceEvent::Kind::barrier;
+           event.kind == TraceEvent::Kind::complete || event.kind == TraceEvent::Kind::barrier;
   }
   static std::uint64_t track_of(const TraceEvent& event) {
     if (event.worker == TraceEvent::kHost) return kThreads + event.thread;
@@ -228,8 +230,18 @@ class PerfettoWriter final : public TraceWriter {
       proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
     } else if (event.kind == TraceEvent::Kind::launch) {
       proto_.fixed64(event_field::flow_ids, flow_of(event.id));
+    } else if (event.kind == TraceEvent::Kind::complete) {
+      // The call of one that has made others has the flow from its submission.
+      if (event.count != 0)
+        proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
+      else if (arrows_.end_launch(event.id))
+        proto_.fixed64(event_field::terminating_flow_ids, flow_of_end(event.id));
     } else if (event.kind == TraceEvent::Kind::node || event.kind == TraceEvent::Kind::begin) {
-      if (event.kind == TraceEvent::Kind::begin) proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
+      if (event.kind == TraceEvent::Kind::begin) {
+        proto_.fixed64(event_field::terminating_flow_ids, flow_of(event.id));
+        proto_.fixed64(event_field::flow_ids, flow_of_end(event.id));
+        arrows_.begin_launch(event.id);
+      }
       // Before it is known which of them end anywhere: one that does not is not shown.
       for (std::uint32_t i = 0; i < event.arrows; ++i) proto_.fixed64(event_field::flow_ids, flow_of_node(event.number + i));
       for (const std::uint64_t arrow : arrows_.end_at_node(event.number))

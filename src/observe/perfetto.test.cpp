@@ -156,15 +156,25 @@ TEST(Perfetto, NodesFlowToTheirSuccessors) {
   EXPECT_THAT(one.flows, Not(Contains(view.slice("task", 1).flows[0]))) << "its number is another one";
 }
 
-TEST(Perfetto, ALaunchFlowsToItsFirstNodes) {
+TEST(Perfetto, ALaunchFlowsToItsFirstNodesAndItsEnd) {
   const View view = view_of(test::launch_trace());
   const TrackSlice& launch = view.slice("launch", 9);
   const TrackSlice& begin = view.slice("begin", 9);
   EXPECT_EQ(begin.track, "worker 1, queues and launches");
   ASSERT_EQ(launch.flows.size(), 1U);
+  ASSERT_EQ(begin.flows.size(), 3U);
   EXPECT_THAT(begin.ending_flows, ElementsAre(launch.flows[0]));
-  ASSERT_EQ(begin.flows.size(), 2U);
-  EXPECT_THAT(view.slice("node", 1).ending_flows, ElementsAre(begin.flows[0]));
+  EXPECT_THAT(view.slice("node", 1).ending_flows, ElementsAre(begin.flows[1]));
+  const TrackSlice& complete = view.slice("complete", 9);
+  EXPECT_EQ(complete.track, "worker 0, queues and launches");
+  EXPECT_THAT(complete.ending_flows, ElementsAre(begin.flows[0]));
+  EXPECT_NE(begin.flows[0], launch.flows[0]);
+}
+
+TEST(Perfetto, ASubmissionFlowsToTheEndOfATaskOfSeveralGroups) {
+  const View view = view_of(test::launch_trace());
+  EXPECT_THAT(view.slice("complete", 10).ending_flows, ElementsAre(view.slice("submit", 10).flows[0]));
+  EXPECT_THAT(view.slice("group", 10).ending_flows, IsEmpty());
 }
 
 TEST(Perfetto, ALargeSubmissionHasFewFlows) {

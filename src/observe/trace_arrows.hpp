@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <dwell/trace.hpp>
@@ -49,6 +50,12 @@ class TraceArrows {
     waiting_ -= numbers.size();
     return numbers;
   }
+  // The launch at this position begins on the device, to where its end is joined; whether it is one of those, and the end is told now.
+  void begin_launch(std::uint64_t position) {
+    if (launches_.size() == most_) launches_.clear();  // whose ends were dropped
+    launches_.insert(position);
+  }
+  bool end_launch(std::uint64_t position) { return launches_.erase(position) != 0; }
   // The numbers of those that end at this call of a node.
   std::vector<std::uint64_t> end_at_node(std::uint64_t call) { return taken(of_nodes_, call); }
 
@@ -69,6 +76,7 @@ class TraceArrows {
   std::uint64_t last_ = 0;
   std::unordered_map<std::uint64_t, std::vector<Begin>> begins_;            // by position
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> ends_;      // the same; numbers
+  std::unordered_set<std::uint64_t> launches_;                              // positions
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> of_nodes_;  // by call, of this piece; numbers
 };
 

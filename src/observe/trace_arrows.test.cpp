@@ -41,5 +41,16 @@ TEST(TraceArrows, ThoseThatHaveEndedTakeNoRoom) {
   }
 }
 
+TEST(TraceArrows, TheEndOfALaunchIsJoinedToItsBeginOnce) {
+  TraceArrows arrows(2);
+  arrows.begin_launch(5);
+  EXPECT_FALSE(arrows.end_launch(6));
+  EXPECT_TRUE(arrows.end_launch(5));
+  EXPECT_FALSE(arrows.end_launch(5));
+  for (const std::uint64_t position : {7U, 8U, 9U}) arrows.begin_launch(position);
+  EXPECT_FALSE(arrows.end_launch(7)) << "forgotten, before they fill the memory";
+  EXPECT_TRUE(arrows.end_launch(9));
+}
+
 }  // namespace
 }  // namespace dwell::observe

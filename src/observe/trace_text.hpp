@@ -17,25 +17,11 @@ struct KindText {
 };
 
 // In the order of TraceEvent::Kind.
-inline constexpr std::array<KindText, 18> kKindTexts{{
-    {"task", true, false},
-    {"node", true, false},
-    {"spawned", false, false},
-    {"group", true, false},
-    {"lease", true, false},
-    {"fetch", true, true},
-    {"take", true, false},
-    {"begin", true, false},
-    {"barrier", true, false},
-    {"submit", true, true},
-    {"wait", true, false},
-    {"define", false, false},
-    {"compile", false, false},
-    {"hand_over", true, false},
-    {"park", false, false},
-    {"launch", true, false},
-    {"flush", false, true},
-    {"mark", false, false},
+inline constexpr std::array<KindText, 19> kKindTexts{{
+    {"task", true, false},  {"node", true, false},   {"spawned", false, false}, {"group", true, false},    {"lease", true, false},
+    {"fetch", true, true},  {"take", true, false},   {"begin", true, false},    {"complete", true, true},  {"barrier", true, false},
+    {"submit", true, true}, {"wait", true, false},   {"define", false, false},  {"compile", false, false}, {"hand_over", true, false},
+    {"park", false, false}, {"launch", true, false}, {"flush", false, true},    {"mark", false, false},
 }};
 static_assert(kKindTexts.size() == static_cast<std::size_t>(TraceEvent::Kind::mark) + 1);
 

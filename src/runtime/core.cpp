@@ -14,7 +14,6 @@
 #include "runtime/lease/blame.hpp"
 #include "runtime/observe/clock_probe.hpp"
 #include "runtime/observe/inspect.hpp"
-#include "runtime/observe/value_text.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -41,7 +40,12 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   const bool levels = options_.priorities.has_value();
   const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, levels, device_.on_host && !levels);
   arena_ = backend_->allocate(layout.bytes);
-  ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
+  if (options_.live)
+    flight_ =
+        std::make_unique<FlightRecorder>(*backend_, shell_->lineage->runtime, device_.device, workers, options_.ring_slots, options_.warn);
+  const bool survives = flight_ != nullptr && flight_->ring() != nullptr;
+  if (!survives) ring_ = backend_->allocate_host(sizeof(device::Slot) << shift);
+  auto* const slots = survives ? flight_->ring() : static_cast<device::Slot*>(ring_->host());
   completions_ = backend_->allocate_host(sizeof(device::Completion) << shift);
   report_ = backend_->allocate_host(sizeof(device::LeaseReport));
   in_flight_ = backend_->allocate_host(sizeof(device::InFlight) * workers);
@@ -53,42 +57,42 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
 
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
-  queue_ =
-      std::make_unique<SubmissionQueue>(static_cast<device::Slot*>(ring_->host()), static_cast<device::Completion*>(completions_->host()),
-                                        *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_, name_of);
+  queue_ = std::make_unique<SubmissionQueue>(slots, static_cast<device::Completion*>(completions_->host()),
+                                             *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_, name_of);
 
-  queue_->look_up_launches(
-      {[this](std::uint64_t position, std::uint64_t head) {
-         const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
-         const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
-         const auto [exec, cell] = graphs_.find(head);
-         const auto node = static_cast<std::uint32_t>(word >> 32U);
-         return exec ? std::pair(exec->node_at(node), exec->why(position, node)) : std::pair<std::string, std::string>();
-       },
-       [this, shift](std::uint64_t position) {
-         const auto at = static_cast<std::uint32_t>(position);
-         const auto* const all = static_cast<const device::Quad*>(failed_inside_->host());
-         const device::Quad found = device::load_quad<device::Scope::system>(all + device::index_of(at, shift));
-         Failure::Inside inside;
-         if (found.lap != device::lap_of(at, shift)) return inside;
-         const auto exec = graphs_.numbered(found.word[1]);
-         if (exec == nullptr) return inside;
-         return Failure::Inside{exec->node_at(found.word[2]), static_cast<std::int32_t>(found.word[0]), exec->why(position, found.word[2])};
-       },
-       [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
-         const auto [exec, cell] = graphs_.find(head);
-         return exec && exec->names(begin, end);
-       }});
+  queue_->look_up_launches({[this](std::uint64_t position, std::uint64_t head) {
+                              const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
+                              const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
+                              const auto [exec, cell] = graphs_.find(head);
+                              const auto node = static_cast<std::uint32_t>(word >> 32U);
+                              return exec ? std::pair(exec->node_at(node), exec->why(position, node))
+                                          : std::pair<std::string, std::string>();
+                            },
+                            [this](std::uint64_t head) { return title_of(graphs_.name_of(head)); },
+                            [this, shift](std::uint64_t position) {
+                              const auto at = static_cast<std::uint32_t>(position);
+                              const auto* const all = static_cast<const device::Quad*>(failed_inside_->host());
+                              const device::Quad found = device::load_quad<device::Scope::system>(all + device::index_of(at, shift));
+                              Failure::Inside inside;
+                              if (found.lap != device::lap_of(at, shift)) return inside;
+                              const auto exec = graphs_.numbered(found.word[1]);
+                              if (exec == nullptr) return inside;
+                              const std::string of = exec->name().empty() ? "" : " of " + title_of(exec->name());
+                              return Failure::Inside{exec->node_at(found.word[2]) + of, static_cast<std::int32_t>(found.word[0]),
+                                                     exec->why(position, found.word[2])};
+                            },
+                            [this](std::uint64_t head, std::uint64_t begin, std::uint64_t end) {
+                              const auto [exec, cell] = graphs_.find(head);
+                              return exec && exec->names(begin, end);
+                            }});
 
   Keeper::Settings settings;
   device::Lease& lease = settings.lease;
   lease = device::Lease{};
-  lease.ring = reinterpret_cast<const device::Slot*>(ring_->device());
+  lease.ring = reinterpret_cast<const device::Slot*>(survives ? flight_->device_ring() : ring_->device());
   lease.completions = reinterpret_cast<device::Completion*>(completions_->device());
   lease.report = reinterpret_cast<device::LeaseReport*>(report_->device());
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
-  if (options_.live)
-    flight_ = std::make_unique<FlightRecorder>(*backend_, shell_->lineage->runtime, device_.device, workers, options_.warn);
   lease.flight = flight_ == nullptr ? nullptr : reinterpret_cast<device::Quad*>(flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   lease.failed_inside = reinterpret_cast<device::Quad*>(failed_inside_->device());
@@ -115,9 +119,14 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   // No lease starts before the log is there.
   settings.woken = [this] { log_->woken(); };
   settings.settle = [this] { log_->settle(); };
+  const RingView ring(slots, shift, *queue_);
+  const auto launch_at = [this, ring](std::uint64_t position) {
+    const std::optional<RingView::Task> task = ring.at(position);
+    return title_of(task ? graphs_.name_of(task->graph) : "");
+  };
   const auto details_of = [this, name_of](const live::FlightEntry& entry) {
     FlightRecorder::Details known;
-    if (entry.is_launch()) return known;
+    // Of others the ring and the tables tell.
     if (entry.is_node()) {
       Graphs::Place place = graphs_.place_of(entry.address());
       // The entry may be of one that lay there before.
@@ -128,32 +137,23 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       Graphs::Flight flight;
       flight.emplace_back(0, std::move(place.exec));
       graphs_.launched(0, std::move(flight));
-      return known;
     }
-    const Signature* const signature = registry_ == nullptr ? nullptr : registry_->table().signature_of(entry.opcode());
-    if (signature == nullptr) return known;
-    const std::uint64_t tail = queue_->tail();
-    const std::vector<std::uint32_t> words = queue_->arguments_at(tail - (static_cast<std::uint32_t>(tail) - entry.low));
-    if (!words.empty()) known.arguments = text_of_arguments(*signature, words);
     return known;
   };
-  keeper_ = std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, details_of](const auto& holders, bool running) {
-    std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of);
-    if (flight_ != nullptr)
-      if (const auto& path = flight_->keep(text, details_of); !path.empty())
-        text += "; what each worker did last: dwell post-mortem " + path.string();
-    return text;
-  });
+  keeper_ =
+      std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, launch_at, details_of](const auto& holders, bool running) {
+        std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of, launch_at);
+        if (flight_ != nullptr)
+          if (const auto& path = flight_->keep(text, details_of); !path.empty())
+            text += "; what each worker did last: dwell post-mortem " + path.string();
+        return text;
+      });
   samples_ = std::make_unique<TaskSamples>(*backend_, shift, [this] { return clock_->to_device(HostEvents::now()); });
   queue_->sample_into(*samples_);
   meters_ = std::make_unique<Meters>(*backend_, *keeper_, *samples_, *arena_, layout);
   meters_->set(options_.metrics);
   log_ = std::make_unique<LogDrain>(
-      LogDrain::Parts{*backend_, *keeper_, name_of,
-                      [this](std::uint32_t position) {
-                        const std::uint64_t tail = queue_->tail();
-                        return tail - (static_cast<std::uint32_t>(tail) - position);
-                      },
+      LogDrain::Parts{*backend_, *keeper_, name_of, [this](std::uint32_t position) { return position_of(position); },
                       [this](std::uint64_t device_ns) {
                         return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(clock_->to_host(device_ns)));
                       },
@@ -173,7 +173,6 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                          // A callback of a graph would wait for the graph, or for what comes behind it.
                                          if (!host_calls_->runs_here()) wait(position, std::nullopt);
                                        });
-  const RingView ring(static_cast<const device::Slot*>(ring_->host()), shift, *queue_);
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
@@ -192,6 +191,11 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
   watches_ = std::make_unique<Watches>(options_.warn);
   if (options_.live) publish();
+}
+
+std::uint64_t Core::position_of(std::uint32_t low) const {
+  const std::uint64_t tail = queue_->tail();
+  return tail - (static_cast<std::uint32_t>(tail) - low);
 }
 
 Core::~Core() {

@@ -72,12 +72,13 @@ class Core {
                                            std::uint64_t switches = SubmissionQueue::kAnySwitches) {
     return intake_->try_enqueue(op, task, switches);
   }
-  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches) {
-    return intake_->launch_graph(task, switches);
+  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name) {
+    return intake_->launch_graph(task, switches, name);
   }
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches) {
-    return intake_->launch_graph(words, changes, flags, groups, waits, switches);
+                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches,
+                                            std::string_view name) {
+    return intake_->launch_graph(words, changes, flags, groups, waits, switches, name);
   }
   bool cancel(std::uint64_t position) { return intake_->cancel(position); }
 
@@ -165,6 +166,7 @@ class Core {
   Modules& modules() { return *modules_; }
   Buffers& buffers() { return *buffers_; }
   Graphs& graphs() { return graphs_; }
+  FlightRecorder* flight() { return flight_.get(); }  // null without Options::live
   backend::Backend& backend() { return *backend_; }
   RuntimeInfo info() const;
   const Options& options() const { return options_; }
@@ -183,6 +185,8 @@ class Core {
   void align_for_waits();
   // Throws when the caller is the thread of the log, for which close and give_up would wait; `call` is what it has called.
   void check_not_logging(const char* call) const;
+  // The last position up to the tail that ends in these 32 bits.
+  std::uint64_t position_of(std::uint32_t low) const;
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
 
@@ -196,7 +200,7 @@ class Core {
   HostEvents host_events_;
 
   std::unique_ptr<backend::Allocation> arena_;
-  std::unique_ptr<backend::Allocation> ring_;
+  std::unique_ptr<backend::Allocation> ring_;  // null when it lies in the flight recorder
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;
   std::unique_ptr<backend::Allocation> in_flight_;

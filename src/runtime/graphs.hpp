@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,25 @@
 
 namespace dwell::runtime {
 
+// How a launch of the graph of this name is called: "graph 'step'", "a graph" without one.
+inline std::string title_of(const std::string& graph) { return graph.empty() ? "a graph" : "graph '" + graph + "'"; }
+
 // An exec, as the rest of the runtime sees it.
 class Exec {
  public:
   virtual ~Exec() = default;
+  // Of its graph; empty: none. Never changes.
+  virtual const std::string& name() const = 0;
+  // Its nodes by their numbers: where the record of one is, its name ("left", empty without one), and whether it calls an operator; how
+  // messages call it: "'loop' (while)".
+  struct NodeName {
+    std::uint32_t cell;
+    std::string_view name;
+    bool calls;
+  };
+  virtual std::uint32_t nodes() const = 0;
+  virtual NodeName name_of(std::uint32_t node) const = 0;
+  virtual std::string text_of(std::uint32_t node) const = 0;
   // The node whose record is in this cell: "'left' (operator add)". Empty when there is none.
   virtual std::string node_at(std::uint32_t cell) const = 0;
   // Its name alone: "left". Empty without one.
@@ -48,13 +64,16 @@ class Graphs {
  public:
   // What the next exec is known by: never 0, and no other's.
   std::uint32_t next_number() { return ++last_number_; }
-  // An exec of this number and so many bytes lies at `address`, until remove. `lease`: the last one that was started before.
-  void add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number, const std::weak_ptr<const Exec>& exec, std::uint32_t lease) {
+  // An exec of this number and so many bytes lies at `address`, until remove. `lease`: the last one that was started before. Returns it
+  // when another exec may have lain there.
+  std::optional<std::uint32_t> add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number,
+                                   const std::shared_ptr<const Exec>& exec, std::uint32_t lease) {
     const Lock lock(mutex_);
     const bool fresh = address + bytes <= former_.first || address >= former_.second;  // nothing has lain there
+    const std::optional<std::uint32_t> since = fresh ? std::nullopt : std::optional(lease);
     numbered_.insert_or_assign(number, exec);
-    execs_.insert_or_assign(address,
-                            Entry{bytes, number, exec, std::chrono::steady_clock::now(), fresh ? std::nullopt : std::optional(lease)});
+    execs_.insert_or_assign(address, Entry{bytes, number, exec, exec->name(), std::chrono::steady_clock::now(), since});
+    return since;
   }
   void remove(std::uint64_t address) {
     const Lock lock(mutex_);
@@ -116,6 +135,13 @@ class Graphs {
     return positions;
   }
 
+  // The name of the exec that begins at `address`; empty without one, and when it is gone. Keeps no exec alive, whose end might come here.
+  std::string name_of(std::uint64_t address) const {
+    const Lock lock(mutex_);
+    const auto at = execs_.find(address);
+    return at == execs_.end() ? std::string() : at->second.name;
+  }
+
   // Where an exec lies.
   struct Place {
     std::shared_ptr<const Exec> exec;  // null when it is gone, or never was
@@ -151,6 +177,7 @@ class Graphs {
     std::uint64_t bytes;
     std::uint32_t number;
     std::weak_ptr<const Exec> exec;
+    std::string name;
     std::chrono::steady_clock::time_point since;
     std::optional<std::uint32_t> lease;
   };

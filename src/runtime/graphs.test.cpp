@@ -18,6 +18,11 @@ using testing::IsEmpty;
 
 class PlainExec final : public Exec {
  public:
+  explicit PlainExec(std::string name = {}) : name_(std::move(name)) {}
+  const std::string& name() const override { return name_; }
+  std::uint32_t nodes() const override { return 0; }
+  NodeName name_of(std::uint32_t) const override { return {}; }
+  std::string text_of(std::uint32_t) const override { return {}; }
   std::string node_at(std::uint32_t) const override { return "a node"; }
   std::string name_at(std::uint32_t) const override { return {}; }
   std::string title_at(std::uint32_t, const std::string&) const override { return {}; }
@@ -25,6 +30,9 @@ class PlainExec final : public Exec {
   std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }
   std::string why(std::uint64_t, std::uint32_t) const override { return {}; }
   bool names(std::uint64_t, std::uint64_t) const override { return false; }
+
+ private:
+  const std::string name_;
 };
 
 Graphs::Flight flight_of(const std::shared_ptr<const Exec>& exec) {
@@ -50,6 +58,18 @@ TEST(GraphsTest, AnExecThatHasGoneIsNotFoundByItsNumberWhateverLiesThere) {
   EXPECT_EQ(graphs.numbered(of_second), second);
   graphs.remove(8192);
   EXPECT_EQ(graphs.numbered(of_second), second);
+}
+
+TEST(GraphsTest, NamesAreThoseOfExecsThatAreThere) {
+  Graphs graphs;
+  const auto exec = std::make_shared<PlainExec>("step");
+  graphs.add(4096, 1024, graphs.next_number(), exec, 0);
+  EXPECT_EQ(graphs.name_of(4096), "step");
+  EXPECT_EQ(graphs.name_of(4160), "") << "no exec begins there";
+  graphs.remove(4096);
+  EXPECT_EQ(graphs.name_of(4096), "");
+  EXPECT_EQ(title_of("step"), "graph 'step'");
+  EXPECT_EQ(title_of(""), "a graph");
 }
 
 TEST(GraphsTest, UsersAreLaunchesAndTasksThatMayLaunch) {

@@ -99,26 +99,26 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
   EXPECT_EQ(std::ranges::count(arguments, "(2.5, 7)"), 3) << text;
   EXPECT_EQ(std::ranges::count(arguments, "(0.5, 9) as set last"), 3) << text;
   EXPECT_THAT(of_nodes(flight, "gone (version 1)"), testing::ElementsAre(""));
-  EXPECT_THAT(text, HasSubstr("  gone (version 1) (arguments unknown), node at "));
+  EXPECT_THAT(text, HasSubstr("  #1: gone (version 1) (arguments unknown), node at "));
   EXPECT_THAT(text, HasSubstr("  second: takes (version 1) (2.5, 7), node at "));
   EXPECT_THAT(text, HasSubstr("  #2: takes (version 1) (0.5, 9) as set last, node at "));
 }
 
-TEST_P(FlightRecorderTest, ALaunchThatHangsIsCalledAGraph) {
+TEST_P(FlightRecorderTest, ALaunchThatHangsHasTheNameOfItsGraph) {
   Runtime runtime(brief());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   runtime.submit(nothing).wait();
   const auto hold = runtime.define<Hold>("hold", kHold);
   Latch latch(runtime);
-  Graph graph;
+  Graph graph("step");
   graph.add(hold, latch.words());
   const std::uint64_t launch = runtime.launch(runtime.instantiate(graph)).position();
   const Error error = error_of([&] { runtime.wait_all(); });
   EXPECT_EQ(error.kind(), errc::task_timeout) << error.what();
-  EXPECT_THAT(error.message(), HasSubstr("; it was running a graph, ticket " + std::to_string(launch) + ", on worker "));
+  EXPECT_THAT(error.message(), HasSubstr("; it was running graph 'step', ticket " + std::to_string(launch) + ", on worker "));
   const live::Flight flight = left_by(error);
   const std::string text = to_string(flight);
-  EXPECT_THAT(text, HasSubstr("  a graph, ticket " + std::to_string(launch) + ", lease ")) << text;
+  EXPECT_THAT(text, HasSubstr("  graph 'step', ticket " + std::to_string(launch) + ", lease ")) << text;
   EXPECT_THAT(text, HasSubstr("  nothing (version 1) (), ticket ")) << text;
   latch.release();
 }

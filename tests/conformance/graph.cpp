@@ -246,6 +246,25 @@ TEST_P(GraphTest, AFailedNodeCancelsWhatDependsOnIt) {
   }
 }
 
+TEST_P(GraphTest, ErrorsNameTheGraph) {
+  open();
+  Graph graph("step");
+  graph.add("bad", fail, 42);
+  const GraphExec exec = runtime->instantiate(graph);
+  graph.name("another");
+  EXPECT_EQ(exec.name(), "step");
+  const auto now = filled<u32>(*runtime, 1, 0);
+  Latch latch(*runtime);
+  const Ticket before = runtime->submit(runtime->define<Hold>("hold", kHold), latch.words());
+  const Ticket launch = runtime->launch(exec, after(before));
+  const Ticket behind = runtime->submit(add, now, 0U, 1U, after(launch));
+  latch.release();
+  const std::string of = "ticket " + std::to_string(launch.position()) + " of graph 'step'";
+  expect_error(errc::task_failed, HasSubstr(of + ": node 'bad' (operator fail) failed with code 42"), [&] { launch.wait(); });
+  expect_error(errc::cancelled, HasSubstr("it was to start after " + of + ", whose node 'bad' (operator fail) failed with code 42"),
+               [&] { behind.wait(); });
+}
+
 TEST_P(GraphTest, ManyCancelledNodes) {
   open();
   constexpr u32 kCount = 3000;

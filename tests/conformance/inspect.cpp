@@ -180,7 +180,7 @@ TEST_P(InspectTest, TasksThatWaitAreListedByTheirTickets) {
   const Ticket first = runtime.submit(hold, latch.words());
   latch.await();
   const Ticket second = runtime.submit(nothing, after(first));
-  Graph graph;
+  Graph graph("step");
   graph.add(nothing);
   const Ticket launch = runtime.launch(runtime.instantiate(graph), after(second));
   const auto of = [](const Ticket& ticket, const char* field) { return "ticket " + std::to_string(ticket.position()) + "." + field; };
@@ -193,7 +193,7 @@ TEST_P(InspectTest, TasksThatWaitAreListedByTheirTickets) {
   EXPECT_EQ(held.at(of(second, "doing")).text, "waiting_to_start");
   EXPECT_THAT(held.at(of(second, "waits_for")).elements<std::uint64_t>(), testing::ElementsAre(first.position()));
   const Inspection graphs = runtime.inspect("graphs");
-  EXPECT_EQ(graphs.at(of(launch, "operator")).text, "a graph");
+  EXPECT_EQ(graphs.at(of(launch, "operator")).text, "graph 'step'");
   EXPECT_THAT(graphs.at(of(launch, "waits_for")).elements<std::uint64_t>(), testing::ElementsAre(second.position()));
   EXPECT_THAT(to_string(runtime.inspect("queue")), HasSubstr("more: 0\n"));
   latch.release();

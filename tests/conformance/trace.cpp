@@ -136,7 +136,7 @@ TEST_P(TraceTest, ShowsNodesGroupsSpawnedTasksAndTheHost) {
 DWELL_USES(works, dwell::u64)
 DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses::works, dwell::u64{1000}); }
 )");
-  Graph graph;
+  Graph graph("twenty");
   Node before = graph.add(works, 1000ULL);
   for (int i = 0; i < 19; ++i) before = graph.add(works, 1000ULL).after(before);
   const GraphExec exec = runtime.instantiate(graph);
@@ -153,7 +153,29 @@ DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses
   EXPECT_EQ(of_kind(seen, Kind::node).size(), 20U);
   EXPECT_EQ(of_kind(seen, Kind::spawned).size(), 5U);
   EXPECT_EQ(of_kind(seen, Kind::group).size(), 6U);
-  EXPECT_EQ(of_kind(seen, Kind::launch).size(), 1U);
+  ASSERT_EQ(of_kind(seen, Kind::launch).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::launch)[0]), "launch twenty");
+  ASSERT_EQ(of_kind(seen, Kind::begin).size(), 1U);
+  EXPECT_EQ(name_of(seen, of_kind(seen, Kind::begin)[0]), "begin twenty");
+  // Of the launch, the task that has made others, and the wide one; each behind all calls of it.
+  const std::vector<TraceEvent> complete = of_kind(seen, Kind::complete);
+  ASSERT_EQ(complete.size(), 3U);
+  EXPECT_EQ(complete[0].id, of_kind(seen, Kind::launch)[0].id);
+  EXPECT_EQ(name_of(seen, complete[0]), "complete twenty");
+  EXPECT_EQ(complete[1].id, complete[0].id + 1);
+  EXPECT_EQ(name_of(seen, complete[1]), "");
+  EXPECT_EQ(complete[2].id, of_kind(seen, Kind::group)[0].id);
+  EXPECT_EQ(complete[0].count, 0U);
+  EXPECT_EQ(complete[1].count, 0U);
+  EXPECT_EQ(complete[2].count, 6U);
+  const auto end_of = [&](Kind kind) {
+    std::int64_t last = 0;
+    for (const TraceEvent& event : of_kind(seen, kind)) last = std::max(last, event.begin_ns + event.took_ns);
+    return last;
+  };
+  EXPECT_GE(complete[0].begin_ns + 2000, end_of(Kind::node));
+  EXPECT_GE(complete[1].begin_ns + 2000, end_of(Kind::spawned));
+  EXPECT_GE(complete[2].begin_ns + 2000, end_of(Kind::group));
   EXPECT_GE(of_kind(seen, Kind::wait).size(), 3U);
   EXPECT_EQ(of_kind(seen, Kind::park).size(), 1U);
   EXPECT_GE(of_kind(seen, Kind::lease).size(), 1U);

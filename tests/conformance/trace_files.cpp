@@ -93,6 +93,7 @@ File of_chrome(const std::filesystem::path& path) {
   const std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>> joins = {{"submit", {{"submit"}, {"task"}}},
                                                                                                 {"after", {{"task"}, {"task"}}},
                                                                                                 {"launch", {{"launch"}, {"begin"}}},
+                                                                                                {"complete", {{"begin"}, {"complete"}}},
                                                                                                 {"edge", {{"node", "begin"}, {"node"}}}};
   std::map<std::pair<std::string, std::uint64_t>, std::pair<std::vector<Shown>, std::vector<Shown>>> ends;
   for (const json& event : root["traceEvents"]) {
@@ -198,6 +199,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
     const Ticket ticket = runtime.launch(exec);
     const std::string at = std::to_string(ticket.position());
     expected.push_back("launch " + at + " -> begin " + at);
+    expected.push_back("begin " + at + " -> complete " + at);
     expected.push_back("begin " + at + " -> first: busy (version 1)");
     for (const char* const edge : {"first left", "first right", "left last", "right last"}) {
       const std::string both = edge;

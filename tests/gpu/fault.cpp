@@ -1,6 +1,10 @@
 // Tasks that take the device down with them, or never end.
+#include <algorithm>
+#include <mutex>
 #include <optional>
+#include <vector>
 
+#include "live/flight.hpp"
 #include "tests/gpu/fault_test.hpp"
 
 namespace dwell::test {
@@ -86,6 +90,65 @@ TEST_F(FaultTest, ATrapLosesTheDevice) {
 
 TEST_F(FaultTest, AFailedAssertionLosesTheDevice) {
   in_a_child([] { expect_end("asserting", kAssert, options(), errc::device_lost, status::lost, "CUDA_ERROR_ASSERT"); });
+}
+
+TEST_F(FaultTest, TheFlightFileTellsWhatWroteToABadAddress) {
+  in_a_child([] {
+    Runtime runtime(options());
+    const auto nothing = runtime.define("nothing", kNothing);
+    const auto late = runtime.define<Late>("late", kLate);
+    const auto words = filled<u32>(runtime, 16, 0);
+    Graph graph("step");
+    for (const char* const name : {"left", "right", "middle"}) graph.add(name, nothing);
+    const Ticket launch = runtime.launch(runtime.instantiate(graph));
+    launch.wait();
+    const Ticket ticket = runtime.submit(late, words, u64{1000});
+    const Error error = error_of([&] { ticket.wait(); });
+    EXPECT_EQ(error.kind(), errc::device_lost) << error.what();
+    const std::string before = "dwell post-mortem ";
+    ASSERT_THAT(error.message(), HasSubstr(before));
+    const std::filesystem::path path = error.message().substr(error.message().find(before) + before.size());
+    const live::Flight flight = live::read_flight(path);
+    std::filesystem::remove(path);
+    const std::string text = to_string(flight);
+    EXPECT_THAT(flight.failure, AllOf(HasSubstr("late (version 1)"), HasSubstr("ticket " + std::to_string(ticket.position()))));
+    EXPECT_THAT(text, testing::ContainsRegex("  late \\(version 1\\) \\(0x[0-9a-f]+\\[16\\], 1000\\), ticket " +
+                                             std::to_string(ticket.position()) + ", lease "));
+    EXPECT_THAT(text, HasSubstr("  graph 'step', ticket " + std::to_string(launch.position()) + ", lease "));
+    EXPECT_THAT(text, testing::ContainsRegex("  (left|right|middle): nothing \\(version 1\\) \\(\\), node at 0x"));
+  });
+}
+
+TEST_F(FaultTest, WhatWasLoggedBeforeIsHandedOver) {
+  in_a_child([] {
+    Options logging = options();
+    std::mutex mutex;
+    std::vector<std::string> lines;
+    logging.log.sink = [&](const LogRecord& record) {
+      const std::lock_guard lock(mutex);
+      lines.push_back(record.text);
+    };
+    constexpr u32 kTasks = 100;
+    {
+      Runtime runtime(logging);
+      const auto say = runtime.define<void(u32, u32*)>("say", R"(
+DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
+  if (g.rank() != 0) return;
+  dwell::log(g, dwell::level::warning, "line {}", number);
+  if (deadly != nullptr) *const_cast<volatile dwell::u32*>(deadly) = 1;
+})");
+      u32* const harmless = nullptr;
+      for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i, harmless);
+      runtime.wait_all();
+      std::this_thread::sleep_for(1ms);  // a line may come some microseconds behind the end of its task
+      const Ticket ticket = runtime.submit(say, kTasks, bad_address());
+      DWELL_EXPECT_ERROR(ticket.wait(), errc::device_lost, HasSubstr("say (version 1)"));
+      DWELL_EXPECT_ERROR(runtime.close(), errc::device_lost, HasSubstr("say (version 1)"));
+    }
+    const std::lock_guard lock(mutex);
+    for (u32 i = 0; i < kTasks; ++i) EXPECT_EQ(std::ranges::count(lines, "line " + std::to_string(i)), 1) << i;
+    EXPECT_LE(lines.size(), kTasks + 1) << "that of the deadly task may be there";
+  });
 }
 
 // The child ends although its task does not.

@@ -54,12 +54,13 @@ LAYERS = (
     # NVTX, which shows what the host does.
     Layer(("runtime/observe/nvtx.cpp",), ("runtime/observe/nvtx.hpp",), "any"),
     Layer(("runtime/",), ("base/", "live/", "runtime/", "backend/backend.hpp", "jit/", "image/", "device/", "dwell/"), "standard"),
-    Layer(("graph/",), ("base/", "graph/", "runtime/", "device/", "dwell/"), "standard"),
+    Layer(("graph/",), ("base/", "graph/", "live/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
     Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
-    # Shows a process to others: the runtime hands it functions, so it need not see the runtime.
+    # Shows a process to others: the runtime hands it functions, so it need not see the runtime. What a dead one has left is the ring itself.
+    Layer(("live/flight.", "live/ring_words."), ("base/", "live/", "device/", "dwell/"), "standard"),
     Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "base/file.hpp", "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
@@ -71,7 +72,7 @@ LAYERS = (
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(
         ("tests/gpu/",),
-        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "dwell/"),
+        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "live/", "runtime/", "graph/", "orchestrator/", "dwell/"),
         "any",
     ),
     # What of dwell.torch needs no PyTorch.

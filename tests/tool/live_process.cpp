@@ -1,9 +1,10 @@
 // A process that the tool looks at, or that is killed: a runtime on the CPU, with one worker.
 //
-//   live_process OPERATOR works|rests|hides
+//   live_process OPERATOR works|rests|hides|graphs
 //
 // Calls the operator, by tickets one after the other, until standard input ends: ten times (rests), or again and again. With `hides`
-// others may not look at it. Prints the position of the tenth ticket when that is complete.
+// others may not look at it; with `graphs` it rests, behind the launch of a graph. Prints the position of the tenth ticket when that is
+// complete.
 #include <poll.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ std::string source_of(const std::string& name) {
 
 int main(int count, char** words) {
   const std::string_view does = count == 3 ? words[2] : "";
-  if (does != "works" && does != "rests" && does != "hides") return 2;
+  if (does != "works" && does != "rests" && does != "hides" && does != "graphs") return 2;
   const std::string name = words[1];
 
   dwell::Options options{.device = "cpu", .workers = 1};
@@ -48,10 +49,17 @@ int main(int count, char** words) {
   const auto op = runtime.define<void(dwell::u64)>(name, source_of(name));
 
   // Something that waits until the end, for `dwell stuck` to name.
-  dwell::Graph graph;
+  dwell::Graph graph("all_along");
   graph.add_host("the_end_of_input", [] { ends(-1); });
   dwell::GraphExec exec = runtime.instantiate(graph);
   const dwell::Ticket waits = runtime.launch(exec);
+
+  if (does == "graphs") {
+    dwell::Graph pair("pair");
+    pair.add(op, std::uint64_t{98});
+    pair.add("right", op, std::uint64_t{99});
+    runtime.launch(runtime.instantiate(pair)).wait();
+  }
 
   std::uint64_t calls = 0;
   dwell::Ticket last;
@@ -61,7 +69,7 @@ int main(int count, char** words) {
   }
   std::printf("%llu\n", static_cast<unsigned long long>(last.position()));
   std::fflush(stdout);
-  while (!ends(does == "rests" ? -1 : 5)) runtime.submit(op, ++calls).wait();
+  while (!ends(does == "rests" || does == "graphs" ? -1 : 5)) runtime.submit(op, ++calls).wait();
   waits.wait();
   return 0;
 }

@@ -278,8 +278,8 @@ class Screen(Case):
 class Dead(Case):
     """What `dwell post-mortem` tells of processes that were killed."""
 
-    def killed(self, operator: str) -> tuple[LiveProcess, Path]:
-        process = self.start(operator, "rests")
+    def killed(self, operator: str, does: str = "rests") -> tuple[LiveProcess, Path]:
+        process = self.start(operator, does)
         (file,) = self.folder.glob(f"{process.pid}.*.1.flight")
         process.kill()
         self.assertTrue(file.exists())
@@ -289,21 +289,21 @@ class Dead(Case):
         _, file = self.killed("solve")
         self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
 
-    def test_names_operator_and_ticket_of_the_last_task(self):
+    def test_names_operator_arguments_and_ticket_of_the_last_task(self):
         process, file = self.killed("solve")
         told = self.succeed("post-mortem").splitlines()
         self.assertEqual(told[0], str(file))  # the only one
         self.assertRegex(told[1], rf"live_process.* \(process {process.pid}\), runtime 1 on cpu$")
         self.assertIn("it was ended from outside", told[2])
         self.assertEqual(told[3], "worker 0, the last one below")
-        self.assertRegex(told[-1], rf"^  solve \(version 1\), ticket {process.tenth}, lease \d+$")
+        self.assertRegex(told[-1], rf"^  solve \(version 1\) \(10\), ticket {process.tenth}, lease \d+$")
         self.assertEqual(len(told), 4 + 8)
 
     def test_tells_as_many_tasks_as_asked_for(self):
         process, _ = self.killed("solve")
         (last,) = self.succeed("post-mortem", "-n", "1").splitlines()[4:]
         self.assertIn(f"ticket {process.tenth},", last)
-        tickets = re.findall(r"(?m)^  solve \(version 1\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        tickets = re.findall(r"(?m)^  solve \(version 1\) \(\d+\), ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
         tenth = int(process.tenth)
         self.assertEqual([int(ticket) for ticket in tickets], list(range(tenth - 9, tenth + 1)))
         for number in ("0", "65", "all"):
@@ -313,9 +313,14 @@ class Dead(Case):
 
     def test_names_a_graph_that_was_under_way(self):
         process, _ = self.killed("solve")  # its graph waits for the end of the input
-        launches = re.findall(r"(?m)^  a graph, ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
+        launches = re.findall(r"(?m)^  graph 'all_along', ticket (\d+), lease \d+$", self.succeed("post-mortem", "--last", "64"))
         self.assertEqual(len(launches), 1)
         self.assertEqual(int(launches[0]), int(process.tenth) - 10)
+
+    def test_names_nodes_and_the_graph_of_their_launch(self):
+        self.killed("solve", "graphs")
+        told = self.succeed("post-mortem", "--last", "64")
+        self.assertRegex(told, r"(?m)^  graph 'pair', ticket \d+, lease \d+\n  right: solve \(version 1\), node at 0x[0-9a-f]+, lease \d+$")
 
     def test_takes_the_youngest_file_or_the_one_that_is_named(self):
         files = {name: self.killed(name)[1] for name in ("one", "two", "three")}
@@ -325,11 +330,11 @@ class Dead(Case):
         self.start("alive", "rests")  # its file is the youngest, but not that of a dead process
         told = self.succeed("post-mortem")
         self.assertTrue(told.startswith(f"{files['two']}, the youngest of 3\n"), told)
-        self.assertIn("  two (version 1), ticket", told)
+        self.assertIn("  two (version 1) (10), ticket", told)
         second = time.time_ns() // 10**9 * 10**9
         for name, part in (("one", 2), ("two", 1), ("three", 3)):
             os.utime(files[name], ns=(second, second + part))
-        self.assertIn("  three (version 1), ticket", self.succeed("post-mortem"))  # of those of one second
+        self.assertIn("  three (version 1) (10), ticket", self.succeed("post-mortem"))  # of those of one second
         for name, file in files.items():
             told = self.succeed("post-mortem", str(file))
             self.assertTrue(told.startswith(f"{file}\n"))

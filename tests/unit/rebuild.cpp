@@ -4,13 +4,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <dwell/device/status.hpp>
 #include <dwell/dwell.hpp>
 
+#include "live/flight.hpp"
 #include "runtime/api/shell.hpp"
 #include "tests/unit/breakable_backend.hpp"
 #include "tests/unit/expect_error.hpp"
@@ -22,6 +26,7 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::Each;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kStore = R"(
 DWELL_OPERATOR(store)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 value) {
@@ -191,6 +196,56 @@ TEST_F(RebuildTest, OnlyALostDeviceIsRebuilt) {
   EXPECT_EQ(error_of([&] { runtime.rebuild(); }).kind(), errc::closed);
   Runtime moved = std::move(runtime);
   EXPECT_EQ(error_of([&] { runtime.rebuild(); }).kind(), errc::closed);  // NOLINT(bugprone-use-after-move)
+}
+
+TEST_F(RebuildTest, TheFlightFileTellsTheTasksOfALostDevice) {
+  Runtime runtime = open();
+  const auto store = runtime.define<Store>("store", kStore);
+  const auto cells = runtime.allocate<u32>(4);
+  Graph graph("step");
+  graph.add(store, cells, 1U);
+  graph.add("second", store, cells, 2U);
+  runtime.launch(runtime.instantiate(graph)).wait();
+  const Ticket ticket = runtime.submit(store, cells, 7U);
+  ticket.wait();
+  lose(runtime, [&] { runtime.submit(store, cells, 8U); });
+  const std::string text = error_of([&] { runtime.wait_all(); }).message();
+  const std::string before = "dwell post-mortem ";
+  ASSERT_THAT(text, HasSubstr(before));
+  const std::filesystem::path path = text.substr(text.find(before) + before.size());
+  const std::string told = to_string(live::read_flight(path));
+  std::filesystem::remove(path);
+  EXPECT_THAT(told, HasSubstr("  graph 'step', ticket 64, lease "));
+  EXPECT_THAT(told, testing::ContainsRegex("  second: store .version 1. .0x[0-9a-f]+.4., 2., node at 0x"));
+  EXPECT_THAT(told, testing::ContainsRegex("  store .version 1. .0x[0-9a-f]+.4., 7., ticket " + std::to_string(ticket.position())));
+  EXPECT_THAT(told, Not(HasSubstr(", 8)"))) << "it was never about to run";
+}
+
+TEST_F(RebuildTest, WhatWasLoggedBeforeTheDeviceWasLostIsHandedOver) {
+  Options logging = options();
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  logging.log.sink = [&](const LogRecord& record) {
+    const std::lock_guard lock(mutex);  // holds the thread of the log up until the device is lost
+    lines.push_back(record.text);
+  };
+  constexpr u32 kTasks = 100;
+  {
+    std::unique_lock slow(mutex);
+    Runtime runtime = open(logging);
+    const auto say = runtime.define<void(u32)>("say", R"(
+DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {
+  if (g.rank() == 0) dwell::log(g, dwell::level::warning, "line {}", number);
+})");
+    for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i);
+    runtime.wait_all();
+    lose(runtime, [&] { runtime.submit(say, kTasks); });
+    slow.unlock();
+    static_cast<void>(error_of([&] { runtime.close(); }));
+  }
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(lines.size(), kTasks);
+  for (u32 i = 0; i < kTasks; ++i) EXPECT_EQ(lines[i], "line " + std::to_string(i));
 }
 
 // A fault that no lease has come across yet: the device is asked.

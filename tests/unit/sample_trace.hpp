@@ -76,14 +76,18 @@ inline std::vector<Trace> node_trace() {
   return {first, second};
 }
 
-// A launch, of which two nodes come first, the second one unseen.
+// A launch, of which two nodes come first, the second one unseen; and a task of several groups.
 inline std::vector<Trace> launch_trace() {
   using EventKind = TraceEvent::Kind;
   Trace trace;
   trace.runtime = 1;
   trace.device = "cuda:0";
-  trace.events = {host_event(EventKind::launch, 77, 0, 50, 9, 1), worker_event(EventKind::begin, 1, 100, 20, 9),
-                  worker_event(EventKind::node, 0, 150, 100, 1)};
+  trace.events = {host_event(EventKind::launch, 77, 0, 50, 9, 1),  worker_event(EventKind::begin, 1, 100, 20, 9),
+                  worker_event(EventKind::node, 0, 150, 100, 1),   worker_event(EventKind::complete, 0, 260, 1, 9),
+                  host_event(EventKind::submit, 77, 300, 50, 10),  worker_event(EventKind::group, 1, 400, 30, 10),
+                  worker_event(EventKind::complete, 1, 440, 1, 10)};
+  trace.events[3].count = 0;
+  trace.events[6].count = 4;
   trace.events[1].number = 1;
   trace.events[1].arrows = 2;
   trace.events[2].number = 3;

@@ -70,6 +70,7 @@ struct GraphData {
     bool may_pass() const { return kind != BranchKind::run_if || bodies.size() == 1; }
   };
 
+  std::string graph_name;  // empty: none
   Shell* shell = nullptr;  // the runtime of its operators
   std::vector<NodeData> nodes;
   std::vector<std::uint32_t> words;

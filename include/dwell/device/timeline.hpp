@@ -13,6 +13,7 @@ namespace device {
 //   fetch    position of the first slot, how many                  (an instant)
 //   take     words 1 and 2 of the header of the task               (an instant)
 //   begin    position of the launch, GraphHead::number of its exec (an instant)
+//   complete position of the task, its groups when it is wide, or 0 (an instant)
 //   barrier  word 2 of the header of the gang's task, which barrier: 0 all, 1 + n the one of the name n, kNeighbours
 struct alignas(32) Event {
   static constexpr u32 kStay = ~0U;
@@ -20,6 +21,7 @@ struct alignas(32) Event {
   static constexpr u32 kTake = ~2U;
   static constexpr u32 kBarrier = ~3U;
   static constexpr u32 kBegin = ~4U;
+  static constexpr u32 kComplete = ~5U;
   static constexpr u32 kNeighbours = 1 + kGangBarriers;
   Quad quad[2];
 };

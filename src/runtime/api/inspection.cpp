@@ -3,7 +3,7 @@
 #include <dwell/inspect.hpp>
 #include <dwell/signature.hpp>
 
-#include "runtime/observe/value_text.hpp"
+#include "live/value_text.hpp"
 
 namespace dwell {
 
@@ -55,7 +55,7 @@ std::string to_string(const Inspection& inspection) {
     } else if (!before.empty()) {
       text += std::string(before) + ": ";
     }
-    text += std::string(last) + (before.empty() ? ": " : " ") + runtime::text_of_value(value) + "\n";
+    text += std::string(last) + (before.empty() ? ": " : " ") + live::text_of_value(value) + "\n";
     group = before;
   }
   // Said of variables that could have been guarded.

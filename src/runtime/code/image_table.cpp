@@ -105,8 +105,7 @@ void ImageTable::commit(Prepared& prepared) noexcept {
   {
     const Lock facts(facts_mutex_);
     for (const Step& step : steps)
-      for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
-        meanings_[step.binding->opcodes[i]] = {step.version->names[i], &step.version->object.entries[i].signature};
+      for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i) names_[step.binding->opcodes[i]] = step.version->names[i];
   }
   // Nothing runs them before the aliases change.
   for (const Step& step : steps)
@@ -174,7 +173,7 @@ void ImageTable::place(std::span<Step> steps) {
     for (const auto& [binding, index] : step.targets) step.fresh->uses.push_back(binding->opcodes[index]);
   observers_.reserve(table_.size());
   const Lock facts(facts_mutex_);
-  if (meanings_.size() < table_.size()) meanings_.resize(table_.size());
+  if (names_.size() < table_.size()) names_.resize(table_.size());
 }
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
@@ -311,12 +310,7 @@ void ImageTable::check(const jit::Image& image, std::span<const Step> newcomers,
 
 std::string ImageTable::name_of(std::uint32_t opcode) const {
   const Lock facts(facts_mutex_);
-  return opcode < meanings_.size() && meanings_[opcode].name != nullptr ? *meanings_[opcode].name : "an unknown operator";
-}
-
-const Signature* ImageTable::signature_of(std::uint32_t opcode) const {
-  const Lock facts(facts_mutex_);
-  return opcode < meanings_.size() ? meanings_[opcode].signature : nullptr;
+  return opcode < names_.size() && names_[opcode] != nullptr ? *names_[opcode] : "an unknown operator";
 }
 
 std::shared_ptr<const detail::ImageState> ImageTable::snapshot() const {

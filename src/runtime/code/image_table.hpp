@@ -74,9 +74,6 @@ class ImageTable {
   // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
   std::string name_of(std::uint32_t opcode) const;
 
-  // What it takes; null if there is none. Stays as long as the table.
-  const Signature* signature_of(std::uint32_t opcode) const;
-
   // The image that runs, and what its opcodes are. Waits for one that is being handed over. Null before the first.
   std::shared_ptr<const detail::ImageState> snapshot() const;
   jit::Resources resources() const;
@@ -147,11 +144,7 @@ class ImageTable {
   std::uint64_t completed_then_ DWELL_GUARDED_BY(facts_mutex_) = 0;  // at the last hand-over
   std::chrono::nanoseconds last_hand_over_ DWELL_GUARDED_BY(facts_mutex_){0};
   // By opcode. A task that has failed may be asked about when its version is long gone.
-  struct Meaning {
-    std::shared_ptr<const std::string> name;
-    const Signature* signature = nullptr;
-  };
-  std::vector<Meaning> meanings_ DWELL_GUARDED_BY(facts_mutex_);
+  std::vector<std::shared_ptr<const std::string>> names_ DWELL_GUARDED_BY(facts_mutex_);
 };
 
 }  // namespace dwell::runtime

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -43,6 +44,16 @@ void put(char (&to)[N], std::string_view text) {
   to[count] = 0;
 }
 
+// The same of a text that has to be made; nothing without memory.
+template <std::size_t N, class Make>
+void put_text(char (&to)[N], const Make& make) noexcept {
+  to[0] = 0;
+  try {
+    put(to, make());
+  } catch (const std::bad_alloc&) {  // then it has no name
+  }
+}
+
 std::string own_command() {
   std::ifstream file("/proc/self/comm");
   std::string name;
@@ -58,6 +69,10 @@ std::shared_ptr<void> mapped(const File& file, std::size_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return nullptr;
   return {memory, [bytes](void* address) { munmap(address, bytes); }};
+}
+
+std::size_t bytes_for(std::uint32_t workers, std::uint64_t ring_slots) {
+  return device::align_up(FlightFile::bytes(workers, ring_slots), 4096);
 }
 
 // A process that fails and opens again for days must not fill the memory of the machine: of its kept files the youngest stay.
@@ -76,18 +91,23 @@ void keep_youngest(std::filesystem::path path) {
 
 // It delegates, so that the destructor takes the file away when an allocation fails here.
 FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
-                               const std::function<void(std::string_view)>& warn)
+                               std::uint64_t ring_slots, const std::function<void(std::string_view)>& warn)
     : FlightRecorder() {
-  const std::size_t bytes = device::align_up(FlightFile::bytes(workers), 4096);
   try {
     path_ = live::Directory::make().flight_of(live::Process::self(), runtime);
     const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     mapped_ = static_cast<bool>(file);
-    std::shared_ptr<void> memory = file ? mapped(file, bytes) : nullptr;
+    std::shared_ptr<void> memory = file ? mapped(file, bytes_for(workers, ring_slots)) : nullptr;
+    if (memory == nullptr && file) {
+      // The ring is the largest part, and does without.
+      ring_slots = 0;
+      static_cast<void>(ftruncate(file.get(), 0));
+      memory = mapped(file, bytes_for(workers, ring_slots));
+    }
     if (memory == nullptr) throw Error(errc::io_failed, path_.string() + ": " + std::strerror(errno));
     void* const address = memory.get();
     try {
-      memory_ = backend.pin(address, bytes, std::move(memory));
+      memory_ = backend.pin(address, bytes_for(workers, ring_slots), std::move(memory));
     } catch (const Error& error) {
       if (error.kind() != errc::invalid_argument && error.kind() != errc::unsupported) throw;
       // The device does not reach it: a file is made when the runtime fails.
@@ -100,11 +120,12 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
     path_.clear();
     if (warn) warn(std::string("no flight recorder outlives this process: ") + error.what());
   }
-  if (memory_ == nullptr) memory_ = backend.allocate_host(bytes);
+  if (memory_ == nullptr) memory_ = backend.allocate_host(bytes_for(workers, ring_slots));
   file_ = static_cast<FlightFile*>(memory_->host());
   file_->magic = FlightFile::kMagic;
   file_->version = FlightFile::kVersion;
   file_->workers = workers;
+  file_->ring_slots = ring_slots;
   file_->runtime = runtime;
   file_->pid = getpid();
   put(file_->command, own_command());
@@ -116,7 +137,43 @@ FlightRecorder::~FlightRecorder() {
   if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
-void FlightRecorder::assign(std::uint32_t opcode, std::string_view name) noexcept { put(file_->names[opcode], name); }
+void FlightRecorder::assign(std::uint32_t opcode, std::string_view name, const Signature& signature) noexcept {
+  live::FlightOperator& to = file_->operators[opcode];
+  const std::vector<Parameter>& parameters = signature.parameters();
+  put(to.name, name);
+  to.parameters = static_cast<std::uint32_t>(parameters.size());
+  std::copy_n(parameters.begin(), std::min(parameters.size(), live::FlightOperator::kParameters), to.parameter);
+}
+
+void FlightRecorder::add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+                         std::uint64_t position) noexcept {
+  const Lock lock(mutex_);
+  live::FlightExec& to = file_->execs[file_->execs_written % FlightFile::kExecs];
+  to.address = address;
+  to.bytes = bytes;
+  to.position = position;
+  to.first = file_->nodes_taken;
+  to.lease = lease.value_or(0);
+  to.again = lease ? 1 : 0;
+  put(to.name, exec.name());
+  // Who reads the file when the process has been killed in between sees these numbers as they were.
+  using device::Order;
+  using device::Scope;
+  to.nodes = std::min<std::uint32_t>(exec.nodes(), FlightFile::kNodesOfExec);
+  device::store<Order::relaxed, Scope::system>(&file_->nodes_taken, to.first + to.nodes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (std::uint32_t node = 0; node < to.nodes; ++node) {
+    live::FlightNode& its = file_->nodes[(to.first + node) % FlightFile::kNodes];
+    const Exec::NodeName known = exec.name_of(node);
+    its.cell = known.cell;
+    its.number = node | (known.calls ? 0 : live::FlightNode::kWhole);
+    if (known.calls)
+      put(its.name, known.name);
+    else
+      put_text(its.name, [&] { return exec.text_of(node); });
+  }
+  device::store<Order::release, Scope::system>(&file_->execs_written, file_->execs_written + 1);
+}
 
 void FlightRecorder::note_details(const DetailsOf& details_of) {
   const auto* const entries =

@@ -5,32 +5,43 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include <dwell/signature.hpp>
+
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "device/ring.hpp"
 #include "live/flight.hpp"
+#include "runtime/graphs.hpp"
 
 namespace dwell::runtime {
 
-// Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it the names of operators, written by
-// the host. It is a file in shared memory, which the system keeps when the process is killed; where the device does not reach that, pinned
-// memory that becomes such a file when the runtime fails. A runtime that ends well leaves none.
-// `assign` and `keep` may be called from any thread.
+// Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it what tells more of that: the ring,
+// and operators and nodes, written by the host. It is a file in shared memory, which the system keeps when the process is killed; where the
+// device does not reach that, pinned memory that becomes such a file when the runtime fails. A runtime that ends well leaves none.
+// `assign`, `add` and `keep` may be called from any thread.
 class FlightRecorder {
  public:
-  // `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
+  // `ring_slots`: a power of two. `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
   FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
-                 const std::function<void(std::string_view)>& warn);
+                 std::uint64_t ring_slots, const std::function<void(std::string_view)>& warn);
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // For Lease::flight.
   std::uint64_t device() const { return memory_->device() + live::FlightFile::entries_at(); }
+  // The memory of the ring, cleared, as the host and the device reach it; null where there is no room for it in shared memory.
+  device::Slot* ring() const { return file_->ring_slots == 0 ? nullptr : reinterpret_cast<device::Slot*>(bytes() + ring_at()); }
+  std::uint64_t device_ring() const { return memory_->device() + ring_at(); }
   // From now on the opcode stands for this: "add (version 2)".
-  void assign(std::uint32_t opcode, std::string_view name) noexcept;
+  void assign(std::uint32_t opcode, std::string_view name, const Signature& signature) noexcept;
+  // An exec has been instantiated, whose launches come at `position` or behind. `lease`: as of Graphs::add.
+  void add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+           std::uint64_t position) noexcept;
   // What is known (still) of the task of the ring, or the node of a graph, that a worker has noted: empty texts for what is not.
   struct Details {
     std::string name;  // of a node
@@ -44,6 +55,8 @@ class FlightRecorder {
  private:
   FlightRecorder() = default;
   void note_details(const DetailsOf& details_of) DWELL_REQUIRES(mutex_);
+  std::byte* bytes() const { return static_cast<std::byte*>(memory_->host()); }
+  std::size_t ring_at() const { return live::FlightFile::ring_at(file_->workers); }
 
   std::unique_ptr<backend::Allocation> memory_;
   std::filesystem::path path_;  // empty: no file can be made

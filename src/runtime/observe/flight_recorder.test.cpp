@@ -3,12 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <dwell/error.hpp>
 
@@ -25,12 +31,13 @@ class FlightRecorderFiles : public test::LiveTest {
  protected:
   static FlightRecorder::Details none(const live::FlightEntry&) { return {}; }
   const FlightRecorder::DetailsOf kNone = none;
+  static constexpr std::uint64_t kSlots = 128;
   test::BreakableBackend backend_{std::make_shared<test::BreakableDevice>()};
 };
 
 TEST_F(FlightRecorderFiles, GoWithTheirObjects) {
   {
-    const FlightRecorder one(backend_, 1, "cpu", 2, {});
+    const FlightRecorder one(backend_, 1, "cpu", 2, kSlots, {});
     EXPECT_EQ(files(), 1U);
   }
   EXPECT_EQ(files(), 0U);
@@ -38,7 +45,8 @@ TEST_F(FlightRecorderFiles, GoWithTheirObjects) {
 
 TEST_F(FlightRecorderFiles, OfFailuresTheYoungestStay) {
   std::filesystem::path last;
-  for (unsigned i = 0; i < live::Directory::kFlights + 3; ++i) last = FlightRecorder(backend_, i, "cpu", 2, {}).keep("it failed", kNone);
+  for (unsigned i = 0; i < live::Directory::kFlights + 3; ++i)
+    last = FlightRecorder(backend_, i, "cpu", 2, kSlots, {}).keep("it failed", kNone);
   EXPECT_EQ(files(), live::Directory::kFlights);
   EXPECT_TRUE(std::filesystem::exists(last));
 }
@@ -61,10 +69,10 @@ TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails
     std::string warned;
     std::filesystem::path path;
     {
-      FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+      FlightRecorder one(backend, 1, "cpu", 1, kSlots, [&](std::string_view why) { warned = why; });
       EXPECT_EQ(warned, "") << "nothing is lost as long as the process lives";
       EXPECT_EQ(files(), 0U);
-      one.assign(7, "add (version 2)");
+      one.assign(7, "add (version 2)", Signature::of<float>());
       reinterpret_cast<device::Quad*>(one.device())[0] = {1, {42, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 3}};
       path = one.keep("it failed", kNone);
     }
@@ -74,7 +82,7 @@ TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails
     EXPECT_EQ(flight.workers[0][0].name, "add (version 2)");
     EXPECT_EQ(flight.workers[0][0].position, 42U);
     std::filesystem::remove(path);
-    { const FlightRecorder one(backend, 2, "cpu", 1, {}); }
+    { const FlightRecorder one(backend, 2, "cpu", 1, kSlots, {}); }
     EXPECT_EQ(files(), 0U) << "of those that end well there is none";
   }
 }
@@ -83,7 +91,7 @@ TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
   UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
   backend.kind = errc::out_of_memory;
   std::string warned;
-  FlightRecorder one(backend, 1, "cpu", 1, [&](std::string_view why) { warned = why; });
+  FlightRecorder one(backend, 1, "cpu", 1, kSlots, [&](std::string_view why) { warned = why; });
   EXPECT_THAT(warned, testing::HasSubstr("no flight recorder outlives this process: memory of this kind"));
   EXPECT_NE(one.device(), 0U);
   EXPECT_EQ(one.keep("it failed", kNone), "");
@@ -91,14 +99,14 @@ TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
 }
 
 TEST_F(FlightRecorderFiles, AFailureThatIsToldTwiceIsOne) {
-  FlightRecorder one(backend_, 1, "cpu", 2, {});
+  FlightRecorder one(backend_, 1, "cpu", 2, kSlots, {});
   for (unsigned i = 0; i <= live::Directory::kFlights; ++i) EXPECT_TRUE(std::filesystem::exists(one.keep("it failed", kNone)));
 }
 
 TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
   constexpr std::uint32_t kWorkers = 40;
-  FlightRecorder one(backend_, 1, "cpu", kWorkers, {});
-  one.assign(7, "add (version 2)");
+  FlightRecorder one(backend_, 1, "cpu", kWorkers, kSlots, {});
+  one.assign(7, "add (version 2)", Signature::of<float>());
   auto* const entries = reinterpret_cast<device::Quad*>(one.device());
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker)
     for (std::uint32_t i = 0; i < live::kFlightEntries; ++i)
@@ -125,7 +133,7 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
 }
 
 TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
-  FlightRecorder one(backend_, 1, "cpu", 1, {});
+  FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
   auto* const entries = reinterpret_cast<device::Quad*>(one.device());
   const std::uint64_t node = 77U | 7ULL << 32U | 1ULL << 48U | live::FlightEntry::kNode | live::FlightEntry::kValid;
   for (std::uint32_t i = 0; i < 40; ++i)
@@ -144,6 +152,76 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
     EXPECT_EQ(flight.workers[0][i].arguments, i < 20 ? "(0)" : "(1)");
     EXPECT_EQ(flight.workers[0][i].name, "left");
   }
+}
+
+TEST_F(FlightRecorderFiles, HoldTheRing) {
+  FlightRecorder one(backend_, 1, "cpu", 3, kSlots, {});
+  one.assign(7, "add (version 2)", Signature::of<float>());
+  ASSERT_NE(one.ring(), nullptr);
+  EXPECT_EQ(one.device_ring(), reinterpret_cast<std::uint64_t>(one.ring())) << "of a CPU";
+  EXPECT_EQ(one.device_ring() % 64, 0U);
+  const device::Header header{7, 1, 1, 0, 0};
+  device::Quad* const quads = one.ring()[kSlots - 1].quad;
+  quads[0] = {1, {header.word0(), header.word1(), kSlots - 1}};
+  quads[1] = {1, {0x40200000, 0, 0}};
+  quads[2] = quads[3] = {1, {}};
+  reinterpret_cast<device::Quad*>(one.device())[0] = {1,
+                                                      {kSlots - 1, 7U | static_cast<std::uint32_t>(live::FlightEntry::kValid >> 32U), 1}};
+  EXPECT_EQ(live::read_flight(one.keep("it failed", kNone)).workers.at(0).at(0).arguments, "(2.5)");
+}
+
+TEST_F(FlightRecorderFiles, DoWithoutTheRingWhereThereIsNoRoom) {
+  std::string warned;
+  rlimit64 now{};
+  ASSERT_EQ(getrlimit64(RLIMIT_FSIZE, &now), 0);
+  rlimit64 less = now;
+  less.rlim_cur = live::FlightFile::bytes(1, 0) + 65536;
+  auto* const before = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit64(RLIMIT_FSIZE, &less), 0);
+  const FlightRecorder one(backend_, 1, "cpu", 1, 1U << 16U, [&](std::string_view why) { warned = why; });
+  setrlimit64(RLIMIT_FSIZE, &now);
+  std::signal(SIGXFSZ, before);
+  EXPECT_EQ(warned, "");
+  EXPECT_EQ(one.ring(), nullptr);
+  EXPECT_EQ(files(), 1U);
+}
+
+// An exec of nodes that have no names, but for the first.
+class NamedExec final : public Exec {
+ public:
+  NamedExec(std::string name, std::uint32_t nodes) : name_(std::move(name)), nodes_(nodes) {}
+  const std::string& name() const override { return name_; }
+  std::uint32_t nodes() const override { return nodes_; }
+  NodeName name_of(std::uint32_t node) const override { return {node + 1, node == 0 ? "left" : "", node != 1}; }
+  std::string text_of(std::uint32_t) const override { return "'call' (callback)"; }
+  std::string node_at(std::uint32_t) const override { return {}; }
+  std::string name_at(std::uint32_t) const override { return {}; }
+  std::string title_at(std::uint32_t, const std::string&) const override { return {}; }
+  std::string arguments_at(std::uint32_t) const override { return {}; }
+  std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }
+  std::string why(std::uint64_t, std::uint32_t) const override { return {}; }
+  bool names(std::uint64_t, std::uint64_t) const override { return false; }
+
+ private:
+  const std::string name_;
+  const std::uint32_t nodes_;
+};
+
+TEST_F(FlightRecorderFiles, NameTheNodesOfExecs) {
+  FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
+  one.assign(7, "add (version 2)", {});
+  auto* const entries = reinterpret_cast<device::Quad*>(one.device());
+  constexpr std::uint32_t kNode = 7U | static_cast<std::uint32_t>((live::FlightEntry::kNode | live::FlightEntry::kValid) >> 32U);
+  const std::uint32_t cells[] = {1, 2, 3, live::FlightFile::kNodesOfExec, live::FlightFile::kNodesOfExec + 1};
+  for (std::uint32_t i = 0; i < 5; ++i) entries[i] = {i + 1, {16 + cells[i], kNode, 3}};
+  // The last of many, and of more nodes than are noted.
+  for (std::uint32_t i = 0; i < 2 * live::FlightFile::kExecs; ++i) one.add(NamedExec("other", 100), 1U << 20U, 6400, std::nullopt, 0);
+  one.add(NamedExec("step", 5000), 1024, 64 * 5001, 2, 9);
+  const live::Flight flight = live::read_flight(one.keep("it failed", kNone));
+  std::vector<std::string> names;
+  for (const live::Flight::Task& task : flight.workers.at(0)) names.push_back(task.name);
+  EXPECT_THAT(names, testing::ElementsAre("left: add (version 2)", "'call' (callback)", "#2: add (version 2)", "#1023: add (version 2)",
+                                          "add (version 2)"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Observers {
   void assign(std::uint32_t opcode, const std::string& name, std::uint32_t version, const std::string& full_name,
               const Signature& signature) const noexcept {
     if (meters != nullptr) meters->assign(opcode, name, version, signature);
-    if (flight != nullptr) flight->assign(opcode, full_name);
+    if (flight != nullptr) flight->assign(opcode, full_name, signature);
   }
 };
 

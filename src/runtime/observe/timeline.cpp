@@ -59,6 +59,7 @@ void Timeline::start(Sink sink) {
   held_.clear();
   looked_ns_ = 0;
   arrows_ = NodeArrows();
+  begun_.clear();
   stops_ = false;
   static_cast<void>(parts_.host.take());
   parts_.host.want(true);
@@ -209,12 +210,16 @@ void Timeline::release(std::int64_t end_ns, Trace& piece) {
   const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
   for (auto event = held_.begin(); event != until; ++event) {
-    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group)
+    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group || event->kind == TraceEvent::Kind::complete)
       event->failed = std::ranges::binary_search(failed, event->id);
     if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
     if (event->kind == TraceEvent::Kind::begin) {
       arrows_.add(*event, look_up_launch(*event), piece.arrows);
       event->took_ns = 1;  // in some formats arrows lead to no instant
+    }
+    if (event->kind == TraceEvent::Kind::complete) {
+      if (const auto launch = begun_.extract(event->id); !launch.empty()) event->name = name_of_launch("complete", launch.mapped());
+      event->took_ns = 1;
     }
     piece.events.push_back(*event);
   }
@@ -233,10 +238,21 @@ NodeArrows::Node known_as(const Exec& exec, std::uint32_t number, std::uint32_t 
 
 }  // namespace
 
-NodeArrows::Node Timeline::look_up_launch(const TraceEvent& event) const {
+NodeArrows::Node Timeline::look_up_launch(TraceEvent& event) {
   const auto number = static_cast<std::uint32_t>(event.number);
   const auto exec = parts_.graphs.numbered(number);
-  return exec == nullptr ? NodeArrows::Node{} : known_as(*exec, number, device::kFirstRecord);
+  if (exec == nullptr) return {};
+  event.name = name_of_launch("begin", exec->name());
+  if (!exec->name().empty()) {
+    if (begun_.size() == kMostBegun) begun_.clear();  // of dropped events
+    begun_[event.id] = exec->name();
+  }
+  return known_as(*exec, number, device::kFirstRecord);
+}
+
+std::uint32_t Timeline::name_of_launch(const char* what, const std::string& graph) {
+  if (graph.empty()) return TraceEvent::kNoName;
+  return node_name(std::string(what) + ' ' + graph, TraceEvent::kNoName);
 }
 
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
@@ -246,12 +262,7 @@ NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
   if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
   const std::uint32_t cell = place.cell(address);
   const std::string node = place.exec->name_at(cell);
-  if (!node.empty()) {
-    const std::string text = node + ": " + names_[event.name];
-    const bool fresh = !indices_.contains(text);
-    if (!fresh || node_names_ < kMostNodeNames) event.name = name(text);
-    if (fresh) ++node_names_;
-  }
+  if (!node.empty()) event.name = node_name(node + ": " + names_[event.name], event.name);
   return known_as(*place.exec, place.number, cell);
 }
 
@@ -277,6 +288,10 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
     event.kind = TraceEvent::Kind::begin;
     event.id = position_of(word1);
     event.number = word2;  // of the exec, until it is released
+  } else if (what == Event::kComplete) {
+    event.kind = TraceEvent::Kind::complete;
+    event.id = position_of(word1);
+    event.count = word2;
   } else if (what == Event::kBarrier) {
     event.kind = TraceEvent::Kind::barrier;
     event.id = position_of(word1);
@@ -315,11 +330,20 @@ std::uint32_t Timeline::name(const std::string& text) {
   return at->second;
 }
 
+std::uint32_t Timeline::node_name(const std::string& text, std::uint32_t otherwise) {
+  const bool fresh = !indices_.contains(text);
+  if (fresh && node_names_++ >= kMostNodeNames) return otherwise;
+  return name(text);
+}
+
 void Timeline::add_host(Trace& piece) {
   auto [events, dropped] = parts_.host.take();
   piece.dropped += dropped;
   for (HostEvents::Event& one : events) {
-    if (!one.name.empty()) one.event.name = name(one.name);
+    if (one.event.kind == TraceEvent::Kind::launch)
+      one.event.name = name_of_launch("launch", one.name);
+    else if (!one.name.empty())
+      one.event.name = name(one.name);
     piece.events.push_back(one.event);
     if (one.event.kind != TraceEvent::Kind::submit) continue;
     for (const std::uint64_t from : one.after)

@@ -69,7 +69,8 @@ class Timeline {
   static constexpr std::uint32_t kEvents = 1U << kShift;  // in a worker's ring
   static constexpr std::uint32_t kWriters = 2;            // threads of a worker that may write one at the same time
   static constexpr std::size_t kFew = 8;                  // rings that are copied one by one rather than with all others
-  static constexpr std::size_t kMostNodeNames = 1024;  // in Trace::names, which each piece brings along; nodes beyond go by their operators
+  static constexpr std::size_t kMostNodeNames = 1024;     // in Trace::names, which each piece brings along, of nodes and launches
+  static constexpr std::size_t kMostBegun = 1U << 16U;    // launches whose end is waited for, to name it
 
   std::size_t bytes_of_rings() const { return (sizeof(device::Event) << kShift) * parts_.workers; }
 
@@ -88,8 +89,8 @@ class Timeline {
   void release(std::int64_t end_ns, Trace& piece);
   // Names the node's event, and looks up the node in its exec, which `place` keeps for the next one.
   NodeArrows::Node look_up(TraceEvent& event, Graphs::Place& place);
-  // The launch that begins, as if it were the node before the first ones.
-  NodeArrows::Node look_up_launch(const TraceEvent& event) const;
+  // Names the event of a launch that begins, and looks it up as if it were the node before the first ones.
+  NodeArrows::Node look_up_launch(TraceEvent& event);
   void add_host(Trace& piece);
   TraceEvent event_of(const device::Event& from, std::uint32_t worker);
   // TraceEvent::id of a task with this header.
@@ -98,6 +99,10 @@ class Timeline {
   std::uint64_t position_of(std::uint32_t low) const;
   // The index of a name, which the next piece tells when it is new; of that of an operator.
   std::uint32_t name(const std::string& text);
+  // The same of a node or a launch of a graph, of which there may be any number: `otherwise` for those beyond kMostNodeNames.
+  std::uint32_t node_name(const std::string& text, std::uint32_t otherwise);
+  // "launch step"; kNoName without a name.
+  std::uint32_t name_of_launch(const char* what, const std::string& graph);
   std::uint32_t name_of_opcode(std::uint32_t opcode);
 
   const Parts parts_;
@@ -122,6 +127,7 @@ class Timeline {
   std::vector<std::uint32_t> names_of_opcodes_;  // as they are now
   std::unordered_map<std::string, std::uint32_t> indices_;
   std::size_t node_names_ = 0;
+  std::unordered_map<std::uint64_t, std::string> begun_;             // by position: the graphs of launches that have not completed
   std::unordered_map<std::uint32_t, std::uint64_t> last_of_thread_;  // the position of the last task that it has submitted
 };
 

@@ -102,17 +102,19 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       if (const auto noted = failures_.find(before); noted != failures_.end()) {
         const Failure& failure = noted->second;
         if (failure.status == status::cancelled && !failure.asked) return failure.cause;
-        return Failure::Cause{before, failure.status, failure.ran};
+        return Failure::Cause{before, failure.status, failure.ran, failure.graph};
       }
       if (before < reaped()) {
         const bool forgotten = failures_.size() >= kMostFailures && before < failures_.begin()->first;
-        if (has_failed || forgotten) return Failure::Cause{before, 0, ""};
+        if (has_failed || forgotten) return Failure::Cause{before, 0, "", ""};
         return std::nullopt;
       }
       const Completion entry = completion(before);
       if (entry.lap != lap(before) || entry.status == status::ok) return std::nullopt;
-      if (entry.status != status::cancelled || asked_.contains(before))
-        return Failure::Cause{before, entry.status, ran_at(before, entry.status).first};
+      if (entry.status != status::cancelled || asked_.contains(before)) {
+        const Ran ran = ran_at(before, entry.status);
+        return Failure::Cause{before, entry.status, ran.ran, ran.graph};
+      }
       if (!cancelled) cancelled = before;
       return std::nullopt;
     };
@@ -133,23 +135,28 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
   }
 }
 
-bool Reaper::is_launch(std::uint64_t position) const {
+std::uint64_t Reaper::launched_at(std::uint64_t position) const {
   const Quad head = quad_at(position, 0);
-  return (Header::from(head.word[0], head.word[1]).flags & flag::graph) != 0;
+  if ((Header::from(head.word[0], head.word[1]).flags & flag::graph) == 0) return 0;
+  const Quad arguments = quad_at(position, 1);
+  return arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U;
 }
 
-std::pair<std::string, std::string> Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
-  if (!is_launch(position)) return {name_of_(opcode_at(position)), ""};
-  const Quad arguments = quad_at(position, 1);
-  if (status == status::cancelled) return {};
-  return failed_node(position, arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U);
+Reaper::Ran Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
+  const std::uint64_t head = launched_at(position);
+  if (head == 0) return {name_of_(opcode_at(position)), "", ""};
+  Ran all{"", "", title_of_graph(head)};
+  if (status != status::cancelled) std::tie(all.ran, all.why) = failed_node(position, head);
+  return all;
 }
 
 Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
   Failure failure;
   failure.status = status;
-  failure.launch = is_launch(position);
-  std::tie(failure.ran, failure.why) = ran_at(position, status);
+  Ran ran = ran_at(position, status);
+  failure.ran = std::move(ran.ran);
+  failure.why = std::move(ran.why);
+  failure.graph = std::move(ran.graph);
   if (status != status::cancelled) failure.inside = failed_inside(position);
   failure.asked = status == status::cancelled && asked_.contains(position);
   if (status == status::cancelled && !failure.asked) failure.cause = cause_of(position);

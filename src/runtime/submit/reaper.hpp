@@ -19,9 +19,9 @@ namespace dwell::runtime {
 // The end of a task that did not succeed.
 struct Failure {
   std::int32_t status = 0;
-  std::string ran;      // operator and version; of the launch of a graph, the node that failed first
-  std::string why;      // of a host node: what its callback has thrown
-  bool launch = false;  // of a graph
+  std::string ran;    // operator and version; of the launch of a graph, the node that failed first
+  std::string why;    // of a host node: what its callback has thrown
+  std::string graph;  // of a launch: title_of its graph; else empty
   // The node that failed first in launches of graphs by operators that descend from the task.
   struct Inside {
     std::string node;  // empty: none did, or its exec is gone
@@ -36,6 +36,7 @@ struct Failure {
     std::uint64_t position = 0;
     std::int32_t status = 0;  // cancelled: as the user has asked for
     std::string ran;          // empty when it is no longer known
+    std::string graph = {};   // as above
   };
   std::optional<Cause> cause;
 };
@@ -50,6 +51,8 @@ class Reaper {
   using NameOf = std::function<std::string(std::uint32_t)>;
   // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why.
   using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
+  // Failure::graph of the graph whose head has this address.
+  using TitleOf = std::function<std::string(std::uint64_t head)>;
   // Failure::inside of the task at a position, which has ended.
   using FailedInside = std::function<Failure::Inside(std::uint64_t position)>;
   Reaper(device::Slot* ring, device::Completion* completions, std::uint32_t shift, std::uint64_t first, NameOf name_of)
@@ -83,6 +86,7 @@ class Reaper {
 
   // Set before the first task.
   FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::pair<std::string, std::string>(); };
+  TitleOf title_of_graph = [](std::uint64_t) { return std::string("a graph"); };
   FailedInside failed_inside = [](std::uint64_t) { return Failure::Inside(); };
 
   // Stores a completion entry, of a place that the device does not complete.
@@ -101,9 +105,15 @@ class Reaper {
 
   // These need lock_.
   void reap_locked(std::uint64_t tail) noexcept;
-  bool is_launch(std::uint64_t position) const;
-  // Failure::ran and Failure::why of a task that ended so.
-  std::pair<std::string, std::string> ran_at(std::uint64_t position, std::int32_t status) const;
+  // The head of the graph whose launch is at this position; 0 of another task.
+  std::uint64_t launched_at(std::uint64_t position) const;
+  // Failure::ran, Failure::why and Failure::graph of a task that ended so.
+  struct Ran {
+    std::string ran;
+    std::string why;
+    std::string graph;
+  };
+  Ran ran_at(std::uint64_t position, std::int32_t status) const;
   // The failure of a task that ended so, and whose slots are still its own.
   Failure failure_at(std::uint64_t position, std::int32_t status) const;
   std::optional<Failure::Cause> cause_of(std::uint64_t position) const;

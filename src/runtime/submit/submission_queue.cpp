@@ -115,15 +115,6 @@ std::uint32_t SubmissionQueue::argument_word(std::uint64_t position, std::uint32
   return device::load<Order::relaxed, Scope::system>(&slot.quad[all % device::kSlotWords / 3].word[all % 3]);
 }
 
-std::vector<std::uint32_t> SubmissionQueue::arguments_at(std::uint64_t position) const {
-  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
-  const Header header = Header::from(head.word[0], head.word[1]);
-  if (head.lap != lap(position) || (header.flags & flag::graph) != 0) return {};
-  std::vector<std::uint32_t> words(header.slots * device::kSlotWords - device::kHeaderWords);
-  for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = argument_word(position, i);
-  return words;
-}
-
 bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
   const auto word_at = [&](std::uint32_t i) { return argument_word(position, i); };
   const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);

@@ -120,10 +120,6 @@ class SubmissionQueue {
   // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
   bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
 
-  // The words of the slots of the last task at this place of the ring, behind its header, if `position` is its own; of no launch of a
-  // graph.
-  std::vector<std::uint32_t> arguments_at(std::uint64_t position) const;
-
   // One past the last position given out, and one past the last of the unbroken run of completed ones.
   std::uint64_t tail() const {
     const Submitter* const lone = lone_.load(std::memory_order_acquire);
@@ -153,12 +149,14 @@ class SubmissionQueue {
   // What is known of the graphs whose launches are in flight. Set before the first task.
   struct Launches {
     Reaper::FailedNode failed_node;
+    Reaper::TitleOf title_of;
     Reaper::FailedInside failed_inside;
     // Whether the graph whose head has this address names memory in [begin, end).
     std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
   };
   void look_up_launches(Launches launches) {
     reaper_.failed_node = std::move(launches.failed_node);
+    reaper_.title_of_graph = std::move(launches.title_of);
     reaper_.failed_inside = std::move(launches.failed_inside);
     launch_names_ = std::move(launches.names);
   }

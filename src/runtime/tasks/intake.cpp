@@ -161,7 +161,7 @@ std::optional<std::uint64_t> Intake::try_enqueue(detail::OperatorState& op, cons
   return position;
 }
 
-std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std::uint64_t switches) {
+std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name) {
   parts_.check_open();
   if (Recorder::of(parts_.runtime) != nullptr)
     throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
@@ -171,9 +171,9 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
     Gated gated(task);
     parts_.gates.await(gated.waits);
     retry([&] { return parts_.gates.try_replace(gated.waits, kNoAlias); });
-    return launch_graph(gated.task, switches);
+    return launch_graph(gated.task, switches, name);
   }
-  HostSpan span(&parts_.events, TraceEvent::Kind::launch);
+  HostSpan span(&parts_.events, TraceEvent::Kind::launch, name);
   std::uint64_t& position = span.id;
   retry([&] { return parts_.queue.try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
   if (position == SubmissionQueue::kSwitched) return std::nullopt;
@@ -182,7 +182,8 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
 }
 
 std::optional<std::uint64_t> Intake::launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                                  std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches) {
+                                                  std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches,
+                                                  std::string_view name) {
   parts_.check_open();
   const detail::Task all = detail::task_of(changes.data(), static_cast<std::uint32_t>(changes.size()), flags, 1);
   std::optional<Blocks::Loan> block;
@@ -192,7 +193,7 @@ std::optional<std::uint64_t> Intake::launch_graph(std::uint32_t* words, const st
   words[4] = held.word(1);
   detail::Task task = detail::task_of(words, 5, flags, groups);
   task.waits = waits;
-  const std::optional<std::uint64_t> position = launch_graph(task, switches);
+  const std::optional<std::uint64_t> position = launch_graph(task, switches, name);
   if (position) block->submitted(*position);
   return position;
 }

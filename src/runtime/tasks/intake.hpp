@@ -61,10 +61,12 @@ class Intake {
 
   // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
   // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
-  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec.
-  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches);
+  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec. `name`: of
+  // the graph.
+  std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name);
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
-                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches);
+                                            std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches,
+                                            std::string_view name);
 
   // As Runtime::cancel, of a position or the number of a launch.
   bool cancel(std::uint64_t position);

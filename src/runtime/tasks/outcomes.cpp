@@ -15,23 +15,26 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
   if (parts_.queue.succeeded(position)) return std::nullopt;
   const Failure failure = parts_.queue.result(position);
   if (failure.status == status::ok) return std::nullopt;
-  const std::string task = "ticket " + std::to_string(position) + (failure.launch ? " of a graph" : " of operator " + failure.ran);
+  const bool launch = !failure.graph.empty();
+  const std::string task = "ticket " + std::to_string(position) + (launch ? " of " + failure.graph : " of operator " + failure.ran);
   if (failure.status != status::cancelled) {
-    const std::string node = failure.launch ? ": node " + failure.ran : "";
+    const std::string node = launch ? ": node " + failure.ran : "";
     const Failure::Inside& inside = failure.inside;
     std::string first;
     if (!inside.node.empty())
       first =
           "; the first node to fail in graphs that operators launched for it: " + inside.node + how_it_failed(inside.status, inside.why);
     return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why) + first,
-                 {failure.launch ? "node" : "task", failure.ran, position});
+                 {launch ? "node" : "task", failure.ran, position});
   }
   if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
   std::string text = task + " was cancelled: it was to start after ticket " + std::to_string(cause.position);
-  if (!cause.ran.empty()) text += " of operator " + cause.ran;
-  text += ", which";
+  if (!cause.graph.empty())
+    text += " of " + cause.graph + (cause.ran.empty() ? ", which" : ", whose node " + cause.ran);
+  else
+    text += (cause.ran.empty() ? "" : " of operator " + cause.ran) + ", which";
   text += cause.status == status::ok ? " failed" : how_it_failed(cause.status, "");
   return Error(errc::cancelled, text + "; hard_link and after_any_result go on regardless", {"task", cause.ran, cause.position});
 }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <unordered_map>
 
+#include "runtime/graphs.hpp"
+
 namespace dwell::runtime {
 
 namespace {
@@ -169,7 +171,7 @@ class Describer {
     TaskState state;
     state.position = task.position;
     state.graph = task.graph != 0;
-    state.name = state.graph ? "a graph" : known_.name_of(header.opcode);
+    state.name = state.graph ? title_of(known_.graph_name_of(task.graph)) : known_.name_of(header.opcode);
     state.cancelled = (header.flags & flag::cancelled) != 0;
     state.groups = (header.flags & flag::wide) != 0 ? header.groups : 1;
     const auto noted = noted_.find(place);

@@ -36,6 +36,8 @@ struct Circumstances {
   std::function<std::string(std::uint32_t opcode)> name_of;
   // The node whose record has this address, and the address of its exec; nothing when the exec is gone.
   std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t address)> node_at;
+  // The name of the graph whose exec is at this address; empty without one.
+  std::function<std::string(std::uint64_t exec)> graph_name_of;
   // The positions of launches of the exec at this address, and of tasks whose operators may launch it. May name one twice, and one that is
   // complete.
   std::function<std::vector<std::uint64_t>(std::uint64_t exec)> users;

@@ -29,6 +29,7 @@ class DiagnoseTest : public testing::Test {
       if (address < 1000 || address >= 2000) return std::nullopt;
       return std::pair("'node " + std::to_string(address) + "'", std::uint64_t{1000});
     };
+    known_.graph_name_of = [](std::uint64_t exec) { return exec == 3000 ? "step" : ""; };
     known_.users = [this](std::uint64_t exec) { return exec == 1000 ? users_ : std::vector<std::uint64_t>(); };
   }
 
@@ -199,6 +200,15 @@ TEST_F(DiagnoseTest, NodesBelongToTheLaunchThatRuns) {
   EXPECT_THAT(found.tasks[1].waits_for, ElementsAre(first));
   EXPECT_THAT(to_string(found),
               HasSubstr("ticket " + std::to_string(first) + " of a graph runs on worker 1 (at or behind node 'node 1500') for 20 s"));
+}
+
+TEST_F(DiagnoseTest, LaunchesGoByTheNamesOfTheirGraphs) {
+  launch(2000);
+  launch(3000);
+  const Diagnosis found = now();
+  EXPECT_EQ(found.tasks[0].name, "a graph");
+  EXPECT_EQ(found.tasks[1].name, "graph 'step'");
+  EXPECT_THAT(to_string(found), HasSubstr("ticket 1 of graph 'step' waits for a free worker"));
 }
 
 TEST_F(DiagnoseTest, NodesThatAnOperatorHasLaunchedAreOfItsTask) {

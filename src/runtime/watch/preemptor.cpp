@@ -8,6 +8,7 @@
 #include <dwell/error.hpp>
 
 #include "device/levels.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/submit/backoff.hpp"
 
 namespace dwell::runtime {
@@ -28,6 +29,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
     holder.position = position;
     holder.name = name;
     holder.graph = task && task->graph != 0;
+    if (holder.graph) holder.graph_name = after.graph_name_of(task->graph);
     holder.priority = device::levels::priority_of(task ? task->header.level : 0);
     holder.workers.push_back(record.worker);
     holder.since = std::max<std::chrono::nanoseconds>(holder.since, record.since);
@@ -39,7 +41,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
       const std::optional<RingView::Task> task = ring.at(record.position);
       // A request of others runs nothing.
       if (!task || queue.done(record.position) || (task->header.groups == 0 && task->graph == 0)) continue;
-      add(task, task->graph != 0 ? "a graph" : after.name_of(record.opcode), record);
+      add(task, task->graph != 0 ? "" : after.name_of(record.opcode), record);
     } else if (record.kind == Record::Kind::node) {
       const auto node = after.node_at(record.address);
       if (!node) continue;
@@ -48,7 +50,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
         const RingView::Task& task = owners.front();
         add(task, task.graph != 0 ? node->first : after.name_of(task.header.opcode) + ", node " + node->first, record);
       } else if (!owners.empty() && all) {
-        add(std::nullopt, "node " + node->first + " of a graph", record);
+        add(std::nullopt, "node " + node->first + " of " + title_of(after.graph_name_of(node->second)), record);
       }
     } else if (all) {
       add(std::nullopt, "a task that an operator has made", record);
@@ -132,7 +134,9 @@ std::string to_string(const Preemption& preemption) {
   text += "\n";
   for (const Preemption::Holder& holder : preemption.holders) {
     text += holder.position
-                ? "ticket " + std::to_string(*holder.position) + (holder.graph ? " of a graph, node " : " of operator ") + holder.name
+                ? "ticket " + std::to_string(*holder.position) + " of " +
+                      (holder.graph ? runtime::title_of(holder.graph_name) + (holder.name.empty() ? "" : ", node ") : "operator ") +
+                      holder.name
                 : holder.name;
     if (holder.position) text += ", priority " + std::to_string(holder.priority) + ",";
     text += holder.workers.size() == 1 ? " holds worker " : " holds workers ";

@@ -24,6 +24,7 @@ class HeldAllAlongTest : public testing::Test {
       if (address < 1000 || address >= 2000) return std::nullopt;
       return std::pair("'node'", std::uint64_t{1000});
     };
+    known_.graph_name_of = [](std::uint64_t exec) { return exec == 1000 ? "step" : ""; };
     known_.users = [this](std::uint64_t) { return users_; };
   }
   std::uint64_t submit(u32 level = 0) {
@@ -89,6 +90,7 @@ TEST_F(HeldAllAlongTest, NodesAreOfTheLaunchThatRuns) {
   ASSERT_EQ(held_by.size(), 1U);
   EXPECT_EQ(held_by[0].position, launch);
   EXPECT_TRUE(held_by[0].graph);
+  EXPECT_EQ(held_by[0].graph_name, "step");
   EXPECT_EQ(held_by[0].name, "'node'");
   bench_.finish(launch);
   EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}).empty()) << "no launch of the exec is in flight";
@@ -107,7 +109,7 @@ TEST_F(HeldAllAlongTest, NodesThatAnOperatorHasLaunchedAreOfItsTaskIfThatAloneMa
   held_by = held({node(0, 1500)}, {node(0, 1500)});
   ASSERT_EQ(held_by.size(), 1U);
   EXPECT_FALSE(held_by[0].position.has_value());
-  EXPECT_EQ(held_by[0].name, "node 'node' of a graph");
+  EXPECT_EQ(held_by[0].name, "node 'node' of graph 'step'");
   EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}, false).empty()) << "its priority is not known";
 }
 
@@ -135,11 +137,13 @@ TEST(PreemptionText, SaysWhoHoldsWhat) {
   preemption.waited = 50ms;
   preemption.holders.push_back({70, "simulate (version 3)", false, 1, {0, 1}, 812ms});
   preemption.holders.push_back({71, "'relax'", true, 2, {2}, 64us});
+  preemption.holders.push_back({72, "", true, 2, {4}, 64us, "step"});
   preemption.holders.push_back({{}, "a task that an operator has made", false, 3, {3}, 1ms});
   EXPECT_EQ(to_string(preemption),
             "no worker was free within 50 ms\n"
             "ticket 70 of operator simulate (version 3), priority 1, holds workers 0, 1 for 812 ms\n"
             "ticket 71 of a graph, node 'relax', priority 2, holds worker 2 for 64 us\n"
+            "ticket 72 of graph 'step', priority 2, holds worker 4 for 64 us\n"
             "a task that an operator has made holds worker 3 for 1000 us\n");
   preemption = {};
   preemption.in_time = true;

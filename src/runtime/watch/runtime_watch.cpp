@@ -48,6 +48,7 @@ Circumstances RuntimeWatch::circumstances(bool proven) const {
     if (exec == nullptr) return std::nullopt;
     return std::pair(exec->node_at(cell), base);
   };
+  known.graph_name_of = [this](std::uint64_t exec) { return parts_.graphs.name_of(exec); };
   known.users = [this](std::uint64_t exec) { return parts_.graphs.users(exec); };
   return known;
 }

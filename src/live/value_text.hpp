@@ -8,7 +8,7 @@
 #include <dwell/inspect.hpp>
 #include <dwell/signature.hpp>
 
-namespace dwell::runtime {
+namespace dwell::live {
 
 // A number, or "[1, 2, 3]" with the first 64 elements of an array. A plain struct as its bytes, in hexadecimal.
 std::string text_of_value(const InspectedValue& value);
@@ -16,4 +16,4 @@ std::string text_of_value(const InspectedValue& value);
 // block.
 std::string text_of_arguments(const Signature& signature, std::span<const std::uint32_t> words);
 
-}  // namespace dwell::runtime
+}  // namespace dwell::live

@@ -1,4 +1,4 @@
-#include "runtime/observe/value_text.hpp"
+#include "live/value_text.hpp"
 
 #include <algorithm>
 #include <complex>
@@ -13,7 +13,7 @@
 #include <dwell/device/operator.hpp>
 #include <dwell/element_type.hpp>
 
-namespace dwell::runtime {
+namespace dwell::live {
 
 namespace {
 
@@ -106,4 +106,4 @@ std::string text_of_arguments(const Signature& signature, std::span<const std::u
   return text + ")";
 }
 
-}  // namespace dwell::runtime
+}  // namespace dwell::live

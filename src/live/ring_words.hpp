@@ -1,0 +1,30 @@
+// Tasks in the slots of a ring, as those read them that do not run them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/ring.hpp"
+
+namespace dwell::live {
+
+// The argument words of the task at this position, and what its last slot holds behind them. Empty when the ring holds another task there
+// by now, or a part of one. Of the launch of a graph the first two are the address of its head.
+inline std::vector<std::uint32_t> ring_words(const device::Slot* ring, std::uint32_t shift, std::uint32_t position) {
+  std::vector<std::uint32_t> words;
+  std::uint32_t slots = 1;
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    const std::uint32_t at = position + i;
+    for (const device::Quad& place : ring[device::index_of(at, shift)].quad) {
+      const device::Quad quad = device::load_quad<device::Scope::system>(&place);
+      if (quad.lap != device::lap_of(at, shift)) return {};
+      words.insert(words.end(), quad.word, quad.word + 3);
+    }
+    if (i == 0) slots = device::Header::from(words[0], words[1]).slots;
+    if (slots > device::kMaxSlots) return {};
+  }
+  words.erase(words.begin(), words.begin() + device::kHeaderWords);
+  return words;
+}
+
+}  // namespace dwell::live
