@@ -33,6 +33,7 @@ void* handle_of(const c10::Stream& stream) {
 }  // namespace
 
 Collector& Collector::open(const c10::Device& device) {
+  let_go_of_interpreter();  // until the runtime is there
   static auto* const mutex = new std::mutex;
   std::atomic<Collector*>& at = opened_.at(index_of(device));
   const std::lock_guard lock(*mutex);
@@ -85,6 +86,7 @@ void Collector::keep_in_order(bool resident) {
   if (!resident) return;
   const std::uint64_t calls = counts().elsewhere.load(std::memory_order_relaxed);
   if (calls == elsewhere_) return;
+  let_go_of_interpreter();
   now.synchronize();
   elsewhere_ = calls;
 }
@@ -95,6 +97,7 @@ void Collector::flush(Reason reason, bool wait) {
 }
 
 void Collector::flush_locked(Reason reason, bool wait) {
+  let_go_of_interpreter();
   if (pending_ != 0) {
     // Other threads go ahead without the lock once nothing is pending, so that comes last: their results are there, or behind a burst.
     const struct Flushed {
@@ -165,6 +168,7 @@ void Collector::count_pending() {
     else if (pending_ % BurstPace::kLook == 0 && worth_a_burst())
       flush_locked(Reason::idle, false);
   } else if (pending_ % most == 0) {
+    let_go_of_interpreter();
     submit_locked();
     forget_done();
   }

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "interpreter.hpp"
+
 namespace dwell::pytorch {
 
 namespace {
@@ -51,7 +53,7 @@ struct Candidate {
   std::size_t positional = 0;                                // parameters that may be given by place
   std::array<PyObject*, FastPath::kMostParameters> names{};  // interned
   std::array<bool, FastPath::kMostParameters> has_default{};
-  std::array<Argument, FastPath::kMostParameters> defaults{};
+  std::array<Argument, FastPath::kMostParameters> defaults;
 };
 
 // A function or method of PyTorch's.
@@ -128,6 +130,14 @@ bool read(PyObject* from, bool with_gradients, Argument& to) {
     to.kind = ArgumentKind::none;
     return true;
   }
+  if (PyUnicode_CheckExact(from)) {
+    Py_ssize_t length = 0;
+    to.kind = ArgumentKind::text;
+    to.text = PyUnicode_AsUTF8AndSize(from, &length);  // which the object keeps
+    to.length = static_cast<std::size_t>(length);
+    if (to.text == nullptr) PyErr_Clear();
+    return to.text != nullptr;
+  }
   return (PyTuple_CheckExact(from) || PyList_CheckExact(from)) && read_dims(from, to);
 }
 
@@ -157,15 +167,14 @@ bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names,
 }
 
 // The arguments in the order of a candidate's parameters, and the object of the one with the result.
-bool place(const Candidate& candidate, const Given& given, std::array<Argument, Given::kMost>& placed, PyObject*& result) {
+bool place(const Candidate& candidate, const Given& given, std::array<const Argument*, Given::kMost>& placed, PyObject*& result) {
   const FastPath& path = candidate.path;
   if (given.positional > candidate.positional) return false;
   const std::size_t of_result = path.result_in == ResultIn::last_argument ? path.parameters - 1 : 0;
-  std::array<bool, Given::kMost> has{};
+  placed.fill(nullptr);
   const auto put = [&](std::size_t parameter, std::size_t at) {
-    if (has[parameter] || !path.fits[parameter](given.arguments[at])) return false;
-    has[parameter] = true;
-    placed[parameter] = given.arguments[at];
+    if (placed[parameter] != nullptr || (path.fits[parameter] & only(given.arguments[at].kind)) == 0) return false;
+    placed[parameter] = &given.arguments[at];
     if (parameter == of_result) result = given.objects[at];
     return true;
   };
@@ -177,32 +186,52 @@ bool place(const Candidate& candidate, const Given& given, std::array<Argument, 
     if (parameter == path.parameters || !put(parameter, i)) return false;
   }
   for (std::size_t i = 0; i < path.parameters; ++i) {
-    if (has[i]) continue;
+    if (placed[i] != nullptr) continue;
     if (!candidate.has_default[i]) return false;
-    placed[i] = candidate.defaults[i];
+    placed[i] = &candidate.defaults[i];
   }
   return true;
 }
+
+// That the calling thread is in, with the interpreter's lock or, once it has waited, without.
+class StraightCall {
+ public:
+  StraightCall() : around_(std::exchange(here, this)) {}
+  ~StraightCall() {
+    here = around_;
+    if (thread_ != nullptr) PyEval_RestoreThread(thread_);
+  }
+  StraightCall(const StraightCall&) = delete;
+  StraightCall& operator=(const StraightCall&) = delete;
+
+  static void let_go() {
+    if (here != nullptr && here->thread_ == nullptr) here->thread_ = PyEval_SaveThread();
+  }
+
+ private:
+  static inline thread_local constinit StraightCall* here = nullptr;
+
+  StraightCall* const around_;
+  PyThreadState* thread_ = nullptr;
+};
 
 // The result, a new reference; null with no error set: PyTorch is to do it.
 PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t positional, PyObject* names) {
   Given given;
   if (!read_all(objects, positional, names, given)) return nullptr;
-  std::array<Argument, Given::kMost> placed;
+  std::array<const Argument*, Given::kMost> placed;
   for (const Candidate& candidate : entry.candidates) {
     PyObject* written = nullptr;
     if (!place(candidate, given, placed, written)) continue;
     at::Tensor made;
     bool taken = false;
     std::exception_ptr failure;
-    // Whoever has the collector's lock may be about to ask for the interpreter's.
-    PyThreadState* const thread = PyEval_SaveThread();
     try {
+      const StraightCall call;
       taken = candidate.path.attempt(placed.data(), made);
     } catch (...) {
       failure = std::current_exception();
     }
-    PyEval_RestoreThread(thread);
     if (failure != nullptr) {
       HANDLE_TH_ERRORS
       std::rethrow_exception(failure);
@@ -299,8 +328,13 @@ bool read_default(const c10::IValue& from, Argument& to) {
   } else if (from.isBool()) {
     to.kind = ArgumentKind::truth;
     to.integers[0] = from.toBool() ? 1 : 0;
+  } else if (from.isString()) {
+    to.kind = ArgumentKind::text;
+    to.text = from.toStringRef().data();  // the schema keeps it
+    to.length = from.toStringRef().size();
   } else if (from.isIntList() && from.toIntVector().empty()) {
     to.kind = ArgumentKind::dims;
+    to.count = 0;
   } else {
     return false;
   }
@@ -318,7 +352,7 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
     if (!parameter.kwarg_only() && parameter.name() != "alpha") candidate.positional = i + 1;
     if (!parameter.default_value()) continue;
     candidate.has_default[i] = read_default(*parameter.default_value(), candidate.defaults[i]);
-    if (!candidate.has_default[i] || !path.fits[i](candidate.defaults[i])) return {};
+    if (!candidate.has_default[i] || (path.fits[i] & only(candidate.defaults[i].kind)) == 0) return {};
   }
   return candidate;
 }
@@ -385,6 +419,8 @@ PyObject* attribute(PyObject* of, const char* name) {
 
 }  // namespace
 
+void let_go_of_interpreter() { StraightCall::let_go(); }
+
 void open_fast_paths() {
   const pybind11::gil_scoped_acquire interpreter;
   plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
@@ -419,6 +455,7 @@ std::uint64_t fast_calls() { return calls; }
 
 namespace dwell::pytorch {
 
+void let_go_of_interpreter() {}
 void open_fast_paths() {}
 bool has_fast_paths() { return false; }
 void use_fast_paths(bool) {}
