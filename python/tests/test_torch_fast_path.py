@@ -56,6 +56,10 @@ def calls(x: Any) -> dict[str, Callable[[], Any]]:
         "in place": lambda: copy.copy(y).mul_(x),
         "in place, bare": lambda: y.sigmoid_(),
         "addcmul": lambda: torch.addcmul(x, x, y, value=0.5),
+        "a string": lambda: torch.nn.functional.gelu(x, approximate="tanh"),
+        "a string that is left out": lambda: torch.nn.functional.gelu(x),
+        "a string, or none": lambda: torch.div(x, y, rounding_mode="floor"),
+        "a copy": lambda: torch.empty_like(x).copy_(y),
         "clamp": lambda: x.clamp(0, 1),
         "clamp by name": lambda: x.clamp(min=1),
         "where": lambda: torch.where(x < y, x, y),
@@ -291,11 +295,14 @@ def test_threads_that_share_a_collector_end() -> None:
     """Letting go of tensors, which asks for the lock of the interpreter, happens under the lock of the collector."""
     from threading import Thread
 
+    numpy = pytest.importorskip("numpy")
+
     def work() -> None:
         with dwell.torch.eager(capacity=16):
             a = torch.ones(8, device=DEVICE)
             for _ in range(2000):
                 a = torch.add(a, 1).mul_(0.5)
+                torch.add(torch.from_numpy(numpy.ones(8, dtype=numpy.float32)), 1)  # Python lets go of its memory
             assert torch.allclose(a, torch.ones_like(a))
 
     threads = [Thread(target=work) for _ in range(4)]

@@ -46,7 +46,7 @@ bool fits(const Dims& from, const Dims& to) {
 
 // Whether a tensor may be read while `to` is written, element by element.
 bool is_read_apart(const TensorView& view, const TensorView& to) {
-  return (view.shape() == to.shape() || fits(view.shape(), to.shape())) && !is_replaced(view, to);
+  return &view == &to || ((view.shape() == to.shape() || fits(view.shape(), to.shape())) && !is_replaced(view, to));
 }
 bool reads_replaced(const TensorView& to, const Expressed& from) {
   if (from.kind == Expressed::Kind::tensor) return is_replaced(from.view, to);
@@ -172,6 +172,8 @@ Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
   }
 }
 
+inline tensor::Given Batch::given(const Operand& operand) { return {operand.tensor_, operand.type_, operand.real_, operand.integer_}; }
+
 // What most operations of programs are: their operands have one type, and need no conversion. False, and nothing is done, for others.
 bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
   if (std::cmp_not_equal(operands.size(), tensor::operands_of(op))) return false;
@@ -179,6 +181,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   std::array<tensor::Given, 3> given;
   std::array<const TensorView*, 3> reads{};
   std::size_t tensors = 0;
+  bool any_tensor = false;
   bool floats = !tensor::is_bitwise(op);  // and then no type has to be looked for
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
@@ -190,7 +193,8 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
       continue;
     }
     const TensorView& view = *operand.tensor_;
-    reads[tensors++] = &view;
+    if (&view != &to) reads[tensors++] = &view;  // what is compared with others is compared once
+    any_tensor = true;
     floats = floats && view.type() == ElementType::f32;
     if (!tensor::is_computable(view.type()) || (is_condition && view.type() != ElementType::boolean)) return false;
     if (!is_condition) common.add(view.type(), view.dims() == 0 ? tensor::Weight::scalar : tensor::Weight::tensor);
@@ -198,11 +202,13 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   }
   if (!to.contiguous()) tensor::check_result(to);
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
-  floats = floats && tensors != 0;
+  floats = floats && any_tensor;
   const ElementType computed = floats ? ElementType::f32 : tensor::computed_in(op, common.type());
   op = tensor::performed_in(op, computed);
-  for (std::size_t i = 0; i < tensors && !floats; ++i)
-    if (reads[i]->type() != computed && !(op == TensorOp::where && reads[i]->type() == ElementType::boolean)) return false;
+  for (std::size_t i = 0; i < operands.size() && !floats; ++i) {
+    const TensorView* const view = given[i].tensor;
+    if (view != nullptr && view->type() != computed && !(op == TensorOp::where && view->type() == ElementType::boolean)) return false;
+  }
 
   const std::span<const tensor::Given> all(given.data(), operands.size());
   return add_to_program(to, std::span(reads).first(tensors),
@@ -217,8 +223,6 @@ bool Batch::add_to_program(const TensorView& to, std::span<const TensorView* con
   ++state_->stats.operations;
   return tensor::add_to(*state_, known, add) || add(begin_program(to.shape()));
 }
-
-tensor::Given Batch::given(const Operand& operand) { return {operand.tensor_, operand.type_, operand.real_, operand.integer_}; }
 
 void Batch::apply(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
   InplaceVector<tensor::Given, tensor::FormulaCode::kMostOperands> few;
@@ -237,7 +241,7 @@ bool Batch::apply_directly(Formula formula, ElementType computed, const TensorVi
   for (const tensor::Given& operand : operands) {
     if (operand.tensor == nullptr) continue;
     if (!tensor::is_computable(operand.tensor->type()) || !tensor::is_read_apart(*operand.tensor, to)) return false;
-    reads.push_back(operand.tensor);
+    if (operand.tensor != &to) reads.push_back(operand.tensor);
   }
   if (!to.contiguous()) tensor::check_result(to);
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;

@@ -116,7 +116,7 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Given& given = operands[i];
     if (given.tensor != nullptr)
-      at[i] = {OperandKind::tensor, tensor(*given.tensor)};
+      at[i] = {OperandKind::tensor, given.tensor == &to ? target : tensor(*given.tensor)};
     else
       at[i] = {OperandKind::constant, constant(bits_of(given.type, given.real, given.integer, number))};
   }
@@ -156,7 +156,7 @@ bool ProgramBuilder::add(const FormulaCode& formula, const TensorView& to, std::
   std::array<unsigned, FormulaCode::kMostOperands + 1> tensors{};
   const unsigned target = tensors[operands.size()] = tensor(to);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (operands[i].tensor != nullptr) tensors[i] = tensor(*operands[i].tensor);
+    if (operands[i].tensor != nullptr) tensors[i] = operands[i].tensor == &to ? target : tensor(*operands[i].tensor);
   std::array<unsigned, device::kMaxConstants> constants;
   for (std::size_t i = 0; i < formula.constants.size(); ++i) {
     const FormulaCode::Constant& one = formula.constants[i];

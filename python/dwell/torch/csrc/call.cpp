@@ -305,8 +305,13 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     view(out, to);
     std::array<std::optional<TensorView>, kMost> views;
     std::array<Operand, kMost> operands{0.0, 0.0, 0.0, 0.0, 0.0};
-    for (std::size_t i = 0; i < count_; ++i)
-      operands[i] = inputs_[i].tensor != nullptr ? Operand(view(*inputs_[i].tensor, views[i])) : as<Operand>(inputs_[i].number);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const at::Tensor* const tensor = inputs_[i].tensor;
+      if (tensor == nullptr)
+        operands[i] = as<Operand>(inputs_[i].number);
+      else
+        operands[i] = tensor->is_same(out) ? *to : view(*tensor, views[i]);
+    }
     const std::span<const Operand> given = std::span(operands).first(count_);
     if (formula_ == nullptr) return batch.apply(op_, *to, given);
     // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.

@@ -67,7 +67,6 @@ Collector::Loop::Loop(const c10::Device& device, bool resident, Storages& storag
 Collector::Collector(const c10::Device& device) : device_(device), bursting_(device, false, storages_) {}
 
 void Collector::use(bool resident) {
-  if (resident == is_resident()) return;
   flush_locked(Reason::asked, true);
   if (resident && !resident_) resident_.emplace(device_, true, storages_);
   loop_ = resident ? &*resident_ : &bursting_;
@@ -75,7 +74,7 @@ void Collector::use(bool resident) {
 }
 
 void Collector::keep_in_order(bool resident) {
-  use(resident);
+  if (resident != is_resident()) use(resident);
   if (device_.is_cpu()) return;
   const c10::Stream now = current_stream(device_);
   if (!stream_ || *stream_ != now) {

@@ -128,7 +128,7 @@ class Collector {
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
   bool is_resident() const { return loop_ != &bursting_; }
-  // Collects for the resident loop from now on, or for the other.
+  // Collects for the other loop from now on, which is the resident one or is not.
   void use(bool resident);
   // That of this thread, which may not be of another device.
   Recording* recording_here();

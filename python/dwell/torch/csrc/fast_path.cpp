@@ -79,12 +79,12 @@ bool is_straight() {
          !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
 }
 
-bool is_plain(const at::Tensor& tensor, bool with_gradients) {
+bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   if (impl->key_set() != plain_keys) return false;
   c10::AutogradMetaInterface* const meta = impl->autograd_meta();
   if (meta == nullptr) return true;
-  return !(with_gradients && impl->requires_grad()) && static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr;
+  return static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr && !(impl->requires_grad() && at::GradMode::is_enabled());
 }
 
 bool read_integer(PyObject* from, std::int64_t& to) {
@@ -106,11 +106,11 @@ bool read_dims(PyObject* from, Argument& to) {
 }
 
 // False for what only PyTorch understands.
-bool read(PyObject* from, bool with_gradients, Argument& to) {
+bool read(PyObject* from, Argument& to) {
   if (THPVariable_CheckExact(from)) {
     to.kind = ArgumentKind::tensor;
     to.tensor = &THPVariable_Unpack(from);
-    return is_plain(*to.tensor, with_gradients) && to.tensor->numel() <= limits().elements.load(std::memory_order_relaxed);
+    return is_plain(*to.tensor) && to.tensor->numel() <= limits().elements.load(std::memory_order_relaxed);
   }
   if (PyFloat_CheckExact(from)) {
     to.kind = ArgumentKind::real;
@@ -157,10 +157,9 @@ bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names,
   given.positional = positional;
   given.named = names != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
   if (given.positional + given.named > Given::kMost) return false;
-  const bool with_gradients = at::GradMode::is_enabled();
   for (std::size_t i = 0; i < given.positional + given.named; ++i) {
     given.objects[i] = objects[i];
-    if (!read(objects[i], with_gradients, given.arguments[i])) return false;
+    if (!read(objects[i], given.arguments[i])) return false;
     if (i >= positional) given.names[i] = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i - positional));
   }
   return true;
