@@ -281,6 +281,62 @@ def test_arguments_may_have_names_and_other_kinds(x: Any) -> None:
     assert torch.equal(whole.sum(dim=0), torch.tensor(6, device=x.device))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_of_the_host_are_counted_at_once(dtype: str, x: Any) -> None:
+    """An optimiser counts its steps so, and looks at the number: what was collected has nothing to do with it."""
+    count = torch.tensor(0, dtype=getattr(torch, dtype))
+    dwell.torch.flush()
+    x.mul_(2)
+    before = dwell.torch.stats()
+    for _ in range(3):
+        count += 1
+    count.add_(other=2)
+    number = count.item()
+    assert (number, type(number)) == (5, int if dtype == "int64" else float)
+    assert count._version == 4
+    after = dwell.torch.stats()
+    assert after["taken"] == before["taken"]
+    assert after["flushed"] == before["flushed"]
+    assert after["fallback"] == before["fallback"]
+
+
+def test_numbers_of_the_host_that_are_collected_come_in_their_order() -> None:
+    count = torch.tensor(1.5)
+    count.mul_(4)  # on a CPU it is collected
+    count += 1
+    assert count.item() == 7
+    other = torch.tensor([2, 3])
+    other += 1
+    assert other.tolist() == [3, 4]
+    small = torch.tensor(250, dtype=torch.uint8)
+    small += 3
+    assert small.item() == 253
+    truth = torch.tensor(True)
+    assert truth.item() is True
+
+
+def test_numbers_of_the_host_keep_their_rules() -> None:
+    count = torch.tensor(3)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        count += 0.5
+    with pytest.raises(RuntimeError, match="alpha"):
+        count.add_(1, alpha=2.0)
+    count.add_(1, alpha=2)
+    assert count.item() == 5
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        torch.ones(2).item()
+    wanted = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        wanted += 1
+    assert wanted.item() == 1
+    if DEVICE == "cpu":
+        with dwell.torch.record() as recorded:
+            count += 1
+        assert count.item() == 5
+        recorded().replay()
+        assert count.item() == 6
+
+
 def test_only_contexts_change_calls(x: Any) -> None:
     from threading import Thread
 

@@ -197,6 +197,7 @@ void Collector::replay(const Recording& recording) {
   keep_in_order(false);
   submit_locked();
   submitted_.push_back(recording.launch());
+  storages_.keep(recording.storages());  // a look at one of them flushes
   count_pending();
 }
 
@@ -219,7 +220,7 @@ std::uint64_t Collector::taken() {
 }
 
 bool Collector::names(const c10::StorageImpl* storage) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   return storages_.has(storage);
 }
 

@@ -79,11 +79,7 @@ class Collector {
       let_go_of_interpreter();  // another thread records it
       return recording->add(tensors, made, std::ref(collect));
     }
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      let_go_of_interpreter();
-      lock.lock();
-    }
+    const std::unique_lock lock = locked();
     keep_in_order(limits().resident.load(std::memory_order_relaxed));
     collect(loop_->batch);
     storages_.keep(tensors, made);
@@ -127,6 +123,15 @@ class Collector {
   static constexpr std::int64_t kRounds = 64;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
+  // For calls that may come straight from Python: nobody waits for the lock with the interpreter's.
+  std::unique_lock<std::mutex> locked() {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      let_go_of_interpreter();
+      lock.lock();
+    }
+    return lock;
+  }
   bool is_resident() const { return loop_ != &bursting_; }
   // Collects for the other loop from now on, which is the resident one or is not.
   void use(bool resident);

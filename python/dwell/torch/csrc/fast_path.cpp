@@ -70,6 +70,7 @@ std::size_t entry_count = 0;
 bool in_use = true;
 std::uint64_t calls = 0;         // under the interpreter's lock
 c10::DispatchKeySet plain_keys;  // of a tensor that has no part in a call but its memory
+c10::DispatchKeySet host_keys;   // the same of one on the host
 
 // Whether this thread's calls go from Python to the backend's kernel with nothing between but autograd, which is asked tensor by tensor.
 bool is_straight() {
@@ -79,12 +80,20 @@ bool is_straight() {
          !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
 }
 
-bool is_plain(const at::Tensor& tensor) {
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  if (impl->key_set() != plain_keys) return false;
+// Whether no gradient has a part in what is done with a tensor.
+bool has_no_gradient(c10::TensorImpl* impl) {
   c10::AutogradMetaInterface* const meta = impl->autograd_meta();
   if (meta == nullptr) return true;
   return static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr && !(impl->requires_grad() && at::GradMode::is_enabled());
+}
+
+bool read_tensor(const at::Tensor& tensor, Argument& to) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const c10::DispatchKeySet keys = impl->key_set();
+  to.kind = keys == plain_keys ? ArgumentKind::tensor : ArgumentKind::host_tensor;
+  to.tensor = &tensor;
+  return (keys == plain_keys || keys == host_keys) && has_no_gradient(impl) &&
+         tensor.numel() <= limits().elements.load(std::memory_order_relaxed);
 }
 
 bool read_integer(PyObject* from, std::int64_t& to) {
@@ -107,11 +116,7 @@ bool read_dims(PyObject* from, Argument& to) {
 
 // False for what only PyTorch understands.
 bool read(PyObject* from, Argument& to) {
-  if (THPVariable_CheckExact(from)) {
-    to.kind = ArgumentKind::tensor;
-    to.tensor = &THPVariable_Unpack(from);
-    return is_plain(*to.tensor) && to.tensor->numel() <= limits().elements.load(std::memory_order_relaxed);
-  }
+  if (THPVariable_CheckExact(from)) return read_tensor(THPVariable_Unpack(from), to);
   if (PyFloat_CheckExact(from)) {
     to.kind = ArgumentKind::real;
     to.real = PyFloat_AS_DOUBLE(from);
@@ -214,6 +219,14 @@ class StraightCall {
   PyThreadState* thread_ = nullptr;
 };
 
+PyObject* to_python(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return PyFloat_FromDouble(*tensor.const_data_ptr<float>());
+    case at::kDouble: return PyFloat_FromDouble(*tensor.const_data_ptr<double>());
+    default: return PyLong_FromLongLong(*tensor.const_data_ptr<std::int64_t>());
+  }
+}
+
 // The result, a new reference; null with no error set: PyTorch is to do it.
 PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t positional, PyObject* names) {
   Given given;
@@ -238,9 +251,11 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
     }
     if (!taken) {
       noted_why();  // the dispatcher asks again
+      if (candidate.path.at_once) continue;
       return nullptr;
     }
-    ++calls;
+    if (candidate.path.result_in == ResultIn::number) return to_python(made);
+    if (!candidate.path.at_once) ++calls;
     if (candidate.path.result_in == ResultIn::its_own) return THPVariable_Wrap(std::move(made));
     THPVariable_Unpack(written).unsafeGetTensorImpl()->bump_version();
     Py_INCREF(written);
@@ -423,6 +438,7 @@ void let_go_of_interpreter() { StraightCall::let_go(); }
 void open_fast_paths() {
   const pybind11::gil_scoped_acquire interpreter;
   plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
+  host_keys = at::empty({0}, at::TensorOptions(at::kCPU)).key_set();
   std::map<std::string, std::vector<Candidate>> by_name;
   for (const FastPath& path : offered())
     if (auto candidate = candidate_of(path)) by_name[std::string(path.name).substr(6)].push_back(*candidate);  // behind aten::

@@ -19,8 +19,9 @@
 
 namespace dwell::pytorch {
 
-// What an argument is: of what Python gave, or of what a parameter takes.
-enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims, text };
+// What an argument is: of what Python gave, or of what a parameter takes. A tensor is on a device whose operations are taken, a host tensor
+// beside that.
+enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims, text, host_tensor };
 // Some of them, a bit each.
 using ArgumentKinds = std::uint8_t;
 constexpr ArgumentKinds operator|(ArgumentKind a, ArgumentKind b) {
@@ -110,8 +111,8 @@ struct Reader<std::optional<at::Tensor>> : ReaderOf<ArgumentKind::none | Argumen
   static const at::Tensor* read(const Argument& given) { return given.kind == ArgumentKind::none ? nullptr : given.tensor; }
 };
 
-// Where the result of a call is.
-enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument };
+// Where the result of a call is. `number`: the element of a tensor on the host, as a number of Python's.
+enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument, number };
 
 // An operation that Python may call straight.
 struct FastPath {
@@ -124,6 +125,7 @@ struct FastPath {
   std::array<ArgumentKinds, kMostParameters> fits{};
   // Takes the call, and gives the result if that is its own; false: PyTorch is to do it. Arguments fit.
   bool (*attempt)(const Argument* const* arguments, at::Tensor& result) = nullptr;
+  bool at_once = false;  // it is no operation that is collected; when it says no, others are tried
 };
 // Before `open_fast_paths`.
 void offer(const FastPath& path);
