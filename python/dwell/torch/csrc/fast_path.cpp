@@ -53,7 +53,7 @@ struct Candidate {
   std::size_t positional = 0;                                // parameters that may be given by place
   std::array<PyObject*, FastPath::kMostParameters> names{};  // interned
   std::array<bool, FastPath::kMostParameters> has_default{};
-  std::array<Argument, FastPath::kMostParameters> defaults;
+  std::array<Argument, FastPath::kMostParameters> defaults{};
 };
 
 // A function or method of PyTorch's.
