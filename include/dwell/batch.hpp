@@ -24,6 +24,7 @@ enum class RowResult : u8;
 }  // namespace device
 namespace tensor {
 struct Collected;
+struct Given;
 struct Operation;
 struct Product;
 struct Selection;
@@ -85,6 +86,11 @@ class Batch {
     apply(op, to, std::span<const Operand>(operands.begin(), operands.size()));
   }
   void apply(TensorOp op, const TensorView& to, std::span<const Operand> operands);
+
+  // to = formula(operands...), as `assign`, with the elements of tensors as numbers of type `computed`; and cheaper from the second time
+  // on, for up to 5 operands. A formula says the same each time, whatever the operands are. Throws as `assign` and what the formula throws.
+  using Formula = Expression (*)(std::span<const Expression> operands);
+  void apply(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands);
 
   // ---- Products of matrices, up to some hundreds of rows and columns. Matrices of 16-bit numbers are multiplied and added up in f32,
   // those of integers modulo 2^64; results do not depend on the number of workers. All tensors are of one type: f16, bf16, f32, f64, i8,
@@ -208,7 +214,12 @@ class Batch {
   void add(const TensorView& to, const Expression& from);
   void add(const tensor::Operation& operation);
   bool apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands);
+  bool apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const tensor::Given> operands);
+  static tensor::Given given(const Operand& operand);
   static Expression expressed(TensorOp op, std::span<const Operand> operands);
+  // Has add(program) add to the program that takes an assignment, or to one that it begins.
+  template <class Add>
+  bool add_to_program(const TensorView& to, std::span<const TensorView* const> reads, const Add& add);
   void select(const TensorView& to, const TensorView& from, const TensorView* index, const tensor::Selection& selection);
   void keep_triangle(const char* function, bool lower, const TensorView& to, const TensorView& from, std::int64_t diagonal);
   // A tensor of the same shape in memory of its own, which lives as long as the operations that are collected; one with the same elements.

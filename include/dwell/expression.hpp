@@ -12,7 +12,8 @@ namespace dwell {
 
 namespace tensor {
 struct Expressed;
-}
+class Formulas;
+}  // namespace tensor
 
 // An expression over the elements of tensors, broadcast against each other: what `Batch::assign` computes. Nothing is computed before.
 // Types are PyTorch's: operands of different types become a common one, numbers of the program do not widen the type of tensors of their
@@ -51,6 +52,7 @@ class Expression {
 
  private:
   friend class Batch;
+  friend class tensor::Formulas;
   Expression(std::int64_t value, int);
   explicit Expression(std::shared_ptr<const tensor::Expressed> state) : state_(std::move(state)) {}
 

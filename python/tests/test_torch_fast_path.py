@@ -56,6 +56,10 @@ def calls(x: Any) -> dict[str, Callable[[], Any]]:
         "in place": lambda: copy.copy(y).mul_(x),
         "in place, bare": lambda: y.sigmoid_(),
         "addcmul": lambda: torch.addcmul(x, x, y, value=0.5),
+        "a string": lambda: torch.nn.functional.gelu(x, approximate="tanh"),
+        "a string that is left out": lambda: torch.nn.functional.gelu(x),
+        "a string, or none": lambda: torch.div(x, y, rounding_mode="floor"),
+        "a copy": lambda: torch.empty_like(x).copy_(y),
         "clamp": lambda: x.clamp(0, 1),
         "clamp by name": lambda: x.clamp(min=1),
         "where": lambda: torch.where(x < y, x, y),
@@ -277,6 +281,62 @@ def test_arguments_may_have_names_and_other_kinds(x: Any) -> None:
     assert torch.equal(whole.sum(dim=0), torch.tensor(6, device=x.device))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_of_the_host_are_counted_at_once(dtype: str, x: Any) -> None:
+    """An optimiser counts its steps so, and looks at the number: what was collected has nothing to do with it."""
+    count = torch.tensor(0, dtype=getattr(torch, dtype))
+    dwell.torch.flush()
+    x.mul_(2)
+    before = dwell.torch.stats()
+    for _ in range(3):
+        count += 1
+    count.add_(other=2)
+    number = count.item()
+    assert (number, type(number)) == (5, int if dtype == "int64" else float)
+    assert count._version == 4
+    after = dwell.torch.stats()
+    assert after["taken"] == before["taken"]
+    assert after["flushed"] == before["flushed"]
+    assert after["fallback"] == before["fallback"]
+
+
+def test_numbers_of_the_host_that_are_collected_come_in_their_order() -> None:
+    count = torch.tensor(1.5)
+    count.mul_(4)  # on a CPU it is collected
+    count += 1
+    assert count.item() == 7
+    other = torch.tensor([2, 3])
+    other += 1
+    assert other.tolist() == [3, 4]
+    small = torch.tensor(250, dtype=torch.uint8)
+    small += 3
+    assert small.item() == 253
+    truth = torch.tensor(True)
+    assert truth.item() is True
+
+
+def test_numbers_of_the_host_keep_their_rules() -> None:
+    count = torch.tensor(3)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        count += 0.5
+    with pytest.raises(RuntimeError, match="alpha"):
+        count.add_(1, alpha=2.0)
+    count.add_(1, alpha=2)
+    assert count.item() == 5
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        torch.ones(2).item()
+    wanted = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        wanted += 1
+    assert wanted.item() == 1
+    if DEVICE == "cpu":
+        with dwell.torch.record() as recorded:
+            count += 1
+        assert count.item() == 5
+        recorded().replay()
+        assert count.item() == 6
+
+
 def test_only_contexts_change_calls(x: Any) -> None:
     from threading import Thread
 
@@ -291,11 +351,14 @@ def test_threads_that_share_a_collector_end() -> None:
     """Letting go of tensors, which asks for the lock of the interpreter, happens under the lock of the collector."""
     from threading import Thread
 
+    numpy = pytest.importorskip("numpy")
+
     def work() -> None:
         with dwell.torch.eager(capacity=16):
             a = torch.ones(8, device=DEVICE)
             for _ in range(2000):
                 a = torch.add(a, 1).mul_(0.5)
+                torch.add(torch.from_numpy(numpy.ones(8, dtype=numpy.float32)), 1)  # Python lets go of its memory
             assert torch.allclose(a, torch.ones_like(a))
 
     threads = [Thread(target=work) for _ in range(4)]

@@ -32,6 +32,22 @@ def test_a_recording_runs_again() -> None:
     gc.collect()
 
 
+def test_what_was_replayed_is_there_when_it_is_looked_at() -> None:
+    x = torch.ones(4, device=DEVICE)
+    with dt.record() as recorded:
+        y = x * 2
+    recording = recorded()
+    with dt.eager():
+        for number in (5.0, 7.0):
+            x.fill_(number)
+            recording.replay()
+            assert y[0].item() == 2 * number
+            assert y.sort()[0][3].item() == 2 * number
+            x.fill_(number + 1)
+            recording.replay()
+            assert y.sort()[0][0].item() == 2 * number + 2
+
+
 def test_a_step_of_training_is_recorded_with_its_backward_pass() -> None:
     torch.manual_seed(3)
     start = [torch.randn(8, 4), torch.randn(8), torch.randn(1, 8)]

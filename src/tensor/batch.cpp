@@ -12,6 +12,8 @@
 #include <dwell/error.hpp>
 
 #include "tensor/collected.hpp"
+#include "tensor/formula_code.hpp"
+#include "tensor/formulas.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
@@ -34,17 +36,21 @@ bool are_same_in(const Dims& shape, const TensorView& a, const TensorView& b) {
 bool is_replaced(const TensorView& view, const TensorView& to) {
   return view.extent().overlaps(to.extent()) && !are_same_in(to.shape(), view, to);
 }
-bool reads_replaced(const TensorView& to, const Expressed& from) {
-  if (from.kind == Expressed::Kind::tensor) return is_replaced(from.view, to);
-  return std::ranges::any_of(from.operand, [&](const Pointer& operand) { return operand != nullptr && reads_replaced(to, *operand); });
-}
-
 // Whether the one shape broadcasts to the other.
 bool fits(const Dims& from, const Dims& to) {
   if (from.size() > to.size()) return false;
   for (std::size_t dim = 0; dim < from.size(); ++dim)
     if (from[dim] != 1 && from[dim] != to[to.size() - from.size() + dim]) return false;
   return true;
+}
+
+// Whether a tensor may be read while `to` is written, element by element.
+bool is_read_apart(const TensorView& view, const TensorView& to) {
+  return &view == &to || ((view.shape() == to.shape() || fits(view.shape(), to.shape())) && !is_replaced(view, to));
+}
+bool reads_replaced(const TensorView& to, const Expressed& from) {
+  if (from.kind == Expressed::Kind::tensor) return is_replaced(from.view, to);
+  return std::ranges::any_of(from.operand, [&](const Pointer& operand) { return operand != nullptr && reads_replaced(to, *operand); });
 }
 
 void check_fits(const Dims& from, const Dims& to) {
@@ -166,6 +172,8 @@ Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
   }
 }
 
+inline tensor::Given Batch::given(const Operand& operand) { return {operand.tensor_, operand.type_, operand.real_, operand.integer_}; }
+
 // What most operations of programs are: their operands have one type, and need no conversion. False, and nothing is done, for others.
 bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
   if (std::cmp_not_equal(operands.size(), tensor::operands_of(op))) return false;
@@ -173,10 +181,11 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   std::array<tensor::Given, 3> given;
   std::array<const TensorView*, 3> reads{};
   std::size_t tensors = 0;
+  bool any_tensor = false;
   bool floats = !tensor::is_bitwise(op);  // and then no type has to be looked for
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
-    given[i] = {operand.tensor_, operand.type_, operand.real_, operand.integer_};
+    given[i] = Batch::given(operand);
     const bool is_condition = op == TensorOp::where && i == 2;
     if (operand.tensor_ == nullptr) {
       if (is_condition) return false;
@@ -184,30 +193,64 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
       continue;
     }
     const TensorView& view = *operand.tensor_;
-    reads[tensors++] = &view;
+    if (&view != &to) reads[tensors++] = &view;  // what is compared with others is compared once
+    any_tensor = true;
     floats = floats && view.type() == ElementType::f32;
     if (!tensor::is_computable(view.type()) || (is_condition && view.type() != ElementType::boolean)) return false;
     if (!is_condition) common.add(view.type(), view.dims() == 0 ? tensor::Weight::scalar : tensor::Weight::tensor);
-    if (view.shape() != to.shape() && !tensor::fits(view.shape(), to.shape())) return false;
-    if (tensor::is_replaced(view, to)) return false;
+    if (!tensor::is_read_apart(view, to)) return false;
   }
   if (!to.contiguous()) tensor::check_result(to);
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
-  floats = floats && tensors != 0;
+  floats = floats && any_tensor;
   const ElementType computed = floats ? ElementType::f32 : tensor::computed_in(op, common.type());
   op = tensor::performed_in(op, computed);
-  for (std::size_t i = 0; i < tensors && !floats; ++i)
-    if (reads[i]->type() != computed && !(op == TensorOp::where && reads[i]->type() == ElementType::boolean)) return false;
+  for (std::size_t i = 0; i < operands.size() && !floats; ++i) {
+    const TensorView* const view = given[i].tensor;
+    if (view != nullptr && view->type() != computed && !(op == TensorOp::where && view->type() == ElementType::boolean)) return false;
+  }
 
-  check(to);
-  for (std::size_t i = 0; i < tensors; ++i) check(*reads[i]);
-  const std::span<const TensorView* const> read(reads.data(), tensors);
   const std::span<const tensor::Given> all(given.data(), operands.size());
-  tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, read);
+  return add_to_program(to, std::span(reads).first(tensors),
+                        [&](tensor::ProgramBuilder& program) { return program.add(op, computed, to, all); });
+}
+
+template <class Add>
+bool Batch::add_to_program(const TensorView& to, std::span<const TensorView* const> reads, const Add& add) {
+  check(to);
+  for (const TensorView* const read : reads) check(*read);
+  tensor::ProgramBuilder* const known = tensor::program_for(*state_, to, reads);
   ++state_->stats.operations;
-  if (tensor::add_to(*state_, known, [&](tensor::ProgramBuilder& program) { return program.add(op, computed, to, all); })) return true;
-  tensor::ProgramBuilder& program = begin_program(to.shape());
-  return program.add(op, computed, to, all);
+  return tensor::add_to(*state_, known, add) || add(begin_program(to.shape()));
+}
+
+void Batch::apply(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
+  InplaceVector<tensor::Given, tensor::FormulaCode::kMostOperands> few;
+  if (operands.size() <= tensor::FormulaCode::kMostOperands) {
+    for (const Operand& operand : operands) few.push_back(given(operand));
+    if (apply_directly(formula, computed, to, few)) return;
+  }
+  std::vector<tensor::Given> all;
+  for (const Operand& operand : operands) all.push_back(given(operand));
+  assign(to, tensor::Formulas::of(formula, computed, all));
+}
+
+// As the other: False, and nothing is done, for what is not remembered.
+bool Batch::apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const tensor::Given> operands) {
+  InplaceVector<const TensorView*, tensor::FormulaCode::kMostOperands> reads;
+  for (const tensor::Given& operand : operands) {
+    if (operand.tensor == nullptr) continue;
+    if (!tensor::is_computable(operand.tensor->type()) || !tensor::is_read_apart(*operand.tensor, to)) return false;
+    if (operand.tensor != &to) reads.push_back(operand.tensor);
+  }
+  if (!to.contiguous()) tensor::check_result(to);
+  if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
+  const tensor::FormulaCode* const code = state_->formulas.find(formula, computed, to.type(), operands);
+  if (code == nullptr) return false;
+  return add_to_program(to, reads, [&](tensor::ProgramBuilder& program) {
+    if (program.empty() || program.is_wide() == code->wide) return program.add(*code, to, operands);
+    return program.add(to, tensor::Formulas::of(formula, computed, operands).state_);
+  });
 }
 
 void Batch::add(const TensorView& to, const Expression& from) {

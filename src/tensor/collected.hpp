@@ -15,6 +15,7 @@
 
 #include "base/accesses.hpp"
 #include "tensor/compiled_programs.hpp"
+#include "tensor/formulas.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 #include "tensor/programs.hpp"
@@ -27,6 +28,7 @@ struct Collected {
   std::shared_ptr<CompiledPrograms> compiled;
   std::uint32_t workers = 1;
   Programs programs = {};
+  Formulas formulas = {};
   std::function<bool(const TensorView::Extent&)> is_needed = {};  // whether somebody reads what a program writes there; empty: always
   std::vector<Buffer<std::byte>> copies = {};                     // memory that they name
   // Operations are numbered as they are submitted. Those that may still run, from number `first` on; what others did is of no interest.

@@ -116,9 +116,9 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Given& given = operands[i];
     if (given.tensor != nullptr)
-      at[i] = {OperandKind::tensor, tensor(*given.tensor)};
+      at[i] = {OperandKind::tensor, given.tensor == &to ? target : tensor(*given.tensor)};
     else
-      at[i] = {OperandKind::constant, constant(given.type, given.real, given.integer, number)};
+      at[i] = {OperandKind::constant, constant(bits_of(given.type, given.real, given.integer, number))};
   }
   if (operands.size() == 3 && at[2].kind == OperandKind::tensor) {
     const NumberClass third = number_of(operands[2].tensor->type());
@@ -131,18 +131,59 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   };
   const bool swapped = operands.size() > 1 && is_accumulated(at[1]) && !is_accumulated(at[0]);
   if (swapped) std::swap(at[0], at[1]);
-  if (!is_accumulated(at[0])) emit(Instruction(Step::load, number, widest(number), at[0].kind, at[0].index));
+  // What is changed in place again and again is stored once.
+  bool changes = false;
+  if (!is_accumulated(at[0])) {
+    emit(Instruction(Step::load, number, widest(number), at[0].kind, at[0].index));
+  } else if (at[0].index == target && (at[1].kind != OperandKind::tensor || at[1].index != target)) {
+    --instructions_;
+    changes = true;
+  }
   Instruction instruction(op, number, rounding_of(type, computed), at[1].kind, at[1].index, swapped && !is_commutative(op));
   if (operands.size() == 3) instruction = instruction.with_third(at[2].kind, at[2].index);
   emit(instruction);
   if (type != to.type()) emit(Instruction(Step::cast, number_of(type), to.type()));
-  store(target, number_of(to.type()));
+  store(target, number_of(to.type()), changes);
   return true;
 }
 
-void ProgramBuilder::store(unsigned target, NumberClass number) {
+bool ProgramBuilder::add(const FormulaCode& formula, const TensorView& to, std::span<const Given> operands) {
+  if (instructions_ == 0) wide_ = formula.wide;
+  if (instructions_ + formula.code.size() > device::kMaxInstructions || constants_ + formula.constants.size() > device::kMaxConstants ||
+      tensors_.size() + operands.size() + 1 > device::kMaxTensors)
+    return false;
+  tensors_.take_shape(to.shape());
+  std::array<unsigned, FormulaCode::kMostOperands + 1> tensors{};
+  const unsigned target = tensors[operands.size()] = tensor(to);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].tensor != nullptr) tensors[i] = operands[i].tensor == &to ? target : tensor(*operands[i].tensor);
+  std::array<unsigned, device::kMaxConstants> constants;
+  for (std::size_t i = 0; i < formula.constants.size(); ++i) {
+    const FormulaCode::Constant& one = formula.constants[i];
+    constants[i] =
+        constant(one.operand ? bits_of(operands[*one.operand].type, operands[*one.operand].real, operands[*one.operand].integer, one.number)
+                             : one.bits);
+  }
+  std::span<const std::uint32_t> code = formula.code;
+  if (formula.begins_with_elements && accumulated_ == tensors[Instruction(code.front()).operand()]) code = code.subspan(1);
+  for (const std::uint32_t word : code) {
+    Instruction in(word);
+    if (in.kind() == OperandKind::tensor) in = in.with_operand(tensors[in.operand()]);
+    if (in.kind() == OperandKind::constant) in = in.with_operand(constants[in.operand()]);
+    if (in.has_third() && in.third_is_constant()) in = in.with_third(OperandKind::constant, constants[in.third()]);
+    code_[instructions_++] = in.bits();
+  }
+  note_store(target);
+  return true;
+}
+
+void ProgramBuilder::store(unsigned target, NumberClass number, bool changes) {
   emit(Instruction(Step::store, number, widest(number), OperandKind::tensor, target));
-  overwritten_ = overwritten_ || writes(target);
+  note_store(target, changes);
+}
+
+void ProgramBuilder::note_store(unsigned target, bool changes) {
+  overwritten_ = overwritten_ || (writes(target) && !changes);
   written_ |= 1U << target;
   NamedTensors::widen(span_of_writes_, tensors_.extent(target));
   accumulated_ = target;
@@ -232,15 +273,14 @@ unsigned ProgramBuilder::tensor(const TensorView& view) {
   return *place;
 }
 
-unsigned ProgramBuilder::constant(ElementType type, double real, std::int64_t integer, NumberClass number) {
+std::uint64_t ProgramBuilder::bits_of(ElementType type, double real, std::int64_t integer, NumberClass number) {
   const bool floating = type == ElementType::f32;
-  std::uint64_t bits = 0;
-  if (number == NumberClass::f32)
-    bits = std::bit_cast<std::uint32_t>(floating ? static_cast<float>(real) : static_cast<float>(integer));
-  else if (number == NumberClass::f64)
-    bits = std::bit_cast<std::uint64_t>(floating ? real : static_cast<double>(integer));
-  else
-    bits = static_cast<std::uint64_t>(floating ? static_cast<std::int64_t>(real) : integer);
+  if (number == NumberClass::f32) return std::bit_cast<std::uint32_t>(floating ? static_cast<float>(real) : static_cast<float>(integer));
+  if (number == NumberClass::f64) return std::bit_cast<std::uint64_t>(floating ? real : static_cast<double>(integer));
+  return static_cast<std::uint64_t>(floating ? static_cast<std::int64_t>(real) : integer);
+}
+
+unsigned ProgramBuilder::constant(std::uint64_t bits) {
   for (unsigned at = 0; at < constants_; ++at)
     if (constant_[at] == bits) return at;
   if (constants_ == device::kMaxConstants) refuse_size("numbers", device::kMaxConstants);

@@ -13,6 +13,7 @@
 #include <dwell/tensor.hpp>
 
 #include "tensor/expressed.hpp"
+#include "tensor/formula_code.hpp"
 #include "tensor/named_tensors.hpp"
 
 namespace dwell::tensor {
@@ -42,6 +43,9 @@ class ProgramBuilder {
   // instruction. False too when it takes more.
   bool add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Given> operands);
 
+  // The same for what has become of a formula. A program whose numbers are as wide (`is_wide`), or an empty one.
+  bool add(const FormulaCode& formula, const TensorView& to, std::span<const Given> operands);
+
   // The tensors that are named so far, and which of them are written.
   const NamedTensors& tensors() const { return tensors_; }
   bool writes(std::size_t tensor) const { return (written_ >> tensor & 1U) != 0; }
@@ -50,6 +54,13 @@ class ProgramBuilder {
 
   // What it does for each element.
   std::uint32_t instructions() const { return instructions_; }
+  std::span<const std::uint32_t> code() const { return std::span(code_).first(instructions_); }
+  std::span<const std::uint64_t> constants() const { return std::span(constant_).first(constants_); }
+  // Whether some number takes 64 bits.
+  bool is_wide() const { return wide_; }
+  // How a number that is given is read as one of a class.
+  static std::uint64_t bits_of(ElementType type, double real, std::int64_t integer, device::NumberClass number);
+
   // Whether no instruction is left.
   bool empty() const { return instructions_ == 0; }
   // Whether `prune` might find something without unseen tensors: one was stored to twice.
@@ -76,8 +87,10 @@ class ProgramBuilder {
   device::NumberClass number_of(ElementType type) const { return wide_ ? device::class_of(type) : device::NumberClass::f32; }
   void emit(device::Instruction instruction);
   unsigned tensor(const TensorView& view);
-  unsigned constant(ElementType type, double real, std::int64_t integer, device::NumberClass number);
-  unsigned constant(const Expressed& node, device::NumberClass number) { return constant(node.type, node.real, node.integer, number); }
+  unsigned constant(std::uint64_t bits);
+  unsigned constant(const Expressed& node, device::NumberClass number) {
+    return constant(bits_of(node.type, node.real, node.integer, number));
+  }
   unsigned keep(device::NumberClass number);
   void drop(unsigned temporary) { kept_ &= ~(1U << temporary); }
   void used(const Expressed& node);
@@ -98,11 +111,13 @@ class ProgramBuilder {
   };
   Mark mark() const { return {tensors_.size(), instructions_, constants_, accumulated_, uses_index_}; }
   void undo(const Mark& mark);
-  void store(unsigned target, device::NumberClass number);
+  // `changes`: in place of the store before.
+  void store(unsigned target, device::NumberClass number, bool changes = false);
+  void note_store(unsigned target, bool changes = false);
   ElementType rounding_of(ElementType type, ElementType computed) const;
 
   NamedTensors tensors_;
-  bool wide_ = false;          // some number takes 64 bits
+  bool wide_ = false;
   bool uses_index_ = false;    // so the order of elements matters
   bool overwritten_ = false;   // some tensor was stored to twice
   std::uint32_t written_ = 0;  // a bit a tensor

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
+#include <vector>
+
 namespace dwell::tensor {
 namespace {
 
@@ -25,6 +29,26 @@ TEST(ProgramBuilderTest, ProgramsSayWhichMachineIsEnough) {
   EXPECT_EQ(flags_of(TensorOp::sin, floats, 1), 0U) << "a rare function";
   EXPECT_EQ(flags_of(TensorOp::add, TensorView(0x1000, ElementType::f64, {100}), 2), 0U);
   EXPECT_EQ(flags_of(TensorOp::add, TensorView(0x1000, ElementType::f32, {50}, {2}), 2), 0U) << "no neighbours";
+}
+
+TEST(ProgramBuilderTest, WhatIsChangedInPlaceIsStoredOnce) {
+  const TensorView x(0x1000, ElementType::f32, {100});
+  const TensorView y(0x2000, ElementType::f32, {100});
+  ProgramBuilder builder(x.shape());
+  const std::array<Given, 2> by_another{Given{.tensor = &x}, Given{.tensor = &y}};
+  const std::array<Given, 2> by_itself{Given{.tensor = &x}, Given{.tensor = &x}};
+  EXPECT_TRUE(builder.add(TensorOp::add, ElementType::f32, x, by_another));
+  EXPECT_EQ(builder.instructions(), 3U) << "load, add, store";
+  EXPECT_TRUE(builder.add(TensorOp::relu, ElementType::f32, x, std::span(by_another).first(1)));
+  EXPECT_TRUE(builder.add(TensorOp::mul, ElementType::f32, x, by_another));
+  EXPECT_EQ(builder.instructions(), 5U);
+  EXPECT_FALSE(builder.has_overwritten());
+  EXPECT_TRUE(builder.add(TensorOp::mul, ElementType::f32, x, by_itself));
+  EXPECT_EQ(builder.instructions(), 7U) << "it is read from memory, where it has to be";
+  EXPECT_TRUE(builder.has_overwritten());
+  EXPECT_TRUE(builder.add(TensorOp::relu, ElementType::f32, y, std::span(by_another).first(1)));
+  EXPECT_EQ(builder.instructions(), 9U) << "another tensor: both are stored";
+  EXPECT_FALSE(builder.prune(0)) << "the store that was read is of use";
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // Batches: programs of several operations, their order, what becomes part of what.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -160,16 +164,19 @@ TEST_P(BatchTest, OrderFollowsFromMemoryOfViewsInAnyDirection) {
     const TensorView b = any_view(random, all, rows, columns);
     if (random() % 6 == 0) a = a.slice(0, rows - 1, 1).expand({rows, columns});  // one row for all
     std::vector<u64> result;
-    const u32 how = random() % 3;
+    const u32 how = random() % 4;
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t column = 0; column < columns; ++column)
-        result.push_back(how == 0 ? at(a, row, column) * 3 + at(b, row, column) : at(a, row, column) - at(b, row, column));
+        result.push_back(how % 3 == 0 ? at(a, row, column) * 3 + at(b, row, column) : at(a, row, column) - at(b, row, column));
     if (how == 0)
       batch().assign(to, Expression(a) * 3 + b);
     else if (how == 1)
       batch().assign(to, Expression(a) - b);
-    else
+    else if (how == 2)
       batch().apply(TensorOp::sub, to, {a, b});
+    else
+      batch().apply([](std::span<const Expression> n) { return n[0] * n[1] + n[2]; }, ElementType::i64, to,
+                    std::array<Operand, 3>{a, 3, b});
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t column = 0; column < columns; ++column)
         at(to, row, column) = result[static_cast<std::size_t>(row * columns + column)];
@@ -332,6 +339,83 @@ TEST_P(BatchTest, ShapesDoNotMatterWhereElementsLieBehindEachOther) {
             }),
             2U);
   EXPECT_EQ(read(z), (std::vector<float>{1, 4, 2, 5, 3, 6}));
+}
+
+// ---- Formulas --------------------------------------------------------------------------------------------------------------------
+
+using Numbers = std::span<const Expression>;
+
+TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
+  const auto x = filled_with(std::vector<float>{1, -2, 3, 0.5F, -5, 1'000'003});
+  const auto y = filled_with(std::vector<float>{4, 4, -1, 2, 0.25F, 7});
+  const auto one = filled_with(std::vector<float>{3});
+  const auto wide = filled_with(std::vector<double>{1.0 / 3, 2, 3, 4, 5, 6});
+  auto narrow = runtime().allocate<std::int8_t>(6);
+  batch().assign(narrow, y);
+  const std::vector<Batch::Formula> formulas = {
+      [](Numbers n) { return n[0] + n[2] * n[1]; },
+      [](Numbers n) { return n[0] - n[1] * n[1] / (n[2] + 1.0); },
+      [](Numbers n) { return ops::where(0.0, n[0], ops::le(n[1], n[2])); },
+      [](Numbers n) { return n[0] * n[1] * (n[1] - n[0]) + ops::exp(n[2]) * (1.0 - n[2]); },
+      [](Numbers n) { return n[1]; },
+      [](Numbers n) { return n[2]; },
+      [](Numbers n) { return ops::lt(n[0], n[1]); },
+  };
+  const auto same_in = [&]<class Result>(Result zero, ElementType computed, const auto& a, const auto& b, const auto& c) {
+    const auto as_expression = [&](const auto& given) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(given)>, TensorView>)
+        return Expression(given).as(computed);
+      else
+        return Expression(given);
+    };
+    const std::array<Operand, 3> operands{a, b, c};
+    const std::array<Expression, 3> expressions{as_expression(a), as_expression(b), as_expression(c)};
+    for (std::size_t i = 0; i < formulas.size(); ++i) {
+      auto by_formula = filled_with(std::vector<Result>(12, zero));
+      auto by_expression = filled_with(std::vector<Result>(12, zero));
+      const auto half = [](const Buffer<Result>& of, std::int64_t first) { return TensorView(of).slice(0, first, 6); };
+      batch().apply(TensorOp::neg, half(by_formula, 6), {half(by_formula, 6)});  // a program that is there already
+      for (const std::int64_t first : {0, 6}) {
+        batch().apply(formulas[i], computed, half(by_formula, first), operands);
+        batch().assign(half(by_expression, first), formulas[i](expressions));
+      }
+      batch().flush().wait();
+      const std::vector<Result> expected = read(by_expression);
+      const std::vector<Result> got = read(by_formula);
+      EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(Result)), 0) << "formula " << i;
+    }
+  };
+  const auto same = [&](ElementType computed, const auto& a, const auto& b, const auto& c) {
+    same_in(0.0F, computed, a, b, c);
+    same_in(0.0, computed, a, b, c);
+    same_in(0, computed, a, b, c);
+  };
+  const TensorView several(x);
+  same(ElementType::f32, several, TensorView(y), 1.0);  // a number that formulas have too
+  same(ElementType::f32, several, TensorView(y), 1'000'003.0);
+  same(ElementType::f32, several, several, 2);
+  same(ElementType::f32, several, TensorView(y), true);
+  same(ElementType::f32, several, TensorView(one), 0.5);
+  same(ElementType::f32, TensorView(one, {}), TensorView(y), 0.5);
+  same(ElementType::f32, TensorView(narrow), TensorView(y), -1);
+  same(ElementType::f64, TensorView(wide), several, TensorView(narrow));
+}
+
+TEST_P(BatchTest, FormulasGoOnWithWhatWasAssigned) {
+  const auto x = filled_with(std::vector<float>{1, 2, 3});
+  auto y = runtime().allocate<float>(3);
+  auto z = runtime().allocate<float>(3);
+  const auto scaled = [](Numbers n) { return n[0] * n[1] + n[0]; };
+  for (const double factor : {2.0, 3.0}) {
+    const std::uint64_t before = batch().stats().tasks;
+    batch().apply(TensorOp::add, y, {TensorView(x), 1.0});
+    batch().apply(scaled, ElementType::f32, z, std::array<Operand, 2>{TensorView(y), factor});
+    batch().apply(scaled, ElementType::f32, z, std::array<Operand, 2>{TensorView(z), factor});
+    batch().flush().wait();
+    EXPECT_EQ(batch().stats().tasks - before, 1U);
+    const auto more = static_cast<float>((factor + 1) * (factor + 1));
+    EXPECT_EQ(read(z), (std::vector<float>{2 * more, 3 * more, 4 * more}));
+  }
 }
 
 // ---- What nobody sees ------------------------------------------------------------------------------------------------------------

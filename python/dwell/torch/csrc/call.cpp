@@ -71,6 +71,14 @@ at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, con
   return config.build().output();
 }
 
+bool have_same_sizes(const at::Tensor& a, const at::Tensor& b) {
+  const at::IntArrayRef sizes = a.sizes();
+  const at::IntArrayRef others = b.sizes();
+  bool same = sizes.size() == others.size();
+  for (std::size_t dim = 0; same && dim < sizes.size(); ++dim) same = sizes[dim] == others[dim];
+  return same;
+}
+
 // Whether no two elements of it share memory.
 bool is_apart(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) return true;
@@ -140,6 +148,7 @@ bool is_clear_of(const at::Tensor& out, const at::Tensor& x) {
 }
 
 bool may_write(const at::Tensor& out, const at::Tensor& x) {
+  if (out.is_same(x)) return true;
   if (out.storage().unsafeGetStorageImpl() != x.storage().unsafeGetStorageImpl()) return true;
   if (out.const_data_ptr() == x.const_data_ptr() && out.sizes() == x.sizes() && out.strides() == x.strides()) return true;
   const auto extent = [](const at::Tensor& tensor) {
@@ -212,7 +221,7 @@ at::Tensor Call::make() const {
     if (!is_small(tensor)) return {};
     if (first == nullptr) first = &tensor;
     if (!holds(tensor.device() == first->device(), Why::device)) return {};
-    same = same && tensor.sizes() == first->sizes();
+    same = same && have_same_sizes(tensor, *first);
     contiguous = contiguous && tensor.is_contiguous();
   }
   if (first == nullptr) return {};
@@ -245,10 +254,11 @@ bool Call::write(const at::Tensor& out) const {
   for (const Input& input : inputs()) {
     if (input.tensor == nullptr) continue;
     const at::Tensor& tensor = *input.tensor;
+    if (first == nullptr) first = &tensor;
+    if (tensor.is_same(out)) continue;
     if (!is_small(tensor) || !holds(tensor.device() == out.device(), Why::device) || !holds(may_write(out, tensor), Why::layout))
       return false;
-    if (first == nullptr) first = &tensor;
-    same = same && tensor.sizes() == out.sizes();
+    same = same && have_same_sizes(tensor, out);
   }
   const std::optional<at::ScalarType> computed = common_type(first != nullptr ? *first : out);
   if (!computed) return false;
@@ -282,7 +292,8 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
   for (const Input& input : inputs()) {
     if (input.tensor == nullptr) continue;
     named[tensors++] = input.tensor;
-    flat = flat && (input.tensor->dim() == 0 || (input.tensor->is_contiguous() && input.tensor->sizes() == out.sizes()));
+    flat = flat && (input.tensor->is_same(out) || input.tensor->dim() == 0 ||
+                    (input.tensor->is_contiguous() && have_same_sizes(*input.tensor, out)));
   }
   // Which dimensions there are is of no interest then. Views are made where they stay: they are large.
   const auto view = [flat](const at::Tensor& tensor, std::optional<TensorView>& to) -> const TensorView& {
@@ -292,27 +303,20 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
   Collector::of(out.device()).take(std::span(named).first(tensors), made, [&](Batch& batch) {
     std::optional<TensorView> to;
     view(out, to);
-    if (formula_ == nullptr) {
-      std::array<std::optional<TensorView>, 3> views;
-      const auto operand = [&](std::size_t i) -> Operand {
-        if (i >= count_) return 0.0;
-        if (inputs_[i].tensor == nullptr) return as<Operand>(inputs_[i].number);
-        return view(*inputs_[i].tensor, views[i]);
-      };
-      const std::array<Operand, 3> operands{operand(0), operand(1), operand(2)};
-      batch.apply(op_, *to, std::span(operands).first(count_));
-      return;
+    std::array<std::optional<TensorView>, kMost> views;
+    std::array<Operand, kMost> operands{0.0, 0.0, 0.0, 0.0, 0.0};
+    for (std::size_t i = 0; i < count_; ++i) {
+      const at::Tensor* const tensor = inputs_[i].tensor;
+      if (tensor == nullptr)
+        operands[i] = as<Operand>(inputs_[i].number);
+      else
+        operands[i] = tensor->is_same(out) ? *to : view(*tensor, views[i]);
     }
+    const std::span<const Operand> given = std::span(operands).first(count_);
+    if (formula_ == nullptr) return batch.apply(op_, *to, given);
     // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
     const bool is_short = computed == at::kHalf || computed == at::kBFloat16;
-    const ElementType type = is_short ? ElementType::f32 : *element_type_of(computed);
-    std::vector<Expression> expressions;
-    expressions.reserve(count_);
-    for (const Input& input : inputs()) {
-      std::optional<TensorView> from;
-      expressions.push_back(input.tensor != nullptr ? Expression(view(*input.tensor, from)).as(type) : as<Expression>(input.number));
-    }
-    batch.assign(*to, formula_(expressions));
+    batch.apply(formula_, is_short ? ElementType::f32 : *element_type_of(computed), *to, given);
   });
 }
 

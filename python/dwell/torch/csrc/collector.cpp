@@ -33,6 +33,7 @@ void* handle_of(const c10::Stream& stream) {
 }  // namespace
 
 Collector& Collector::open(const c10::Device& device) {
+  let_go_of_interpreter();  // until the runtime is there
   static auto* const mutex = new std::mutex;
   std::atomic<Collector*>& at = opened_.at(index_of(device));
   const std::lock_guard lock(*mutex);
@@ -66,7 +67,6 @@ Collector::Loop::Loop(const c10::Device& device, bool resident, Storages& storag
 Collector::Collector(const c10::Device& device) : device_(device), bursting_(device, false, storages_) {}
 
 void Collector::use(bool resident) {
-  if (resident == is_resident()) return;
   flush_locked(Reason::asked, true);
   if (resident && !resident_) resident_.emplace(device_, true, storages_);
   loop_ = resident ? &*resident_ : &bursting_;
@@ -74,7 +74,7 @@ void Collector::use(bool resident) {
 }
 
 void Collector::keep_in_order(bool resident) {
-  use(resident);
+  if (resident != is_resident()) use(resident);
   if (device_.is_cpu()) return;
   const c10::Stream now = current_stream(device_);
   if (!stream_ || *stream_ != now) {
@@ -85,6 +85,7 @@ void Collector::keep_in_order(bool resident) {
   if (!resident) return;
   const std::uint64_t calls = counts().elsewhere.load(std::memory_order_relaxed);
   if (calls == elsewhere_) return;
+  let_go_of_interpreter();
   now.synchronize();
   elsewhere_ = calls;
 }
@@ -95,6 +96,7 @@ void Collector::flush(Reason reason, bool wait) {
 }
 
 void Collector::flush_locked(Reason reason, bool wait) {
+  let_go_of_interpreter();
   if (pending_ != 0) {
     // Other threads go ahead without the lock once nothing is pending, so that comes last: their results are there, or behind a burst.
     const struct Flushed {
@@ -165,6 +167,7 @@ void Collector::count_pending() {
     else if (pending_ % BurstPace::kLook == 0 && worth_a_burst())
       flush_locked(Reason::idle, false);
   } else if (pending_ % most == 0) {
+    let_go_of_interpreter();
     submit_locked();
     forget_done();
   }
@@ -194,6 +197,7 @@ void Collector::replay(const Recording& recording) {
   keep_in_order(false);
   submit_locked();
   submitted_.push_back(recording.launch());
+  storages_.keep(recording.storages());  // a look at one of them flushes
   count_pending();
 }
 
@@ -216,7 +220,7 @@ std::uint64_t Collector::taken() {
 }
 
 bool Collector::names(const c10::StorageImpl* storage) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   return storages_.has(storage);
 }
 

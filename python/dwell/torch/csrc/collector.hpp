@@ -26,6 +26,7 @@
 #include <dwell/runtime.hpp>
 
 #include "burst_pace.hpp"
+#include "interpreter.hpp"
 #include "recording.hpp"
 #include "storages.hpp"
 
@@ -55,9 +56,13 @@ class Collector {
  public:
   // That of a device, opened with the first call. Throws dwell::Error.
   static Collector& of(const c10::Device& device) {
+    Collector* const opened = known(device);
+    return opened != nullptr ? *opened : open(device);
+  }
+  // The same if it is opened, else null.
+  static Collector* known(const c10::Device& device) {
     const std::size_t index = index_of(device);
-    Collector* const known = index < kMostDevices ? opened_[index].load(std::memory_order_acquire) : nullptr;
-    return known != nullptr ? *known : open(device);
+    return index < kMostDevices ? opened_[index].load(std::memory_order_acquire) : nullptr;
   }
   // All that were opened.
   static std::vector<Collector*> all();
@@ -70,8 +75,11 @@ class Collector {
   // result. Any thread.
   template <class Collect>
   void take(std::span<const at::Tensor* const> tensors, bool made, Collect&& collect) {
-    if (Recording* const recording = recording_here()) return recording->add(tensors, made, std::ref(collect));
-    const std::lock_guard lock(mutex_);
+    if (Recording* const recording = recording_here()) {
+      let_go_of_interpreter();  // another thread records it
+      return recording->add(tensors, made, std::ref(collect));
+    }
+    const std::unique_lock lock = locked();
     keep_in_order(limits().resident.load(std::memory_order_relaxed));
     collect(loop_->batch);
     storages_.keep(tensors, made);
@@ -115,8 +123,17 @@ class Collector {
   static constexpr std::int64_t kRounds = 64;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
+  // For calls that may come straight from Python: nobody waits for the lock with the interpreter's.
+  std::unique_lock<std::mutex> locked() {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      let_go_of_interpreter();
+      lock.lock();
+    }
+    return lock;
+  }
   bool is_resident() const { return loop_ != &bursting_; }
-  // Collects for the resident loop from now on, or for the other.
+  // Collects for the other loop from now on, which is the resident one or is not.
   void use(bool resident);
   // That of this thread, which may not be of another device.
   Recording* recording_here();
@@ -148,21 +165,26 @@ class Collector {
   std::uint64_t elsewhere_ = kUnknown;  // calls that the resident loop is behind
 };
 
+// Every operation asks several times: a look at a table.
+inline constexpr auto kElementTypes = [] {
+  std::array<std::optional<ElementType>, static_cast<std::size_t>(at::ScalarType::NumOptions)> of{};
+  const auto put = [&](at::ScalarType from, ElementType to) { of[static_cast<std::size_t>(from)] = to; };
+  put(at::kFloat, ElementType::f32);
+  put(at::kDouble, ElementType::f64);
+  put(at::kHalf, ElementType::f16);
+  put(at::kBFloat16, ElementType::bf16);
+  put(at::kChar, ElementType::i8);
+  put(at::kShort, ElementType::i16);
+  put(at::kInt, ElementType::i32);
+  put(at::kLong, ElementType::i64);
+  put(at::kByte, ElementType::u8);
+  put(at::kBool, ElementType::boolean);
+  return of;
+}();
 // Nothing for types that dwell has no operations for.
 constexpr std::optional<ElementType> element_type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return ElementType::f32;
-    case at::kDouble: return ElementType::f64;
-    case at::kHalf: return ElementType::f16;
-    case at::kBFloat16: return ElementType::bf16;
-    case at::kChar: return ElementType::i8;
-    case at::kShort: return ElementType::i16;
-    case at::kInt: return ElementType::i32;
-    case at::kLong: return ElementType::i64;
-    case at::kByte: return ElementType::u8;
-    case at::kBool: return ElementType::boolean;
-    default: return {};
-  }
+  const auto at = static_cast<std::size_t>(type);
+  return at < kElementTypes.size() ? kElementTypes[at] : std::nullopt;
 }
 // Of the first element.
 inline std::uint64_t address_of(const at::Tensor& tensor) { return reinterpret_cast<std::uint64_t>(tensor.const_data_ptr()); }

@@ -34,13 +34,14 @@ AllFallbacks& fallbacks() {
   return *all;
 }
 
-void flush_if_named(const c10::StorageImpl* storage, const char* operation) {
+void flush_if_named(const at::Tensor& tensor, const char* operation) {
+  const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
     throw Error(errc::unsupported, std::string(operation) +
                                        " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was "
                                        "recorded: leave it out of the recording, and call it between replays");
-  for (Collector* const collector : Collector::all())
-    if (collector->names(storage)) collector->flush(Reason::fallback, false);
+  Collector* const collector = Collector::known(storage->device());
+  if (collector != nullptr && collector->names(storage)) collector->flush(Reason::fallback, false);
 }
 
 void flush_for_value(const c10::IValue& value, const char* operation) {
@@ -108,7 +109,7 @@ Elsewhere::~Elsewhere() {
 
 void flush_for(const at::Tensor& tensor, const char* operation) {
   if ((Collector::any_pending() || Recording::mine() != nullptr) && tensor.defined() && tensor.has_storage())
-    flush_if_named(tensor.storage().unsafeGetStorageImpl(), operation);
+    flush_if_named(tensor, operation);
 }
 void flush_for(const std::optional<at::Tensor>& tensor, const char* operation) {
   if (tensor) flush_for(*tensor, operation);

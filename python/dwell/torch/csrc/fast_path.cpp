@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "interpreter.hpp"
+
 namespace dwell::pytorch {
 
 namespace {
@@ -68,6 +70,7 @@ std::size_t entry_count = 0;
 bool in_use = true;
 std::uint64_t calls = 0;         // under the interpreter's lock
 c10::DispatchKeySet plain_keys;  // of a tensor that has no part in a call but its memory
+c10::DispatchKeySet host_keys;   // the same of one on the host
 
 // Whether this thread's calls go from Python to the backend's kernel with nothing between but autograd, which is asked tensor by tensor.
 bool is_straight() {
@@ -77,12 +80,20 @@ bool is_straight() {
          !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
 }
 
-bool is_plain(const at::Tensor& tensor, bool with_gradients) {
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  if (impl->key_set() != plain_keys) return false;
+// Whether no gradient has a part in what is done with a tensor.
+bool has_no_gradient(c10::TensorImpl* impl) {
   c10::AutogradMetaInterface* const meta = impl->autograd_meta();
   if (meta == nullptr) return true;
-  return !(with_gradients && impl->requires_grad()) && static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr;
+  return static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr && !(impl->requires_grad() && at::GradMode::is_enabled());
+}
+
+bool read_tensor(const at::Tensor& tensor, Argument& to) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const c10::DispatchKeySet keys = impl->key_set();
+  to.kind = keys == plain_keys ? ArgumentKind::tensor : ArgumentKind::host_tensor;
+  to.tensor = &tensor;
+  return (keys == plain_keys || keys == host_keys) && has_no_gradient(impl) &&
+         tensor.numel() <= limits().elements.load(std::memory_order_relaxed);
 }
 
 bool read_integer(PyObject* from, std::int64_t& to) {
@@ -104,12 +115,8 @@ bool read_dims(PyObject* from, Argument& to) {
 }
 
 // False for what only PyTorch understands.
-bool read(PyObject* from, bool with_gradients, Argument& to) {
-  if (THPVariable_CheckExact(from)) {
-    to.kind = ArgumentKind::tensor;
-    to.tensor = &THPVariable_Unpack(from);
-    return is_plain(*to.tensor, with_gradients) && to.tensor->numel() <= limits().elements.load(std::memory_order_relaxed);
-  }
+bool read(PyObject* from, Argument& to) {
+  if (THPVariable_CheckExact(from)) return read_tensor(THPVariable_Unpack(from), to);
   if (PyFloat_CheckExact(from)) {
     to.kind = ArgumentKind::real;
     to.real = PyFloat_AS_DOUBLE(from);
@@ -127,6 +134,14 @@ bool read(PyObject* from, bool with_gradients, Argument& to) {
   if (from == Py_None) {
     to.kind = ArgumentKind::none;
     return true;
+  }
+  if (PyUnicode_CheckExact(from)) {
+    Py_ssize_t length = 0;
+    to.kind = ArgumentKind::text;
+    to.text = PyUnicode_AsUTF8AndSize(from, &length);  // which the object keeps
+    to.length = static_cast<std::size_t>(length);
+    if (to.text == nullptr) PyErr_Clear();
+    return to.text != nullptr;
   }
   return (PyTuple_CheckExact(from) || PyList_CheckExact(from)) && read_dims(from, to);
 }
@@ -147,25 +162,23 @@ bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names,
   given.positional = positional;
   given.named = names != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
   if (given.positional + given.named > Given::kMost) return false;
-  const bool with_gradients = at::GradMode::is_enabled();
   for (std::size_t i = 0; i < given.positional + given.named; ++i) {
     given.objects[i] = objects[i];
-    if (!read(objects[i], with_gradients, given.arguments[i])) return false;
+    if (!read(objects[i], given.arguments[i])) return false;
     if (i >= positional) given.names[i] = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i - positional));
   }
   return true;
 }
 
 // The arguments in the order of a candidate's parameters, and the object of the one with the result.
-bool place(const Candidate& candidate, const Given& given, std::array<Argument, Given::kMost>& placed, PyObject*& result) {
+bool place(const Candidate& candidate, const Given& given, std::array<const Argument*, Given::kMost>& placed, PyObject*& result) {
   const FastPath& path = candidate.path;
   if (given.positional > candidate.positional) return false;
   const std::size_t of_result = path.result_in == ResultIn::last_argument ? path.parameters - 1 : 0;
-  std::array<bool, Given::kMost> has{};
+  placed.fill(nullptr);
   const auto put = [&](std::size_t parameter, std::size_t at) {
-    if (has[parameter] || !path.fits[parameter](given.arguments[at])) return false;
-    has[parameter] = true;
-    placed[parameter] = given.arguments[at];
+    if (placed[parameter] != nullptr || (path.fits[parameter] & only(given.arguments[at].kind)) == 0) return false;
+    placed[parameter] = &given.arguments[at];
     if (parameter == of_result) result = given.objects[at];
     return true;
   };
@@ -177,32 +190,60 @@ bool place(const Candidate& candidate, const Given& given, std::array<Argument, 
     if (parameter == path.parameters || !put(parameter, i)) return false;
   }
   for (std::size_t i = 0; i < path.parameters; ++i) {
-    if (has[i]) continue;
+    if (placed[i] != nullptr) continue;
     if (!candidate.has_default[i]) return false;
-    placed[i] = candidate.defaults[i];
+    placed[i] = &candidate.defaults[i];
   }
   return true;
+}
+
+// That the calling thread is in, with the interpreter's lock or, once it has waited, without.
+class StraightCall {
+ public:
+  StraightCall() : around_(std::exchange(here, this)) {}
+  ~StraightCall() {
+    here = around_;
+    if (thread_ != nullptr) PyEval_RestoreThread(thread_);
+  }
+  StraightCall(const StraightCall&) = delete;
+  StraightCall& operator=(const StraightCall&) = delete;
+
+  static void let_go() {
+    if (here != nullptr && here->thread_ == nullptr) here->thread_ = PyEval_SaveThread();
+  }
+
+ private:
+  static inline thread_local constinit StraightCall* here = nullptr;
+
+  StraightCall* const around_;
+  PyThreadState* thread_ = nullptr;
+};
+
+PyObject* to_python(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return PyFloat_FromDouble(*tensor.const_data_ptr<float>());
+    case at::kDouble: return PyFloat_FromDouble(*tensor.const_data_ptr<double>());
+    default: return PyLong_FromLongLong(*tensor.const_data_ptr<std::int64_t>());
+  }
 }
 
 // The result, a new reference; null with no error set: PyTorch is to do it.
 PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t positional, PyObject* names) {
   Given given;
   if (!read_all(objects, positional, names, given)) return nullptr;
-  std::array<Argument, Given::kMost> placed;
+  std::array<const Argument*, Given::kMost> placed;
   for (const Candidate& candidate : entry.candidates) {
     PyObject* written = nullptr;
     if (!place(candidate, given, placed, written)) continue;
     at::Tensor made;
     bool taken = false;
     std::exception_ptr failure;
-    // Whoever has the collector's lock may be about to ask for the interpreter's.
-    PyThreadState* const thread = PyEval_SaveThread();
     try {
+      const StraightCall call;
       taken = candidate.path.attempt(placed.data(), made);
     } catch (...) {
       failure = std::current_exception();
     }
-    PyEval_RestoreThread(thread);
     if (failure != nullptr) {
       HANDLE_TH_ERRORS
       std::rethrow_exception(failure);
@@ -210,9 +251,11 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
     }
     if (!taken) {
       noted_why();  // the dispatcher asks again
+      if (candidate.path.at_once) continue;
       return nullptr;
     }
-    ++calls;
+    if (candidate.path.result_in == ResultIn::number) return to_python(made);
+    if (!candidate.path.at_once) ++calls;
     if (candidate.path.result_in == ResultIn::its_own) return THPVariable_Wrap(std::move(made));
     THPVariable_Unpack(written).unsafeGetTensorImpl()->bump_version();
     Py_INCREF(written);
@@ -299,8 +342,13 @@ bool read_default(const c10::IValue& from, Argument& to) {
   } else if (from.isBool()) {
     to.kind = ArgumentKind::truth;
     to.integers[0] = from.toBool() ? 1 : 0;
+  } else if (from.isString()) {
+    to.kind = ArgumentKind::text;
+    to.text = from.toStringRef().data();  // the schema keeps it
+    to.length = from.toStringRef().size();
   } else if (from.isIntList() && from.toIntVector().empty()) {
     to.kind = ArgumentKind::dims;
+    to.count = 0;
   } else {
     return false;
   }
@@ -318,7 +366,7 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
     if (!parameter.kwarg_only() && parameter.name() != "alpha") candidate.positional = i + 1;
     if (!parameter.default_value()) continue;
     candidate.has_default[i] = read_default(*parameter.default_value(), candidate.defaults[i]);
-    if (!candidate.has_default[i] || !path.fits[i](candidate.defaults[i])) return {};
+    if (!candidate.has_default[i] || (path.fits[i] & only(candidate.defaults[i].kind)) == 0) return {};
   }
   return candidate;
 }
@@ -385,9 +433,12 @@ PyObject* attribute(PyObject* of, const char* name) {
 
 }  // namespace
 
+void let_go_of_interpreter() { StraightCall::let_go(); }
+
 void open_fast_paths() {
   const pybind11::gil_scoped_acquire interpreter;
   plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
+  host_keys = at::empty({0}, at::TensorOptions(at::kCPU)).key_set();
   std::map<std::string, std::vector<Candidate>> by_name;
   for (const FastPath& path : offered())
     if (auto candidate = candidate_of(path)) by_name[std::string(path.name).substr(6)].push_back(*candidate);  // behind aten::
@@ -419,6 +470,7 @@ std::uint64_t fast_calls() { return calls; }
 
 namespace dwell::pytorch {
 
+void let_go_of_interpreter() {}
 void open_fast_paths() {}
 bool has_fast_paths() { return false; }
 void use_fast_paths(bool) {}

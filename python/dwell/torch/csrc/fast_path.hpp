@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/Scalar.h>
+#include <c10/util/string_view.h>
 
 #include <array>
 #include <cstddef>
@@ -18,18 +19,30 @@
 
 namespace dwell::pytorch {
 
-// What an argument is: of what Python gave, or of what a parameter takes.
-enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims };
+// What an argument is: of what Python gave, or of what a parameter takes. A tensor is on a device whose operations are taken, a host tensor
+// beside that.
+enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims, text, host_tensor };
+// Some of them, a bit each.
+using ArgumentKinds = std::uint8_t;
+constexpr ArgumentKinds operator|(ArgumentKind a, ArgumentKind b) {
+  return static_cast<ArgumentKinds>(1U << static_cast<unsigned>(a) | 1U << static_cast<unsigned>(b));
+}
+constexpr ArgumentKinds only(ArgumentKind kind) { return kind | kind; }
+constexpr ArgumentKinds kNumbers = (ArgumentKind::real | ArgumentKind::integer) | only(ArgumentKind::truth);
 
-// An argument of a call, or a default. Does not own the tensor.
+// An argument of a call, or a default. Owns neither the tensor nor the text. Only what its kind says is written: each call has several.
 struct Argument {
   static constexpr std::size_t kMostDims = 8;
 
-  ArgumentKind kind = ArgumentKind::none;
-  std::uint8_t count = 0;  // dims
-  const at::Tensor* tensor = nullptr;
-  double real = 0;
-  std::array<std::int64_t, kMostDims> integers{};  // the integer or the truth is the first
+  ArgumentKind kind;
+  std::uint8_t count;  // dims
+  union {
+    const at::Tensor* tensor;
+    double real;
+    const char* text;
+  };
+  std::size_t length;                            // of the text
+  std::array<std::int64_t, kMostDims> integers;  // the integer or the truth is the first
 };
 
 // How a parameter of a type in an operation's schema is read. The primary template: it is not, and neither is the operation.
@@ -37,18 +50,17 @@ template <class T>
 struct Reader {
   static constexpr bool kReads = false;
 };
-template <>
-struct Reader<at::Tensor> {
+template <ArgumentKinds kFitting>
+struct ReaderOf {
   static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::tensor; }
+  static constexpr ArgumentKinds kFits = kFitting;
+};
+template <>
+struct Reader<at::Tensor> : ReaderOf<only(ArgumentKind::tensor)> {
   static const at::Tensor& read(const Argument& given) { return *given.tensor; }
 };
 template <>
-struct Reader<at::Scalar> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) {
-    return given.kind == ArgumentKind::real || given.kind == ArgumentKind::integer || given.kind == ArgumentKind::truth;
-  }
+struct Reader<at::Scalar> : ReaderOf<kNumbers> {
   static at::Scalar read(const Argument& given) {
     if (given.kind == ArgumentKind::real) return given.real;
     if (given.kind == ArgumentKind::truth) return given.integers[0] != 0;
@@ -56,64 +68,51 @@ struct Reader<at::Scalar> {
   }
 };
 template <>
-struct Reader<bool> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::truth; }
+struct Reader<bool> : ReaderOf<only(ArgumentKind::truth)> {
   static bool read(const Argument& given) { return given.integers[0] != 0; }
 };
 template <>
-struct Reader<std::int64_t> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::integer; }
+struct Reader<std::int64_t> : ReaderOf<only(ArgumentKind::integer)> {
   static std::int64_t read(const Argument& given) { return given.integers[0]; }
 };
 template <>
-struct Reader<at::IntArrayRef> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::integer || given.kind == ArgumentKind::dims; }
+struct Reader<at::IntArrayRef> : ReaderOf<ArgumentKind::integer | ArgumentKind::dims> {
   static at::IntArrayRef read(const Argument& given) {
     return {given.integers.data(), given.kind == ArgumentKind::integer ? std::size_t{1} : std::size_t{given.count}};
   }
 };
 template <>
-struct Reader<at::OptionalIntArrayRef> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || Reader<at::IntArrayRef>::fits(given); }
-  static at::OptionalIntArrayRef read(const Argument& given) {
-    if (given.kind == ArgumentKind::none) return {};
-    return Reader<at::IntArrayRef>::read(given);
-  }
+struct Reader<c10::string_view> : ReaderOf<only(ArgumentKind::text)> {
+  static c10::string_view read(const Argument& given) { return {given.text, given.length}; }
 };
-// Types of results, which are left to PyTorch when they are named.
-template <>
-struct Reader<std::optional<at::ScalarType>> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none; }
-  static std::optional<at::ScalarType> read(const Argument&) { return {}; }
-};
-// Where a rule takes a pointer, which is null for none: the tensor is not copied.
-template <>
-struct Reader<std::optional<at::Tensor>> {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || given.kind == ArgumentKind::tensor; }
-  static const at::Tensor* read(const Argument& given) { return given.kind == ArgumentKind::none ? nullptr : given.tensor; }
-};
-template <class T>
-struct OptionalReader {
-  static constexpr bool kReads = true;
-  static bool fits(const Argument& given) { return given.kind == ArgumentKind::none || Reader<T>::fits(given); }
-  static std::optional<T> read(const Argument& given) {
+template <class T, class Optional = std::optional<T>>
+struct OptionalReader : ReaderOf<Reader<T>::kFits | only(ArgumentKind::none)> {
+  static Optional read(const Argument& given) {
     if (given.kind == ArgumentKind::none) return {};
     return Reader<T>::read(given);
   }
 };
 template <>
+struct Reader<at::OptionalIntArrayRef> : OptionalReader<at::IntArrayRef, at::OptionalIntArrayRef> {};
+template <>
 struct Reader<std::optional<at::Scalar>> : OptionalReader<at::Scalar> {};
 template <>
 struct Reader<std::optional<std::int64_t>> : OptionalReader<std::int64_t> {};
+template <>
+struct Reader<std::optional<c10::string_view>> : OptionalReader<c10::string_view> {};
+// Types of results, which are left to PyTorch when they are named.
+template <>
+struct Reader<std::optional<at::ScalarType>> : ReaderOf<only(ArgumentKind::none)> {
+  static std::optional<at::ScalarType> read(const Argument&) { return {}; }
+};
+// Where a rule takes a pointer, which is null for none: the tensor is not copied.
+template <>
+struct Reader<std::optional<at::Tensor>> : ReaderOf<ArgumentKind::none | ArgumentKind::tensor> {
+  static const at::Tensor* read(const Argument& given) { return given.kind == ArgumentKind::none ? nullptr : given.tensor; }
+};
 
-// Where the result of a call is.
-enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument };
+// Where the result of a call is. `number`: the element of a tensor on the host, as a number of Python's.
+enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument, number };
 
 // An operation that Python may call straight.
 struct FastPath {
@@ -123,9 +122,10 @@ struct FastPath {
   const char* overload = "";
   ResultIn result_in = ResultIn::its_own;
   std::size_t parameters = 0;
-  std::array<bool (*)(const Argument&), kMostParameters> fits{};
+  std::array<ArgumentKinds, kMostParameters> fits{};
   // Takes the call, and gives the result if that is its own; false: PyTorch is to do it. Arguments fit.
-  bool (*attempt)(const Argument* arguments, at::Tensor& result) = nullptr;
+  bool (*attempt)(const Argument* const* arguments, at::Tensor& result) = nullptr;
+  bool at_once = false;  // it is no operation that is collected; when it says no, others are tried
 };
 // Before `open_fast_paths`.
 void offer(const FastPath& path);
@@ -162,13 +162,13 @@ struct Offered<Op, Rule, Result(Arguments...)> {
   }
   static constexpr bool kReads = reads();
 
-  static bool attempt(const Argument* given, at::Tensor& result) {
+  static bool attempt(const Argument* const* given, at::Tensor& result) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto of = [&] { return Rule::of(Parameter<I>::read(given[I])...); };
+      const auto of = [&] { return Rule::of(Parameter<I>::read(*given[I])...); };
       if constexpr (kInPlace) {
-        return of().write(*given[0].tensor);
+        return of().write(*given[0]->tensor);
       } else if constexpr (kWrites) {
-        return of().write(*given[kCount - 1].tensor);
+        return of().write(*given[kCount - 1]->tensor);
       } else {
         return keep(made(of()), result);
       }
@@ -194,7 +194,7 @@ struct Offered<Op, Rule, Result(Arguments...)> {
                   : kWrites ? ResultIn::last_argument
                             : ResultIn::its_own,
                   kCount};
-    path.fits = {&Reader<std::remove_cvref_t<Arguments>>::fits...};
+    path.fits = {Reader<std::remove_cvref_t<Arguments>>::kFits...};
     path.attempt = &attempt;
     offer(path);
   }

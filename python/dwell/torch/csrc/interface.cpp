@@ -18,6 +18,7 @@
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
 #include "fast_path.hpp"
+#include "host_numbers.hpp"
 #include "operations.hpp"
 
 namespace dwell::pytorch {
@@ -62,6 +63,7 @@ std::string open(const std::string& key) {
     return why;
   }
   torch::Library& aten = library(torch::Library::IMPL, "aten");
+  offer_host_numbers();  // ahead of operations that are collected
   take_all_operations(aten);
   pass_or_fall_back(aten, library(torch::Library::IMPL, "_"));
   open_fast_paths();

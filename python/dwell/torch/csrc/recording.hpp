@@ -44,6 +44,7 @@ class Recording {
   Ticket launch() const;
 
   bool names(const c10::StorageImpl* storage) { return storages_.has(storage); }
+  const Storages& storages() const { return storages_; }
   Runtime& runtime() const { return runtime_; }
 
  private:

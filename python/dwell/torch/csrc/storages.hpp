@@ -22,6 +22,10 @@ class Storages {
       made = false;
     }
   }
+  // All that others keep.
+  void keep(const Storages& others) {
+    for (const auto& storage : others.kept_) keep(storage.get(), false);
+  }
   bool has(const c10::StorageImpl* storage) { return place_of(places_, storage)->storage == storage; }
   // Whether anybody may still read what begins at this address. Nobody does when it was made for a result and is kept here alone.
   bool is_needed(std::uint64_t address) {
