@@ -56,13 +56,13 @@ class Tables {
     const FlightExec* const exec = find([&](const FlightExec& its) {
       return address - its.address < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
     });
-    const std::string op = name_of(entry.opcode());
+    std::string op = name_of(entry.opcode());
     // Of which one it is, of those that have lain there, nobody knows.
     if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return op;
     for (std::uint64_t i = exec->first; i < exec->first + exec->nodes; ++i) {
       const FlightNode& node = head_.nodes[i % FlightFile::kNodes];
       if (head_.nodes_taken - i > FlightFile::kNodes || node.cell != (address - exec->address) / 64) continue;
-      const std::string name = text_of(node.name);
+      std::string name = text_of(node.name);
       if ((node.number & FlightNode::kWhole) != 0) return name;
       return (name.empty() ? "#" + std::to_string(node.number) : name) + ": " + op;
     }

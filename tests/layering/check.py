@@ -59,7 +59,7 @@ LAYERS = (
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
     Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
-    # Shows a process to others: the runtime hands it functions, so it need not see the runtime. What a dead one has left is the ring itself.
+    # Shows a process to others: the runtime hands it functions, so it need not see the runtime. A dead one has left the ring itself.
     Layer(("live/flight.", "live/ring_words."), ("base/", "live/", "device/", "dwell/"), "standard"),
     Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
     Layer(("tools/",), ("tools/", "bench/", "base/file.hpp", "live/", "dwell/"), "any"),
@@ -72,7 +72,8 @@ LAYERS = (
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(
         ("tests/gpu/",),
-        ("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "live/", "runtime/", "graph/", "orchestrator/", "dwell/"),
+        ("tests/", "bench/cuda_")
+        + ("base/", "device/", "image/", "jit/", "backend/", "live/", "runtime/", "graph/", "orchestrator/", "dwell/"),
         "any",
     ),
     # What of dwell.torch needs no PyTorch.

@@ -31,18 +31,20 @@ class LogWriter {
     // Reserves the next slots, if there is room; a slot that is reserved is also written, as the host waits for it. Whether there was and
     // whether another thread was faster is asked in one branch: a branch takes as long as the exchange.
     const bool room = fits(matters, kSlots, seen_);
+    Place place = place_of(seen_.next);
+    compute_here(&place);
     const u32 before = exchange(seen_.next, seen_.next + (room ? kSlots : 0));
-    // While the exchange is under way.
+    // What is not waited for, while the exchange is under way.
     const u32 word1 = word_of(task, 1);
     const u32 word2 = word_of(task, 2);
     const u64 now = now_ns();
-    u64 first = before;
     if (__builtin_expect(room && before == seen_.next ? 1 : 0, 1) == 0) {
-      first = reserve_again(matters, kSlots);
+      const u64 first = reserve_again(matters, kSlots);
       if (first == kNone) {
         add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
         return;
       }
+      place = place_of(static_cast<u32>(first));
     }
     u32 word[kSlots * kLogSlotWords] = {};
     word[0] = LogHead{opcode_, matters, sizeof...(A), format.length()}.word();
@@ -54,13 +56,11 @@ class LogWriter {
     u32 shift = 0;
     (put_argument(word, &at, &shift, arguments), ...);
     for (u32 i = 0; i < kSlots; ++i) {
-      const u32 position = static_cast<u32>(first) + i;
-      Quad* const slot = slots + (position & ((1U << seen_.shift) - 1)) * kLogSlotQuads;
-      const u32 lap = (position >> seen_.shift) + 1;
+      if (i != 0) place = place_of(place.position + 1);
       DWELL_UNROLL
       for (u32 k = 0; k < kLogSlotQuads; ++k) {
         const u32* const from = word + i * kLogSlotWords + k * 3;
-        store_quad<Scope::system>(slot + k, Quad{lap, {from[0], from[1], from[2]}});
+        store_quad<Scope::system>(slots + place.quad + k, Quad{place.lap, {from[0], from[1], from[2]}});
       }
     }
   }
@@ -76,6 +76,22 @@ class LogWriter {
     u32 next;
     u32 seen;
   };
+
+  // Where a position lies in the ring.
+  struct Place {
+    u32 position;
+    u32 lap;
+    u32 quad;  // of its slot, the first
+  };
+  DWELL_DEVICE Place place_of(u32 position) const {
+    return Place{position, (position >> seen_.shift) + 1, (position & ((1U << seen_.shift) - 1)) * kLogSlotQuads};
+  }
+  // The compiler would compute it behind the branch that waits for the exchange, for both ways that lead there.
+  static DWELL_DEVICE void compute_here([[maybe_unused]] Place* place) {
+#if DWELL_ON_CUDA
+    asm volatile("" : "+r"(place->lap), "+r"(place->quad));
+#endif
+  }
 
   // On CUDA these name the shared memory as such: a line is a chain of accesses that wait for each other, and through a generic address
   // each takes longer.

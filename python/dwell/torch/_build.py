@@ -47,6 +47,7 @@ def _compilation(compiler: str) -> list[str]:
         compiler,
         "-std=c++20",
         "-O2",
+        "-DNDEBUG",  # as PyTorch itself is compiled: its headers check more without
         "-fPIC",
         "-w",
         "-fvisibility=hidden",
