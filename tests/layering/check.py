@@ -72,8 +72,10 @@ LAYERS = (
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(
         ("tests/gpu/",),
-        ("tests/", "bench/cuda_")
-        + ("base/", "device/", "image/", "jit/", "backend/", "live/", "runtime/", "graph/", "orchestrator/", "dwell/"),
+        (
+            *("tests/", "bench/cuda_", "base/", "device/", "image/", "jit/", "backend/", "live/"),
+            *("runtime/", "graph/", "orchestrator/", "dwell/"),
+        ),
         "any",
     ),
     # What of dwell.torch needs no PyTorch.
