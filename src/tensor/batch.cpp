@@ -319,7 +319,8 @@ void Batch::submit_first_program(bool counts) {
   if (const Operator<>* const compiled =
           at_once ? all.compiled->get(*all.runtime, all.words) : all.compiled->find(*all.runtime, all.words, counts)) {
     ++all.stats.compiled;
-    return submit_next(*compiled, all.words, tensors.flags(), groups_of(tensor::kElementsOfGroup));
+    return submit_next(*compiled, all.words, tensors.flags(),
+                       groups_of(is_long ? tensor::kLeastElementsOfGroup : tensor::kElementsOfGroup));
   }
   const std::size_t instance = all.words.size() <= detail::kMaxWords ? tensor::kInRing : tensor::kBesideRing;
   const bool plain = device::ProgramWords(all.words.data()).plain();

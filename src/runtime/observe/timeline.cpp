@@ -16,10 +16,21 @@ namespace {
 using device::Event;
 using device::Header;
 
-constexpr std::chrono::milliseconds kEach{1};
+// Between two looks at the rings: a trace of more than its host can take leaves it two thirds of a processor. What is missed meanwhile is
+// dropped.
+constexpr std::chrono::nanoseconds kLeastRest = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kMostRest = std::chrono::milliseconds(50);
+constexpr int kRest = 2;             // times as long as the last look took
 constexpr double kMostError = 1000;  // ns: the clock is read anew when it may be further off
 
 std::int64_t end_of(const TraceEvent& event) { return event.begin_ns + event.took_ns; }
+
+// Sorts events by their ends, those of workers and those of the host behind them. The former, which may be many, hardly need it.
+void put_in_order(std::vector<TraceEvent>& events, std::vector<TraceEvent>::iterator host) {
+  if (!std::ranges::is_sorted(events.begin(), host, {}, end_of)) std::ranges::sort(events.begin(), host, {}, end_of);
+  std::ranges::sort(host, events.end(), {}, end_of);
+  std::ranges::inplace_merge(events.begin(), host, events.end(), {}, end_of);
+}
 
 }  // namespace
 
@@ -97,14 +108,17 @@ void Timeline::begin_reading() {
 }
 
 void Timeline::run() {
+  std::chrono::nanoseconds rest = kLeastRest;
   for (bool over = false; !over;) {
     {
       Lock lock(mutex_);
-      if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + kEach);
+      if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + rest);
       over = stops_;
       if (over) arrows_.miss(ended_ns_, std::numeric_limits<std::int64_t>::max());
     }
+    const auto begun = std::chrono::steady_clock::now();
     pass_on(over);
+    rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
   }
 }
 
@@ -140,12 +154,13 @@ void Timeline::pass_on(bool all) {
   }));
   release(all ? std::numeric_limits<std::int64_t>::max() : looked_ns_, piece);
   looked_ns_ = looks;
+  const auto of_workers = static_cast<std::ptrdiff_t>(piece.events.size());
   add_host(piece);
   piece.names = names_;
   piece.clock_error_ns = parts_.clock.error_ns();
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
-  std::ranges::sort(piece.events, {}, end_of);
+  put_in_order(piece.events, piece.events.begin() + of_workers);
   if (over()) return;
   try {
     sink_(piece);
@@ -202,28 +217,31 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
 }
 
 void Timeline::release(std::int64_t end_ns, Trace& piece) {
-  // A launch begins before what the clock shows at the same time.
-  std::ranges::sort(held_, {}, [](const TraceEvent& event) { return std::pair(end_of(event), event.kind != TraceEvent::Kind::begin); });
-  const auto until = std::ranges::upper_bound(held_, end_ns, {}, end_of);
+  // By their ends; a launch begins before what the clock shows at the same time. Events are large, so these are sorted instead.
+  order_.clear();
+  for (const TraceEvent& event : held_)
+    if (end_of(event) <= end_ns) order_.emplace_back(end_of(event), event.kind != TraceEvent::Kind::begin, &event);
+  std::ranges::sort(order_);
   // Calls that were over at the last look are complete, but for those of a task of which other groups still run.
   parts_.queue.reap_done();
   const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
-  for (auto event = held_.begin(); event != until; ++event) {
-    if (event->kind == TraceEvent::Kind::task || event->kind == TraceEvent::Kind::group || event->kind == TraceEvent::Kind::complete)
-      event->failed = std::ranges::binary_search(failed, event->id);
-    if (event->kind == TraceEvent::Kind::node) arrows_.add(*event, look_up(*event, place), piece.arrows);
-    if (event->kind == TraceEvent::Kind::begin) {
-      arrows_.add(*event, look_up_launch(*event), piece.arrows);
-      event->took_ns = 1;  // in some formats arrows lead to no instant
+  for (const auto& [end, behind, held] : order_) {
+    TraceEvent event = *held;
+    if (event.kind == TraceEvent::Kind::task || event.kind == TraceEvent::Kind::group || event.kind == TraceEvent::Kind::complete)
+      event.failed = std::ranges::binary_search(failed, event.id);
+    if (event.kind == TraceEvent::Kind::node) arrows_.add(event, look_up(event, place), piece.arrows);
+    if (event.kind == TraceEvent::Kind::begin) {
+      arrows_.add(event, look_up_launch(event), piece.arrows);
+      event.took_ns = 1;  // in some formats arrows lead to no instant
     }
-    if (event->kind == TraceEvent::Kind::complete) {
-      if (const auto launch = begun_.extract(event->id); !launch.empty()) event->name = name_of_launch("complete", launch.mapped());
-      event->took_ns = 1;
+    if (event.kind == TraceEvent::Kind::complete) {
+      if (const auto launch = begun_.extract(event.id); !launch.empty()) event.name = name_of_launch("complete", launch.mapped());
+      event.took_ns = 1;
     }
-    piece.events.push_back(*event);
+    piece.events.push_back(event);
   }
-  held_.erase(held_.begin(), until);
+  std::erase_if(held_, [end_ns](const TraceEvent& event) { return end_of(event) <= end_ns; });
 }
 
 namespace {

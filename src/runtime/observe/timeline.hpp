@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -118,8 +119,10 @@ class Timeline {
   std::int64_t begun_ns_ = 0;
   std::vector<Reader> readers_;   // by worker
   std::vector<TraceEvent> held_;  // read and not passed on
-  std::int64_t looked_ns_ = 0;    // when the last copy began
-  std::uint64_t tail_ = 0;        // of the ring, behind the last copy
+  // Of those that are passed on: the end, whether it is no begin of a launch, and where. Here for its memory.
+  std::vector<std::tuple<std::int64_t, bool, const TraceEvent*>> order_;
+  std::int64_t looked_ns_ = 0;  // when the last copy began
+  std::uint64_t tail_ = 0;      // of the ring, behind the last copy
   NodeArrows arrows_;
   std::exception_ptr failure_;  // release by over_
   std::atomic<bool> over_{false};
