@@ -1,5 +1,6 @@
 // Tasks that take the device down with them, or never end.
 #include <algorithm>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -124,7 +125,10 @@ TEST_F(FaultTest, WhatWasLoggedBeforeIsHandedOver) {
     Options logging = options();
     std::mutex mutex;
     std::vector<std::string> lines;
+    std::promise<void> first;
+    std::once_flag once;
     logging.log.sink = [&](const LogRecord& record) {
+      std::call_once(once, [&] { first.set_value(); });
       const std::lock_guard lock(mutex);
       lines.push_back(record.text);
     };
@@ -140,6 +144,7 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
       u32* const harmless = nullptr;
       for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i, harmless);
       runtime.wait_all();
+      first.get_future().wait();         // the format has been read, which a lost device does not tell
       std::this_thread::sleep_for(1ms);  // a line may come some microseconds behind the end of its task
       const Ticket ticket = runtime.submit(say, kTasks, bad_address());
       DWELL_EXPECT_ERROR(ticket.wait(), errc::device_lost, HasSubstr("say (version 1)"));

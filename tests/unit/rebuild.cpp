@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -225,7 +226,10 @@ TEST_F(RebuildTest, WhatWasLoggedBeforeTheDeviceWasLostIsHandedOver) {
   Options logging = options();
   std::mutex mutex;
   std::vector<std::string> lines;
+  std::promise<void> first;
+  std::once_flag once;
   logging.log.sink = [&](const LogRecord& record) {
+    std::call_once(once, [&] { first.set_value(); });
     const std::lock_guard lock(mutex);  // holds the thread of the log up until the device is lost
     lines.push_back(record.text);
   };
@@ -239,6 +243,7 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {
 })");
     for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i);
     runtime.wait_all();
+    first.get_future().wait();  // the format has been read
     lose(runtime, [&] { runtime.submit(say, kTasks); });
     slow.unlock();
     static_cast<void>(error_of([&] { runtime.close(); }));

@@ -40,7 +40,7 @@ static_assert(FlightEntry::kOpcodeMask == device::Header::kOpcodeMask);
 template <std::size_t N>
 void put(char (&to)[N], std::string_view text) {
   const std::size_t count = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), count);
+  std::copy_n(text.data(), count, to);  // an empty text may have no address, which memcpy does not take
   to[count] = 0;
 }
 
