@@ -50,8 +50,7 @@ struct alignas(16) LogRing {
 };
 
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.
-struct alignas(16) EventRing {
-  // These two are loaded together.
+struct EventRing {
   Quad* quads;  // two an event; null: nothing is noted
   u32* count;   // where the host finds how many there are
   u32 shift;    // of events
@@ -89,8 +88,8 @@ struct alignas(16) Context {
   u32 gang_asks;           // calls of Gang::should_yield
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
-  LogRing log;
   EventRing events;
+  LogRing log;                       // here it needs no gap before it
   alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 

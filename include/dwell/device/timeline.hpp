@@ -36,7 +36,8 @@ DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32
   u64 count;
   asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], 1;" : "=r"(number) : "r"(address_in_shared(&ring->next)) : "memory");
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(shift) : "r"(address_in_shared(&ring->shift)));
-  asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];" : "=l"(quads), "=l"(count) : "r"(address_in_shared(ring)));
+  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(quads) : "r"(address_in_shared(&ring->quads)));
+  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(count) : "r"(address_in_shared(&ring->count)));
   Quad* const first = reinterpret_cast<Quad*>(quads);
   u32* const counter = reinterpret_cast<u32*>(count);
 #else
