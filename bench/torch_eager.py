@@ -109,6 +109,12 @@ class Bench:
             taken.append(seconds)
         return taken, result
 
+    def in_turns(self, work: Work, contexts: list[Callable[[], Any]]) -> list[tuple[list[float], Any]]:
+        """Samples of the same work in each of these contexts, which take turns: where little is compared, the machine changes too much."""
+        warm_up = 2
+        taken = [[self.sample(work, context) for context in contexts] for _ in range(warm_up + ROUNDS)][warm_up:]
+        return [([seconds for seconds, _ in of], of[-1][1]) for of in zip(*taken, strict=True)]
+
     def add(self, case: Case, by: str, seconds: list[float], eager: float, *, peer: bool, did: dict[str, float] | None = None) -> None:
         each = sorted(s / case.operations * 1e9 for s in seconds)
         middle = statistics.median(each)
@@ -397,9 +403,8 @@ def overhead(bench: Bench) -> None:
         return x
 
     case = Case("operation above the threshold", 2 * count, work)
-    times, expected = bench.samples(work)
+    (times, expected), (times_inside, got) = bench.in_turns(work, [contextlib.nullcontext, lambda: dt.eager(size_threshold=1)])
     eager = statistics.median(times) / case.operations * 1e9
-    times_inside, got = bench.samples(work, lambda: dt.eager(size_threshold=1))
     bench.add(case, "dwell.torch", times_inside, eager, peer=False)
     bench.check(case, "dwell.torch", expected, got)
     bench.add(case, "eager", times, eager, peer=True)

@@ -23,11 +23,9 @@ def test_the_docstring():
 # What a document's programs take for granted.
 BEFORE = {
     "README.md": """
-import numpy as np
 source = '''DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {
   for (auto i : g.range(y.size())) y[i] += a * x[i];
 }'''
-x, y = np.ones(1000, "f4"), np.zeros(1000, "f4")
 """,
     "docs/python.md": "import asyncio\nimport numpy as np\n",
 }

@@ -25,7 +25,7 @@ def slow_compiler(tmp_path, monkeypatch):
     wrapper.write_text(f'#!/bin/sh\ncase "$*" in *" -o "*) sleep 2.4 ;; esac\nexec {compiler} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("DWELL_CXX", str(wrapper))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DWELL_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def test_a_callback_hears_of_long_compilations(slow_compiler):

@@ -199,6 +199,9 @@ WRONG = {
 def test_errors_are_pytorchs(name: str) -> None:
     x = made(16)
     expected, got = outcomes(lambda: WRONG[name](x))
+    if name.startswith("division") and DEVICE != "cpu":
+        assert torch.equal(got, expected)  # kernels on a GPU look for no 0
+        return
     assert isinstance(expected, RuntimeError)
     assert (type(got), str(got)) == (type(expected), str(expected))
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +142,24 @@ def test_the_scheduler_context_takes_up_to_its_size() -> None:
         assert taken() == before + 1
         assert fallbacks() - fallen_back == {("aten::add.Tensor", "size"): 1}
     assert torch.equal(whole[:63], part)
+
+
+def test_large_operations_see_what_was_collected() -> None:
+    x = made(64)
+    expected = ((x[:32] + 1).repeat(2) * x).sum()
+    with dt.scheduler_context(size_threshold=32, auto_flush_ms=0):
+        before, fallen_back = dt.stats(), fallbacks()
+        out = x.clone()
+        out[:32].copy_(x[:32] + 1)
+        out[32:].copy_(out[:32])
+        assert dt.stats()["flushed"]["fallback"] == before["flushed"]["fallback"]
+        torch.mul(out, x, out=out)
+        assert dt.stats()["flushed"]["fallback"] == before["flushed"]["fallback"] + 1
+        out += 1
+        out -= out.new_ones(64)
+        assert fallbacks() - fallen_back >= Counter({("aten::" + name, "size"): 1 for name in ("mul.out", "add_.Tensor", "sub_.Tensor")})
+        total = out.sum()
+    torch.testing.assert_close(total, expected)
 
 
 def test_results_come_without_a_flush() -> None:

@@ -185,7 +185,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     preemptor_ = std::make_unique<Preemptor>(
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
         [this] { return watch_->circumstances(); });
-  clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read() : [this] { return read_clock(*this); });
+  clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read()
+                                                         : [probe = std::make_shared<ClockProbe>(*this)] { return probe->read(); });
   timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());

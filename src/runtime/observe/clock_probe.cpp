@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <string>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "runtime/core.hpp"
@@ -44,10 +45,12 @@ extern "C" __global__ void dwell_clock_probe(const unsigned long long* host, uns
 
 }  // namespace
 
-ClockReading read_clock(Core& core) {
-  const std::shared_ptr<detail::ModuleState> module = core.compile(Source{kProbe}, std::nullopt, {});
-  auto memory = core.backend().allocate_host(sizeof(Shared));
-  auto* const shared = static_cast<Shared*>(memory->host());
+ClockReading ClockProbe::read() {
+  if (module_ == nullptr) module_ = core_.compile(Source{kProbe}, std::nullopt, {});
+  // Not kept when this throws: the kernel may still write there.
+  std::unique_ptr<backend::Allocation> memory = std::move(memory_);
+  if (memory == nullptr) memory = core_.backend().allocate_host(sizeof(Shared));
+  auto* const shared = new (memory->host()) Shared{};
   const std::uint64_t base = memory->device();
   const std::uint64_t host = base + offsetof(Shared, host);
   const std::uint64_t done = base + offsetof(Shared, done);
@@ -67,13 +70,13 @@ ClockReading read_clock(Core& core) {
     written.push_back(now);
   };
   write();
-  const std::uint64_t launch = core.launch(module, 0, LaunchConfig{.grid = {1}, .block = {1}}, arguments, 4);
+  const std::uint64_t launch = core_.launch(module_, 0, LaunchConfig{.grid = {1}, .block = {1}}, arguments, 4);
   while (device::load<device::Order::acquire, device::Scope::system>(&shared->done) == 0) {
     for (int i = 0; i < 16; ++i) write();
-    if (core.done(launch | detail::kLaunch)) break;
+    if (core_.done(launch | detail::kLaunch)) break;
   }
   write();
-  core.wait(launch | detail::kLaunch, std::nullopt);
+  core_.wait(launch | detail::kLaunch, std::nullopt);
 
   ClockReading best;
   best.error_ns = std::numeric_limits<double>::infinity();
@@ -86,7 +89,7 @@ ClockReading read_clock(Core& core) {
     const std::int64_t middle = from + (*next - from) / 2;
     best = {middle, middle - static_cast<std::int64_t>(round.before + (round.behind - round.before) / 2), error};
   }
-  core.keeper().janitor().take(std::move(memory), sizeof(Shared));
+  memory_ = std::move(memory);
   if (best.host_ns == 0) throw Error(errc::device_lost, "the device's clock could not be read: its probe has written nothing");
   return best;
 }

@@ -1,5 +1,6 @@
 #include "runtime/observe/device_clock.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace dwell::runtime {
 namespace {
 
 constexpr double kBaseAge = 2e9;  // ns
+constexpr double kWorse = 1.5;    // times as far off as it was behind the last reading, before another one is worth its time
 
 }  // namespace
 
@@ -25,7 +27,7 @@ void DeviceClock::align(double most_ns) {
   const Lock reading(reading_mutex_);
   {
     const Lock lock(mutex_);
-    if (known_ && error() <= most_ns) return;
+    if (known_ && error() <= std::max(most_ns, kWorse * last_.error_ns)) return;
   }
   const ClockReading now = read_();
   const Lock lock(mutex_);

@@ -23,7 +23,8 @@ class DeviceClock {
   // `read` is null where the two are one clock, as on the CPU.
   explicit DeviceClock(Read read);
 
-  // Takes a reading unless the error is known to be `most_ns` at most. Throws what taking one throws.
+  // Takes a reading unless the error is known to be `most_ns` at most, or not much more than that of the last reading, which is what
+  // another one would have. Throws what taking one throws.
   void align(double most_ns);
   // The host's time, in ns of steady_clock, of a moment on the device. Before the first reading, to within milliseconds.
   std::int64_t to_host(std::uint64_t device_ns) const;
