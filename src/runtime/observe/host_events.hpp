@@ -1,14 +1,17 @@
 // What the host does while a trace is taken.
 #pragma once
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,14 +26,26 @@
 namespace dwell::runtime {
 
 // Collects events of threads of the host while a timeline wants them, and shows them to a tool that listens to NVTX; with neither, a note
-// is one look at flags. Members may be called from any thread.
+// is one look at flags. A thread that submits notes each batch of 64 tasks, which takes it half a microsecond. So a note costs two looks at
+// the clock, a lock and a few words of memory. Members may be called from any thread.
 class HostEvents {
  public:
-  struct Event {
-    TraceEvent event;
-    std::string name;                  // where the kind has one
+  // What few have.
+  struct Details {
+    std::string name;
     std::vector<std::uint64_t> after;  // of a submission: positions for which its first task waits
-    bool linked = false;               // the same: it waits for what its thread has submitted before
+  };
+  // As in TraceEvent.
+  struct Event {
+    std::int64_t begin_ns = 0;
+    std::int64_t took_ns = 0;
+    std::uint64_t id = 0;
+    std::uint32_t thread = 0;
+    std::uint32_t count = 1;
+    TraceEvent::Kind kind = TraceEvent::Kind::mark;
+    bool failed = false;
+    bool linked = false;               // of a submission: it waits for what its thread has submitted before
+    std::unique_ptr<Details> details;  // may be null
   };
   static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; the oldest are dropped
 
@@ -53,33 +68,37 @@ class HostEvents {
   void note(TraceEvent::Kind kind, std::int64_t begun, std::uint64_t id, std::uint32_t count = 1, std::string name = {},
             bool failed = false, std::span<const std::uint64_t> after = {}, bool linked = false) noexcept {
     try {
-      Event event;
-      event.event.begin_ns = begun;
-      event.event.took_ns = now() - begun;
-      event.event.id = id;
-      event.event.thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
-      event.event.count = count;
-      event.event.kind = kind;
-      event.event.failed = failed;
-      event.name = std::move(name);
-      event.after.assign(after.begin(), after.end());
-      event.linked = linked;
+      Event event{begun, now() - begun, id, thread_id(), count, kind, failed, linked, nullptr};
+      if (!name.empty() || !after.empty())
+        event.details = std::make_unique<Details>(Details{std::move(name), {after.begin(), after.end()}});
       const Lock lock(mutex_);
-      events_.push_back(std::move(event));
-      if (events_.size() <= kMost) return;
-      events_.pop_front();
+      if (events_.size() < kMost) {
+        events_.push_back(std::move(event));
+        return;
+      }
+      events_[oldest_] = std::move(event);
+      oldest_ = (oldest_ + 1) % kMost;
       ++dropped_;
     } catch (...) {
-      dropped_.fetch_add(1, std::memory_order_relaxed);
+      const Lock lock(mutex_);
+      ++dropped_;
     }
   }
 
-  // What was noted since the last call, and how many were dropped.
-  std::pair<std::list<Event>, std::uint64_t> take() {
-    std::list<Event> all;
-    const Lock lock(mutex_);
-    all.swap(events_);
-    return {std::move(all), dropped_.exchange(0, std::memory_order_relaxed)};
+  // Replaces `events` by what was noted since the last call, the oldest first. Returns how many were dropped. The memory of `events` is for
+  // the next ones.
+  std::uint64_t take(std::vector<Event>& events) {
+    events.clear();
+    std::size_t oldest = 0;
+    std::uint64_t dropped = 0;
+    {
+      const Lock lock(mutex_);
+      events.swap(events_);
+      oldest = std::exchange(oldest_, 0);
+      dropped = std::exchange(dropped_, 0);
+    }
+    std::ranges::rotate(events, events.begin() + static_cast<std::ptrdiff_t>(oldest));
+    return dropped;
   }
 
   static std::int64_t now() noexcept {
@@ -87,10 +106,19 @@ class HostEvents {
   }
 
  private:
+  // The calling thread's, for which the kernel is asked once. A thread that forks has another one in the child.
+  static std::uint32_t thread_id() noexcept {
+    static constinit thread_local std::uint32_t id = 0;
+    [[maybe_unused]] static const int renewed = pthread_atfork(nullptr, nullptr, [] { id = 0; });
+    if (id == 0) id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+    return id;
+  }
+
   std::atomic<std::uint32_t> wanted_;
-  std::atomic<std::uint64_t> dropped_{0};
   Mutex mutex_;
-  std::list<Event> events_ DWELL_GUARDED_BY(mutex_);  // an empty deque has memory already
+  std::vector<Event> events_ DWELL_GUARDED_BY(mutex_);
+  std::size_t oldest_ DWELL_GUARDED_BY(mutex_) = 0;  // of kMost events
+  std::uint64_t dropped_ DWELL_GUARDED_BY(mutex_) = 0;
 };
 
 // Notes what happens in its scope, for those who wanted it at the begin. What an exception ends has failed.
@@ -110,7 +138,7 @@ class HostSpan {
   std::uint64_t id = 0;
   std::uint32_t count = 1;
   bool failed = false;
-  std::span<const std::uint64_t> after;  // as in HostEvents::Event; the caller's
+  std::span<const std::uint64_t> after;  // as in HostEvents::Details; the caller's
   bool linked = false;
 
  private:

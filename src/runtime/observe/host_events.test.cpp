@@ -1,8 +1,11 @@
 #include "runtime/observe/host_events.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace dwell::runtime {
 namespace {
@@ -14,13 +17,16 @@ TEST(HostEvents, NotesWhatATimelineWants) {
   { const HostSpan unseen(&events, Kind::park); }
   events.want(true);
   { const HostSpan span(&events, Kind::compile, "axpy"); }
-  const auto [all, dropped] = events.take();
+  std::vector<HostEvents::Event> all;
+  EXPECT_EQ(events.take(all), 0U);
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all.front().event.kind, Kind::compile);
-  EXPECT_EQ(all.front().name, "axpy");
-  EXPECT_FALSE(all.front().event.failed);
-  EXPECT_EQ(dropped, 0U);
-  EXPECT_TRUE(events.take().first.empty());
+  EXPECT_EQ(all.front().kind, Kind::compile);
+  ASSERT_NE(all.front().details, nullptr);
+  EXPECT_EQ(all.front().details->name, "axpy");
+  EXPECT_FALSE(all.front().failed);
+  EXPECT_EQ(all.front().thread, static_cast<std::uint32_t>(::gettid()));
+  EXPECT_EQ(events.take(all), 0U);
+  EXPECT_TRUE(all.empty());
 }
 
 TEST(HostEvents, WhatAnExceptionEndsHasFailed) {
@@ -32,22 +38,42 @@ TEST(HostEvents, WhatAnExceptionEndsHasFailed) {
   } catch (const std::runtime_error&) {
     const HostSpan behind(&events, Kind::define);
   }
-  const auto all = events.take().first;
+  std::vector<HostEvents::Event> all;
+  events.take(all);
   ASSERT_EQ(all.size(), 2U);
-  EXPECT_TRUE(all.front().event.failed);
-  EXPECT_FALSE(all.back().event.failed);
+  EXPECT_TRUE(all.front().failed);
+  EXPECT_FALSE(all.back().failed);
 }
 
 TEST(HostEvents, TheOldestAreDropped) {
   HostEvents events;
   events.want(true);
   for (std::uint64_t i = 0; i < HostEvents::kMost + 5; ++i) events.note(Kind::submit, 0, i);
-  const auto [all, dropped] = events.take();
+  std::vector<HostEvents::Event> all;
+  EXPECT_EQ(events.take(all), 5U);
   ASSERT_EQ(all.size(), HostEvents::kMost);
-  EXPECT_EQ(all.front().event.id, 5U);
-  EXPECT_EQ(all.back().event.id, HostEvents::kMost + 4);
-  EXPECT_EQ(dropped, 5U);
-  EXPECT_EQ(events.take().second, 0U);
+  EXPECT_EQ(all.front().id, 5U);
+  EXPECT_EQ(all.back().id, HostEvents::kMost + 4);
+  events.note(Kind::submit, 0, 17);
+  EXPECT_EQ(events.take(all), 0U);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all.front().id, 17U);
+}
+
+TEST(HostEvents, AForkedThreadIsAnother) {
+  HostEvents events;
+  events.note(Kind::mark, 0, 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    events.note(Kind::mark, 0, 1);
+    std::vector<HostEvents::Event> all;
+    events.take(all);
+    ::_exit(all.size() == 2 && all.back().thread == static_cast<std::uint32_t>(::gettid()) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

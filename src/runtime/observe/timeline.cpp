@@ -72,7 +72,7 @@ void Timeline::start(Sink sink) {
   arrows_ = NodeArrows();
   begun_.clear();
   stops_ = false;
-  static_cast<void>(parts_.host.take());
+  static_cast<void>(parts_.host.take(of_host_));
   parts_.host.want(true);
   try {
     begin_reading();
@@ -119,6 +119,11 @@ void Timeline::run() {
     const auto begun = std::chrono::steady_clock::now();
     pass_on(over);
     rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
+  }
+  // What threads have noted since; and the memory, which may have held a million events.
+  for (int i = 0; i < 2; ++i) {
+    static_cast<void>(parts_.host.take(of_host_));
+    of_host_ = std::vector<HostEvents::Event>();
   }
 }
 
@@ -355,20 +360,29 @@ std::uint32_t Timeline::node_name(const std::string& text, std::uint32_t otherwi
 }
 
 void Timeline::add_host(Trace& piece) {
-  auto [events, dropped] = parts_.host.take();
-  piece.dropped += dropped;
-  for (HostEvents::Event& one : events) {
-    if (one.event.kind == TraceEvent::Kind::launch)
-      one.event.name = name_of_launch("launch", one.name);
-    else if (!one.name.empty())
-      one.event.name = name(one.name);
-    piece.events.push_back(one.event);
-    if (one.event.kind != TraceEvent::Kind::submit) continue;
-    for (const std::uint64_t from : one.after)
-      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, one.event.id, false});
-    const auto [last, first] = last_of_thread_.try_emplace(one.event.thread, 0);
-    if (one.linked && !first) piece.arrows.push_back({last->second, one.event.id, false});
-    last->second = one.event.id + one.event.count - 1;
+  piece.dropped += parts_.host.take(of_host_);
+  const HostEvents::Details none;
+  for (const HostEvents::Event& one : of_host_) {
+    TraceEvent event;
+    event.begin_ns = one.begin_ns;
+    event.took_ns = one.took_ns;
+    event.id = one.id;
+    event.thread = one.thread;
+    event.count = one.count;
+    event.kind = one.kind;
+    event.failed = one.failed;
+    const auto& [name, after] = one.details != nullptr ? *one.details : none;
+    if (event.kind == TraceEvent::Kind::launch)
+      event.name = name_of_launch("launch", name);
+    else if (!name.empty())
+      event.name = this->name(name);
+    piece.events.push_back(event);
+    if (event.kind != TraceEvent::Kind::submit) continue;
+    for (const std::uint64_t from : after)
+      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, event.id, false});
+    const auto [last, first] = last_of_thread_.try_emplace(event.thread, 0);
+    if (one.linked && !first) piece.arrows.push_back({last->second, event.id, false});
+    last->second = event.id + event.count - 1;
   }
 }
 

@@ -121,8 +121,9 @@ class Timeline {
   std::vector<TraceEvent> held_;  // read and not passed on
   // Of those that are passed on: the end, whether it is no begin of a launch, and where. Here for its memory.
   std::vector<std::tuple<std::int64_t, bool, const TraceEvent*>> order_;
-  std::int64_t looked_ns_ = 0;  // when the last copy began
-  std::uint64_t tail_ = 0;      // of the ring, behind the last copy
+  std::vector<HostEvents::Event> of_host_;  // as they were taken. Here for its memory
+  std::int64_t looked_ns_ = 0;              // when the last copy began
+  std::uint64_t tail_ = 0;                  // of the ring, behind the last copy
   NodeArrows arrows_;
   std::exception_ptr failure_;  // release by over_
   std::atomic<bool> over_{false};
