@@ -185,7 +185,7 @@ class Runtime {
     detail::ExecList<kMaxParameters> execs;
     std::uint64_t last = 0;
     const auto flush = [&] {
-      if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
+      if (batch.size != 0) last = enqueue_plain(op.state(), batch);
     };
     for (std::size_t i = 0; i < count; ++i) {
       std::uint32_t puts = 0;
@@ -415,7 +415,8 @@ class Runtime {
     return enqueue_plain(op, slot.head, slot.quad[0], slot.quad[1], slot.quad[2]);
   }
   std::uint64_t enqueue_plain(detail::OperatorState* op, std::uint64_t head, detail::Quad first, detail::Quad second, detail::Quad third);
-  std::uint64_t enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count);
+  // Empties the batch.
+  std::uint64_t enqueue_plain(detail::OperatorState* op, detail::Batch& batch);
   std::uint64_t enqueue_any(detail::OperatorState* op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
   // A task that may launch graphs. Waits for room, or returns nothing.

@@ -62,8 +62,8 @@ class Core {
 
   // Tasks and launches of graphs, as of Intake.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) { return intake_->enqueue_plain(op, slot); }
-  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
-    return intake_->enqueue_plain(op, slots, count);
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count, bool follows) {
+    return intake_->enqueue_plain(op, slots, count, follows);
   }
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches = SubmissionQueue::kAnySwitches) {
     return intake_->enqueue(op, task, switches);

@@ -98,6 +98,7 @@ struct Batch {
   static constexpr std::size_t kMost = 64;
   FirstSlot slot[kMost];  // uninitialised
   std::size_t size = 0;
+  bool follows = false;  // others of the same submit_many
 
   // Member by member: a copy of the whole would go through memory.
   [[gnu::always_inline]] void add(const FirstSlot& first) {

@@ -104,8 +104,10 @@ std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, std::uint64_t he
   return core_of(shell_, op).enqueue_plain(*op, detail::FirstSlot{head, {first, second, third}});
 }
 
-std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, const detail::FirstSlot* slots, std::size_t count) {
-  return core_of(shell_, op).enqueue_plain(*op, slots, count);
+std::uint64_t Runtime::enqueue_plain(detail::OperatorState* op, detail::Batch& batch) {
+  const std::size_t count = std::exchange(batch.size, 0);
+  const bool follows = std::exchange(batch.follows, true);
+  return core_of(shell_, op).enqueue_plain(*op, batch.slot, count, follows);
 }
 
 std::uint64_t Runtime::enqueue_any(detail::OperatorState* op, const detail::Task& task) {
@@ -126,7 +128,7 @@ Ticket Runtime::submit_many(const Operator<>& op, std::span<const Arguments> row
   detail::Batch batch;
   std::uint64_t last = 0;
   const auto flush = [&] {
-    if (batch.size != 0) last = enqueue_plain(op.state(), batch.slot, std::exchange(batch.size, 0));
+    if (batch.size != 0) last = enqueue_plain(op.state(), batch);
   };
   for (const Arguments& row : rows) {
     const detail::Task task = row.task_for(shell_);

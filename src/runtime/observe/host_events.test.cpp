@@ -29,6 +29,37 @@ TEST(HostEvents, NotesWhatATimelineWants) {
   EXPECT_TRUE(all.empty());
 }
 
+TEST(HostEvents, WhatFollowsBeginsWhereTheLastOneEnded) {
+  const auto follow = [](HostEvents& events) { const HostSpan span(&events, Kind::submit, {}, true); };
+  HostEvents events;
+  HostEvents others;
+  events.want(true);
+  others.want(true);
+  const std::int64_t begun = HostEvents::now();
+  follow(events);  // nothing was before
+  follow(events);
+  std::vector<HostEvents::Event> all;
+  events.take(all);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_GE(all[0].begin_ns, begun);
+  EXPECT_EQ(all[1].begin_ns, all[0].begin_ns + all[0].took_ns);
+  EXPECT_GE(all[1].took_ns, 0);
+  const std::int64_t before = HostEvents::now();
+  follow(others);
+  others.take(all);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_GE(all[0].begin_ns, before) << "the last one was another runtime's";
+  follow(events);
+  events.want(false);
+  events.want(true);
+  const std::int64_t again = HostEvents::now();
+  events.take(all);
+  follow(events);
+  events.take(all);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_GE(all[0].begin_ns, again) << "the last one was another timeline's";
+}
+
 TEST(HostEvents, WhatAnExceptionEndsHasFailed) {
   HostEvents events;
   events.want(true);

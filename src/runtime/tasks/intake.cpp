@@ -90,14 +90,14 @@ std::uint64_t Intake::wait_for_room(detail::OperatorState& op, detail::FirstSlot
   return position;
 }
 
-std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count) {
+std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count, bool follows) {
   parts_.check_open();
   if (Recorder* const recorder = Recorder::of(parts_.runtime)) {
     std::uint64_t last = 0;
     for (std::size_t i = 0; i < count; ++i) last = record(*recorder, op, slots[i]);
     return last;
   }
-  HostSpan span(&parts_.events, TraceEvent::Kind::submit);
+  HostSpan span(&parts_.events, TraceEvent::Kind::submit, {}, follows);
   std::uint64_t last = 0;
   std::size_t placed = 0;
   retry([&] {

@@ -53,7 +53,8 @@ class Intake {
     parts_.keeper.submitted();
     return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
   }
-  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count);
+  // Several, of which `follows` says that the thread has just submitted others of the same call.
+  std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count, bool follows = false);
   // With `switches`, only while no version has changed since there were so many changes; else they return SubmissionQueue::kSwitched.
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
   // The same without waiting. Nothing when there is no room.
