@@ -73,6 +73,52 @@ def test_a_backward_pass_sees_what_was_collected() -> None:
     assert gradient == pytest.approx((2 * x * (x * x).exp()).tolist(), rel=1e-5)
 
 
+class Noting(torch.autograd.Function):
+    """The identity. Notes which thread runs its backward pass."""
+
+    threads: list[int] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        Noting.threads.append(threading.get_ident())
+        return gradients[0] * 2
+
+
+def test_backward_passes_stay_in_their_thread() -> None:
+    x = made(16).requires_grad_()
+    Noting.threads.clear()
+    with dt.eager():
+        (Noting.apply(x) * 3).sum().backward()
+    assert Noting.threads == [threading.get_ident()]
+    assert torch.equal(x.grad, torch.full((16,), 6.0, device=DEVICE))
+
+
+def test_backward_passes_outside_run_where_they_did() -> None:
+    has_threads = torch._C._is_multithreading_enabled
+    assert has_threads()
+    with dt.eager():
+        assert not has_threads()
+        with dt.scheduler_context(auto_flush_ms=0):
+            assert not has_threads()
+        assert not has_threads()
+        with torch.autograd.set_multithreading_enabled(True):
+            assert has_threads()
+        assert not has_threads()
+    assert has_threads()
+    with pytest.raises(ZeroDivisionError), dt.eager():
+        raise ZeroDivisionError
+    assert has_threads()
+    with torch.autograd.set_multithreading_enabled(False):
+        with dt.eager():
+            assert not has_threads()
+        assert not has_threads()
+    assert has_threads()
+
+
 # ---- Threads ---------------------------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 // What Python calls: torch.ops.dwell.
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -25,8 +26,24 @@ namespace dwell::pytorch {
 
 namespace {
 
+// Whether PyTorch was to run backward passes of the calling thread in threads of its own, before they were kept.
+thread_local std::optional<bool> had_backward_threads;
+
+// Backward passes that the calling thread starts run in it from now on, or as before. On a GPU PyTorch hands them to a thread of that
+// device, and waking two threads takes longer than some small operations.
+void keep_backward(bool keep) {
+  c10::AutogradState& state = c10::AutogradState::get_tls_state();
+  if (keep && !had_backward_threads) {
+    had_backward_threads = state.get_multithreading_enabled();
+    state.set_multithreading_enabled(false);
+  } else if (!keep && had_backward_threads) {
+    state.set_multithreading_enabled(*std::exchange(had_backward_threads, std::nullopt));
+  }
+}
+
 // Operations of the calling thread are taken from now on, or no more. Where a mode hands them over, Python enters it.
 void take_here(bool on) {
+  keep_backward(on);
   if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, true);
   set_taking(on ? Taking::yes : Taking::no);
 }
@@ -38,6 +55,7 @@ void watch() {
 
 // It has none any more. It may be one of the autograd engine's that ran a function of Python's, and work for others that take operations.
 void leave() {
+  keep_backward(false);
   set_taking(Taking::as_the_key);
   if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, false);
 }
