@@ -4,7 +4,7 @@ import _thread
 import os
 import queue
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from torch_support import DEVICE, dt, fallbacks, made, outcomes, taken, torch
@@ -76,7 +76,7 @@ def test_a_backward_pass_sees_what_was_collected() -> None:
 class Noting(torch.autograd.Function):
     """The identity. Notes which thread runs its backward pass."""
 
-    threads: list[int] = []
+    threads: ClassVar[list[int]] = []
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
