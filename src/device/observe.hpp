@@ -91,7 +91,7 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
                                 u32 word1, u32 word2) {
   Observed& observed = worker->observed;
   const u64 begun = observed.begun;
-  const u64 all = now_ns() - begun;
+  const u64 all = now_of(worker) - begun;
   const u32 took = all < ~0U ? static_cast<u32>(all) : ~0U;
   if ((timed_and_ring_shift & timed::times) != 0) {
     const u32 opcode = word0 & Header::kOpcodeMask;
@@ -151,7 +151,7 @@ DWELL_DEVICE_COLD void count_steps(u32 at_worker, FramePlace at, FramePlace next
 
 // It calls an operator. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
-  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_ns();
+  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_of(worker);
 }
 
 // The operator of the task with this header has returned in all threads of the group. Called by all of them, behind a barrier, before the
@@ -179,7 +179,7 @@ DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& 
 
 // An instant of the timeline. Called by one thread, as those below are.
 DWELL_DEVICE_COLD void note_instant(Worker* worker, u32 word0, u32 word1, u32 word2) {
-  put_event(&worker->context.events, now_ns(), 0, word0, word1, word2);
+  put_event(&worker->context.events, now_of(worker), 0, word0, word1, word2);
 }
 
 // A task of the ring completes that ended with no call of its own operator alone: the launch of a graph, a task of several groups, one that
@@ -220,7 +220,7 @@ DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   worker->flight_notes = notes.flight;
   worker->context.log.next = notes.log;
   worker->context.log.seen = notes.log_seen;
-  worker->observed.stay = now_ns();
+  worker->observed.stay = now_of(worker);
 }
 // Of so long a stay, notes what was not spent inside of operators. What the last call adds may come too late to be seen: it counts in the
 // next stay.
@@ -235,7 +235,7 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
   if ((lease.counts | lease.timed) != 0) {
     // The thread that notes may be about to end its note.
     while (*const_cast<const volatile u64*>(&worker->observed.begun) != 0) {}
-    const u64 now = now_ns();
+    const u64 now = now_of(worker);
     const u64 stay = now - worker->observed.stay;
     if (lease.counts != 0) {
       WorkerCount& count = lease.worker_counts[worker->me];

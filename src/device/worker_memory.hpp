@@ -5,6 +5,7 @@
 #include <dwell/device/log_line.hpp>
 
 #include "device/seat.hpp"
+#include "device/worker_clock.hpp"
 
 namespace dwell::device {
 
@@ -136,8 +137,18 @@ struct Worker {
   u32 counted;      // 1: counted in Control::idle
 #if !DWELL_ON_CUDA
   u32 turn_over;  // 1: it leaves its graph, or has left it, since others have waited (graph::look_at_turn)
+  WorkerClock clock;
 #endif
 };
+
+// now_ns, as a worker reads it.
+DWELL_DEVICE u64 now_of([[maybe_unused]] Worker* worker) {
+#if DWELL_ON_CUDA
+  return now_ns();
+#else
+  return worker_clock::now(&worker->clock);
+#endif
+}
 
 DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }
 

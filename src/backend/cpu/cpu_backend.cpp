@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
@@ -23,6 +24,16 @@
 namespace dwell::backend {
 
 namespace {
+
+// Whether the system takes its time from the processors' counters, which then run alike.
+bool counts_time() {
+  static const bool does = [] {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string name;
+    return device::worker_clock::kHasCounter && file >> name && name == "tsc";
+  }();
+  return does;
+}
 
 // Set when a worker never returns: then all that it may still use is kept for good rather than freed.
 using Abandoned = std::atomic<bool>;
@@ -149,6 +160,7 @@ class WorkerThreads {
  private:
   void serve(std::uint32_t me, std::uint32_t next) {
     device::Worker worker{};
+    worker.clock.counts = counts_time();
     std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
     std::size_t scratch_bytes = 0;
     for (;; ++next) {

@@ -99,7 +99,7 @@ class HostEvents {
       oldest = std::exchange(oldest_, 0);
       dropped = std::exchange(dropped_, 0);
     }
-    std::ranges::rotate(events, events.begin() + static_cast<std::ptrdiff_t>(oldest));
+    std::rotate(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(oldest), events.end());
     return dropped;
   }
 
