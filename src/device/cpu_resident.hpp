@@ -190,7 +190,7 @@ class CpuWorker {
     in_flight::note(worker_, frame->word[0], frame->word[1], frame->position());
     if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
     u32* const running = &lease_.seats[me_].running_since;
-    store<Order::relaxed, Scope::device>(running, static_cast<u32>(now_of(worker_) >> kTickShift) | 1U);
+    store<Order::relaxed, Scope::device>(running, static_cast<u32>(worker_clock::now(&worker_->clock) >> kTickShift) | 1U);
     run(lease_, worker_, kFrame0);
     store<Order::relaxed, Scope::device>(running, 0U);
   }

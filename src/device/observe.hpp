@@ -84,6 +84,24 @@ DWELL_DEVICE void put_extremes(OperatorTimes* times, Observed* observed, u32 opc
   observed->most = same && most > took ? most : took;
 }
 
+// The time of a call. A timeline sets calls of several workers in order, for which their own clocks are too far apart.
+DWELL_DEVICE u64 now_for([[maybe_unused]] Worker* worker, [[maybe_unused]] u32 of) {
+#if !DWELL_ON_CUDA
+  if ((of & timed::timeline) == 0) return worker_clock::now(&worker->clock);
+#endif
+  return now_ns();
+}
+
+// Adds to a counter, to which others add too unless the worker is alone.
+DWELL_DEVICE void count(u64* at, u64 more, bool alone) {
+  if (alone)
+    store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + more);
+  else
+    add<Order::relaxed>(at, more);
+}
+// With what note_end is told: on a CPU, that no other worker counts in the same shard.
+inline constexpr u32 kAlone = 0x80;
+
 // Ends the note of a call, of the task with these words first. What the lease says is passed by value: out of line, its members would be
 // loads of memory, one behind the other, where the loop has them in its instructions. Arguments of more than twelve words would go through
 // memory. Called by one thread.
@@ -91,14 +109,15 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
                                 u32 word1, u32 word2) {
   Observed& observed = worker->observed;
   const u64 begun = observed.begun;
-  const u64 all = now_of(worker) - begun;
+  const u64 all = now_for(worker, timed_and_ring_shift) - begun;
   const u32 took = all < ~0U ? static_cast<u32>(all) : ~0U;
   if ((timed_and_ring_shift & timed::times) != 0) {
     const u32 opcode = word0 & Header::kOpcodeMask;
     OperatorTimes* const its = times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
-    add<Order::relaxed>(&its->total, all);
-    add<Order::relaxed>(&its->bucket[bucket_of(took)], static_cast<u64>(1));
-    add<Order::relaxed>(busy, all);
+    const bool alone = !DWELL_ON_CUDA && (timed_and_ring_shift & kAlone) != 0;
+    count(&its->total, all, alone);
+    count(&its->bucket[bucket_of(took)], 1, alone);
+    count(busy, all, !DWELL_ON_CUDA);
     put_extremes(its, &observed, opcode, took, all);
     if (is_stamped(word2) && (word1 & flag::node << 4U) == 0) note_wait(its, stamps, timed_and_ring_shift >> 8U, word2, begun);
   }
@@ -151,7 +170,7 @@ DWELL_DEVICE_COLD void count_steps(u32 at_worker, FramePlace at, FramePlace next
 
 // It calls an operator. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
-  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_of(worker);
+  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_for(worker, lease.timed);
 }
 
 // The operator of the task with this header has returned in all threads of the group. Called by all of them, behind a barrier, before the
@@ -159,7 +178,12 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
 DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, u32 position) {
   if (lease.timed == 0) return;
   if (thread_rank() != kCountingThread) return;
-  note_end(worker, lease.timed | lease.ring_shift << 8U, lease.times, &lease.worker_counts[number_of(worker)].busy_ns, lease.stamps,
+#if DWELL_ON_CUDA
+  constexpr u32 alone = 0;
+#else
+  const u32 alone = lease.max_workers <= OperatorTimes::kShards ? kAlone : 0;
+#endif
+  note_end(worker, lease.timed | alone | lease.ring_shift << 8U, lease.times, &lease.worker_counts[number_of(worker)].busy_ns, lease.stamps,
            header.word0(), header.word1(), position);
 }
 
@@ -179,7 +203,7 @@ DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& 
 
 // An instant of the timeline. Called by one thread, as those below are.
 DWELL_DEVICE_COLD void note_instant(Worker* worker, u32 word0, u32 word1, u32 word2) {
-  put_event(&worker->context.events, now_of(worker), 0, word0, word1, word2);
+  put_event(&worker->context.events, now_ns(), 0, word0, word1, word2);
 }
 
 // A task of the ring completes that ended with no call of its own operator alone: the launch of a graph, a task of several groups, one that
@@ -220,7 +244,7 @@ DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   worker->flight_notes = notes.flight;
   worker->context.log.next = notes.log;
   worker->context.log.seen = notes.log_seen;
-  worker->observed.stay = now_of(worker);
+  worker->observed.stay = now_ns();
 }
 // Of so long a stay, notes what was not spent inside of operators. What the last call adds may come too late to be seen: it counts in the
 // next stay.
@@ -235,7 +259,7 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
   if ((lease.counts | lease.timed) != 0) {
     // The thread that notes may be about to end its note.
     while (*const_cast<const volatile u64*>(&worker->observed.begun) != 0) {}
-    const u64 now = now_of(worker);
+    const u64 now = now_ns();
     const u64 stay = now - worker->observed.stay;
     if (lease.counts != 0) {
       WorkerCount& count = lease.worker_counts[worker->me];

@@ -141,15 +141,6 @@ struct Worker {
 #endif
 };
 
-// now_ns, as a worker reads it.
-DWELL_DEVICE u64 now_of([[maybe_unused]] Worker* worker) {
-#if DWELL_ON_CUDA
-  return now_ns();
-#else
-  return worker_clock::now(&worker->clock);
-#endif
-}
-
 DWELL_DEVICE Frame* frame_at(Worker* worker, FramePlace place) { return reinterpret_cast<Frame*>(worker->slots + place * kSlotWords); }
 
 // Clears what the last task left in the context. Called by one thread.
