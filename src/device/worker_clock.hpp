@@ -26,11 +26,12 @@ struct WorkerClock {
 
 namespace worker_clock {
 
-inline constexpr u64 kSpan = 1'000'000;      // ns between two looks
-inline constexpr u64 kLeast = 100'000;       // the same, of two that tell the rate
-inline constexpr u64 kMost = 4'000'000'000;  // so that it fits 32 bits
-inline constexpr u64 kAhead = 10'000;        // ns by which it may have run ahead of the system's clock
-inline constexpr u64 kLook = 1024;           // counts that a look takes at most, unless the thread was stopped amid it
+inline constexpr u64 kSpan = 1'000'000;          // ns between two looks
+inline constexpr u64 kLeast = 100'000;           // the same, of two that tell the rate
+inline constexpr u64 kMost = 4'000'000'000;      // so that it fits 32 bits
+inline constexpr u64 kMostCounts = 1ULL << 40U;  // in that time: more have only passed when the counter has gone back
+inline constexpr u64 kAhead = 10'000;            // ns by which it may have run ahead of the system's clock
+inline constexpr u64 kLook = 1024;               // counts that a look takes at most, unless the thread was stopped amid it
 inline constexpr int kAttempts = 3;
 inline constexpr int kSmooth = 8;  // looks over which the rate is the mean
 
@@ -62,7 +63,7 @@ DWELL_DEVICE_COLD u64 look(WorkerClock* clock) {
   if (!look_at_both(&ns, &counted)) return ns;
   const u64 counts = counted - clock->counted;
   const u64 took = ns - clock->ns;
-  if (took >= kLeast && took < kMost && counts != 0) {
+  if (took >= kLeast && took < kMost && counts != 0 && counts < kMostCounts) {
     const u64 scale = (took << 32U) / counts;
     const bool known = clock->scale != 0 && scale / 2 < clock->scale && clock->scale / 2 < scale;
     clock->scale = known ? (clock->scale * (kSmooth - 1) + scale) / kSmooth : scale;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
+#include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -79,9 +79,12 @@ TEST(WorkerClock, ACounterThatJumpsIsSeen) {
   }
   ASSERT_NE(clock.scale, 0U);
   const u64 scale = clock.scale;
-  clock.counted += 1'000'000'000;  // as if it had gone back
-  EXPECT_LE(off(clock), 2000U);
-  EXPECT_NEAR(static_cast<double>(clock.scale), static_cast<double>(scale), static_cast<double>(scale) / 100);
+  for (const auto rest : {0ms, 1ms}) {
+    clock.counted += 1'000'000'000;  // as if it had gone back
+    std::this_thread::sleep_for(rest);
+    EXPECT_LE(off(clock), 2000U);
+    EXPECT_NEAR(static_cast<double>(clock.scale), static_cast<double>(scale), static_cast<double>(scale) / 100);
+  }
 }
 
 }  // namespace

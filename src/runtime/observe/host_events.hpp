@@ -26,8 +26,8 @@
 namespace dwell::runtime {
 
 // Collects events of threads of the host while a timeline wants them, and shows them to a tool that listens to NVTX; with neither, a note
-// is one look at flags. A thread that submits notes each batch of 64 tasks, which takes it half a microsecond: a look at the clock, a lock
-// and six words of memory. Members may be called from any thread.
+// is one look at flags. A thread submits 64 tasks in half a microsecond, and notes each such batch: so a note is a look at the clock or
+// two, a lock and six words of memory. Members may be called from any thread.
 class HostEvents {
  public:
   // What few have.
