@@ -22,14 +22,15 @@ class LogWriterTest : public testing::Test {
     context_.log.read = &read_;
     context_.log.dropped = dropped_.data();
     context_.log.from = 0;
-    context_.log.shift = kShift;
+    context_.log.mask = (1U << kShift) - 1;
+    context_.log.limit = log_room_of(0, 1U << kShift);
     context_.arguments = task_.data() + kLogTaskHeader;
   }
   Group group() { return {&context_, 0, 1, 321}; }
   bool is_written(u32 position) const {
     const Slot& slot = ring_[index_of(position, kShift)];
     for (const Quad& quad : slot.quad)
-      if (quad.lap != lap_of(position, kShift)) return false;
+      if (quad.lap != log_tag_of(position)) return false;
     return true;
   }
   // The line that begins at this slot, its format included.
@@ -105,7 +106,8 @@ TEST_F(LogWriterTest, SlotsOfTheNextLapAreWrittenWhenTheHostHasReadThem) {
 }
 
 TEST_F(LogWriterTest, NumbersWrapAround) {
-  context_.log.next = context_.log.seen = read_ = 0U - 3U;
+  context_.log.next = read_ = 0U - 3U;
+  context_.log.limit += read_;
   for (u32 i = 0; i < 6; ++i) log(group(), level::info, "{}", i);
   EXPECT_EQ(context_.log.next, 3U);
   for (u32 i = 0; i < 6; ++i) {

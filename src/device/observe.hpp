@@ -243,7 +243,7 @@ DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
   worker->context.events.next = notes.events;
   worker->flight_notes = notes.flight;
   worker->context.log.next = notes.log;
-  worker->context.log.seen = notes.log_seen;
+  worker->context.log.limit = notes.log_seen + log_room_of(0, 1U << lease.log_shift);
   worker->observed.stay = now_ns();
 }
 // Of so long a stay, notes what was not spent inside of operators. What the last call adds may come too late to be seen: it counts in the
@@ -272,8 +272,8 @@ DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
       put_event(&worker->context.events, worker->observed.stay, stay < ~0U ? static_cast<u32>(stay) : ~0U, Event::kStay, lease.number, 0);
     worker->observed.stay = now;
   }
-  lease.seats[worker->me].notes =
-      Notes{worker->context.events.next, worker->flight_notes, worker->context.log.next, worker->context.log.seen};
+  lease.seats[worker->me].notes = Notes{worker->context.events.next, worker->flight_notes, worker->context.log.next,
+                                        worker->context.log.limit - log_room_of(0, 1U << lease.log_shift)};
 }
 
 }  // namespace dwell::device::observe

@@ -33,7 +33,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.read = lease.log_read + worker->me * 16;
   context.log.dropped = lease.worker_counts[worker->me].log_dropped;
   context.log.from = lease.log_from;
-  context.log.shift = lease.log_shift;
+  context.log.mask = (1U << lease.log_shift) - 1;
   context.log.looked = 0;
   const bool timeline = (lease.timed & timed::timeline) != 0;
   context.events.quads = timeline ? lease.timeline[static_cast<u64>(worker->me) << lease.timeline_shift].quad : nullptr;

@@ -38,15 +38,15 @@ struct Undeduced {
 // The worker's ring of log lines (log.hpp), in memory of the host.
 struct alignas(16) LogRing {
   // What each line looks at, in one load.
-  u32 from;  // the least severity that is logged
-  u32 shift;
-  u32 next;  // slots reserved so far
-  u32 seen;  // of `read`, as last seen
+  u32 from;   // the least severity that is logged
+  u32 mask;   // of the ring's slots
+  u32 next;   // slots reserved so far
+  u32 limit;  // how many may be, by lines that matter least: `read`, as last seen, and log_room_of
 
   void* slots;      // Slot
   const u32* read;  // how many slots the host has read
   u64* dropped;     // counters of lines that found no room, by severity
-  u32 looked;       // when `seen` was last looked for, in ticks
+  u32 looked;       // when `read` was last looked at, in ticks
 };
 
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.

@@ -60,7 +60,7 @@ class LogWriter {
       DWELL_UNROLL
       for (u32 k = 0; k < kLogSlotQuads; ++k) {
         const u32* const from = word + i * kLogSlotWords + k * 3;
-        store_quad<Scope::system>(slots + place.quad + k, Quad{place.lap, {from[0], from[1], from[2]}});
+        store_quad<Scope::system>(slots + place.quad + k, Quad{place.tag, {from[0], from[1], from[2]}});
       }
     }
   }
@@ -72,24 +72,22 @@ class LogWriter {
   // The first words of the ring.
   struct State {
     u32 from;
-    u32 shift;
+    u32 mask;
     u32 next;
-    u32 seen;
+    u32 limit;
   };
 
   // Where a position lies in the ring.
   struct Place {
     u32 position;
-    u32 lap;
+    u32 tag;
     u32 quad;  // of its slot, the first
   };
-  DWELL_DEVICE Place place_of(u32 position) const {
-    return Place{position, (position >> seen_.shift) + 1, (position & ((1U << seen_.shift) - 1)) * kLogSlotQuads};
-  }
+  DWELL_DEVICE Place place_of(u32 position) const { return Place{position, log_tag_of(position), (position & seen_.mask) * kLogSlotQuads}; }
   // The compiler would compute it behind the branch that waits for the exchange, for both ways that lead there.
   static DWELL_DEVICE void compute_here([[maybe_unused]] Place* place) {
 #if DWELL_ON_CUDA
-    asm volatile("" : "+r"(place->lap), "+r"(place->quad));
+    asm volatile("" : "+r"(place->tag), "+r"(place->quad));
 #endif
   }
 
@@ -99,7 +97,7 @@ class LogWriter {
   DWELL_DEVICE State look() const {
     State state;
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(state.from), "=r"(state.shift), "=r"(state.next), "=r"(state.seen)
+                 : "=r"(state.from), "=r"(state.mask), "=r"(state.next), "=r"(state.limit)
                  : "r"(address_in_shared(&ring_.from))
                  : "memory");
     return state;
@@ -130,7 +128,7 @@ class LogWriter {
     return before;
   }
 #else
-  DWELL_DEVICE State look() const { return State{ring_.from, ring_.shift, ring_.next, ring_.seen}; }
+  DWELL_DEVICE State look() const { return State{ring_.from, ring_.mask, ring_.next, ring_.limit}; }
   DWELL_DEVICE Quad* ring_slots() const { return static_cast<Quad*>(ring_.slots); }
   DWELL_DEVICE const u32* header() const { return context_->arguments - kLogTaskHeader; }
   static DWELL_DEVICE u32 word_of(const u32* header, u32 number) { return header[number]; }
@@ -141,8 +139,9 @@ class LogWriter {
 #endif
 
   static DWELL_DEVICE bool fits(u32 severity, u32 slots, const State& at) {
-    // Signed: `seen` may be ahead of a `next` that is not the newest one.
-    return static_cast<i32>(at.next + slots - at.seen) <= static_cast<i32>(log_room_of(severity, 1U << at.shift));
+    // Lines that matter more may go beyond the limit. Signed: that may be ahead of a `next` that is not the newest one.
+    const u32 beyond = log_room_of(severity, at.mask + 1) - log_room_of(0, at.mask + 1);
+    return static_cast<i32>(at.next + slots - at.limit) <= static_cast<i32>(beyond);
   }
   // Reserves the next slots, when another thread of the group was faster or there was no room. Returns their position, or kNone.
   DWELL_DEVICE u64 reserve_again(u32 severity, u32 slots) const {
@@ -162,9 +161,9 @@ class LogWriter {
     if (now - ring_.looked < kPause) return false;
     ring_.looked = now;
     // Pairs with the host's release behind its reads of the slots, which are then free.
-    const u32 read = load<Order::acquire, Scope::system>(ring_.read);
-    if (read == ring_.seen) return false;
-    ring_.seen = read;
+    const u32 limit = load<Order::acquire, Scope::system>(ring_.read) + log_room_of(0, ring_.mask + 1);
+    if (limit == ring_.limit) return false;
+    ring_.limit = limit;
     return true;
   }
 

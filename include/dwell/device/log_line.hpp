@@ -1,7 +1,7 @@
 // A line of the log as it lies in the ring of its worker, from where the host reads it.
 //
-// A line takes one slot of the ring, or two: each four quads of the slot's lap (src/device/ring.hpp), stored in any order, so that the line
-// is there when all its quads are. Their words, in order:
+// A line takes one slot of the ring, or two: each four quads with the slot's tag, stored in any order, so that the line is there when all
+// its quads are. Their words, in order:
 //   0       LogHead
 //   1, 2    words 1 and 2 of the task's header
 //   3, 4    when, in ns of the device's clock
@@ -34,7 +34,7 @@ DWELL_CONSTANT u32 kLogSeverities = 5;  // of lines
 DWELL_CONSTANT u32 kLogArguments = 8;   // at most
 DWELL_CONSTANT u32 kLogFormat = 4095;   // characters at most
 DWELL_CONSTANT u32 kLogFixedWords = 8;  // before the arguments
-DWELL_CONSTANT u32 kLogSlotWords = 12;  // without the laps
+DWELL_CONSTANT u32 kLogSlotWords = 12;  // without the tags
 DWELL_CONSTANT u32 kLogSlotQuads = 4;
 DWELL_CONSTANT u32 kLogTaskHeader = 3;  // words of a task before its arguments
 
@@ -43,6 +43,10 @@ DWELL_HOST_DEVICE u32 log_words_of(LogType type) {
 }
 DWELL_HOST_DEVICE u32 log_slots_of(u32 argument_words) { return (kLogFixedWords + argument_words + kLogSlotWords - 1) / kLogSlotWords; }
 static_assert(kLogFixedWords + 2 * kLogArguments <= 2 * kLogSlotWords, "a line takes two slots at most");
+
+// What stands where other quads have their lap (src/device/ring.hpp): each slot has another one in each lap, and no line takes a shift to
+// tell it.
+DWELL_HOST_DEVICE u32 log_tag_of(u32 position) { return position + 1; }
 
 // How far a ring of so many slots may be filled by lines of a severity: what matters less leaves room for what matters more.
 DWELL_HOST_DEVICE u32 log_room_of(u32 severity, u32 slots) {

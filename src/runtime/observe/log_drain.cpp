@@ -55,10 +55,10 @@ void LogDrain::set_level(level from) {
 bool LogDrain::read_slot(std::uint32_t worker, std::uint32_t position, std::uint32_t* words) const {
   const auto* const ring = static_cast<const device::Slot*>(slots_->host()) + (std::size_t{worker} << shift_);
   const device::Slot& slot = ring[device::index_of(position, shift_)];
-  const std::uint32_t lap = device::lap_of(position, shift_);
+  const std::uint32_t tag = device::log_tag_of(position);
   for (std::uint32_t i = 0; i < kLogSlotQuads; ++i) {
     const device::Quad quad = device::load_quad<Scope::system>(&slot.quad[i]);
-    if (quad.lap != lap) return false;
+    if (quad.lap != tag) return false;
     std::copy_n(quad.word, 3, words + i * 3);
   }
   return true;
