@@ -24,7 +24,9 @@ if(DWELL_SANITIZE)
   set(dwell_sanitize_flags -fsanitize=${DWELL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_compile_options(${dwell_sanitize_flags} -g1) # reports name lines; more takes half of the time to compile
   add_link_options(-fsanitize=${DWELL_SANITIZE})
+  # The last level counts: clang takes a third less time for an operator than at -O3.
   list(JOIN dwell_sanitize_flags " " dwell_host_flags)
+  string(APPEND dwell_host_flags " -O1")
 endif()
 
 # Parsing the standard library is a third of a compilation of a test or of the tool, so each of the two parses it once. The library's sources
