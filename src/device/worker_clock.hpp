@@ -2,8 +2,8 @@
 //
 // A look at the system's clock waits for everything before it, which takes a worker as long as half of an empty task. The processor's
 // counter does not wait. A worker reads that one, and turns it into nanoseconds by what looks at the system's clock have told. It looks
-// again after a millisecond, and is off by some ten nanoseconds until then. It does not go back unless it was wrong, and those of two
-// workers may show a cause behind its effect.
+// again after a millisecond, and is off by some ten nanoseconds until then, hardly ever by a hundred. It does not go back unless it was
+// wrong, and those of two workers may show a cause behind its effect.
 #pragma once
 
 #include <dwell/device/platform.hpp>
