@@ -2,7 +2,8 @@
 """Small operations of PyTorch: inside dwell.torch.eager(), and as PyTorch runs them.
 
 Times a piece of work from its first operation until the device has done it, on the host's clock, and checks every result against eager
-PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms where there are some.
+PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms where there are some. All take turns;
+the ratio to eager PyTorch is the median of each round's.
 
 Behind dwell's times stand the tasks that the operations became and how often they were flushed.
 
@@ -60,6 +61,17 @@ class Case:
     tolerance: float = 1e-4
 
 
+@dataclass
+class Side:
+    """Who does a case's work, and how."""
+
+    by: str
+    work: Work
+    context: Callable[[], Any] = contextlib.nullcontext
+    peer: bool = True
+    checked: bool = True  # against the result of eager PyTorch
+
+
 def loop_seconds() -> float:
     begun = time.perf_counter()
     for _ in range(20_000):
@@ -80,13 +92,13 @@ class Bench:
         if self.cuda:
             torch.cuda.synchronize()
 
-    def sample(self, work: Work, context: Callable[[], Any]) -> tuple[float, Any]:
+    def sample(self, side: Side) -> tuple[float, Any]:
         for attempt in range(10):
             loop = loop_seconds()
             self.sync()
             begun = time.perf_counter()
-            with context():
-                result = work()
+            with side.context():
+                result = side.work()
             self.sync()
             seconds = time.perf_counter() - begun
             loop = max(loop, loop_seconds())
@@ -96,82 +108,79 @@ class Bench:
             self.again += attempt < 9
         return seconds, result
 
-    def samples(self, work: Work, context: Callable[[], Any] = contextlib.nullcontext, *, settles: bool = False) -> tuple[list[float], Any]:
-        for warm_up in range(3 if settles else 2):
-            if warm_up == 2:
-                time.sleep(0.01 if SHORT else 0.5)  # programs that run often are compiled meanwhile
-            with context():
-                result = work()
-        self.sync()
-        taken = []
-        for _ in range(ROUNDS):
-            seconds, result = self.sample(work, context)
-            taken.append(seconds)
-        return taken, result
+    def warmed_up(self, case: Case, side: Side) -> bool:
+        """Whether it can be had here. A peer that cannot is named."""
+        try:
+            for _ in range(2):
+                with side.context():
+                    side.work()
+            self.sync()
+        except Exception as error:
+            if not side.peer:
+                raise
+            print(f"  {case.what}: no {side.by}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
+            return False
+        return True
 
-    def in_turns(self, work: Work, contexts: list[Callable[[], Any]]) -> list[tuple[list[float], Any]]:
-        """Samples of the same work in each of these contexts, which take turns: where little is compared, the machine changes too much."""
-        warm_up = 2
-        taken = [[self.sample(work, context) for context in contexts] for _ in range(warm_up + ROUNDS)][warm_up:]
-        return [([seconds for seconds, _ in of], of[-1][1]) for of in zip(*taken, strict=True)]
+    def compare(self, case: Case, sides: list[Side]) -> None:
+        """Samples of all sides, in turns, since the machine's speed changes. The first is eager PyTorch, which tells what is right."""
+        sides = [side for side in sides if self.warmed_up(case, side)]
+        time.sleep(0.01 if SHORT else 0.5)  # programs that run often are compiled meanwhile
+        rounds = [[self.sample(side) for side in sides] for _ in range(1 + ROUNDS)][1:]
+        expected, _ = self.result(sides[0], rounds[-1][0][1])
+        for side, samples in zip(sides, zip(*rounds, strict=True), strict=True):
+            ratios = [seconds / eager for (seconds, _), ((eager, _), *_) in zip(samples, rounds, strict=True)]
+            got, did = self.result(side, samples[-1][1])
+            self.add(case, side, [seconds for seconds, _ in samples], statistics.median(ratios), None if side.peer else did)
+            if side.checked:
+                self.check(case, side.by, expected, got)
 
-    def add(self, case: Case, by: str, seconds: list[float], eager: float, *, peer: bool, did: dict[str, float] | None = None) -> None:
+    def result(self, side: Side, earlier: Any) -> tuple[list[torch.Tensor], dict[str, float]]:
+        """What its work results in, where an earlier result is overwritten before, and what dwell did for it."""
+        for tensor in flat(earlier):
+            tensor.fill_(math.nan)
+        before = dt.stats()
+        with side.context():
+            result = side.work()
+        after = dt.stats()
+        did = {name: after[name] - before[name] for name in ("taken", "tasks", "programs", "compiled")}
+        did["flushes"] = sum(after["flushed"].values()) - sum(before["flushed"].values())
+        return [tensor.clone() for tensor in flat(result)], did
+
+    def add(self, case: Case, side: Side, seconds: list[float], ratio: float, did: dict[str, float] | None) -> None:
         each = sorted(s / case.operations * 1e9 for s in seconds)
         middle = statistics.median(each)
-        row = {"what": case.what, "by": by, "peer": peer, "unit": "ns", "count": len(each), "ratio": middle / eager}
+        row = {"what": case.what, "by": side.by, "peer": side.peer, "unit": "ns", "count": len(each), "ratio": ratio}
         quantiles = {"p90": 0.9, "p99": 0.99, "max": 1}
         row |= {"min": each[0], "p50": middle} | {name: each[math.ceil(q * len(each)) - 1] for name, q in quantiles.items()}
-        text = f"  {case.what:<58} {by:<15} {middle / 1000:9.3f} us  {middle / eager:6.2f} x"
+        text = f"  {case.what:<58} {side.by:<15} {middle / 1000:9.3f} us  {ratio:6.2f} x"
         if did is not None:
             row["did"] = did
             text += f"  {did['tasks']:.0f} tasks, {did['flushes']:.0f} flushes"
         self.rows.append(row)
         print(text, flush=True)
 
-    def check(self, case: Case, by: str, expected: Any, got: Any) -> None:
-        for x, y in zip(flat(expected), flat(got), strict=True):
+    def check(self, case: Case, by: str, expected: list[torch.Tensor], got: list[torch.Tensor]) -> None:
+        for x, y in zip(expected, got, strict=True):
             error = (x.double() - y.double()).abs().max() / x.double().abs().max().clamp_min(1e-30)
             if not float(error) <= case.tolerance:
                 self.right = False
                 print(f"  {case.what}: {by} is wrong by {float(error):.2e}", file=sys.stderr)
 
-    def dwell(self, case: Case, by: str, work: Work, context: Callable[[], Any], expected: Any, eager: float) -> None:
-        times, got = self.samples(work, context, settles=True)
-        before = dt.stats()
-        with context():
-            work()
-        after = dt.stats()
-        did = {name: after[name] - before[name] for name in ("taken", "tasks", "programs", "compiled")}
-        did["flushes"] = sum(after["flushed"].values()) - sum(before["flushed"].values())
-        self.add(case, by, times, eager, peer=False, did=did)
-        self.check(case, by, expected, got)
-
     def run(self, case: Case) -> None:
-        times, expected = self.samples(case.work)
-        expected = [t.clone() for t in flat(expected)]
-        eager = statistics.median(times) / case.operations * 1e9
-        self.dwell(case, "dwell.torch", case.work, dt.eager, expected, eager)
+        sides = [Side("eager", case.work), Side("dwell.torch", case.work, dt.eager, peer=False)]
         if case.graph and case.step is None:
-            self.dwell(case, "dwell resident", case.work, lambda: dt.eager(resident=True), expected, eager)
+            sides.append(Side("dwell resident", case.work, lambda: dt.eager(resident=True), peer=False))
         if case.graph:
-            self.dwell(case, "dwell recorded", repeated(case, recorded), dt.eager, expected, eager)
-        self.add(case, "eager", times, eager, peer=True)
-        others = dict(case.peers)
+            sides.append(Side("dwell recorded", repeated(case, recorded), dt.eager, peer=False))
         if self.cuda and case.graph:
-            others["graph replay"] = repeated(case, captured)
+            sides.append(Side("graph replay", repeated(case, captured)))
         if case.compiled is not None and not SHORT:
-            others["torch.compile"] = times_over(torch.compile(case.compiled), case.operations)
-        for by, work in others.items():
-            try:
-                times, got = self.samples(work)
-            except Exception as error:  # a peer that cannot be had here
-                print(f"  {case.what}: no {by}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
-                continue
-            self.check(case, by, expected, got)
-            self.add(case, by, times, eager, peer=True)
+            sides.append(Side("torch.compile", times_over(torch.compile(case.compiled), case.operations)))
+        sides += [Side(by, work) for by, work in case.peers.items()]
         if case.alone is not None:
-            times, _ = self.samples(case.alone)
-            self.add(case, "host alone", times, eager, peer=True)
+            sides.append(Side("host alone", case.alone, checked=False))
+        self.compare(case, sides)
 
 
 def flat(value: Any) -> list[torch.Tensor]:
@@ -403,12 +412,8 @@ def overhead(bench: Bench) -> None:
             x.add_(1).mul_(0.5)
         return x.clone()  # x itself would be compared with itself
 
-    case = Case("operation above the threshold", 2 * count, work)
-    (times, expected), (times_inside, got) = bench.in_turns(work, [contextlib.nullcontext, lambda: dt.eager(size_threshold=1)])
-    eager = statistics.median(times) / case.operations * 1e9
-    bench.add(case, "dwell.torch", times_inside, eager, peer=False)
-    bench.check(case, "dwell.torch", expected, got)
-    bench.add(case, "eager", times, eager, peer=True)
+    inside = Side("dwell.torch", work, lambda: dt.eager(size_threshold=1), peer=False)
+    bench.compare(Case("operation above the threshold", 2 * count, work), [Side("eager", work), inside])
 
 
 def device_of(bench: Bench) -> dict[str, Any]:
@@ -442,7 +447,7 @@ def main() -> int:
     with dt.eager():  # builds the extension, which may take longer than a piece of work
         torch.zeros(1, device=device).add_(1)
     for make in cases:
-        faulthandler.dump_traceback_later(60, exit=True)
+        faulthandler.dump_traceback_later(120, exit=True)
         case = make()
         if options.only in case.what or case.what.endswith("out="):
             bench.run(case)
