@@ -69,7 +69,14 @@ ExecState::~ExecState() {
 void ExecState::publish(runtime::Core& core) {
   const auto lease = core.graphs().add(address, layout.bytes(), number, shared_from_this(), core.keeper().newest());
   if (runtime::FlightRecorder* const flight = core.flight(); flight != nullptr)
-    flight->add(*this, address, layout.bytes(), lease, core.queue().tail());
+    first_noted_ = flight->add(*this, address, layout.bytes(), lease, core.queue().tail());
+}
+
+void ExecState::note_changes(runtime::Core& core) const {
+  runtime::FlightRecorder* const flight = core.flight();
+  if (flight == nullptr) return;
+  for (const std::uint32_t node : changed_)
+    flight->set_arguments(first_noted_, node, std::span(graph.words).subspan(graph.nodes[node].first_word, graph.nodes[node].words));
 }
 
 void ExecState::write(runtime::Core& core) {
@@ -85,6 +92,7 @@ void ExecState::write(runtime::Core& core) {
 void ExecState::clear_changes() {
   for (std::size_t i = 0; i < changes_.size(); i += 2) change_of_[changes_[i]] = 0;
   changes_.clear();
+  changed_.clear();
 }
 
 bool ExecState::names(std::uint64_t begin, std::uint64_t end) const {
@@ -96,10 +104,10 @@ std::string ExecState::why(std::uint64_t position, std::uint32_t cell) const {
   return host_nodes ? host_nodes->why(position, cell) : std::string();
 }
 
-ExecState::NodeName ExecState::name_of(std::uint32_t node) const {
+ExecState::NodeFacts ExecState::facts_of(std::uint32_t node) const {
   const GraphData::NodeData& data = graph.nodes[node];
   const std::string_view name = data.name != kNoName ? std::string_view(graph.names[data.name]) : std::string_view();
-  return {layout.cell(node), name, data.groups != 0};
+  return {layout.cell(node), name, data.groups != 0, std::span(graph.words).subspan(data.first_word, data.words)};
 }
 
 std::string ExecState::node_at(std::uint32_t cell) const {
@@ -139,16 +147,17 @@ std::vector<std::uint32_t> ExecState::next_at(std::uint32_t cell, std::size_t mo
   return next;
 }
 
-void ExecState::change(std::size_t at, std::uint32_t value) {
+bool ExecState::change(std::size_t at, std::uint32_t value) {
   if (change_of_.empty()) change_of_.resize(layout.bytes() / sizeof(std::uint32_t));
   std::uint32_t& place = change_of_[at / sizeof(std::uint32_t)];
   if (place != 0) {
     changes_[place] = value;
-    return;
+    return false;
   }
   changes_.push_back(static_cast<std::uint32_t>(at / sizeof(std::uint32_t)));
   changes_.push_back(value);
   place = static_cast<std::uint32_t>(changes_.size() - 1);
+  return true;
 }
 
 void ExecState::bind() {
@@ -181,7 +190,7 @@ void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::ui
     now = words[i];
     if (set_.empty()) set_.resize(graph.nodes.size());
     set_[node] = true;
-    change(layout.word_at(graph, node, first + i), words[i]);
+    if (change(layout.word_at(graph, node, first + i), words[i]) && (changed_.empty() || changed_.back() != node)) changed_.push_back(node);
   }
 }
 
@@ -279,6 +288,7 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   runtime::Graphs::Flight flight;
   flight.emplace_back(0, shared_from_this());
   bind();
+  if (!changed_.empty()) note_changes(core);
   if (changes_.size() > kMostWords) {
     // More than travels with a launch. Nobody reads the exec between its launches.
     if (launched_) core.wait(last_, std::nullopt);

@@ -54,7 +54,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::string dot() const;
   const std::string& name() const override { return graph.graph_name; }
   std::uint32_t nodes() const override { return static_cast<std::uint32_t>(graph.nodes.size()); }
-  NodeName name_of(std::uint32_t node) const override;
+  NodeFacts facts_of(std::uint32_t node) const override;
   std::string text_of(std::uint32_t node) const override { return graph.text_of(node); }
   std::string node_at(std::uint32_t cell) const override;
   std::string name_at(std::uint32_t cell) const override;
@@ -97,8 +97,10 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   void clear_changes() DWELL_REQUIRES(mutex_);
   void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count)
       DWELL_REQUIRES(mutex_, words_mutex_);
-  // Notes that a word of the exec changes.
-  void change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
+  // Notes that a word of the exec changes. False when it was to change anyway.
+  bool change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
+  // Tells the flight recorder of the arguments that change with the next launch.
+  void note_changes(runtime::Core& core) const DWELL_REQUIRES(mutex_);
   // Launches before this position have ended.
   std::uint64_t reaped() const;
   // Gives nodes the opcodes that their operators have now.
@@ -118,6 +120,8 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Words that differ from what the device has: place in words and value, alternately.
   std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
+  std::vector<std::uint32_t> changed_ DWELL_GUARDED_BY(mutex_);    // the nodes of changes_ that were set; one may be there twice
+  std::uint64_t first_noted_ = 0;                                  // as FlightRecorder::add returned it
   std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory
   std::optional<graph::Times> times_ DWELL_GUARDED_BY(mutex_);
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;

@@ -34,13 +34,8 @@ class Tables {
   }
   // Of the task at a position; empty when the ring does not hold it any more.
   std::string arguments_of(std::uint32_t position, std::uint32_t opcode) const {
-    const FlightOperator& op = head_.operators[opcode];
     const std::vector<std::uint32_t> words = words_at(position);
-    if (words.empty() || op.name[0] == 0) return {};
-    const std::size_t known = std::min<std::size_t>(op.parameters, FlightOperator::kParameters);
-    std::string text = text_of_arguments(Signature(std::vector<Parameter>(op.parameter, op.parameter + known)), words);
-    if (known < op.parameters && !text.empty()) text.replace(text.size() - 1, 1, ", ...)");
-    return text;
+    return words.empty() ? std::string() : arguments_of(words, opcode);
   }
   std::string launch_at(std::uint32_t position) const {
     const std::vector<std::uint32_t> words = words_at(position);
@@ -51,25 +46,42 @@ class Tables {
     });
     return exec == nullptr || exec->name[0] == 0 ? "a graph" : "graph '" + text_of(exec->name) + "'";
   }
-  std::string node_of(const FlightEntry& entry) const {
+  // What is known of the node that an entry is of; null when nothing is.
+  const FlightNode* node_of(const FlightEntry& entry) const {
     const std::uint64_t address = entry.address();
     const FlightExec* const exec = find([&](const FlightExec& its) {
       return address - its.address < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
     });
-    std::string op = name_of(entry.opcode());
     // Of which one it is, of those that have lain there, nobody knows.
-    if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return op;
+    if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return nullptr;
     for (std::uint64_t i = exec->first; i < exec->first + exec->nodes; ++i) {
       const FlightNode& node = head_.nodes[i % FlightFile::kNodes];
-      if (head_.nodes_taken - i > FlightFile::kNodes || node.cell != (address - exec->address) / 64) continue;
-      std::string name = text_of(node.name);
-      if ((node.number & FlightNode::kWhole) != 0) return name;
-      return (name.empty() ? "#" + std::to_string(node.number) : name) + ": " + op;
+      if (head_.nodes_taken - i <= FlightFile::kNodes && node.cell == (address - exec->address) / 64) return &node;
     }
-    return op;
+    return nullptr;
+  }
+  std::string title_of(const FlightNode& node, std::uint32_t opcode) const {
+    const std::string name = text_of(node.name);
+    if ((node.number & FlightNode::kWhole) != 0) return name;
+    return (name.empty() ? "#" + std::to_string(node.number) : name) + ": " + name_of(opcode);
+  }
+  std::string arguments_of(const FlightNode& node, std::uint32_t opcode) const {
+    if ((node.number & FlightNode::kWhole) != 0) return {};
+    const std::size_t words = std::min<std::size_t>(node.words & ~FlightNode::kSet, FlightNode::kWords);
+    const std::string text = arguments_of(std::span(node.word, words), opcode);
+    return !text.empty() && (node.words & FlightNode::kSet) != 0 ? text + " as set last" : text;
   }
 
  private:
+  // Of a call of this operator. Where there are fewer words than it takes, the first of them.
+  std::string arguments_of(std::span<const std::uint32_t> words, std::uint32_t opcode) const {
+    const FlightOperator& op = head_.operators[opcode];
+    if (op.name[0] == 0 || (words.empty() && op.parameters != 0)) return {};
+    const std::size_t known = std::min<std::size_t>(op.parameters, FlightOperator::kParameters);
+    std::string text = text_of_arguments(Signature(std::vector<Parameter>(op.parameter, op.parameter + known)), words);
+    if (known < op.parameters && !text.empty() && !text.ends_with("...)")) text.replace(text.size() - 1, 1, ", ...)");
+    return text;
+  }
   std::vector<std::uint32_t> words_at(std::uint32_t position) const {
     return ring_.empty() ? std::vector<std::uint32_t>()
                          : ring_words(ring_.data(), static_cast<std::uint32_t>(std::countr_zero(ring_.size())), position);
@@ -100,7 +112,9 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, const Tables& tables,
     task.node = entry.is_node();
     if (task.node) {
       task.address = entry.address();
-      task.name = tables.node_of(entry);
+      const FlightNode* const node = tables.node_of(entry);
+      task.name = node != nullptr ? tables.title_of(*node, entry.opcode()) : tables.name_of(entry.opcode());
+      if (node != nullptr) task.arguments = tables.arguments_of(*node, entry.opcode());
     } else {
       task.position = entry.low;
       task.name = task.launch ? tables.launch_at(entry.low) : tables.name_of(entry.opcode());

@@ -61,12 +61,16 @@ static_assert(sizeof(FlightExec) == 104);
 
 struct FlightNode {
   static constexpr std::uint32_t kWhole = 1U << 31U;
+  static constexpr std::uint32_t kSet = 1U << 31U;
+  static constexpr std::size_t kWords = 15;
 
   std::uint32_t cell;    // of its record, in the exec's
   std::uint32_t number;  // with kWhole: the name says it all, as the node calls no operator
   char name[56];         // "left", "'loop' (while)"; empty: it has none
+  std::uint32_t words;   // of its arguments, how many there are; with kSet they were others before
+  std::uint32_t word[kWords];
 };
-static_assert(sizeof(FlightNode) == 64);
+static_assert(sizeof(FlightNode) == 128);
 
 // What those whose entries have this word and this lease were, as texts that may be cut off. Written by the runtime that has failed.
 struct FlightDetails {
@@ -80,7 +84,7 @@ static_assert(sizeof(FlightDetails) == 192);
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 5;
+  static constexpr std::uint32_t kVersion = 6;
   static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
   static constexpr std::size_t kDetails = 1024;
   static constexpr std::size_t kExecs = 256;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -70,7 +71,7 @@ class FlightTest : public testing::Test {
     const std::pair<std::uint32_t, const char*> nodes[] = {{0, "left"}, {1, ""}, {2 | FlightNode::kWhole, "'loop' (while)"}};
     for (const auto& [number, text] : nodes) {
       FlightNode& node = head.nodes[head.nodes_taken++ % FlightFile::kNodes];
-      node = {2 + 2 * (number & 3), number, {}};
+      node = {2 + 2 * (number & 3), number, {}, 0, {}};
       std::strcpy(node.name, text);
     }
   }
@@ -202,6 +203,23 @@ TEST_F(FlightTest, TablesNameNodes) {
   EXPECT_EQ(noted(2, node(kAddress + 384)), "'loop' (while)");
   EXPECT_EQ(noted(3, node(kAddress + 512)), "add (version 2)") << "no node that is known";
   EXPECT_EQ(noted(4, node(kAddress + 640)), "add (version 2)") << "behind the exec";
+}
+
+TEST_F(FlightTest, TablesTellTheArgumentsOfNodes) {
+  instantiate(0x10000, "step", 3);
+  FlightNode* const nodes = head().nodes;
+  for (std::size_t i = 0; i < 3; ++i) std::ranges::copy(std::array{0x40200000U, 7U}, nodes[i].word);
+  nodes[0].words = 2;
+  nodes[1].words = 2 | FlightNode::kSet;
+  nodes[2].words = 2;
+  EXPECT_EQ(noted(0, node(0x10080)), "left: add (version 2) (2.5, 7)");
+  EXPECT_EQ(noted(1, node(0x10100)), "#1: add (version 2) (2.5, 7) as set last");
+  EXPECT_EQ(noted(2, node(0x10180)), "'loop' (while)") << "which calls no operator";
+  nodes[0].words = 1;
+  EXPECT_EQ(noted(3, node(0x10080)), "left: add (version 2) (2.5...)");
+  define(5, "many (version 1)", Signature(std::vector<Parameter>(20, device::Describe<std::uint32_t>::value)));
+  nodes[0].words = 20;  // more than are kept
+  EXPECT_EQ(noted(4, node(0x10080)), "left: many (version 1) (1075838976, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...)");
 }
 
 TEST_F(FlightTest, NodesAreOfTheExecThatLayThereThen) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,15 +30,17 @@ class Exec {
   virtual ~Exec() = default;
   // Of its graph; empty: none. Never changes.
   virtual const std::string& name() const = 0;
-  // Its nodes by their numbers: where the record of one is, its name ("left", empty without one), and whether it calls an operator; how
-  // messages call it: "'loop' (while)".
-  struct NodeName {
+  // Its nodes by their numbers: where the record of one is, its name ("left", empty without one), whether it calls an operator, and the
+  // words of its arguments as it was instantiated; how messages call it: "'loop' (while)".
+  struct NodeFacts {
     std::uint32_t cell;
     std::string_view name;
     bool calls;
+    std::span<const std::uint32_t> words;
   };
   virtual std::uint32_t nodes() const = 0;
-  virtual NodeName name_of(std::uint32_t node) const = 0;
+  // Called before the exec is launched or changed.
+  virtual NodeFacts facts_of(std::uint32_t node) const = 0;
   virtual std::string text_of(std::uint32_t node) const = 0;
   // The node whose record is in this cell: "'left' (operator add)". Empty when there is none.
   virtual std::string node_at(std::uint32_t cell) const = 0;

@@ -21,7 +21,7 @@ class PlainExec final : public Exec {
   explicit PlainExec(std::string name = {}) : name_(std::move(name)) {}
   const std::string& name() const override { return name_; }
   std::uint32_t nodes() const override { return 0; }
-  NodeName name_of(std::uint32_t) const override { return {}; }
+  NodeFacts facts_of(std::uint32_t) const override { return {}; }
   std::string text_of(std::uint32_t) const override { return {}; }
   std::string node_at(std::uint32_t) const override { return "a node"; }
   std::string name_at(std::uint32_t) const override { return {}; }

@@ -3,7 +3,7 @@
 //   live_process OPERATOR works|rests|hides|graphs
 //
 // Calls the operator, by tickets one after the other, until standard input ends: ten times (rests), or again and again. With `hides`
-// others may not look at it; with `graphs` it rests, behind the launch of a graph. Prints the position of the tenth ticket when that is
+// others may not look at it; with `graphs` it rests, behind two launches of a graph. Prints the position of the tenth ticket when that is
 // complete.
 #include <poll.h>
 #include <unistd.h>
@@ -57,8 +57,11 @@ int main(int count, char** words) {
   if (does == "graphs") {
     dwell::Graph pair("pair");
     pair.add(op, std::uint64_t{98});
-    pair.add("right", op, std::uint64_t{99});
-    runtime.launch(runtime.instantiate(pair)).wait();
+    const dwell::Node right = pair.add("right", op, std::uint64_t{99});
+    dwell::GraphExec twice = runtime.instantiate(pair);
+    runtime.launch(twice).wait();
+    twice.set(right, 0, std::uint64_t{97});
+    runtime.launch(twice).wait();
   }
 
   std::uint64_t calls = 0;

@@ -317,10 +317,10 @@ class Dead(Case):
         self.assertEqual(len(launches), 1)
         self.assertEqual(int(launches[0]), int(process.tenth) - 10)
 
-    def test_names_nodes_and_the_graph_of_their_launch(self):
+    def test_names_nodes_with_their_arguments_and_the_graph_of_their_launch(self):
         self.killed("solve", "graphs")
         told = self.succeed("post-mortem", "--last", "64")
-        self.assertRegex(told, r"(?m)^  graph 'pair', ticket \d+, lease \d+\n  right: solve \(version 1\), node at 0x[0-9a-f]+, lease \d+$")
+        self.assertRegex(told, r"(?m)^  graph 'pair', ticket \d+, lease \d+\n  right: solve \(version 1\) \(97\) as set last, node at 0x[0-9a-f]+, lease \d+$")
 
     def test_takes_the_youngest_file_or_the_one_that_is_named(self):
         files = {name: self.killed(name)[1] for name in ("one", "two", "three")}

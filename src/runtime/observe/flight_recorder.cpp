@@ -54,6 +54,11 @@ void put_text(char (&to)[N], const Make& make) noexcept {
   }
 }
 
+void put_words(live::FlightNode& to, std::span<const std::uint32_t> words) noexcept {
+  std::ranges::copy(words.first(std::min(words.size(), live::FlightNode::kWords)), to.word);
+  to.words = static_cast<std::uint32_t>(words.size());
+}
+
 std::string own_command() {
   std::ifstream file("/proc/self/comm");
   std::string name;
@@ -145,8 +150,8 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name, const S
   std::copy_n(parameters.begin(), std::min(parameters.size(), live::FlightOperator::kParameters), to.parameter);
 }
 
-void FlightRecorder::add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
-                         std::uint64_t position) noexcept {
+std::uint64_t FlightRecorder::add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+                                  std::uint64_t position) noexcept {
   const Lock lock(mutex_);
   live::FlightExec& to = file_->execs[file_->execs_written % FlightFile::kExecs];
   to.address = address;
@@ -164,15 +169,26 @@ void FlightRecorder::add(const Exec& exec, std::uint64_t address, std::uint64_t 
   std::atomic_signal_fence(std::memory_order_seq_cst);
   for (std::uint32_t node = 0; node < to.nodes; ++node) {
     live::FlightNode& its = file_->nodes[(to.first + node) % FlightFile::kNodes];
-    const Exec::NodeName known = exec.name_of(node);
+    const Exec::NodeFacts known = exec.facts_of(node);
     its.cell = known.cell;
     its.number = node | (known.calls ? 0 : live::FlightNode::kWhole);
     if (known.calls)
       put(its.name, known.name);
     else
       put_text(its.name, [&] { return exec.text_of(node); });
+    put_words(its, known.words);
   }
   device::store<Order::release, Scope::system>(&file_->execs_written, file_->execs_written + 1);
+  return to.first;
+}
+
+void FlightRecorder::set_arguments(std::uint64_t first, std::uint32_t node, std::span<const std::uint32_t> words) noexcept {
+  const Lock lock(mutex_);
+  // Nodes of other execs may have come to lie there.
+  if (node >= FlightFile::kNodesOfExec || file_->nodes_taken - (first + node) > FlightFile::kNodes) return;
+  live::FlightNode& its = file_->nodes[(first + node) % FlightFile::kNodes];
+  put_words(its, words);
+  its.words |= live::FlightNode::kSet;
 }
 
 void FlightRecorder::note_details(const DetailsOf& details_of) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,7 @@ namespace dwell::runtime {
 // Where workers keep the last notes of what they were about to run (device/in_flight.hpp), and beside it what tells more of that: the ring,
 // and operators and nodes, written by the host. It is a file in shared memory, which the system keeps when the process is killed; where the
 // device does not reach that, pinned memory that becomes such a file when the runtime fails. A runtime that ends well leaves none.
-// `assign`, `add` and `keep` may be called from any thread.
+// `assign`, `add`, `set_arguments` and `keep` may be called from any thread.
 class FlightRecorder {
  public:
   // `ring_slots`: a power of two. `warn`, which may be empty, hears why there is no file. Throws errc::out_of_memory.
@@ -39,9 +40,12 @@ class FlightRecorder {
   std::uint64_t device_ring() const { return memory_->device() + ring_at(); }
   // From now on the opcode stands for this: "add (version 2)".
   void assign(std::uint32_t opcode, std::string_view name, const Signature& signature) noexcept;
-  // An exec has been instantiated, whose launches come at `position` or behind. `lease`: as of Graphs::add.
-  void add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
-           std::uint64_t position) noexcept;
+  // An exec has been instantiated, whose launches come at `position` or behind. `lease`: as of Graphs::add. Returns the number of its first
+  // node, for set_arguments.
+  std::uint64_t add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+                    std::uint64_t position) noexcept;
+  // A node of the exec whose first one has that number has other arguments from its next launch on.
+  void set_arguments(std::uint64_t first, std::uint32_t node, std::span<const std::uint32_t> words) noexcept;
   // What is known (still) of the task of the ring, or the node of a graph, that a worker has noted: empty texts for what is not.
   struct Details {
     std::string name;  // of a node

@@ -192,7 +192,9 @@ class NamedExec final : public Exec {
   NamedExec(std::string name, std::uint32_t nodes) : name_(std::move(name)), nodes_(nodes) {}
   const std::string& name() const override { return name_; }
   std::uint32_t nodes() const override { return nodes_; }
-  NodeName name_of(std::uint32_t node) const override { return {node + 1, node == 0 ? "left" : "", node != 1}; }
+  NodeFacts facts_of(std::uint32_t node) const override {
+    return {node + 1, node == 0 ? "left" : "", node != 1, std::span(words_).first(node == 0 ? 1 : words_.size())};
+  }
   std::string text_of(std::uint32_t) const override { return "'call' (callback)"; }
   std::string node_at(std::uint32_t) const override { return {}; }
   std::string name_at(std::uint32_t) const override { return {}; }
@@ -205,23 +207,41 @@ class NamedExec final : public Exec {
  private:
   const std::string name_;
   const std::uint32_t nodes_;
+  const std::vector<std::uint32_t> words_ = std::vector<std::uint32_t>(live::FlightNode::kWords + 1, 7);
 };
 
-TEST_F(FlightRecorderFiles, NameTheNodesOfExecs) {
+TEST_F(FlightRecorderFiles, NameTheNodesOfExecsAndTheirArguments) {
   FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
-  one.assign(7, "add (version 2)", {});
+  one.assign(7, "add (version 2)", Signature::of<std::uint32_t>());
   auto* const entries = reinterpret_cast<device::Quad*>(one.device());
   constexpr std::uint32_t kNode = 7U | static_cast<std::uint32_t>((live::FlightEntry::kNode | live::FlightEntry::kValid) >> 32U);
   const std::uint32_t cells[] = {1, 2, 3, live::FlightFile::kNodesOfExec, live::FlightFile::kNodesOfExec + 1};
   for (std::uint32_t i = 0; i < 5; ++i) entries[i] = {i + 1, {16 + cells[i], kNode, 3}};
   // The last of many, and of more nodes than are noted.
   for (std::uint32_t i = 0; i < 2 * live::FlightFile::kExecs; ++i) one.add(NamedExec("other", 100), 1U << 20U, 6400, std::nullopt, 0);
-  one.add(NamedExec("step", 5000), 1024, 64 * 5001, 2, 9);
+  const std::uint64_t first = one.add(NamedExec("step", 5000), 1024, 64 * 5001, 2, 9);
+  const std::uint32_t other[] = {8};
+  one.set_arguments(first, 2, other);
+  one.set_arguments(first, live::FlightFile::kNodesOfExec, other);
   const live::Flight flight = live::read_flight(one.keep("it failed", kNone));
-  std::vector<std::string> names;
-  for (const live::Flight::Task& task : flight.workers.at(0)) names.push_back(task.name);
-  EXPECT_THAT(names, testing::ElementsAre("left: add (version 2)", "'call' (callback)", "#2: add (version 2)", "#1023: add (version 2)",
-                                          "add (version 2)"));
+  std::vector<std::string> told;
+  for (const live::Flight::Task& task : flight.workers.at(0)) told.push_back(task.name + task.arguments);
+  EXPECT_THAT(told, testing::ElementsAre("left: add (version 2)(7)", "'call' (callback)", "#2: add (version 2)(8) as set last",
+                                         "#1023: add (version 2)(7)", "add (version 2)"));
+}
+
+TEST_F(FlightRecorderFiles, NodesThatHaveGoneChangeNoOthers) {
+  FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
+  one.assign(7, "add (version 2)", Signature::of<std::uint32_t>());
+  const std::uint64_t first = one.add(NamedExec("first", 1), 1U << 20U, 128, std::nullopt, 0);
+  for (std::uint32_t i = 0; i < live::FlightFile::kNodes / live::FlightFile::kNodesOfExec; ++i)
+    one.add(NamedExec("step", live::FlightFile::kNodesOfExec), 1024, std::uint64_t{64} * (live::FlightFile::kNodesOfExec + 1), 2, 9);
+  const std::uint32_t other[] = {8};
+  one.set_arguments(first, 0, other);
+  constexpr std::uint32_t kNode = 7U | static_cast<std::uint32_t>((live::FlightEntry::kNode | live::FlightEntry::kValid) >> 32U);
+  reinterpret_cast<device::Quad*>(one.device())[0] = {1, {16 + live::FlightFile::kNodesOfExec, kNode, 3}};
+  const live::Flight::Task task = live::read_flight(one.keep("it failed", kNone)).workers.at(0).at(0);
+  EXPECT_EQ(task.name + task.arguments, "#1023: add (version 2)(7)");
 }
 
 }  // namespace
