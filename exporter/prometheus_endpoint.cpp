@@ -22,6 +22,10 @@ namespace dwell {
 
 namespace {
 
+// A connection takes a thread until its request is whole: those that say nothing must not hold up a scrape.
+constexpr const char* kThreads = "8";
+constexpr const char* kTimeout = "2000";  // ms that a request may take to arrive
+
 class Collector final : public prometheus::Collectable {
  public:
   explicit Collector(std::function<Metrics()> source) : source_(std::move(source)) {}
@@ -73,7 +77,8 @@ std::string why_not(const sockaddr_in& address) {
 
 struct PrometheusEndpoint::State {
   State(std::function<Metrics()> source, const std::string& address)
-      : collector(std::make_shared<Collector>(std::move(source))), exposer(address) {
+      : collector(std::make_shared<Collector>(std::move(source))),
+        exposer({"listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeout}) {
     exposer.RegisterCollectable(collector);
   }
 

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <dwell/dwell.hpp>
 #include <dwell/prometheus.hpp>
@@ -140,6 +142,26 @@ TEST(PrometheusEndpoint, ASourceThatThrowsLeavesTheScrapeWithoutItsMetrics) {
   EXPECT_FALSE(scrape(endpoint.port()).types.contains("dwell_operator_tasks_total"));
   closed = false;
   EXPECT_TRUE(scrape(endpoint.port()).types.contains("dwell_operator_tasks_total"));
+}
+
+TEST(PrometheusEndpoint, ConnectionsThatSayNothingHoldUpNoScrape) {
+  const PrometheusEndpoint endpoint(test::sample_metrics, kAnyPort);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(endpoint.port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<int> silent;
+  for (int i = 0; i < 12; ++i) {
+    silent.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(silent.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    if (i % 2 == 0) {
+      EXPECT_EQ(send(silent.back(), "GET /met", 8, MSG_NOSIGNAL), 8);
+    }
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_GT(scrape(endpoint.port()).series.size(), 0U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10)) << "as long as a scraper waits";
+  for (const int connection : silent) close(connection);
 }
 
 TEST(PrometheusEndpoint, EndsWithItsObject) {

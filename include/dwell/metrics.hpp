@@ -78,7 +78,7 @@ struct WorkerMetrics {
   std::uint64_t busy_ns = 0;     // inside operators; with Metering::times alone
   std::uint64_t idle_ns = 0;     // on the device outside of operators, but for the lease under way; with Metering::times alone
   std::uint64_t present_ns = 0;  // on the device, but for the lease under way
-  std::uint64_t fetched = 0;     // tasks that it has taken out of the ring, for itself or others
+  std::uint64_t fetched = 0;     // slots of the ring that it has taken out, for itself or others; most tasks have one
   std::uint64_t queued = 0;      // tasks that it has taken from the ready queue
   std::uint64_t stolen = 0;      // nodes that it has taken from another worker; on the CPU alone
   std::uint64_t spawned = 0;     // tasks that its operators have made

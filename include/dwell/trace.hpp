@@ -87,7 +87,7 @@ std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
 // The Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);
 // Writes a file: chrome_writer's form when its name ends in ".json", else perfetto_writer's. Throws errc::io_failed when it cannot be
-// opened; `write` and `finish` throw it when the disc is full.
+// opened; `write` and `finish` throw it when the disc is full. What the file held before stays until the first piece comes.
 std::unique_ptr<TraceWriter> trace_file(const std::filesystem::path& path);
 
 }  // namespace dwell

@@ -102,7 +102,8 @@ void add_workers(Families& families, const Metrics& metrics) {
       families.add({{"worker", std::to_string(worker)}}, static_cast<double>(metrics.workers[worker].*count));
   };
   add("dwell_worker_tasks", &WorkerMetrics::tasks, "Tasks that the worker has run.");
-  add("dwell_worker_fetched_tasks", &WorkerMetrics::fetched, "Tasks that the worker has taken out of the ring, for itself or others.");
+  add("dwell_worker_fetched_slots", &WorkerMetrics::fetched,
+      "Slots of the ring that the worker has taken out, for itself or others; most tasks have one.");
   add("dwell_worker_queued_tasks", &WorkerMetrics::queued, "Tasks that the worker has taken from the ready queue.");
   add("dwell_worker_stolen_tasks", &WorkerMetrics::stolen, "Nodes that the worker has taken from another one; on the CPU alone.");
   add("dwell_worker_spawned_tasks", &WorkerMetrics::spawned, "Tasks that operators have made on the worker.");

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <dwell/error.hpp>
@@ -13,29 +14,44 @@ namespace {
 
 class TraceFile : public TraceWriter {
  public:
-  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), file_(path_, std::ios::binary | std::ios::trunc) {
+  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), fresh_(!std::filesystem::exists(path_)) {
+    file_.open(path_, std::ios::binary | std::ios::app);
     check();
-    writer_ = path_.extension() == ".json" ? chrome_writer(file_) : perfetto_writer(file_);
+  }
+  ~TraceFile() override {
+    std::error_code none;
+    if (writer_ == nullptr && fresh_) std::filesystem::remove(path_, none);
   }
 
   void write(const Trace& piece) override {
+    begin();
     writer_->write(piece);
     check();
   }
   void finish() override {
+    begin();
     writer_->finish();
     file_.close();
     check();
   }
 
  private:
+  // What the file holds is only overwritten now: no trace may come to be written, if another one is being taken.
+  void begin() {
+    if (writer_ != nullptr) return;
+    file_.close();
+    file_.open(path_, std::ios::binary | std::ios::trunc);
+    check();
+    writer_ = path_.extension() == ".json" ? chrome_writer(file_) : perfetto_writer(file_);
+  }
   void check() const {
     if (file_) return;
     throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + std::strerror(errno),
                 {"file", path_.string()});
   }
 
-  std::filesystem::path path_;
+  const std::filesystem::path path_;
+  const bool fresh_;  // there was no such file
   std::ofstream file_;
   std::unique_ptr<TraceWriter> writer_;
 };

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -58,6 +60,24 @@ TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
   expect_full([&] { writer->write(piece); });
   expect_full([&] { writer->write(test::sample_trace()[0]); });
   expect_full([&] { writer->finish(); });
+}
+
+TEST(TraceFile, WhatWasThereStaysUntilAPieceComes) {
+  const jit::TemporaryDirectory folder;
+  const std::filesystem::path path = folder.path() / "work.json";
+  const auto content = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  static_cast<void>(trace_file(path));
+  EXPECT_FALSE(std::filesystem::exists(path)) << "no trace, no file";
+  std::ofstream(path) << "another's";
+  static_cast<void>(trace_file(path));
+  EXPECT_EQ(content(), "another's");
+  const std::unique_ptr<TraceWriter> writer = trace_file(path);
+  writer->write(test::sample_trace()[0]);
+  writer->finish();
+  EXPECT_TRUE(content().starts_with("{")) << content();
 }
 
 }  // namespace

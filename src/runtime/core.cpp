@@ -140,9 +140,9 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     }
     return known;
   };
-  keeper_ =
-      std::make_unique<Keeper>(*backend_, *queue_, settings, [this, name_of, launch_at, details_of](const auto& holders, bool running) {
-        std::string text = blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of, launch_at);
+  keeper_ = std::make_unique<Keeper>(
+      *backend_, *queue_, settings, [this, name_of, launch_at, details_of](const std::string& why, const auto& holders, bool running) {
+        std::string text = why + blame(holders, running, launches_ == nullptr ? "" : launches_->in_flight(), name_of, launch_at);
         if (flight_ != nullptr)
           if (const auto& path = flight_->keep(text, details_of); !path.empty())
             text += "; what each worker did last: dwell post-mortem " + path.string();

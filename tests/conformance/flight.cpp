@@ -69,6 +69,7 @@ TEST_P(FlightRecorderTest, TheErrorNamesAFileThatTellsTheLastTasks) {
     for (const live::Flight::Task& task : tasks)
       if (task.name == "spins (version 1)" && task.position == position) arguments = task.arguments;
   EXPECT_EQ(arguments, "(1500000000)") << to_string(flight);
+  EXPECT_THAT(flight.failure, testing::StartsWith("a task has run for more than "));
   EXPECT_THAT(flight.failure, HasSubstr("spins"));
 }
 

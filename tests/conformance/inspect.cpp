@@ -84,7 +84,8 @@ TEST_P(InspectTest, VariablesAreReadWithTheirTypes) {
   EXPECT_EQ(guarded.as<float>("spare"), 5);
   EXPECT_TRUE(guarded.whole);
   EXPECT_EQ(to_string(guarded), "guarded: count 2, last 2.5, spare 5\n");
-  EXPECT_EQ(to_string(table), "table: [0, 1, 2, 3, 4, 2.5]\n(perhaps not of one moment: a dwell::Seqlock would guard it)\n");
+  EXPECT_EQ(to_string(table),
+            "table: [0, 1, 2, 3, 4, 2.5]\n(perhaps not of one moment: it is in no dwell::Seqlock, or that is stored to all the time)\n");
 
   DWELL_EXPECT_ERROR(static_cast<void>(residual.as<double>()), errc::signature_mismatch, HasSubstr("is float, not double"));
   DWELL_EXPECT_ERROR(static_cast<void>(table.as<double>()), errc::signature_mismatch, HasSubstr("array of 6"));
@@ -260,6 +261,8 @@ float gain = 1;
 dwell::u32 weights[3] = {1, 2, 3};
 struct Two { dwell::u32 a, b; };
 dwell::Seqlock<Two> guarded;
+const dwell::u32 limits[2] = {7, 8};
+DWELL_INSPECT(limits)
 DWELL_INSPECT(gain)
 DWELL_INSPECT(weights)
 DWELL_INSPECT_MEMBERS(guarded, a)
@@ -285,6 +288,20 @@ DWELL_OPERATOR(scale)(dwell::Group g, dwell::Span<float> x) {
   DWELL_EXPECT_ERROR(runtime.assign("weights", 2U), errc::signature_mismatch, HasSubstr("[3], not"));
   DWELL_EXPECT_ERROR(runtime.assign("guarded.a", 2U), errc::unsupported, HasSubstr("Seqlock"));
   DWELL_EXPECT_ERROR(runtime.assign("loss", 2.F), errc::invalid_argument, HasSubstr("scale.gain, scale.weights"));
+  const std::array<u32, 2> limits = {9, 9};
+  DWELL_EXPECT_ERROR(runtime.assign("limits", std::span<const u32>(limits)), errc::unsupported, HasSubstr("is const"));
+  EXPECT_THAT(runtime.inspect("limits").value().elements<u32>(), ElementsAre(7, 8));
+}
+
+TEST_P(InspectTest, WhatHasNoAddressDoesNotCompile) {
+  Runtime runtime(options());
+  constexpr const char* kBits = R"(
+struct Bits { int a : 3; int b : 5; };
+Bits bits;
+DWELL_INSPECT_MEMBERS(bits, a, b)
+DWELL_OPERATOR(works)(dwell::Group) {}
+)";
+  DWELL_EXPECT_ERROR(static_cast<void>(runtime.define("works", kBits)), errc::compile_failed, HasSubstr("bits"));
 }
 
 }  // namespace

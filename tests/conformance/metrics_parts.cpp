@@ -86,6 +86,20 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
   EXPECT_EQ(metrics.credit_waits, 3U);
 }
 
+TEST_P(MetricsOfPartsTest, ARingWithRoomLetsNobodyWait) {
+  Options given = options();
+  given.ring_slots = 128;
+  Runtime runtime(given);
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  // Over the end of the ring in each round.
+  for (int round = 0; round < 20; ++round) {
+    for (const std::size_t count : {std::size_t{64}, std::size_t{30}})
+      runtime.submit_many(nothing, count, [](std::size_t, auto&& put) { put(); });
+    runtime.wait_all();
+  }
+  EXPECT_EQ(runtime.metrics().credit_waits, 0U);
+}
+
 TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   Options given = options();
   given.workers = 2;

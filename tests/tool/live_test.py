@@ -196,6 +196,27 @@ class Live(Case):
 
         self.at_both(look)
 
+    def test_a_trace_that_is_not_written_leaves_what_is_there(self):
+        process = self.start("solve", "works")
+        kept = self.folder / "kept.json"
+        kept.write_text("precious")
+        full = self.folder / "full"
+        full.symlink_to("/dev/full")
+        result = self.dwell("trace", process.pid, "-t", "0.2", "-o", str(full))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("No space left", result.stderr)
+        self.assertTrue(full.is_symlink())
+        long = subprocess.Popen([TOOL, "trace", process.pid, "-t", "60", "-o", "-"], stdout=subprocess.DEVNULL, env=environment_of(self.folder))
+        self.addCleanup(long.wait)
+        self.addCleanup(long.kill)
+        time.sleep(1)
+        result = self.dwell("trace", process.pid, "-t", "0.2", "-o", str(kept))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is being taken already", result.stderr)
+        self.assertEqual(kept.read_text(), "precious")
+        self.assertEqual([path.name for path in self.folder.glob("*.unfinished")], [])
+        self.assertEqual(process.end(), 0)
+
     def test_one_of_several_processes_is_to_be_named(self):
         for command in ("metrics", "logs", "stuck", "trace"):
             self.fail_with(2, "several processes of yours run dwell", command)
@@ -238,6 +259,8 @@ class Screen(Case):
             if select.select([ours], [], [], 0.05)[0]:
                 written += os.read(ours, 65536)
             if until in written and not pressed:
+                os.write(ours, b"\x1b")  # a key of its own, as nothing follows at once
+                time.sleep(0.3)
                 os.write(ours, b"q")
                 pressed = True
         while select.select([ours], [], [], 0)[0]:

@@ -30,7 +30,7 @@ inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32
 // One worker, of which nothing is told.
 inline std::unique_ptr<runtime::Keeper> make_keeper(backend::Backend& backend, Bench& bench) {
   return std::make_unique<runtime::Keeper>(backend, bench.queue, keeper_settings(bench, 1),
-                                           [](const auto&, bool) { return std::string(); });
+                                           [](const auto& why, const auto&, bool) { return why; });
 }
 
 }  // namespace dwell::test

@@ -39,13 +39,13 @@ class KeeperSuite : public testing::Test {
   }
 
   void open() {
-    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings_, [](const std::vector<Keeper::Holder>& holders, bool running) {
-      std::string text;
-      for (const Keeper::Holder& holder : holders)
-        text += "; worker " + std::to_string(holder.worker) + (running ? " ran " : " last ran ") + std::to_string(holder.opcode) + " at " +
-                std::to_string(holder.position);
-      return text;
-    });
+    keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings_,
+                                       [](std::string text, const std::vector<Keeper::Holder>& holders, bool running) {
+                                         for (const Keeper::Holder& holder : holders)
+                                           text += "; worker " + std::to_string(holder.worker) + (running ? " ran " : " last ran ") +
+                                                   std::to_string(holder.opcode) + " at " + std::to_string(holder.position);
+                                         return text;
+                                       });
     hand_over();
   }
   void park() { const ParkGuard guard = keeper_->park_loop(); }

@@ -91,7 +91,7 @@ class NoRoomTest : public testing::Test {
   std::vector<device::InFlight> in_flight_{3};
   NarrowBackend backend_;
   SubmissionQueue queue_{ring_.data(), completions_.data(), report_, 7, 0, [](std::uint32_t) { return std::string(); }};
-  Keeper keeper_{backend_, queue_, settings(&report_, in_flight_.data()), [](const auto&, bool) { return std::string(); }};
+  Keeper keeper_{backend_, queue_, settings(&report_, in_flight_.data()), [](const auto& why, const auto&, bool) { return why; }};
   Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, Registry::Settings{}};
 };
 

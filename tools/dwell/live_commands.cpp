@@ -1,6 +1,9 @@
 #include "live_commands.hpp"
 
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -31,31 +34,38 @@ level level_of(const std::string& name) {
   throw mistake("'" + name + "' is no level: trace, debug, info, warning, error");
 }
 
-// A file that goes again unless it is kept.
+// A file that is written beside its place, and comes there when it is kept. What is no file, as a device or a pipe, is written itself.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path) : path_(path), stream_(path, std::ios::binary | std::ios::trunc) {
-    if (!stream_) throw mistake("cannot write " + path);
+  explicit NewFile(const std::string& path) : path_(path) {
+    std::error_code none;
+    const auto there = std::filesystem::status(path, none);
+    staged_ = std::filesystem::exists(there) && !std::filesystem::is_regular_file(there) ? "" : path + ".unfinished";
+    stream_.open(staged_.empty() ? path_ : staged_, std::ios::binary | std::ios::trunc);
+    if (!stream_) throw mistake("cannot write " + path + ": " + std::strerror(errno));
   }
   ~NewFile() {
     stream_.close();
     std::error_code none;
-    if (!kept_) std::filesystem::remove(path_, none);
+    if (!staged_.empty()) std::filesystem::remove(staged_, none);
   }
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   std::ostream& stream() { return stream_; }
   void keep() {
+    const auto refuse = [&] { throw Failure(Exit::failed, "dwell: error: cannot write " + path_ + ": " + std::strerror(errno)); };
     stream_.close();
-    if (!stream_) throw Failure(Exit::failed, "dwell: error: cannot write " + path_);
-    kept_ = true;
+    if (!stream_) refuse();
+    if (staged_.empty()) return;
+    if (std::rename(staged_.c_str(), path_.c_str()) != 0) refuse();
+    staged_.clear();
   }
 
  private:
-  std::string path_;
+  const std::string path_;
+  std::string staged_;  // empty: the place itself is written, or has the file
   std::ofstream stream_;
-  bool kept_ = false;
 };
 
 void print(const std::deque<LogRecord>& lines, std::ostream& out) {
@@ -67,7 +77,7 @@ void print(const std::deque<LogRecord>& lines, std::ostream& out) {
 
 Exit trace_command(const TraceOptions& options, std::ostream& out) {
   if (options.format != "perfetto" && options.format != "chrome") throw mistake("'" + options.format + "' is no format: perfetto, chrome");
-  if (!(options.seconds > 0 && options.seconds <= 3600)) throw mistake("a trace takes up to an hour");
+  if (!(options.seconds > 0 && options.seconds <= 3600)) throw mistake("a trace takes more than no time, and up to an hour");
   const live::Client client = open_process(options.look);
   const std::uint64_t runtime = choose_runtime(client, options.look);
   const auto time = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(options.seconds));
@@ -81,8 +91,9 @@ Exit trace_command(const TraceOptions& options, std::ostream& out) {
   NewFile file(path);
   client.trace(runtime, time, options.format, file.stream());
   file.keep();
-  out << path << ": " << text_of_count(std::filesystem::file_size(path)) << " bytes, for "
-      << (perfetto ? "https://ui.perfetto.dev" : "chrome://tracing or https://ui.perfetto.dev") << '\n';
+  if (std::filesystem::is_regular_file(path))
+    out << path << ": " << text_of_count(std::filesystem::file_size(path)) << " bytes, for "
+        << (perfetto ? "https://ui.perfetto.dev" : "chrome://tracing or https://ui.perfetto.dev") << '\n';
   return Exit::success;
 }
 

@@ -53,6 +53,7 @@ class Terminal {
   sigset_t mask_before_{};
   File signals_;
   bool colours_ = true;
+  std::chrono::steady_clock::time_point read_at_;
   std::string unread_;
 };
 

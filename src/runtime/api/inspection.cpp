@@ -59,7 +59,8 @@ std::string to_string(const Inspection& inspection) {
     group = before;
   }
   // Said of variables that could have been guarded.
-  if (!inspection.op.empty() && !inspection.whole) text += "(perhaps not of one moment: a dwell::Seqlock would guard it)\n";
+  if (!inspection.op.empty() && !inspection.whole)
+    text += "(perhaps not of one moment: it is in no dwell::Seqlock, or that is stored to all the time)\n";
   return text;
 }
 

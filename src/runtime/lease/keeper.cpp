@@ -523,7 +523,7 @@ bool Keeper::lost() {
   if (failed()) return true;
   const std::string fault = backend_.fault();
   if (fault.empty()) return false;
-  fail(Error(errc::device_lost, "the device failed: " + fault + suspects()));
+  fail(Error(errc::device_lost, with_suspects("the device failed: " + fault)));
   return true;
 }
 
@@ -546,7 +546,7 @@ void Keeper::overstayed() {
   if (late.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
   give_up(Error(errc::task_timeout,
-                "a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)" + describe_(late, true)));
+                describe_("a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)", late, true)));
 }
 
 void Keeper::give_up(const Error& why) {
@@ -559,13 +559,13 @@ void Keeper::give_up(const Error& why) {
   }
 }
 
-std::string Keeper::suspects() const {
+std::string Keeper::with_suspects(const std::string& why) const {
   const std::vector<Holder> running = in_flight_.holders(workers(), false);
-  if (!running.empty()) return describe_(running, true);
+  if (!running.empty()) return describe_(why, running, true);
   // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
   std::vector<Holder> last = in_flight_.holders(workers(), true);
   std::ranges::sort(last, std::greater(), &Holder::position);
-  return describe_(last, false);
+  return describe_(why, last, false);
 }
 
 void Keeper::fail(const Error& why) noexcept {
@@ -573,7 +573,7 @@ void Keeper::fail(const Error& why) noexcept {
 }
 
 void Keeper::fail_as(const Error& why) noexcept {
-  fail(error_or_no_memory([&] { return Error(why.kind(), why.message() + suspects()); }));
+  fail(error_or_no_memory([&] { return Error(why.kind(), with_suspects(why.message())); }));
 }
 
 bool Keeper::note_failure(const Error& why) noexcept {

@@ -75,8 +75,8 @@ class Keeper {
   };
 
   using Holder = InFlightTasks::Holder;
-  // Turns workers' tasks into a clause that names operators. `running`: these tasks have not ended.
-  using Describe = std::function<std::string(const std::vector<Holder>&, bool running)>;
+  // Says why the runtime has failed, with a clause that names the operators of workers' tasks. `running`: these tasks have not ended.
+  using Describe = std::function<std::string(const std::string& why, const std::vector<Holder>&, bool running)>;
 
   // Throws errc::out_of_memory when its thread cannot be made.
   Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
@@ -245,7 +245,7 @@ class Keeper {
   // Looks whether the device has failed or a task runs for too long.
   void overstayed();
   // A clause that names the tasks that may have brought the device down.
-  std::string suspects() const;
+  std::string with_suspects(const std::string& why) const;
   void fail(const Error& why) noexcept;
   // The same for a failure that a call of the driver tells, with the suspects.
   void fail_as(const Error& why) noexcept;

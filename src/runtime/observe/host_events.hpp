@@ -150,6 +150,12 @@ class HostSpan {
   HostSpan(const HostSpan&) = delete;
   HostSpan& operator=(const HostSpan&) = delete;
 
+  // Nothing has happened: it leaves no event.
+  void forget() noexcept {
+    if ((wanted_ & HostEvents::kRanges) != 0) nvtx::pop();
+    wanted_ = 0;
+  }
+
   std::uint64_t id = 0;
   std::uint32_t count = 1;
   bool failed = false;
@@ -174,7 +180,7 @@ class HostSpan {
 
   HostEvents* const events_;
   const TraceEvent::Kind kind_;
-  const std::uint32_t wanted_;
+  std::uint32_t wanted_;
   std::int64_t begun_ = 0;
   std::string name_;
   int exceptions_ = 0;  // in flight at the begin

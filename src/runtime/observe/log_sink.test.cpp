@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -87,6 +89,23 @@ TEST_F(LogSinkTest, AFullDiscIsToldOnce) {
   }
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_THAT(warnings_[0], testing::AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+TEST_F(LogSinkTest, OfALineForWhichThereIsNoRoomNothingStays) {
+  RotatedFile file(path(), 0, 1);
+  EXPECT_EQ(file.write("first\n"), "");
+  rlimit64 now{};
+  ASSERT_EQ(getrlimit64(RLIMIT_FSIZE, &now), 0);
+  rlimit64 less = now;
+  less.rlim_cur = 10;
+  auto* const before = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit64(RLIMIT_FSIZE, &less), 0);
+  const std::string failure = file.write("second\n");
+  setrlimit64(RLIMIT_FSIZE, &now);
+  std::signal(SIGXFSZ, before);
+  EXPECT_THAT(failure, HasSubstr("too large"));
+  EXPECT_EQ(file.write("third\n"), "");
+  EXPECT_EQ(content(path()), "first\nthird\n");
 }
 
 TEST_F(LogSinkTest, ACallbackThatThrowsIsToldOnceAndGetsAllLines) {

@@ -164,7 +164,7 @@ class MetersTest : public testing::TestWithParam<bool> {
   test::Bench bench_{7, kWorkers};
   MetersBackend backend_{GetParam()};
   MetersArena arena_{bench_, GetParam()};
-  Keeper keeper_{backend_, bench_.queue, test::keeper_settings(bench_, kWorkers), [](const auto&, bool) { return std::string(); }};
+  Keeper keeper_{backend_, bench_.queue, test::keeper_settings(bench_, kWorkers), [](const auto& why, const auto&, bool) { return why; }};
   TaskSamples samples_{backend_, 7, [] { return 0; }};
   Meters meters_{backend_, keeper_, samples_, arena_, bench_.layout};
   std::array<std::uint64_t, kWorkers> tasks_ = {};

@@ -60,7 +60,13 @@ std::string RotatedFile::write(std::string_view text) {
   if (descriptor_ < 0) open();
   if (descriptor_ < 0) return failure(path_, errno);
   const int error = write_all(descriptor_, text);
-  if (error != 0) return failure(path_, error);
+  if (error != 0) {
+    // What went before the disc was full would stand before another line.
+    struct stat status {};
+    const bool part = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > size_;
+    if (part && ::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) return failure(path_, errno);
+    return failure(path_, error);
+  }
   size_ += text.size();
   return {};
 }

@@ -95,8 +95,8 @@ std::shared_ptr<const Variables::List> Variables::list_of(const backend::LoadedI
   auto list = std::make_shared<List>();
   for (const InspectRecord& record : records) {
     const std::string_view name(record.name, ::strnlen(record.name, sizeof(record.name)));
-    list->push_back({std::string(name), record.type, record.count, reinterpret_cast<std::uint64_t>(record.address),
-                     reinterpret_cast<std::uint64_t>(record.sequence)});
+    list->push_back({std::string(name), record.type, record.count & ~kInspectConstant, reinterpret_cast<std::uint64_t>(record.address),
+                     reinterpret_cast<std::uint64_t>(record.sequence), (record.count & kInspectConstant) != 0});
   }
   return list;
 }
@@ -168,6 +168,8 @@ bool Variables::read_guarded(std::span<const Variable> variables, std::vector<In
   return whole;
 }
 
+bool Variables::is_one_word(const List& list) { return list.size() == 1 && list.front().bytes() <= kWord; }
+
 std::optional<Inspection> Variables::read(std::string_view name) {
   return with_all([&](std::span<const Of> all) -> std::optional<Inspection> {
     const std::optional<Found> found = find(all, name);
@@ -179,14 +181,14 @@ std::optional<Inspection> Variables::read(std::string_view name) {
     const bool guarded = list.front().sequence != 0 &&
                          std::ranges::all_of(list, [&](const Variable& variable) { return variable.sequence == list.front().sequence; });
     if (guarded) {
-      inspection.whole = read_guarded(list, inspection.values);
+      inspection.whole = read_guarded(list, inspection.values) || is_one_word(list);
       return inspection;
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
       inspection.values[i].bytes.resize(list[i].bytes());
       copy(inspection.values[i].bytes.data(), list[i].address, list[i].bytes());
     }
-    inspection.whole = list.size() == 1 && list.front().bytes() <= kWord;
+    inspection.whole = is_one_word(list);
     return inspection;
   });
 }
@@ -198,6 +200,7 @@ bool Variables::write(std::string_view name, const Parameter& type, std::size_t 
     const std::string quoted = "'" + std::string(name) + "'";
     if (found->variables.size() != 1) throw Error(errc::invalid_argument, quoted + " has several members: name one of them");
     const Variable& variable = found->variables.front();
+    if (variable.constant) throw Error(errc::unsupported, quoted + " is const: leave the const out where it is to be written");
     if (variable.sequence != 0)
       throw Error(errc::unsupported, quoted + " is guarded by a dwell::Seqlock, which operators alone write: use a plain variable");
     if (variable.type != type || variable.elements() != count)

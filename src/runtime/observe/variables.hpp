@@ -41,6 +41,7 @@ class Variables {
     std::uint32_t count = 0;  // 0: no array
     std::uint64_t address = 0;
     std::uint64_t sequence = 0;  // 0: not guarded
+    bool constant = false;
 
     std::size_t elements() const { return count == 0 ? 1 : count; }
     std::size_t bytes() const { return elements() * type.bytes; }
@@ -63,6 +64,8 @@ class Variables {
   static std::optional<Found> find(std::span<const Of> all, std::string_view name);
   // Copies memory that the device writes: each aligned word of 8, 4 or 1 bytes is whole.
   void copy(void* to, std::uint64_t from, std::size_t bytes) const;
+  // One that is read whole, whatever guards it.
+  static bool is_one_word(const List& list);
   // Whether the values are of one moment.
   bool read_guarded(std::span<const Variable> variables, std::vector<InspectedValue>& values) const;
 

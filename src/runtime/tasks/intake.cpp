@@ -101,7 +101,9 @@ std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::Fir
   std::uint64_t last = 0;
   std::size_t placed = 0;
   retry([&] {
-    placed += parts_.queue.try_submit_plain(op.alias, slots + placed, count - placed, &last);
+    // Fewer than asked for are placed before the ring is full, too: only none at all means that there is no room.
+    for (std::size_t more = 1; placed != count && more != 0; placed += more)
+      more = parts_.queue.try_submit_plain(op.alias, slots + placed, count - placed, &last);
     return placed == count;
   });
   span.id = last + 1 - count;  // one behind the other, but for places of other threads between
@@ -154,11 +156,15 @@ std::optional<std::uint64_t> Intake::try_enqueue(detail::OperatorState& op, cons
     if (position && *position != SubmissionQueue::kSwitched) block.submitted(*position);
     return position;
   }
-  std::uint64_t position = 0;
+  HostSpan span(&parts_.events, TraceEvent::Kind::submit);
+  if (task.waits != nullptr) span.after = {task.waits->position, task.waits->count};
+  span.linked = (task.flags & detail::kLink) != 0;
+  std::uint64_t& position = span.id;
   const bool placed = parts_.queue.try_submit(op.alias, task, &position, switches);
   parts_.keeper.submitted();
-  if (!placed && position != SubmissionQueue::kSwitched) return std::nullopt;
-  return position;
+  if (placed) return position;
+  span.forget();
+  return position == SubmissionQueue::kSwitched ? std::optional(position) : std::nullopt;
 }
 
 std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name) {
