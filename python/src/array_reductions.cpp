@@ -30,8 +30,16 @@ Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle a
   const Dims shape = shape_of(from);
   const Dims axes = axis.is_none() ? Dims() : dims_from(axis, operands.name("axis"));
   const ElementType type = dtype.is_none() ? reduced_type(reduction, type_of(from)) : element_type_from(dtype);
-  // No axis at all of a tuple without any: nothing is reduced.
-  if (!axis.is_none() && axes.size() == 0) return operands.collector().cast(from, shape, type);
+  // No axis at all of a tuple without any: each element is all there is.
+  if (!axis.is_none() && axes.size() == 0) {
+    const bool spreads = reduction == Reduction::var || reduction == Reduction::stddev;
+    if (!spreads && reduction != Reduction::norm) return operands.collector().cast(from, shape, type);
+    return operands.collector().collected(type, shape, {from},
+                                          [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) {
+                                            const Expression its = Expression(of[0]).as(type);
+                                            batch.assign(to, spreads ? (its - its) / (1 - parameter) : ops::abs(its));
+                                          });
+  }
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) elements *= size;
   const Dims result = reduced_shape(shape, axes, keepdims);

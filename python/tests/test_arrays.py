@@ -180,6 +180,19 @@ def test_reductions(rt, dtype, axis):
     check(a.sum(axis, dtype="float64"), wide.sum(axis), 1e-12 if dtype != "float32" else 1e-6)
 
 
+def test_reductions_along_no_axis(rt):
+    x = np.array([[-1.5, 2.0], [0.0, math.inf]], "f4")
+    a = of(rt, x)
+    for name in ("sum", "mean", "max", "any", "all"):
+        check(getattr(dwell, name)(a, axis=()), getattr(np, name)(x, axis=()))
+    check(dwell.vector_norm(a, axis=()), abs(x))
+    for result in (dwell.var(a, axis=()), dwell.std(a, axis=())):
+        assert result.tolist()[0] == [0.0, 0.0]
+        assert result.tolist()[1][0] == 0.0
+        assert math.isnan(result.tolist()[1][1]), "as NumPy has it"
+    assert math.isnan(dwell.var(a, axis=(), correction=1).tolist()[0][0])
+
+
 def test_normalisations(rt):
     x = np.random.default_rng(4).normal(size=(3, 8)).astype("f4")
     w, b = np.linspace(1, 2, 8, dtype="f4"), np.linspace(-1, 1, 8, dtype="f4")

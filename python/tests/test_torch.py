@@ -44,6 +44,10 @@ LOOKS = {
     "foreach": lambda x: [t.tolist() for t in torch._foreach_add([x, x], 1.0)],
     "iteration": lambda x: [float(v) for v in x],
     "view": lambda x: x.view(2, 4)[1, 2:].tolist(),
+    "tensor of tensors": lambda x: torch.tensor([x[0], [x[1] * 2][0]]).tolist(),
+    "as_tensor of tensors": lambda x: torch.as_tensor([[x[0]], [x[1]]]).tolist(),
+    "new_tensor of tensors": lambda x: x.new_tensor([x[0] * 2, 1.0]).tolist(),
+    "sparse": lambda x: torch.sparse_coo_tensor(x.long().clamp(0, 3).view(1, 8), x, (4,)).to_dense().tolist(),
     "storage": lambda x: list(x.cpu().untyped_storage()),
 }
 

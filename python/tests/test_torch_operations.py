@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_support import DEVICE, compare, copy_of, fallbacks, made, outcomes, taken, tensors_in, torch
+from torch_support import DEVICE, compare, copy_of, dt, fallbacks, made, outcomes, taken, tensors_in, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -236,3 +236,30 @@ def test_nothing_is_taken_outside() -> None:
     before = taken()
     torch.ones(3, device=DEVICE).add_(1)
     assert taken() == before
+
+
+def test_fractions_are_true_beside_integers() -> None:
+    i = torch.arange(4, device=DEVICE)
+    calls = [
+        lambda: ((i > 0) * 0.5).bool(),
+        lambda: torch.where(i > 1, 0.5, 0.0).bool(),
+        lambda: torch.sigmoid(i - 2).bool(),
+        lambda: ((i > 0).float() * 0.25).bool(),
+        lambda: (i == i).copy_(torch.tensor(0.5, device=DEVICE)),
+        lambda: (i > 5).fill_(0.5),
+        lambda: ((i > 0).half() * 0.5).bool(),
+    ]
+    expected = [call() for call in calls]
+    with dt.eager():
+        got = [call() for call in calls]
+    for one, other in zip(got, expected, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_large_integers_are_as_they_are() -> None:
+    for number in (2**53 + 1, 2**63 - 1, -(2**63), 2**24 + 1):
+        with dt.eager():
+            filled = torch.full((2,), number, device=DEVICE)
+            changed = torch.zeros(2, dtype=torch.int64, device=DEVICE).fill_(number)
+            copied = torch.zeros(2, dtype=torch.int64, device=DEVICE).copy_(torch.tensor(number))
+        assert filled.tolist() == changed.tolist() == copied.tolist() == [number] * 2

@@ -74,6 +74,18 @@ def test_a_step_of_training_is_recorded_with_its_backward_pass() -> None:
         torch.testing.assert_close(p, q)
 
 
+def test_a_recording_of_a_tensor_that_was_resized_is_not_replayed() -> None:
+    a, c = made(64), torch.zeros(64, device=DEVICE)
+    with dt.record() as recorded:
+        torch.mul(a, 2, out=c)
+    recording = recorded()
+    recording.replay()
+    torch.testing.assert_close(c, a * 2)
+    c.resize_(10_000_000)
+    with pytest.raises(RuntimeError, match="has been resized"):
+        recording.replay()
+
+
 def test_what_cannot_be_recorded_is_an_error() -> None:
     x = made(64)
     with pytest.raises(RuntimeError, match="aten::sort cannot be recorded: dwell does not do it"), dt.record():

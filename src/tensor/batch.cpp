@@ -247,6 +247,9 @@ bool Batch::apply_directly(Formula formula, ElementType computed, const TensorVi
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
   const tensor::FormulaCode* const code = state_->formulas.find(formula, computed, to.type(), operands);
   if (code == nullptr) return false;
+  // A number that a tensor of integers is filled with, and a program of floats does not have.
+  const auto is_large = [](const tensor::Given& number) { return number.tensor == nullptr && !tensor::is_exact_float(number.integer); };
+  if (!code->wide && !tensor::is_floating(to.type()) && std::ranges::any_of(operands, is_large)) return false;
   return add_to_program(to, reads, [&](tensor::ProgramBuilder& program) {
     if (program.empty() || program.is_wide() == code->wide) return program.add(*code, to, operands);
     return program.add(to, tensor::Formulas::of(formula, computed, operands).state_);

@@ -22,8 +22,9 @@ std::shared_ptr<Expressed> number(ElementType type, double real, std::int64_t in
 
 Pointer cast(const Pointer& from, ElementType type) {
   if (from->type == type) return from;
-  // A program of narrow numbers has none for the least of f64, which are true.
-  if (type == ElementType::boolean && from->type == ElementType::f64) {
+  // A program of wide numbers reads truths as integers, to which a fraction is 0; one of narrow numbers has none for the least of f64,
+  // which are true.
+  if (type == ElementType::boolean && is_floating(from->type)) {
     const Pointer operands[] = {from, number(ElementType::f32, 0, 0)};
     return operation(TensorOp::ne, operands);
   }

@@ -84,6 +84,7 @@ bool ProgramBuilder::add(const TensorView& to, const Pointer& from) {
   nodes_.clear();
   needs_wide_ = false;
   survey(*root);
+  if (root->kind == Kind::number && !is_exact_float(root->integer)) note(to.type());
   if (fresh) wide_ = needs_wide_;
   try {
     if (needs_wide_ && !wide_) throw Error(errc::resource_limit, "a program of 32-bit numbers has no room for others");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include <dwell/device/tensor_op.hpp>
@@ -37,6 +38,13 @@ ElementType computed_in(TensorOp op, ElementType common);
 ElementType result_of(TensorOp op, ElementType computed);
 // The operation that does it for numbers of that type: of truths, bit by bit is as a whole.
 TensorOp performed_in(TensorOp op, ElementType computed);
+
+constexpr bool is_floating(ElementType type) {
+  return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 || type == ElementType::f64;
+}
+
+// Whether each integer up to this one is a float, so that programs of narrow numbers may have it.
+constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }
 
 // Whether tensors of the type have operations.
 constexpr bool is_computable(ElementType type) {

@@ -22,10 +22,6 @@ namespace {
 constexpr std::array<std::string_view, 13> kNames = {"sum", "mean", "prod", "amax",   "amin", "argmax",   "argmin",
                                                      "any", "all",  "var",  "stddev", "norm", "logsumexp"};
 
-bool is_floating(ElementType type) {
-  return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 || type == ElementType::f64;
-}
-
 // Throws for types that tensors cannot have.
 void require_tensor_type(ElementType type) {
   if (!tensor::is_computable(type)) static_cast<void>(Expression(TensorView(4096, type, Dims{})));
@@ -46,7 +42,7 @@ ElementType result_of(Reduction reduction, ElementType type) {
     case Reduction::amin: return type;
     default: break;
   }
-  if (is_floating(type)) return type;
+  if (tensor::is_floating(type)) return type;
   switch (reduction) {
     case Reduction::sum:
     case Reduction::prod: return ElementType::i64;
@@ -125,8 +121,8 @@ std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes) {
 device::NumberClass computed_in(std::string_view what, ElementType from, ElementType to, bool floating) {
   require_tensor_type(from);
   require_tensor_type(to);
-  const bool real = is_floating(from) || floating;
-  if (real && !is_floating(to))
+  const bool real = tensor::is_floating(from) || floating;
+  if (real && !tensor::is_floating(to))
     throw Error(errc::invalid_argument, std::string(what) + " of " + std::string(dwell::name_of(from)) + " does not fit a result of " +
                                             std::string(dwell::name_of(to)) +
                                             ": give one of floating point, or convert the elements first");

@@ -1,5 +1,6 @@
 // Expressions over the elements of tensors, against the same in plain loops.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -428,6 +429,40 @@ TEST_P(TensorTest, TheLeastNumbersAreTrue) {
   batch().any(result.select(0, 4), TensorView(x).slice(0, 0, 1));
   batch().flush().wait();
   EXPECT_EQ(read(bits), (std::vector<std::uint8_t>{1, 0, 1, 1, 1}));
+}
+
+TEST_P(TensorTest, FractionsAreTrueInProgramsOfIntegersToo) {
+  const auto x = filled_with(std::vector<float>{0, 0.5F, 1, -0.25F});
+  const auto n = filled_with(std::vector<i64>{0, 1, 2, 3});
+  const auto made = runtime().allocate<i64>(4);
+  const auto bits = filled_with(std::vector<std::uint8_t>(12, 7));
+  const auto row = [&](int number) {
+    return TensorView(reinterpret_cast<std::uint64_t>(bits.data()) + static_cast<std::uint64_t>(number) * 4, ElementType::boolean, {4});
+  };
+  batch().assign(made, Expression(n) + 1);  // the program's first, which makes its numbers wide
+  batch().assign(row(0), TensorView(x));
+  batch().assign(row(1), Expression(0.5));
+  batch().assign(row(2), Expression(x).as(ElementType::f16));
+  batch().flush().wait();
+  EXPECT_EQ(read(bits), (std::vector<std::uint8_t>{0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1}));
+}
+
+TEST_P(TensorTest, LargeIntegersFillTensorsAsTheyAre) {
+  constexpr std::array<std::int64_t, 4> kLarge{(1LL << 53) + 1, std::numeric_limits<std::int64_t>::max(),
+                                               std::numeric_limits<std::int64_t>::min(), (1 << 24) + 1};
+  const auto x = runtime().allocate<i64>(4);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    batch().assign(TensorView(x).slice(0, i, 1), Expression(kLarge[static_cast<std::size_t>(i)]));
+    batch().flush().wait();
+  }
+  EXPECT_EQ(read(x), std::vector<i64>(kLarge.begin(), kLarge.end()));
+  const auto same = [](std::span<const Expression> numbers) { return numbers[0]; };
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const Operand number[] = {kLarge[3 - static_cast<std::size_t>(i)]};
+    batch().apply(same, ElementType::i64, TensorView(x).slice(0, i, 1), number);
+    batch().flush().wait();
+  }
+  EXPECT_EQ(read(x), std::vector<i64>(kLarge.rbegin(), kLarge.rend()));
 }
 
 TEST_P(TensorTest, ConversionsBetweenTypes) {

@@ -206,7 +206,8 @@ class Live(Case):
         self.assertEqual(result.returncode, 1)
         self.assertIn("No space left", result.stderr)
         self.assertTrue(full.is_symlink())
-        long = subprocess.Popen([TOOL, "trace", process.pid, "-t", "60", "-o", "-"], stdout=subprocess.DEVNULL, env=environment_of(self.folder))
+        command = [TOOL, "trace", process.pid, "-t", "60", "-o", "-"]
+        long = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment_of(self.folder))
         self.addCleanup(long.wait)
         self.addCleanup(long.kill)
         time.sleep(1)

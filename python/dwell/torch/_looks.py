@@ -24,6 +24,8 @@ _TENSOR = [
     "tensor_split",
     "__repr__",  # switches modes off
 ]
+# Read their indices or lengths in the host's memory.
+_READ_ON_THE_HOST = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"]
 _CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "query"]
 _CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]
 
@@ -41,11 +43,32 @@ def _before(of: Any, name: str, look: Callable[[], None]) -> None:
     setattr(of, name, looks)
 
 
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)))
+
+
+def _before_making(of: Any, name: str, look: Callable[[], None]) -> None:
+    """Tensors are made of lists by reading the tensors there, one after the other."""
+    original = getattr(of, name)
+
+    @functools.wraps(original)
+    def makes(*arguments: Any, **keywords: Any) -> Any:
+        if any(map(_holds_tensor, arguments)) or (keywords and any(map(_holds_tensor, keywords.values()))):
+            look()
+        return original(*arguments, **keywords)
+
+    setattr(of, name, makes)
+
+
 def watch_looks(look: Callable[[], None]) -> None:
     """Calls `look` before each of them, from now on. Without anything collected it costs what a call of Python's does."""
     for name in _TENSOR:
         _before(torch.Tensor, name, look)
-    _before(torch, "tensor_split", look)  # reads its indices in host memory
+    for name in _READ_ON_THE_HOST:
+        _before(torch, name, look)
+    for name in ("tensor", "as_tensor", "asarray"):
+        _before_making(torch, name, look)
+    _before_making(torch.Tensor, "new_tensor", look)
     for module in (torch, torch.utils.dlpack):
         _before(module, "to_dlpack", look)  # which is not Tensor.__dlpack__
     if torch.cuda.is_available():

@@ -37,6 +37,9 @@ static_assert(FlightEntry::kValid == device::InFlight::kValid && FlightEntry::kN
               FlightEntry::kLaunch == device::InFlight::kLaunch);
 static_assert(FlightEntry::kOpcodeMask == device::Header::kOpcodeMask);
 
+constexpr std::uint64_t kMostCopies = 16;  // of this library in a process
+constexpr std::uint64_t kOfACopy = 1'000'000;
+
 template <std::size_t N>
 void put(char (&to)[N], std::string_view text) {
   const std::size_t count = std::min(text.size(), N - 1);
@@ -99,8 +102,14 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
                                std::uint64_t ring_slots, const std::function<void(std::string_view)>& warn)
     : FlightRecorder() {
   try {
-    path_ = live::Directory::make().flight_of(live::Process::self(), runtime);
-    const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const live::Directory directory = live::Directory::make();
+    const auto make = [&](std::uint64_t number) {
+      path_ = directory.flight_of(live::Process::self(), number);
+      return File(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    };
+    File file = make(runtime);
+    // Another copy of this library in the process counts runtimes of its own: Python's and PyTorch's extensions have one each.
+    for (std::uint64_t copy = 1; !file && errno == EEXIST && copy <= kMostCopies; ++copy) file = make(runtime + copy * kOfACopy);
     mapped_ = static_cast<bool>(file);
     std::shared_ptr<void> memory = file ? mapped(file, bytes_for(workers, ring_slots)) : nullptr;
     if (memory == nullptr && file) {

@@ -116,6 +116,9 @@ void Recording::end() {
 
 Ticket Recording::launch() const {
   if (!exec_) throw Error(errc::invalid_argument, "the recording has not ended");
+  if (!storages_.are_in_place())
+    throw Error(errc::invalid_argument,
+                "a tensor that the recording names has been resized, and has other memory now: record anew, or keep the tensors' sizes");
   return runtime_.launch(*exec_, drain);
 }
 

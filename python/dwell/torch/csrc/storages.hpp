@@ -5,6 +5,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,13 +25,17 @@ class Storages {
   }
   // All that others keep.
   void keep(const Storages& others) {
-    for (const auto& storage : others.kept_) keep(storage.get(), false);
+    for (const Kept& kept : others.kept_) keep(kept.storage.get(), false);
   }
   bool has(const c10::StorageImpl* storage) { return place_of(places_, storage)->storage == storage; }
   // Whether anybody may still read what begins at this address. Nobody does when it was made for a result and is kept here alone.
   bool is_needed(std::uint64_t address) {
     const Place* const place = place_of(made_, reinterpret_cast<const void*>(address));
     return place->storage == nullptr || c10::raw::intrusive_ptr::use_count(place->storage) != 1;
+  }
+  // Whether all of them have the memory that they had when they came here.
+  bool are_in_place() const {
+    return std::ranges::all_of(kept_, [](const Kept& kept) { return kept.storage->data() == kept.data; });
   }
   void clear() {
     if (!kept_.empty()) places_.assign(places_.size(), {});
@@ -45,12 +50,16 @@ class Storages {
     c10::StorageImpl* storage = nullptr;
   };
   using Places = std::vector<Place>;
+  struct Kept {
+    c10::intrusive_ptr<c10::StorageImpl> storage;
+    const void* data;
+  };
 
   void keep(c10::StorageImpl* storage, bool made) {
     Place* const place = place_of(places_, storage);
     if (place->storage == storage) return;
     *place = {storage, storage};
-    kept_.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
+    kept_.push_back({c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), storage->data()});
     if (made) {
       *place_of(made_, storage->data()) = {storage->data(), storage};
       if (++made_count_ * 2 > made_.size()) grow(made_);
@@ -75,7 +84,7 @@ class Storages {
   Places places_ = Places(256);
   Places made_ = Places(256);  // by memory
   std::size_t made_count_ = 0;
-  std::vector<c10::intrusive_ptr<c10::StorageImpl>> kept_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace dwell::pytorch
