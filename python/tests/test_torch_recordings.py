@@ -1,6 +1,7 @@
 """dwell.torch.record: operations that are recorded once and replayed."""
 
 import gc
+import os
 
 import pytest
 from torch_support import DEVICE, dt, made, torch
@@ -84,6 +85,32 @@ def test_a_recording_of_a_tensor_that_was_resized_is_not_replayed() -> None:
     c.resize_(10_000_000)
     with pytest.raises(RuntimeError, match="has been resized"):
         recording.replay()
+
+
+def test_there_is_no_recording_before_the_block_has_ended() -> None:
+    with pytest.raises(RuntimeError, match="before the block has ended"), dt.record() as recorded:
+        recorded()
+    with pytest.raises(RuntimeError, match="when it has raised"):
+        recorded()
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="PyTorch does not use a GPU in a process that was forked off")
+def test_a_forked_process_records_and_replays_nothing() -> None:
+    x = made(4)
+    with dt.record() as recorded:
+        x * 2
+    recording = recorded()
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for call in (recording.replay, lambda: dt.record().__enter__()):
+            try:
+                call()
+            except RuntimeError as error:
+                refused += "forked off" in str(error)
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    recording.replay()
 
 
 def test_what_cannot_be_recorded_is_an_error() -> None:

@@ -52,6 +52,7 @@ _CAPACITY = 1024
 _ANY_SIZE: int = torch.iinfo(torch.int64).max
 _KEY = os.environ.get("DWELL_TORCH_KEY", "")
 _loaded = False
+_forked = False  # off a process in which it was loaded
 _dispatch: Dispatch
 _loading = threading.Lock()
 
@@ -65,7 +66,7 @@ def _ops() -> Any:
                 _dispatch = _opened()
                 watch_looks(flush)
                 watch_threads(_watch)
-                os.register_at_fork(before=_before_fork, after_in_child=torch.ops.dwell.take_none)
+                os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
                 if torch.cuda.is_available():
                     watch_captures(_step_aside, _step_back)
@@ -89,6 +90,17 @@ def _opened() -> Dispatch:
 def _before_fork() -> None:
     """The child has the memory, but nobody who would run what was collected."""
     flush(sync=True)
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = True
+    torch.ops.dwell.take_none()
+
+
+def _refuse_fork(what: str) -> None:
+    if _forked:
+        raise RuntimeError(f"{what}: the threads that would run it are the parent's: use it in a process that was started, not forked off")
 
 
 def _close(process: int) -> None:
@@ -218,7 +230,9 @@ class Recording:
         self._finalize.atexit = False
 
     def replay(self) -> None:
-        """Runs them, behind what is on the current stream, before what comes there later. Results are where they were recorded."""
+        """Runs them, behind what is on the current stream, before what comes there later. Results are where they were recorded.
+        RuntimeError when one of the tensors has been resized since, and in a process that was forked off."""
+        _refuse_fork("Recording.replay")
         torch.ops.dwell.replay(self._number)
         if _thread.depth == 0:
             flush()
@@ -239,12 +253,19 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
         raise RuntimeError("dwell.torch.record: DWELL_TORCH=off switches recordings off too: unset it")
     if device is None:
         device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    _refuse_fork("dwell.torch.record")
     ops = _ops()
     made: list[Recording] = []
+
+    def recorded() -> Recording:
+        if not made:
+            raise RuntimeError("dwell.torch.record: there is no recording before the block has ended, or when it has raised")
+        return made[0]
+
     with eager(size_threshold=_ANY_SIZE):
         number = ops.begin_recording(str(device))
         try:
-            yield lambda: made[0]
+            yield recorded
             ops.end_recording(number)
         except BaseException:
             with contextlib.suppress(RuntimeError):
