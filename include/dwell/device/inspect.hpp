@@ -8,16 +8,15 @@
 
 namespace dwell {
 
-DWELL_CONSTANT u32 kMaxInspects = 64;             // values of one source
-DWELL_CONSTANT u32 kMaxInspectLength = 40;        // of a name, with its end
-DWELL_CONSTANT u32 kInspectConstant = 1U << 31U;  // with InspectRecord::count: the variable is const
-DWELL_CONSTANT u32 kInspectsMagic = 0x49575744;   // "DWWI"
+DWELL_CONSTANT u32 kMaxInspects = 64;            // values of one source
+DWELL_CONSTANT u32 kMaxInspectLength = 40;       // of a name, with its end
+DWELL_CONSTANT u32 kInspectsMagic = 0x49575744;  // "DWWI"
 
 // One value that the host may read: a variable, or a member of one. The layout is shared by host and device.
 struct InspectRecord {
   char name[kMaxInspectLength];  // "residual", "progress.step"
   Parameter type;                // of an element
-  u32 count;                     // elements of an array; 0: a value alone; and kInspectConstant
+  u32 count;                     // elements of an array; 0: a value alone
   const volatile void* address;
   const volatile void* sequence;  // the count of the Seqlock that holds it; null: a variable that may be read half written
 };
@@ -59,6 +58,8 @@ struct Inspected {
   static_assert(sizeof(T) <= 0xFFFF, "DWELL_INSPECT: an element takes less than 64 KiB");
 };
 template <class T>
+struct Inspected<const T> : Inspected<T> {};
+template <class T>
 struct Inspected<volatile T> : Inspected<T> {};
 template <class T, decltype(sizeof(0)) number>
 struct Inspected<T[number]> {
@@ -66,24 +67,11 @@ struct Inspected<T[number]> {
   static constexpr u32 count = static_cast<u32>(number) * (Inspected<T>::count == 0 ? 1 : Inspected<T>::count);
 };
 
-// A type without its const.
-template <class T>
-struct Unconst {
-  using Type = T;
-  static constexpr u32 flag = 0;
-};
-template <class T>
-struct Unconst<const T> {
-  using Type = T;
-  static constexpr u32 flag = kInspectConstant;
-};
-
-// The record of `value`, which is a variable, or a member of one. A bit-field has no address, and does not compile.
+// The record of `value`, which is a variable, or a member of one.
 template <u32 length, class T>
-DWELL_HOST_DEVICE InspectRecord inspect_record(const char (&name)[length], T& value, const volatile void* sequence) {
+DWELL_HOST_DEVICE InspectRecord inspect_record(const char (&name)[length], const T& value, const volatile void* sequence) {
   static_assert(length <= kMaxInspectLength, "what DWELL_INSPECT shows has a name of 39 characters at most, with the member's");
-  using Its = Inspected<typename Unconst<T>::Type>;
-  InspectRecord record{{}, Its::type, Its::count | Unconst<T>::flag, &value, sequence};
+  InspectRecord record{{}, Inspected<T>::type, Inspected<T>::count, &value, sequence};
   for (u32 i = 0; i < length; ++i) record.name[i] = name[i];
   return record;
 }
@@ -91,16 +79,12 @@ DWELL_HOST_DEVICE InspectRecord inspect_record(const char (&name)[length], T& va
 // What a variable holds, and the count that guards it.
 struct InspectAccess {
   template <class T>
-  static DWELL_HOST_DEVICE T& value(T& variable) {
+  static DWELL_HOST_DEVICE const T& value(const T& variable) {
     return variable;
   }
   template <class T>
   static DWELL_HOST_DEVICE const volatile void* sequence(const T&) {
     return nullptr;
-  }
-  template <class T>
-  static DWELL_HOST_DEVICE T& value(Seqlock<T>& variable) {
-    return variable.value_;
   }
   template <class T>
   static DWELL_HOST_DEVICE const T& value(const Seqlock<T>& variable) {

@@ -19,13 +19,13 @@ class LogWriter {
   explicit DWELL_DEVICE LogWriter(const Group& group)
       : context_(group.context_), ring_(context_->log), opcode_(group.opcode_), seen_(look()) {}
 
-  DWELL_DEVICE bool takes(level severity) const { return severity < level::off && static_cast<u32>(severity) >= seen_.from; }
+  DWELL_DEVICE bool takes(level severity) const { return static_cast<u32>(severity) >= seen_.from; }
 
   template <class... A>
   DWELL_DEVICE void write(level severity, const LogFormat<A...>& format, const A&... arguments) const {
     constexpr u32 kWords = kLogFixedWords + (0 + ... + log_words_of(LogTypeOf<A>::value));
     constexpr u32 kSlots = log_slots_of(kWords - kLogFixedWords);
-    const auto matters = static_cast<u32>(severity);
+    const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
     Quad* const slots = ring_slots();
     const auto task = header();
     // Reserves the next slots, if there is room; a slot that is reserved is also written, as the host waits for it. Whether there was and

@@ -1,8 +1,13 @@
 #include "runtime/observe/variables.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cinttypes>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include <dwell/device/atomic.hpp>
@@ -63,6 +68,19 @@ void store_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
+// Whether the process may write there: a variable that is const lies where it may not.
+bool is_writable(std::uint64_t address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::array<char, 5> mode{};  // "rw-p"
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, mode.data()) == 3 && address >= begin && address < end)
+      return mode[1] == 'w';
+  }
+  return true;  // it is not told
+}
+
 // Whether `full` is `name`, or a member of it.
 bool goes_by(std::string_view full, std::string_view name) {
   return full.starts_with(name) && (full.size() == name.size() || full[name.size()] == '.');
@@ -95,8 +113,8 @@ std::shared_ptr<const Variables::List> Variables::list_of(const backend::LoadedI
   auto list = std::make_shared<List>();
   for (const InspectRecord& record : records) {
     const std::string_view name(record.name, ::strnlen(record.name, sizeof(record.name)));
-    list->push_back({std::string(name), record.type, record.count & ~kInspectConstant, reinterpret_cast<std::uint64_t>(record.address),
-                     reinterpret_cast<std::uint64_t>(record.sequence), (record.count & kInspectConstant) != 0});
+    list->push_back({std::string(name), record.type, record.count, reinterpret_cast<std::uint64_t>(record.address),
+                     reinterpret_cast<std::uint64_t>(record.sequence)});
   }
   return list;
 }
@@ -200,12 +218,13 @@ bool Variables::write(std::string_view name, const Parameter& type, std::size_t 
     const std::string quoted = "'" + std::string(name) + "'";
     if (found->variables.size() != 1) throw Error(errc::invalid_argument, quoted + " has several members: name one of them");
     const Variable& variable = found->variables.front();
-    if (variable.constant) throw Error(errc::unsupported, quoted + " is const: leave the const out where it is to be written");
     if (variable.sequence != 0)
       throw Error(errc::unsupported, quoted + " is guarded by a dwell::Seqlock, which operators alone write: use a plain variable");
     if (variable.type != type || variable.elements() != count)
       throw Error(errc::signature_mismatch, quoted + " is " + described(variable.type, variable.elements(), variable.count != 0) +
                                                 ", not " + described(type, count, variable.count != 0 || count != 1));
+    if (on_host_ && !is_writable(variable.address))
+      throw Error(errc::unsupported, quoted + " is const: leave the const out where it is to be written");
     if (on_host_)
       store_words(reinterpret_cast<std::byte*>(variable.address), bytes.data(), bytes.size());
     else

@@ -41,7 +41,6 @@ class Variables {
     std::uint32_t count = 0;  // 0: no array
     std::uint64_t address = 0;
     std::uint64_t sequence = 0;  // 0: not guarded
-    bool constant = false;
 
     std::size_t elements() const { return count == 0 ? 1 : count; }
     std::size_t bytes() const { return elements() * type.bytes; }
