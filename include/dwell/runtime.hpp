@@ -338,9 +338,9 @@ class Runtime {
   // close it. Throws what inspect throws, errc::invalid_argument for a time below 1 us and an empty callback, errc::out_of_memory.
   [[nodiscard]] Watch watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback);
   // Writes a variable of an operator, while operators may read and write it: aligned words of 4 and 8 bytes arrive whole. On CUDA the next
-  // image starts with the variable as the source initialises it. Throws errc::unsupported without Options::inspect_writes and for a
-  // variable that a Seqlock guards, errc::signature_mismatch unless the variable has just this type and count, errc::invalid_argument as
-  // inspect, and as metrics.
+  // image starts with the variable as the source initialises it. Throws errc::unsupported without Options::inspect_writes, for a variable
+  // that a Seqlock guards and, on a CPU, for one that is const, errc::signature_mismatch unless the variable has just this type and count,
+  // errc::invalid_argument as inspect, and as metrics.
   template <class T>
   void assign(std::string_view name, const T& value) {
     assign(name, device::Describe<T>::value, 1, std::as_bytes(std::span(&value, 1)));

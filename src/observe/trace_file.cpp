@@ -39,15 +39,16 @@ class TraceFile : public TraceWriter {
   // What the file holds is only overwritten now: no trace may come to be written, if another one is being taken.
   void begin() {
     if (writer_ != nullptr) return;
-    file_.close();
-    file_.open(path_, std::ios::binary | std::ios::trunc);
-    check();
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path_, error)) std::filesystem::resize_file(path_, 0, error);
+    if (error) refuse(error.message());
     writer_ = path_.extension() == ".json" ? chrome_writer(file_) : perfetto_writer(file_);
   }
   void check() const {
-    if (file_) return;
-    throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + std::strerror(errno),
-                {"file", path_.string()});
+    if (!file_) refuse(std::strerror(errno));
+  }
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + why, {"file", path_.string()});
   }
 
   const std::filesystem::path path_;
