@@ -37,7 +37,7 @@ Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle a
     return operands.collector().collected(type, shape, {from},
                                           [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView> of) {
                                             const Expression its = Expression(of[0]).as(type);
-                                            batch.assign(to, spreads ? (its - its) / (1 - parameter) : ops::abs(its));
+                                            batch.assign(to, spreads ? ops::abs(its * 0.0) / (1 - parameter) : ops::abs(its));
                                           });
   }
   std::int64_t elements = 1;

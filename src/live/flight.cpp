@@ -61,7 +61,7 @@ class Tables {
     return nullptr;
   }
   std::string title_of(const FlightNode& node, std::uint32_t opcode) const {
-    const std::string name = text_of(node.name);
+    std::string name = text_of(node.name);
     if ((node.number & FlightNode::kWhole) != 0) return name;
     return (name.empty() ? "#" + std::to_string(node.number) : name) + ": " + name_of(opcode);
   }
