@@ -14,7 +14,9 @@ namespace {
 
 class TraceFile : public TraceWriter {
  public:
-  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)), fresh_(!std::filesystem::exists(path_)) {
+  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)) {
+    std::error_code none;
+    fresh_ = !std::filesystem::exists(path_, none);
     file_.open(path_, std::ios::binary | std::ios::app);
     check();
   }
@@ -52,7 +54,7 @@ class TraceFile : public TraceWriter {
   }
 
   const std::filesystem::path path_;
-  const bool fresh_;  // there was no such file
+  bool fresh_ = false;  // there was no such file
   std::ofstream file_;
   std::unique_ptr<TraceWriter> writer_;
 };

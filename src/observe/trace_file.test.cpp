@@ -62,6 +62,10 @@ TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
   expect_full([&] { writer->finish(); });
 }
 
+TEST(TraceFile, ANameThatNoFileCanHaveIsRefused) {
+  DWELL_EXPECT_ERROR(static_cast<void>(trace_file("/tmp/" + std::string(300, 'x'))), errc::io_failed, HasSubstr("too long"));
+}
+
 TEST(TraceFile, WhatWasThereStaysUntilAPieceComes) {
   const jit::TemporaryDirectory folder;
   const std::filesystem::path path = folder.path() / "work.json";

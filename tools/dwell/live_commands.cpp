@@ -39,8 +39,10 @@ class NewFile {
  public:
   explicit NewFile(const std::string& path) : path_(path) {
     std::error_code none;
+    if (std::filesystem::is_symlink(path, none)) path_ = std::filesystem::weakly_canonical(path, none).string();
+    if (path_.empty()) path_ = path;
     const auto there = std::filesystem::status(path, none);
-    staged_ = std::filesystem::exists(there) && !std::filesystem::is_regular_file(there) ? "" : path + ".unfinished";
+    staged_ = std::filesystem::exists(there) && !std::filesystem::is_regular_file(there) ? "" : path_ + ".unfinished";
     stream_.open(staged_.empty() ? path_ : staged_, std::ios::binary | std::ios::trunc);
     if (!stream_) throw mistake("cannot write " + path + ": " + std::strerror(errno));
   }
@@ -63,7 +65,7 @@ class NewFile {
   }
 
  private:
-  const std::string path_;
+  std::string path_;    // where a link leads to
   std::string staged_;  // empty: the place itself is written, or has the file
   std::ofstream stream_;
 };

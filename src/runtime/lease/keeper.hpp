@@ -244,7 +244,7 @@ class Keeper {
   void watch();
   // Looks whether the device has failed or a task runs for too long.
   void overstayed();
-  // A clause that names the tasks that may have brought the device down.
+  // `why`, and a clause that names the tasks that may have brought the device down.
   std::string with_suspects(const std::string& why) const;
   void fail(const Error& why) noexcept;
   // The same for a failure that a call of the driver tells, with the suspects.

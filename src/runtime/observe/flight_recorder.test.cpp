@@ -230,6 +230,15 @@ TEST_F(FlightRecorderFiles, NameTheNodesOfExecsAndTheirArguments) {
                                          "#1023: add (version 2)(7)", "add (version 2)"));
 }
 
+TEST_F(FlightRecorderFiles, CopiesOfTheLibraryHaveFilesOfTheirOwn) {
+  std::string warned;
+  const auto warn = [&](std::string_view why) { warned = why; };
+  const FlightRecorder one(backend_, 1, "cpu", 1, kSlots, warn);
+  const FlightRecorder other(backend_, 1, "cpu", 1, kSlots, warn);  // as both count from 1
+  EXPECT_EQ(warned, "");
+  EXPECT_EQ(files(), 2U);
+}
+
 TEST_F(FlightRecorderFiles, NodesThatHaveGoneChangeNoOthers) {
   FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
   one.assign(7, "add (version 2)", Signature::of<std::uint32_t>());
