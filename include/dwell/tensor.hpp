@@ -85,12 +85,13 @@ class TensorView {
   TensorView(const Buffer<T>& buffer) : TensorView(buffer.slice()) {}
   // NOLINTEND(google-explicit-constructor)
   // Of elements whose type is known only when the program runs. With strides, those that lie from element `first` of `memory` on. Throws
-  // errc::invalid_argument when they are not all of its elements, and with strides when some are none of them.
+  // errc::invalid_argument when they are not all of its elements, and with strides when some are none of them. The address of the memory is
+  // aligned for the type and has 48 bits at most, or it throws too.
   TensorView(const BufferView& memory, const Dims& shape);
   TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first);
   // Memory that is in no buffer of dwell's, which the caller keeps alive until the tasks have run. `memory` says where it lies: results in
-  // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, has more than 48 bits, or
-  // shape and strides have different dimensions.
+  // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, elements lie below
+  // address 0 or beyond 2^48, sizes other than 0 make 2^63 elements or more, or shape and strides have different dimensions.
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory = Memory::device);
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device);
   // So many elements behind each other, in one dimension, for a lower price. Throws as the others.
@@ -100,8 +101,10 @@ class TensorView {
   TensorView(Elements elements, std::uint64_t address, ElementType type) : address_(address), type_(type), elements_(elements.count) {
     const std::uint64_t width = bytes_of(type);
     shape_[0] = elements_;
-    if (elements_ <= 0 || address >> 48U != 0 || (address & (width - 1)) != 0) check();
-    if (elements_ != 0) extent_ = {address, address + static_cast<std::uint64_t>(elements_) * width};
+    extent_ = {address, address + static_cast<std::uint64_t>(elements_) * width};
+    // With more bits in their number, the end may have wrapped around.
+    const bool is_many = static_cast<std::uint64_t>(elements_) >> 48U != 0;
+    if (elements_ <= 0 || is_many || (address | (extent_.end - 1)) >> 48U != 0 || (address & (width - 1)) != 0) check();
   }
 
   std::uint64_t address() const noexcept { return address_; }
@@ -147,11 +150,12 @@ class TensorView {
     return element_type_of<std::remove_const_t<T>>().value();
   }
 
-  // That it may be a view. Throws.
-  void check() const;
+  // That it may be a view, and what follows from that. Throws.
+  void check();
   [[noreturn, gnu::cold]] void refuse_view() const;
-  // Follows from the others.
-  void measure() noexcept;
+  // What follows from address, type, shape and strides. Throws when the shape has too many elements, or some lie where there are no
+  // addresses.
+  void measure();
 
   std::uint64_t address_ = 0;
   const detail::BufferUse* use_ = nullptr;  // null: in no buffer

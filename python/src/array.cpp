@@ -139,9 +139,7 @@ nb::object numpy_of(const Tensor& self) {
 }
 
 nb::object item_of(const Tensor& self) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : self.shape()) count *= size;
-  if (count != 1)
+  if (elements_of(self.shape()) != 1)
     throw Error(errc::invalid_argument, "an array of shape " + to_string(self.shape()) + " has no single element", {"argument", "self"});
   return numpy_of(self).attr("item")();
 }
@@ -201,13 +199,7 @@ void bind_array(nb::module_& m) {
       .def_prop_ro(
           "ndim", [](const Tensor& self) { return self.shape().size(); }, "How many dimensions it has.")
       .def_prop_ro(
-          "size",
-          [](const Tensor& self) {
-            std::int64_t count = 1;
-            for (const std::int64_t size : self.shape()) count *= size;
-            return count;
-          },
-          "How many elements it has.")
+          "size", [](const Tensor& self) { return elements_of(self.shape()); }, "How many elements it has.")
       .def_prop_ro(
           "device", [](const Tensor& self) { return self.value->collector->runtime()->device(); }, "\"cpu\", \"cuda:0\".")
       .def_prop_ro(

@@ -40,8 +40,7 @@ Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle a
                                             batch.assign(to, spreads ? ops::abs(its * 0.0) / (1 - parameter) : ops::abs(its));
                                           });
   }
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= size;
+  const std::int64_t elements = elements_of(shape);
   const Dims result = reduced_shape(shape, axes, keepdims);
   const bool needs_one =
       reduction == Reduction::amax || reduction == Reduction::amin || reduction == Reduction::argmax || reduction == Reduction::argmin;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <dwell/detail/checked.hpp>
+
 #include "array.hpp"
 
 namespace dwell::python {
@@ -116,19 +118,19 @@ Tensor transposed(const Tensor& self, const char* name) {
 Tensor reshaped(const Tensor& self, nb::handle shape) {
   static constexpr const char* kName = "argument shape of dwell.reshape";
   Dims wanted = dims_from(shape, kName);
-  std::int64_t count = 1;
-  for (const std::int64_t size : self.shape()) count *= size;
-  std::int64_t known = 1;
+  const std::int64_t count = elements_of(self.shape());
+  dwell::detail::Checked product = 1;
   std::optional<std::size_t> open;
   for (std::size_t dim = 0; dim < wanted.size(); ++dim) {
     if (wanted[dim] != -1)
-      known *= wanted[dim];
+      product *= wanted[dim];
     else if (!open)
       open = dim;
     else
       refuse_argument(errc::invalid_argument, kName, to_string(wanted) + " has -1 more than once");
   }
-  if (open && (known == 0 || count % known != 0))
+  const std::int64_t known = product.fits() ? product.value() : 0;
+  if (open && (known <= 0 || count % known != 0))
     refuse_argument(errc::invalid_argument, kName, to_string(wanted) + " is none of " + std::to_string(count) + " elements");
   if (open) wanted[*open] = count / known;
   const TensorView view = view_of(self);
@@ -137,9 +139,7 @@ Tensor reshaped(const Tensor& self, nb::handle shape) {
     return seen(self, view.reshape(wanted));
   } catch (const Error& error) {
     // No strides say that, or it has other elements.
-    std::int64_t elements = 1;
-    for (const std::int64_t size : wanted) elements *= size;
-    if (elements != count) throw;
+    if (elements_of(wanted) != count) throw;
   }
   const Tensor copy = self.value->collector->cast(input_of(self), self.shape(), self.type());
   return seen(copy, view_of(copy).reshape(wanted));

@@ -71,19 +71,13 @@ std::shared_ptr<HeldMemory> hold(const State& runtime, std::size_t bytes, dwell:
 }
 
 Array allocate(const State& runtime, const std::vector<std::size_t>& shape, ElementType type, dwell::Memory memory) {
+  const ShapeSize size = size_in_memory(shape, type);
   Array made;
-  made.count = 1;
-  for (const std::size_t extent : shape) {
-    if (__builtin_mul_overflow(made.count, extent, &made.count))
-      throw Error(errc::out_of_memory, "an array of shape " + shape_text(shape) + " fits into no memory", {"memory", ""});
-  }
+  made.count = size.count;
   made.shape = shape;
   made.type = type;
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(made.count, bytes_of(type), &bytes))
-    throw Error(errc::out_of_memory, "an array of shape " + shape_text(shape) + " fits into no memory", {"memory", ""});
   const Unlocked unlocked;
-  made.memory = hold(runtime, bytes, memory);
+  made.memory = hold(runtime, size.bytes, memory);
   return made;
 }
 
@@ -160,12 +154,6 @@ nb::object to_numpy(nb::handle self) {
 
 // ---- Parts and views
 
-std::size_t count_of(const std::vector<std::size_t>& shape) {
-  std::size_t count = 1;
-  for (const std::size_t extent : shape) count *= extent;
-  return count;
-}
-
 Array part(const Array& whole, const nb::slice& slice) {
   if (whole.shape.empty()) throw Error(errc::invalid_argument, "a buffer without dimensions has no parts", {"buffer", ""});
   Py_ssize_t first = 0;
@@ -198,7 +186,8 @@ Array seen_as(const Array& whole, nb::handle dtype) {
 Array shaped(const Array& whole, nb::handle shape) {
   Array made = whole;
   made.shape = shape_from(shape);
-  if (count_of(made.shape) != whole.count)
+  const std::optional<ShapeSize> size = size_of(made.shape, bytes_of(made.type));
+  if (!size || size->count != whole.count)
     throw Error(errc::invalid_argument, "shape " + shape_text(made.shape) + " is none of " + std::to_string(whole.count) + " elements",
                 {"argument", "shape"});
   return made;

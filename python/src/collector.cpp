@@ -5,6 +5,7 @@
 
 #include "collector_session.hpp"
 #include "compiling.hpp"
+#include "shape.hpp"
 
 namespace dwell::python {
 
@@ -321,8 +322,8 @@ Collector::Rows Collector::rows_of(const Tensor& tensor) {
   if (leaf == nullptr) leaf = value->leaf;
   Rows rows{leaf->view, value->memory, {}};
   if (!leaf->view.contiguous()) {
-    const std::size_t bytes = static_cast<std::size_t>(leaf->view.elements()) * bytes_of(value->type);
-    rows.memory = hold(runtime_, bytes, dwell::Memory::device);
+    const std::vector<std::size_t> shape(leaf->view.shape().begin(), leaf->view.shape().end());
+    rows.memory = hold(runtime_, size_in_memory(shape, value->type).bytes, dwell::Memory::device);
     rows.view = TensorView(BufferView(rows.memory->buffer, value->type), leaf->view.shape());
     batch_->assign(rows.view, leaf->expression);
   }

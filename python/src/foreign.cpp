@@ -4,7 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "cuda_stream.hpp"
@@ -82,8 +84,11 @@ Foreign from_interface(nb::handle object, nb::handle interface, const std::strin
   const nb::dict dict = nb::cast<nb::dict>(interface);
   Foreign to;
   const std::string type = nb::cast<std::string>(nb::str(dict["typestr"]));
-  if (type.size() < 3) refuse_array(name, "its array interface has the type '" + type + "'");
-  to.itemsize = std::stoul(type.substr(2));
+  const char* const end = type.data() + type.size();
+  const auto [parsed, error] = std::from_chars(std::min(type.data() + 2, end), end, to.itemsize);
+  constexpr std::size_t kMostBytes = 1U << 20U;  // of an element that dwell does not know
+  if (error != std::errc() || parsed != end || to.itemsize == 0 || to.itemsize > kMostBytes)
+    refuse_array(name, "its array interface has the type '" + type + "'");
   to.swapped = type[0] == '>' && to.itemsize > 1;
   to.type = type_of(type[1], to.itemsize);
   to.type_text = type;
@@ -91,16 +96,14 @@ Foreign from_interface(nb::handle object, nb::handle interface, const std::strin
   if (type[1] == 'V' && to.itemsize == 2 && nb::hasattr(object, "dtype") &&
       nb::cast<std::string>(nb::str(object.attr("dtype"))).find("bfloat16") != std::string::npos)
     to.type = ElementType::bf16;
-  to.count = 1;
-  for (const nb::handle extent : dict["shape"]) {
-    to.shape.push_back(nb::cast<std::size_t>(extent));
-    to.count *= to.shape.back();
-  }
+  to.set_shape(nb::cast<std::vector<std::int64_t>>(dict["shape"]), name);
   const nb::object strides = nb::borrow(dict.contains("strides") ? nb::object(dict["strides"]) : nb::none());
   if (!strides.is_none() && to.count > 0) {
     std::size_t at = to.shape.size();
-    auto expected = static_cast<std::int64_t>(to.itemsize);
+    auto expected = static_cast<std::int64_t>(to.itemsize);  // at most the bytes of all elements
     const nb::tuple list(strides);
+    if (list.size() != at)
+      refuse_array(name, "its array interface has " + std::to_string(list.size()) + " strides for shape " + shape_text(to.shape));
     while (at-- > 0) {
       if (to.shape[at] > 1 && nb::cast<std::int64_t>(list[at]) != expected) to.contiguous = false;
       expected *= static_cast<std::int64_t>(to.shape[at]);
@@ -150,6 +153,16 @@ void refuse_array(const std::string& name, const std::string& why) {
 }
 
 std::string text_of_raised(nb::python_error& error) { return nb::cast<std::string>(nb::str(error.value())); }
+
+void Foreign::set_shape(const std::vector<std::int64_t>& sizes, const std::string& name) {
+  for (const std::int64_t size : sizes) {
+    if (size < 0) refuse_array(name, "it has the size " + std::to_string(size) + " in its shape");
+    shape.push_back(static_cast<std::size_t>(size));
+  }
+  const std::optional<ShapeSize> size = size_of(shape, itemsize);
+  if (!size) refuse_array(name, "an array of shape " + shape_text(shape) + " has more bytes than there are addresses");
+  count = size->count;
+}
 
 std::string Foreign::text() const {
   const std::string where = place == Place::host      ? "on the CPU"

@@ -34,7 +34,9 @@ struct Foreign {
   std::shared_ptr<void> keep;
   std::string of;  // the Python type
 
-  std::size_t bytes() const { return count * itemsize; }
+  std::size_t bytes() const { return count * itemsize; }  // below 2^63
+  // The shape, as its owner has it, and the count. Throws errc::invalid_argument, naming `name`, for one that no array has.
+  void set_shape(const std::vector<std::int64_t>& sizes, const std::string& name);
   std::string text() const;  // "numpy.ndarray of float64, shape (3,), on the CPU"
 };
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <dwell/detail/checked.hpp>
+
 #include "cuda_stream.hpp"
 #include "dlpack.hpp"
 
@@ -14,16 +16,18 @@ namespace dwell::python {
 
 namespace {
 
-void set_tensor(Foreign& to, const dlpack::Tensor& tensor) {
-  to.data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+void set_tensor(Foreign& to, const dlpack::Tensor& tensor, const std::string& name) {
+  const detail::Checked begin = detail::Checked(reinterpret_cast<std::uintptr_t>(tensor.data)) + tensor.byte_offset;
+  if (!begin.fits())
+    refuse_array(name, "its DLPack tensor begins " + std::to_string(tensor.byte_offset) + " bytes behind its data, which is no address");
+  to.data = tensor.data == nullptr ? nullptr : reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin.value()));
   to.itemsize = std::max<std::size_t>(static_cast<std::size_t>(tensor.type.bits) * tensor.type.lanes / 8, 1);
-  to.count = 1;
-  for (std::int32_t i = 0; i < tensor.dimensions; ++i) {
-    to.shape.push_back(static_cast<std::size_t>(tensor.shape[i]));
-    to.count *= to.shape.back();
-  }
+  if (tensor.dimensions < 0 || (tensor.dimensions > 0 && tensor.shape == nullptr))
+    refuse_array(name, "its DLPack tensor has " + std::to_string(tensor.dimensions) + " dimensions" +
+                           (tensor.dimensions < 0 ? "" : ", and no shape"));
+  to.set_shape({tensor.shape, tensor.shape + tensor.dimensions}, name);
   if (tensor.strides != nullptr && to.count > 0) {
-    std::int64_t expected = 1;
+    std::int64_t expected = 1;  // below the number of elements
     for (std::int32_t i = tensor.dimensions; i-- > 0;) {
       if (tensor.shape[i] > 1 && tensor.strides[i] != expected) to.contiguous = false;
       expected *= tensor.shape[i];
@@ -93,12 +97,12 @@ Foreign from_dlpack(nb::handle object, const RuntimeState& runtime, const std::s
       PyCapsule_SetName(capsule.ptr(), dlpack::kUsedVersionedName);
       to.keep = owned(managed);
       to.readonly = (managed->flags & (dlpack::kReadOnly | dlpack::kCopied)) != 0;  // what is written into a copy is lost
-      set_tensor(to, managed->tensor);
+      set_tensor(to, managed->tensor, name);
     } else if (PyCapsule_IsValid(capsule.ptr(), dlpack::kName) != 0) {
       auto* const managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kName));
       PyCapsule_SetName(capsule.ptr(), dlpack::kUsedName);
       to.keep = owned(managed);
-      set_tensor(to, managed->tensor);
+      set_tensor(to, managed->tensor, name);
     } else {
       refuse_array(name, "__dlpack__ of " + python_name(object) + " has returned no capsule of DLPack");
     }

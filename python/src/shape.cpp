@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
 
 namespace dwell::python {
@@ -28,6 +29,19 @@ std::vector<std::size_t> shape_from(nb::handle object) {
   if (PyIndex_Check(object.ptr())) return {extent(object)};
   for (const nb::handle one : object) shape.push_back(extent(one));
   return shape;
+}
+
+std::optional<ShapeSize> size_of(const std::vector<std::size_t>& shape, std::size_t element) {
+  const detail::Checked count = detail::product_of(shape);
+  const detail::Checked bytes = count * element;
+  if (!bytes.fits()) return std::nullopt;
+  return ShapeSize{static_cast<std::size_t>(count.value()), static_cast<std::size_t>(bytes.value())};
+}
+
+ShapeSize size_in_memory(const std::vector<std::size_t>& shape, ElementType type) {
+  const std::optional<ShapeSize> size = size_of(shape, bytes_of(type));
+  if (!size) throw Error(errc::out_of_memory, "an array of shape " + shape_text(shape) + " fits into no memory", {"memory", ""});
+  return *size;
 }
 
 }  // namespace dwell::python

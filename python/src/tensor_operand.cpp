@@ -1,7 +1,10 @@
 #include "tensor_operand.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
+
+#include <dwell/detail/checked.hpp>
 
 #include "shape.hpp"
 
@@ -94,6 +97,13 @@ nb::tuple tuple_of(const Dims& dims) {
   return nb::borrow<nb::tuple>(made);
 }
 
+std::int64_t elements_of(const Dims& shape) {
+  const detail::Checked count = detail::product_of(shape);
+  if (!count.fits())
+    throw Error(errc::invalid_argument, "an array of shape " + to_string(shape) + " has 2^63 elements or more", {"argument", "shape"});
+  return count.value();
+}
+
 HeldTensor tensor_of(const State& runtime, const Foreign& array, const std::string& name) {
   if (const std::string why = out_of_reach(array, *runtime); !why.empty())
     refuse_argument(errc::invalid_argument, name, array.text() + ": " + why);
@@ -109,18 +119,22 @@ HeldTensor tensor_of(const State& runtime, const Foreign& array, const std::stri
   }
   // All from its lowest element to its highest is one piece of memory.
   const Dims strides{std::span<const std::int64_t>(array.strides)};
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  for (std::size_t dim = 0; dim < shape.size(); ++dim) (strides[dim] < 0 ? low : high) += (shape[dim] - 1) * strides[dim];
+  detail::Checked low;
+  detail::Checked high;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) (strides[dim] < 0 ? low : high) += detail::Checked(shape[dim] - 1) * strides[dim];
+  const detail::Checked count = high - low + 1;
+  const detail::Checked begin = detail::Checked(reinterpret_cast<std::uintptr_t>(array.data)) + low * array.itemsize;
+  if (!begin.is_in(0, std::numeric_limits<std::int64_t>::max()) || !(count * array.itemsize).fits())
+    refuse_argument(errc::invalid_argument, name, array.text() + ": its strides " + to_string(strides) + " reach beyond all addresses");
   Foreign whole = array;
-  whole.data = static_cast<std::byte*>(array.data) + low * static_cast<std::int64_t>(array.itemsize);
-  whole.count = static_cast<std::size_t>(high - low + 1);
+  whole.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin.value()));
+  whole.count = static_cast<std::size_t>(count.value());
   whole.contiguous = true;
   if (const std::string why = unusable(whole, *runtime); !why.empty())
     refuse_argument(errc::invalid_argument, name, array.text() + ": " + why);
   auto memory = wrap(runtime, whole, name);
   const BufferView all(memory->buffer, *array.type);
-  return {TensorView(all, shape, strides, static_cast<std::size_t>(-low)), std::move(memory), array.readonly};
+  return {TensorView(all, shape, strides, static_cast<std::size_t>(-low.value())), std::move(memory), array.readonly};
 }
 
 std::optional<HeldTensor> tensor_from(const State& runtime, nb::handle object, const std::string& name, bool written) {

@@ -44,6 +44,9 @@ std::optional<HeldTensor> tensor_from(const State& runtime, nb::handle object, c
 // An array of others that the runtime reaches. Throws as above.
 HeldTensor tensor_of(const State& runtime, const Foreign& array, const std::string& name);
 
+// How many elements an array of the shape has. Throws errc::invalid_argument where that does not fit.
+std::int64_t elements_of(const Dims& shape);
+
 // Whether operations on tensors have the type.
 bool has_operations(ElementType type);
 // "sqrt" as an operation; throws errc::invalid_argument, with the names that there are, for others.

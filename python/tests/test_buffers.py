@@ -203,12 +203,62 @@ def test_dlpack_in(rt, ops, cpu, version):
         ({"flags": 1}, "read-only"),
         ({"flags": 2}, "read-only"),
         ({"offset": 2, "shape": (2,)}, "not aligned"),
+        ({"offset": 2**64 - 4, "shape": (2,)}, "which is no address"),
+        ({"shape": (-1,)}, "the size -1"),
+        ({"shape": (2**61, 8)}, "more bytes than there are addresses"),
+        ({"shape": (0, 2**62, 2**62)}, "more bytes than there are addresses"),
     ],
 )
 def test_dlpack_that_does_not_fit(rt, cpu, how, words):
     memory = np.arange(6, dtype="f4")
     with pytest.raises(dwell.Error, match=r"argument 1 of Runtime.wrap: .*" + words):
         rt.wrap(Producer(memory, **how))
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"typestr": "<f0"}, "has the type '<f0'"),
+        ({"typestr": "<f"}, "has the type '<f'"),
+        ({"typestr": "<f4x"}, "has the type '<f4x'"),
+        ({"typestr": "<f99999999999999999999999"}, "has the type"),
+        ({"typestr": "<f18446744073709551612"}, "has the type"),
+        ({"shape": (2**62, 4)}, "more bytes than there are addresses"),
+        ({"shape": (0, 2**62, 2**62)}, "more bytes than there are addresses"),
+        ({"shape": (2, 3), "strides": (4,)}, "1 strides"),
+    ],
+)
+def test_array_interfaces_that_do_not_fit(rt, cpu, how, words):
+    class Array:
+        memory = np.arange(6, dtype="f4")
+        __array_interface__ = {"version": 3, "shape": (6,), "typestr": "<f4", "data": (memory.ctypes.data, False), **how}  # noqa: RUF012
+
+    with pytest.raises(dwell.InvalidArgument, match=words):
+        rt.wrap(Array())
+
+
+def test_strides_that_leave_all_memory(rt, cpu):
+    memory = np.arange(6, dtype="f4")
+    far = 2**62  # elements of 4 bytes: 2^64 bytes
+    for strides in [(far, 1), (-far, 1), (far - 3, 3 - far), (-(2**63), 2**63 - 1)]:
+        with pytest.raises(dwell.Error, match=r"beyond|strided|cannot be used"):
+            dwell.asarray(Producer(memory, shape=(2, 3), strides=strides), runtime=rt)
+
+
+def test_shapes_beyond_all_memory(rt):
+    for shape in [(2**32, 2**32), (2**62, 4), (0, 2**40, 2**40)]:
+        with pytest.raises(dwell.InvalidArgument, match=r"is none of 0 elements"):
+            rt.allocate(0).reshape(shape)
+        with pytest.raises(dwell.OutOfMemory, match=r"fits into no memory"):
+            rt.allocate(shape)
+    x = dwell.asarray(rt.allocate(4), runtime=rt)
+    for shape in [(2**62, 4, -1), (2**32, 2**32, -1), (-1, -4)]:
+        with pytest.raises(dwell.InvalidArgument, match=r"is none of 4 elements"):
+            dwell.reshape(x, shape)
+    for shape in [(2**62, 2, 4), (2**31, 2**31, 4)]:
+        with pytest.raises(dwell.Error, match=r"2\^63 elements|no memory|2\^31"):
+            dwell.broadcast_to(x, shape).numpy()
+    assert x[:: 2**62].tolist() == x[:1].tolist()
 
 
 def test_dlpack_that_raises(rt, cpu):

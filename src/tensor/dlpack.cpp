@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/detail/dlpack.hpp>
 #include <dwell/detail/task.hpp>
 #include <dwell/error.hpp>
@@ -133,7 +134,11 @@ struct tensor::DlpackImport {
 
     DlpackTensor made;
     made.read_only_ = read_only;
-    const std::uint64_t first = reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset;
+    const detail::Checked begin = detail::Checked(reinterpret_cast<std::uint64_t>(tensor.data)) + tensor.byte_offset;
+    if (!begin.fits())
+      reject("data at address " + std::to_string(reinterpret_cast<std::uint64_t>(tensor.data)) + " and a byte offset of " +
+             std::to_string(tensor.byte_offset) + " make no address: its producer must set DLTensor::byte_offset");
+    const auto first = static_cast<std::uint64_t>(begin.value());
     const TensorView seen(tensor.data == nullptr ? 0 : first, type, shape, strides);
     if (seen.elements() == 0) {
       made.view_ = seen;

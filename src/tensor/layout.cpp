@@ -1,15 +1,18 @@
 #include "tensor/layout.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
 
 #include "base/inplace_vector.hpp"
 
 namespace dwell::tensor {
+
+using detail::Checked;
+using detail::magnitude;
 
 void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order) {
   const auto erase = [&](std::size_t dim) {
@@ -20,12 +23,14 @@ void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order) {
     if (sizes[dim] == 1) erase(dim);
   // Mostly they lie in that order.
   for (std::size_t dim = 1; dim < sizes.size() && any_order; ++dim)
-    for (std::size_t at = dim; at > 0 && std::abs(strides[0][at]) > std::abs(strides[0][at - 1]); --at) {
+    for (std::size_t at = dim; at > 0 && magnitude(strides[0][at]) > magnitude(strides[0][at - 1]); --at) {
       std::swap(sizes[at], sizes[at - 1]);
       for (Dims& each : strides) std::swap(each[at], each[at - 1]);
     }
   for (std::size_t dim = sizes.size(); dim-- > 1;) {
-    if (!std::ranges::all_of(strides, [&](const Dims& each) { return each[dim - 1] == each[dim] * sizes[dim]; })) continue;
+    // Of tensors without elements strides may be anything.
+    if (!std::ranges::all_of(strides, [&](const Dims& each) { return Checked(each[dim - 1]) == Checked(each[dim]) * sizes[dim]; }))
+      continue;
     sizes[dim] *= sizes[dim - 1];
     erase(dim - 1);
   }
@@ -41,12 +46,12 @@ bool may_share(const TensorView& tensor) {
   InplaceVector<std::size_t, Dims::kMost> order;
   for (std::size_t dim = 0; dim < tensor.dims(); ++dim)
     if (tensor.shape()[dim] != 1) order.push_back(dim);
-  std::ranges::sort(order, {}, [&](std::size_t dim) { return std::abs(tensor.strides()[dim]); });
-  std::int64_t reach = 0;  // of the dimensions so far
+  std::ranges::sort(order, {}, [&](std::size_t dim) { return magnitude(tensor.strides()[dim]); });
+  std::uint64_t reach = 0;  // of the dimensions so far; less than the bytes of the tensor's extent
   for (const std::size_t dim : order) {
-    const std::int64_t stride = std::abs(tensor.strides()[dim]);
+    const std::uint64_t stride = magnitude(tensor.strides()[dim]);
     if (stride <= reach) return true;
-    reach += (tensor.shape()[dim] - 1) * stride;
+    reach += static_cast<std::uint64_t>(tensor.shape()[dim] - 1) * stride;
   }
   return false;
 }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <vector>
+
 #include "tests/unit/expect_error.hpp"
 
 namespace dwell::tensor {
@@ -51,6 +54,16 @@ TEST(Layout, ResultsMayNotShareMemory) {
   EXPECT_NO_THROW(check_result(view({3, 0}, {0, 0})));
   DWELL_EXPECT_ERROR(check_result(view({3, 4}, {1, 2})), errc::invalid_argument, testing::HasSubstr("may share memory"));
   DWELL_EXPECT_ERROR(check_result(view({3, 4}, {0, 1})), errc::invalid_argument, testing::HasSubstr("may share memory"));
+}
+
+// Of tensors without elements, whose strides are nobody's.
+TEST(Layout, StridesOfAnySizeAreJoinedOrNot) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(joined({{2, 0, 4}, {{kLeast, kMost, kLeast / 4}}}, true).sizes, (Dims{2, 0, 4})) << "no product wraps around to a stride";
+  EXPECT_EQ(joined({{4, 4}, {{0, std::int64_t{1} << 62U}}}, false).sizes, (Dims{4, 4}));
+  EXPECT_EQ(joined({{3, 0}, {{kLeast, kLeast}}}, true).sizes, (Dims{3, 0}));
+  EXPECT_NO_THROW(check_result(TensorView(4096, ElementType::f32, {3, 0}, {kLeast, kMost})));
 }
 
 }  // namespace

@@ -3,19 +3,33 @@
 #include <algorithm>
 #include <limits>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
 
 namespace dwell {
 
 namespace {
 
+using detail::Checked;
+
+// Behind the last address of a device: 48 bits.
+constexpr std::int64_t kEndOfAddresses = std::int64_t{1} << 48U;
+
 [[noreturn]] void refuse(const std::string& message) { throw Error(errc::invalid_argument, message); }
 
+bool any_negative(const Dims& shape) {
+  return std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; });
+}
+
+[[noreturn]] void refuse_shape(const Dims& shape) {
+  refuse("a tensor cannot have the shape " + to_string(shape) +
+         (any_negative(shape) ? ": sizes are 0 or more" : ": those of its sizes that are not 0 make 2^63 elements or more"));
+}
+
 std::int64_t elements_of(const Dims& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) refuse("a tensor cannot have the shape " + to_string(shape));
-  return count;
+  const Checked count = detail::product_of(shape);
+  if (!count.fits() || any_negative(shape)) refuse_shape(shape);
+  return count.value();
 }
 
 void check_dim(std::size_t dim, const Dims& shape) {
@@ -41,13 +55,28 @@ std::string to_string(const Dims& dims) {
 }
 
 // ---- TensorView --------------------------------------------------------------------------------------------------------------------
+// A view that has elements has been measured: these, and the strides between them, lie in 2^48 bytes. So what is computed from them and
+// from indices that exist fits into 64 bits, here and in all that is made of views. Strides of dimensions of size 1, and those of views
+// without elements, may be anything.
+
+namespace {
+
+// Of element `first`; of the first where there are none.
+std::uint64_t address_in(const BufferView& memory, const Dims& shape, std::size_t first) {
+  if (first <= memory.count()) return memory.address() + first * bytes_of(memory.type());
+  if (elements_of(shape) == 0) return memory.address();
+  refuse("a tensor of shape " + to_string(shape) + " cannot begin at element " + std::to_string(first) + " of a buffer that has " +
+         std::to_string(memory.count()));
+}
+
+}  // namespace
 
 TensorView::TensorView(detail::SliceParts parts, ElementType type, const Dims& shape)
     : address_(parts.words.address()), use_(parts.use), type_(type), shape_(shape), strides_(row_major(shape)) {
   if (static_cast<std::uint64_t>(elements_of(shape)) != parts.words.size())
     refuse("a tensor of shape " + to_string(shape) + " has " + std::to_string(elements_of(shape)) + " elements, the buffer " +
            std::to_string(parts.words.size()));
-  measure();
+  check();
 }
 
 TensorView::TensorView(const BufferView& memory, const Dims& shape)
@@ -56,7 +85,7 @@ TensorView::TensorView(const BufferView& memory, const Dims& shape)
 }
 
 TensorView::TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first)
-    : TensorView(memory.address() + first * bytes_of(memory.type()), memory.type(), shape, strides) {
+    : TensorView(address_in(memory, shape, first), memory.type(), shape, strides) {
   use_ = memory.use_;
   memory_ = Memory::host;  // that of a buffer is known by the buffer
   if (elements_ != 0 && (extent_.first < memory.address() || extent_.end > memory.address() + memory.bytes()))
@@ -67,20 +96,16 @@ TensorView::TensorView(const BufferView& memory, const Dims& shape, const Dims& 
 TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory)
     : address_(address), type_(type), memory_(memory), shape_(shape), strides_(strides) {
   check();
-  measure();
 }
 
 TensorView::TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory)
     : address_(address), type_(type), memory_(memory), shape_(shape), strides_(row_major(shape)) {
   check();
-  measure();
 }
 
-void TensorView::check() const {
-  std::int64_t count = 1;
-  bool is_shape = true;
-  for (const std::int64_t size : shape_) is_shape = is_shape && size >= 0 && !__builtin_mul_overflow(count, size, &count);
-  if (!is_shape || shape_.size() != strides_.size() || address_ >> 48U != 0 || (address_ & (bytes_of(type_) - 1)) != 0) refuse_view();
+void TensorView::check() {
+  if (shape_.size() != strides_.size() || address_ >> 48U != 0 || (address_ & (bytes_of(type_) - 1)) != 0) refuse_view();
+  measure();
 }
 
 void TensorView::refuse_view() const {
@@ -89,26 +114,44 @@ void TensorView::refuse_view() const {
     refuse("a tensor of shape " + to_string(shape_) + " cannot have the strides " + to_string(strides_) +
            ": one for each dimension is needed");
   if (address_ >> 48U != 0) refuse("address " + std::to_string(address_) + " of a tensor has more than 48 bits");
-  refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
+  if ((address_ & (bytes_of(type_) - 1)) != 0)
+    refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
+  refuse("elements of a tensor of " + std::string(name_of(type_)) + " of shape " + to_string(shape_) + " and strides " +
+         to_string(strides_) + " at address " + std::to_string(address_) + " lie beyond the addresses that there are, 0 to 2^48");
 }
 
-void TensorView::measure() noexcept {
-  elements_ = 1;
+void TensorView::measure() {
+  Checked count = 1;  // without sizes of 0
+  bool none = false;
+  bool negative = false;
   contiguous_ = true;
-  std::int64_t low = 0;
-  std::int64_t high = 0;
+  Checked low;
+  Checked high;
   for (std::size_t dim = dims(); dim-- > 0;) {
-    contiguous_ = contiguous_ && (shape_[dim] == 1 || strides_[dim] == elements_);
-    elements_ *= shape_[dim];
-    (strides_[dim] < 0 ? low : high) += (shape_[dim] - 1) * strides_[dim];
+    const std::int64_t size = shape_[dim];
+    const std::int64_t stride = strides_[dim];
+    contiguous_ = contiguous_ && (size == 1 || stride == count.value());
+    if (size <= 0) {
+      none = true;
+      negative = negative || size < 0;
+      continue;
+    }
+    count *= size;
+    (stride < 0 ? low : high) += Checked(size - 1) * stride;
   }
-  if (elements_ == 0) {
+  if (negative || !count.fits()) refuse_shape(shape_);
+  if (none) {
+    elements_ = 0;
     contiguous_ = true;
     extent_ = {};
     return;
   }
+  elements_ = count.value();
   const auto bytes = static_cast<std::int64_t>(bytes_of(type_));
-  extent_ = {address_ + static_cast<std::uint64_t>(low * bytes), address_ + static_cast<std::uint64_t>((high + 1) * bytes)};
+  const Checked first = Checked(address_) + low * bytes;
+  const Checked end = Checked(address_) + (high + 1) * bytes;
+  if (!first.is_in(0, kEndOfAddresses) || !end.is_in(0, kEndOfAddresses)) refuse_view();
+  extent_ = {static_cast<std::uint64_t>(first.value()), static_cast<std::uint64_t>(end.value())};
 }
 
 TensorView TensorView::permute(const Dims& wanted) const {
@@ -139,14 +182,16 @@ TensorView TensorView::transpose(std::size_t first, std::size_t second) const {
 
 TensorView TensorView::slice(std::size_t dim, std::int64_t first, std::int64_t count, std::int64_t step) const {
   check_dim(dim, shape_);
-  const std::int64_t last = first + (count - 1) * step;
-  if (count < 0 || (count > 0 && (first < 0 || first >= shape_[dim] || last < 0 || last >= shape_[dim])))
+  const Checked last = Checked(first) + (Checked(count) - 1) * step;
+  if (count < 0 || (count > 0 && (first < 0 || first >= shape_[dim] || !last.is_in(0, shape_[dim] - 1))))
     refuse(std::to_string(count) + " elements from " + std::to_string(first) + " on by " + std::to_string(step) +
            " do not lie in dimension " + std::to_string(dim) + " of a tensor of shape " + to_string(shape_));
   TensorView view = *this;
-  if (count > 0) view.address_ += static_cast<std::uint64_t>(first * strides_[dim] * static_cast<std::int64_t>(bytes_of(type_)));
+  if (count > 0 && elements_ > 0)
+    view.address_ += static_cast<std::uint64_t>(first * strides_[dim] * static_cast<std::int64_t>(bytes_of(type_)));
   view.shape_[dim] = count;
-  view.strides_[dim] *= step;
+  // Where that does not fit, no two elements are a step apart, and any stride says the same.
+  if (const Checked stride = Checked(strides_[dim]) * step; stride.fits()) view.strides_[dim] = stride.value();
   view.measure();
   return view;
 }
@@ -173,7 +218,6 @@ TensorView TensorView::expand(const Dims& shape) const {
     view.shape_[dim] = shape[dim];
     view.strides_[dim] = 0;
   }
-  static_cast<void>(elements_of(view.shape_));
   view.measure();
   return view;
 }
@@ -220,11 +264,11 @@ TensorView TensorView::reshape(const Dims& shape) const {
 Dims TensorView::row_major(const Dims& shape) {
   Dims strides;
   for (std::size_t dim = 0; dim < shape.size(); ++dim) strides.push_back(1);
-  std::int64_t stride = 1;
+  Checked stride = 1;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
-    strides[dim] = stride;
     // A shape with so many elements is refused by who makes a view of it.
-    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[dim], 1), &stride)) stride = std::numeric_limits<std::int64_t>::max();
+    strides[dim] = stride.fits() ? stride.value() : std::numeric_limits<std::int64_t>::max();
+    stride *= std::max<std::int64_t>(shape[dim], 1);
   }
   return strides;
 }

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+
 #include "tests/unit/expect_error.hpp"
 
 namespace dwell {
@@ -88,6 +94,226 @@ TEST(TensorView, RefusesWhatIsNotThere) {
   DWELL_EXPECT_ERROR(TensorView(4098, ElementType::f32, {1}), errc::invalid_argument, HasSubstr("aligned"));
   DWELL_EXPECT_ERROR(TensorView(std::uint64_t{1} << 50U, ElementType::f32, {1}), errc::invalid_argument, HasSubstr("48 bits"));
   DWELL_EXPECT_ERROR(Dims({1, 1, 1, 1, 1, 1, 1, 1, 1}), errc::invalid_argument, HasSubstr("up to 8"));
+}
+
+// ---- Against the same in 128 bits ------------------------------------------------------------------------------------------------------
+
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): pedantic compilers take no other form
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+
+constexpr Wide kFar = Wide{1} << 100;  // beyond all memory, and products of it with bytes are numbers yet
+
+struct Reach {
+  bool exists = true;  // the shape
+  bool any = true;     // elements
+  Wide elements = 1;
+  Wide low = 0;  // of elements, from the first
+  Wide high = 0;
+};
+Reach reach_of(const Dims& shape, const Dims& strides) {
+  Reach reach;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    reach.exists = reach.exists && shape[dim] >= 0;
+    reach.any = reach.any && shape[dim] != 0;
+    if (shape[dim] > 0 && reach.elements <= kMost) reach.elements *= shape[dim];
+    if (shape[dim] <= 0) continue;
+    Wide& sum = strides[dim] < 0 ? reach.low : reach.high;
+    sum = std::clamp(sum + Wide{shape[dim] - 1} * strides[dim], -kFar, kFar);
+  }
+  reach.exists = reach.exists && reach.elements <= kMost;
+  return reach;
+}
+
+// Numbers of all sizes, the usual and those at which something ends.
+class Numbers {
+ public:
+  std::int64_t any() {
+    switch (random_() % 8) {
+      case 0: return static_cast<std::int64_t>(random_());
+      case 1: return random_() % 2 == 0 ? kMost : kLeast;
+      case 2:
+      case 3: return near_power(62);
+      default: return small();
+    }
+  }
+  std::int64_t near_power(unsigned most) {
+    const std::int64_t power = std::int64_t{1} << (random_() % (most + 1));
+    const std::int64_t delta = static_cast<std::int64_t>(random_() % 7) - 3;
+    return random_() % 2 == 0 ? power + delta : -power + delta;
+  }
+  std::int64_t small() { return static_cast<std::int64_t>(random_() % 9) - 3; }
+  std::int64_t size() { return random_() % 4 != 0 ? static_cast<std::int64_t>(random_() % 5) : any(); }
+  std::size_t below(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
+
+ private:
+  std::mt19937_64 random_{7};
+};
+
+struct Candidate {
+  ElementType type = ElementType::f32;
+  Dims shape;
+  Dims strides;
+};
+Candidate candidate(Numbers& numbers) {
+  Candidate made;
+  made.type = kElementTypes[numbers.below(kElementTypes.size())];
+  const std::size_t dims = numbers.below(5);
+  for (std::size_t dim = 0; dim < dims; ++dim) {
+    made.shape.push_back(numbers.size());
+    made.strides.push_back(numbers.any());
+  }
+  if (dims < 2 || numbers.below(2) == 0) return made;
+  // The last element comes to lie beside the first one if sums wrap around: that is where a check that does looks.
+  std::uint64_t others = 0;
+  for (std::size_t dim = 0; dim + 1 < dims; ++dim)
+    others += (static_cast<std::uint64_t>(made.shape[dim]) - 1) * static_cast<std::uint64_t>(made.strides[dim]);
+  const std::uint64_t wrap = numbers.below(2) == 0 ? 0 : ~std::uint64_t{0} / bytes_of(made.type) + 1;
+  made.shape[dims - 1] = 2;
+  made.strides[dims - 1] = static_cast<std::int64_t>(wrap - others + static_cast<std::uint64_t>(numbers.small()));
+  return made;
+}
+
+// A view as it is, and as a call made it of another one.
+void expect_whole(const TensorView& view, const std::function<std::string()>& of) {
+  const Reach reach = reach_of(view.shape(), view.strides());
+  ASSERT_TRUE(reach.exists) << of();
+  EXPECT_EQ(Wide{view.elements()}, reach.any ? reach.elements : 0) << of();
+  const Wide bytes = bytes_of(view.type());
+  if (!reach.any) return;
+  EXPECT_EQ(Wide{view.extent().first}, Wide{view.address()} + reach.low * bytes) << of();
+  EXPECT_EQ(Wide{view.extent().end}, Wide{view.address()} + (reach.high + 1) * bytes) << of();
+}
+
+TEST(TensorView, LiesInItsBufferWhateverTheStrides) {
+  Numbers numbers;
+  int accepted = 0;
+  int refused = 0;
+  for (int turn = 0; turn < 30'000; ++turn) {
+    const Candidate of = candidate(numbers);
+    const std::size_t count = numbers.below(40);
+    const std::size_t first = numbers.below(3) == 0 ? static_cast<std::size_t>(numbers.any()) : numbers.below(40);
+    const BufferView memory(std::uint64_t{1} << 20U, count, of.type);
+    const auto text = [&] {
+      return to_string(of.shape) + " " + to_string(of.strides) + " from " + std::to_string(first) + " of " + std::to_string(count) + " " +
+             std::string(name_of(of.type));
+    };
+    const Reach reach = reach_of(of.shape, of.strides);
+    const bool fits = reach.exists && (!reach.any || (Wide{first} + reach.low >= 0 && Wide{first} + reach.high < Wide{count}));
+    try {
+      const TensorView view(memory, of.shape, of.strides, first);
+      ASSERT_TRUE(fits) << text();
+      expect_whole(view, text);
+      ++accepted;
+    } catch (const Error& error) {
+      ASSERT_FALSE(fits) << text() << ": " << error.what();
+      EXPECT_EQ(error.kind(), errc::invalid_argument);
+      EXPECT_THAT(error.message(), HasSubstr(to_string(of.shape)));
+      ++refused;
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(TensorView, LiesWhereThereAreAddresses) {
+  Numbers numbers;
+  for (int turn = 0; turn < 30'000; ++turn) {
+    const Candidate of = candidate(numbers);
+    const std::uint64_t bytes = bytes_of(of.type);
+    const std::uint64_t address =
+        (numbers.below(2) == 0 ? std::uint64_t{1} << 47U : static_cast<std::uint64_t>(numbers.near_power(49))) / bytes * bytes;
+    const Reach reach = reach_of(of.shape, of.strides);
+    const Wide low = Wide{address} + reach.low * Wide{bytes};
+    const Wide end = Wide{address} + (reach.high + 1) * Wide{bytes};
+    const bool fits = reach.exists && address >> 48U == 0 && (!reach.any || (low >= 0 && end <= Wide{1} << 48));
+    const Error error = error_of([&] { expect_whole(TensorView(address, of.type, of.shape, of.strides), [] { return "a view"; }); });
+    ASSERT_EQ(error.kind(), fits ? errc::ok : errc::invalid_argument)
+        << address << " " << to_string(of.shape) << " " << to_string(of.strides) << ": " << error.what();
+  }
+}
+
+// A slice of a view, which is refused where an element does not exist.
+TensorView any_slice(Numbers& numbers, const TensorView& view, std::size_t dim) {
+  const std::int64_t first = numbers.any();
+  const std::int64_t count = numbers.any();
+  const std::int64_t by = numbers.any();
+  const std::int64_t size = dim < view.dims() ? view.shape()[dim] : 0;
+  const Wide last = Wide{first} + (Wide{count} - 1) * by;
+  const bool exists = dim < view.dims() && count >= 0 && (count == 0 || (first >= 0 && first < size && last >= 0 && last < size));
+  TensorView sliced;
+  const Error error = error_of([&] { sliced = view.slice(dim, first, count, by); });
+  // A step of 0 repeats an element, at times more often than can be counted.
+  EXPECT_TRUE(error.kind() == (exists ? errc::ok : errc::invalid_argument) || by == 0)
+      << to_string(view.shape()) << " " << first << " " << count << " " << by << ": " << error.what();
+  if (error.kind() != errc::ok) throw Error(error);
+  return sliced;
+}
+
+TensorView any_view(Numbers& numbers, const TensorView& view) {
+  const std::size_t dim = numbers.below(view.dims() + 1);
+  Dims shape = view.shape();
+  switch (numbers.below(5)) {
+    case 0: return any_slice(numbers, view, dim);
+    case 1: return view.select(dim, numbers.any());
+    case 2: return view.transpose(dim, numbers.below(view.dims() + 1));
+    case 3:
+      for (std::size_t each = 0; each < shape.size(); ++each)
+        if (numbers.below(2) == 0) shape[each] = shape[each] == 1 ? numbers.any() : -1;
+      if (numbers.below(2) == 0) shape.insert_front(numbers.size());
+      return view.expand(shape);
+    default:
+      shape = {numbers.size(), numbers.size()};
+      if (numbers.below(2) == 0 && shape[0] > 0) shape[1] = view.elements() / shape[0];
+      return view.reshape(shape);
+  }
+}
+
+TEST(TensorView, ViewsOfItLieInIt) {
+  Numbers numbers;
+  int made = 0;
+  for (int turn = 0; turn < 10'000; ++turn) {
+    const Candidate of = candidate(numbers);
+    TensorView view;
+    if (error_of([&] { view = TensorView(std::uint64_t{1} << 40U, of.type, of.shape, of.strides); }).kind() != errc::ok) continue;
+    for (int step = 0; step < 4 && !testing::Test::HasFailure(); ++step) {
+      const TensorView before = view;
+      const auto text = [&] {
+        return to_string(before.shape()) + " " + to_string(before.strides()) + " became " + to_string(view.shape()) + " " +
+               to_string(view.strides());
+      };
+      const Error error = error_of([&] { view = any_view(numbers, before); });
+      EXPECT_TRUE(error.kind() == errc::ok || error.kind() == errc::invalid_argument) << text() << error.what();
+      expect_whole(view, text);
+      if (view.elements() != 0) {
+        EXPECT_GE(view.extent().first, before.extent().first) << text();
+        EXPECT_LE(view.extent().end, before.extent().end) << text();
+      }
+      made += error.kind() == errc::ok ? 1 : 0;
+    }
+  }
+  EXPECT_GT(made, 1000);
+}
+
+TEST(TensorView, RefusesShapesThatOnlySizesOf0Make) {
+  const Dims shape{0, std::int64_t{1} << 40U, std::int64_t{1} << 40U};
+  DWELL_EXPECT_ERROR(rows(shape), errc::invalid_argument, HasSubstr("those of its sizes that are not 0"));
+  EXPECT_EQ(rows({0, std::int64_t{1} << 40U}).elements(), 0);
+}
+
+TEST(TensorView, ElementsBehindEachOtherAreRefusedTheSameWay) {
+  const auto of = [](std::int64_t count, std::uint64_t address, ElementType type = ElementType::f64) {
+    return error_of([&] { expect_whole(TensorView(TensorView::Elements{count}, address, type), [] { return "elements"; }); }).kind();
+  };
+  EXPECT_EQ(of(3, 4096), errc::ok);
+  EXPECT_EQ(of(0, 4096), errc::ok);
+  EXPECT_EQ(of(1, (std::uint64_t{1} << 48U) - 8), errc::ok);
+  EXPECT_EQ(of(2, (std::uint64_t{1} << 48U) - 8), errc::invalid_argument);
+  EXPECT_EQ(of(-1, 4096), errc::invalid_argument);
+  EXPECT_EQ(of(std::int64_t{1} << 61U, 4096), errc::invalid_argument) << "2^64 bytes are none";
+  EXPECT_EQ(of((std::int64_t{1} << 61U) + 1, 4096), errc::invalid_argument);
+  EXPECT_EQ(of(kMost, 4096), errc::invalid_argument);
+  EXPECT_EQ(of(1, std::uint64_t{0} - 8), errc::invalid_argument);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -176,6 +177,10 @@ TEST_P(DlpackTest, WhatCannotBeTakenIsRefusedAndDeleted) {
   expect_refused([](DLTensor& t) { t.data = nullptr; }, AllOf(HasSubstr("shape (2, 3)"), HasSubstr("no data")));
   expect_refused([](DLTensor& t) { t.byte_offset = 2; }, HasSubstr("not aligned for f32"));
   expect_refused([](DLTensor& t) { t.shape[0] = -2; }, HasSubstr("(-2, 3)"));
+  expect_refused([](DLTensor& t) { t.shape[0] = std::int64_t{1} << 62U; }, HasSubstr("(4611686018427387904, 3)"));
+  expect_refused([](DLTensor& t) { t.strides[0] = std::int64_t{1} << 62U; }, HasSubstr("beyond the addresses"));
+  expect_refused([](DLTensor& t) { t.strides[0] = std::numeric_limits<std::int64_t>::min(); }, HasSubstr("beyond the addresses"));
+  expect_refused([](DLTensor& t) { t.byte_offset = ~std::uint64_t{3}; }, AllOf(HasSubstr("make no address"), HasSubstr("byte_offset")));
 
   auto* const given = producer.make<DLManagedTensorVersioned>({24});
   given->version = {2, 4};
