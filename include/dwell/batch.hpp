@@ -77,7 +77,8 @@ class Batch {
   // to = from, element by element; converted to the type of `to`, broadcast to its shape. Elements of `to` may be read by `from`: all are
   // read before any is written, as if through a copy. Throws errc::invalid_argument when the shapes do not fit or elements of `to` share
   // memory, errc::resource_limit when the expression is too large for a program: more than 64 instructions, 16 tensors, 32 numbers, or 8
-  // intermediate results at once; errc::unsupported for 2^31 elements or more.
+  // intermediate results at once; errc::unsupported for 2^31 elements or more, and for u16, u32, u64 and complex types, unless `from` is a
+  // tensor of the type of `to`, which is copied.
   void assign(const TensorView& to, const Expression& from);
 
   // to = op(operands...), as `assign` with an expression of one operation, and cheaper: batch.apply(TensorOp::add, y, {x, 1.0}). Throws as
@@ -117,9 +118,10 @@ class Batch {
   // to (m, n) = x (m) times y (n): an assignment, of any types.
   void outer(const TensorView& to, const TensorView& x, const TensorView& y);
 
-  // ---- Elements chosen by an index, of i32 or i64. `to` and `from` are of one type, any that tensors have, and any strides. All throw as
-  // products do. An index below 0, or not below the size of the dimension that it counts along, fails the task: the ticket's wait throws
-  // errc::task_failed, its status is status::index_out_of_range, and nothing is read or written there, while other elements are done.
+  // ---- Elements chosen by an index, of i32 or i64. `to` and `from` are of one type, any (for scatter_add one that has operations), and
+  // any strides. All throw as products do. An index below 0, or not below the size of the dimension that it counts along, fails the task:
+  // the ticket's wait throws errc::task_failed, its status is status::index_out_of_range, and nothing is read or written there, while other
+  // elements are done.
 
   // to[..., j, ...] = from[..., index[j], ...] in dimension `dim`; `to` has the shape of `from`, but for as many as the index has there.
   void index_select(const TensorView& to, const TensorView& from, std::size_t dim, const TensorView& index);
@@ -138,7 +140,7 @@ class Batch {
   // to = from where the column is at most the row plus the diagonal, or at least that, else 0; for each matrix of the last two dimensions.
   void tril(const TensorView& to, const TensorView& from, std::int64_t diagonal = 0);
   void triu(const TensorView& to, const TensorView& from, std::int64_t diagonal = 0);
-  // The tensors behind each other along a dimension, or along a new one: assignments, so that types are converted.
+  // The tensors behind each other along a dimension, or along a new one: assignments, so that types are converted, or copied.
   void cat(const TensorView& to, std::span<const TensorView> from, std::size_t dim);
   void stack(const TensorView& to, std::span<const TensorView> from, std::size_t dim);
 
@@ -213,6 +215,10 @@ class Batch {
  private:
   void add(const TensorView& to, const Expression& from);
   void add(const tensor::Operation& operation);
+  // What `call`, as messages name it, does by an assignment.
+  void assign_for(std::string_view call, const TensorView& to, const Expression& from);
+  // to = from, of the same type, which need have no operations. `to` may not share elements with itself, but may with `from`.
+  void copy(const TensorView& to, const TensorView& from);
   bool apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands);
   bool apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const tensor::Given> operands);
   static tensor::Given given(const Operand& operand);

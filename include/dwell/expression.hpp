@@ -23,7 +23,8 @@ class Formulas;
 class Expression {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
-  // The elements of a tensor. Throws errc::unsupported for types that tensors cannot have: u16, u32, u64, complex.
+  // The elements of a tensor. Those of u16, u32, u64 and complex types have no operations and no conversions, which throw errc::unsupported
+  // for them: Batch::assign copies them.
   Expression(const TensorView& view);
   template <class T>
   Expression(const Buffer<T>& buffer) : Expression(TensorView(buffer)) {}
@@ -38,11 +39,12 @@ class Expression {
   // NOLINTEND(google-explicit-constructor)
 
   // An operation. Throws errc::invalid_argument when it takes another number of operands, for shapes that do not broadcast, and for types
-  // that the operation does not have.
+  // that the operation does not have; errc::unsupported for u16, u32, u64 and complex types.
   static Expression of(TensorOp op, const Expression& x);
   static Expression of(TensorOp op, const Expression& x, const Expression& y);
   static Expression of(TensorOp op, const Expression& x, const Expression& y, const Expression& z);
-  // The same elements as another type.
+  // The same elements as another type; from floating point to integers as docs/tensors.md says. Throws errc::unsupported for u16, u32, u64
+  // and complex types.
   Expression as(ElementType type) const;
   // 0, 1, 2 ... in the order of rows of the shape it is broadcast to.
   static Expression index();

@@ -16,7 +16,7 @@ enum class Reduction : std::uint8_t { sum, mean, prod, amax, amin, argmax, argmi
 std::string_view name_of(Reduction reduction);
 // The type of results that PyTorch gives for elements of a type: i64 for sums and products of integers and bool and for places, bool for
 // any and all, f32 for logsumexp of integers, else the same type. Throws errc::invalid_argument where it refuses the type: mean, var,
-// stddev and norm of integers; errc::unsupported for types that tensors cannot have.
+// stddev and norm of integers; errc::unsupported for u16, u32, u64 and complex types.
 ElementType result_of(Reduction reduction, ElementType type);
 // A shape without the named dimensions (all, when none is named), or with size 1 in their place. Negative ones count from the last. Throws
 // errc::invalid_argument for those that do not exist, and for one that is named twice.

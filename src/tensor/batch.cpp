@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <dwell/after.hpp>
+#include <dwell/detail/checked.hpp>
 #include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
@@ -15,6 +16,7 @@
 #include "tensor/formula_code.hpp"
 #include "tensor/formulas.hpp"
 #include "tensor/layout.hpp"
+#include "tensor/named_tensors.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 #include "tensor/program_builder.hpp"
@@ -144,16 +146,31 @@ Batch& Batch::operator=(Batch&&) noexcept = default;
 
 // ---- Assignments -------------------------------------------------------------------------------------------------------------------
 
-void Batch::assign(const TensorView& to, const Expression& from) {
+void Batch::assign(const TensorView& to, const Expression& from) { assign_for("assign", to, from); }
+
+void Batch::assign_for(std::string_view call, const TensorView& to, const Expression& from) {
   tensor::check_result(to);
   tensor::check_fits(from.shape(), to.shape());
+  const tensor::Expressed& node = *from.state_;
+  tensor::require_convertible(call, node.type, to.type());
   if (to.elements() == 0) return;
+  if (!tensor::is_computable(to.type())) return copy(to, node.view);
   const Expression result = from.as(to.type());  // a program stores numbers of the type
   write_apart(to, tensor::reads_replaced(to, *result.state_), [&](const TensorView& apart) { add(apart, result); });
 }
 
+void Batch::copy(const TensorView& to, const TensorView& from) {
+  if (tensor::is_computable(to.type())) return add(to, from);
+  const TensorView all = from.expand(to.shape());
+  write_apart(to, all.extent().overlaps(to.extent()) && !tensor::are_same(all, to), [&](const TensorView& where) {
+    const tensor::Bits to_bits = tensor::bits_of(where, all);
+    const tensor::Bits from_bits = tensor::bits_of(all, where);
+    for (std::size_t i = 0; i < to_bits.size(); ++i) add(to_bits[i], from_bits[i]);
+  });
+}
+
 void Batch::apply(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
-  if (!apply_directly(op, to, operands)) assign(to, expressed(op, operands));
+  if (!apply_directly(op, to, operands)) assign_for(tensor::name_of(op), to, expressed(op, operands));
 }
 
 Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
@@ -232,7 +249,8 @@ void Batch::apply(Formula formula, ElementType computed, const TensorView& to, s
   }
   std::vector<tensor::Given> all;
   for (const Operand& operand : operands) all.push_back(given(operand));
-  assign(to, tensor::Formulas::of(formula, computed, all));
+  tensor::require_computable("apply", to.type());
+  assign_for("apply", to, tensor::Formulas::of(formula, computed, all));
 }
 
 // As the other: False, and nothing is done, for what is not remembered.
@@ -273,7 +291,11 @@ void Batch::add(const TensorView& to, const Expression& from) {
 }
 
 TensorView Batch::made_like(const TensorView& view) {
-  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(view.elements()) * bytes_of(view.type()));
+  const detail::Checked bytes = detail::Checked(view.elements()) * bytes_of(view.type());
+  if (!bytes.fits())
+    throw Error(errc::resource_limit, "a copy of the tensor of shape " + to_string(view.shape()) +
+                                          ", which is read where the result is written, " + "fits into no memory: give a result elsewhere");
+  Buffer<std::byte> memory = state_->runtime->allocate<std::byte>(static_cast<std::size_t>(bytes.value()));
   const TensorView made(reinterpret_cast<std::uint64_t>(memory.data()), view.type(), view.shape());
   state_->copies.push_back(std::move(memory));
   return made;

@@ -63,7 +63,7 @@ void check_matrices(const char* function, const TensorView& to, const TensorView
 
 void Batch::multiply(const char* function, const Product& product, const char* a, const char* b) {
   const TensorView& to = product.to;
-  tensor::check_product_type(to.type());
+  tensor::check_product_type(function, to.type());
   check_type(function, a, product.a, to);
   check_type(function, b, product.b, to);
   if (product.bias != nullptr) check_type(function, "bias", *product.bias, to);
@@ -131,7 +131,7 @@ void Batch::outer(const TensorView& to, const TensorView& x, const TensorView& y
   check_dims("outer", "x", x, 1);
   check_dims("outer", "y", y, 1);
   check_shape("outer", "to", to, {x.shape()[0], y.shape()[0]});
-  assign(to, Expression(as_column(x)) * as_row(y));
+  assign_for("outer", to, Expression(as_column(x)) * as_row(y));
 }
 
 void Batch::matmul(const TensorView& to, const TensorView& a, const TensorView& b) {

@@ -112,6 +112,7 @@ void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView* 
   tensor::check_result(to);
   if (values != nullptr) tensor::check_result(*values);
   const tensor::RowsPlan plan = tensor::plan_of(reduction, x.type(), to.type(), parameter);
+  if (values != nullptr) static_cast<void>(tensor::computed_in(what, x.type(), values->type(), false));
   static_cast<void>(repeated(to, x, axes, what));
   if (values != nullptr) static_cast<void>(repeated(*values, x, axes, what));
   if (to.elements() == 0) return;
@@ -120,7 +121,7 @@ void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView* 
   if (x.elements() == 0 && needs_one)
     throw Error(errc::invalid_argument,
                 std::string(what) + " of no elements has no value (shape " + to_string(x.shape()) + "): name dimensions that have some");
-  if (x.elements() == 0 && reduction == Reduction::any) return assign(to, false);  // no number is less than all others and not 0
+  if (x.elements() == 0 && reduction == Reduction::any) return assign_for(what, to, false);  // no number is less than all others and not 0
   const auto write = [&](const TensorView& out, const TensorView* out_values) {
     const TensorView result = repeated(out, x, axes, what);
     TensorView third;

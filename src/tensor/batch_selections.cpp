@@ -3,11 +3,13 @@
 #include <string>
 
 #include <dwell/batch.hpp>
+#include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
 
 #include "tensor/argument_check.hpp"
 #include "tensor/collected.hpp"
 #include "tensor/layout.hpp"
+#include "tensor/promotion.hpp"
 #include "tensor/selection.hpp"
 #include "tensor/write_apart.hpp"
 
@@ -49,9 +51,9 @@ void Batch::select(const TensorView& to, const TensorView& from, const TensorVie
 }
 
 TensorView Batch::copied(const TensorView& view) {
-  const TensorView copy = made_like(view);
-  add(copy, view);
-  return copy;
+  const TensorView made = made_like(view);
+  copy(made, view);
+  return made;
 }
 
 void Batch::index_select(const TensorView& to, const TensorView& from, std::size_t dim, const TensorView& index) {
@@ -63,7 +65,6 @@ void Batch::index_select(const TensorView& to, const TensorView& from, std::size
   shape[dim] = index.shape()[0];
   check_shape(kName, "to", to, shape);
   check_type(kName, "from", from, to);
-  tensor::check_element_type(to.type());
   tensor::check_result(to);
   if (to.elements() == 0) return;
   Dims along = shape;
@@ -97,7 +98,6 @@ void Batch::embedding(const TensorView& to, const TensorView& from, const Tensor
   }
   check_shape(kName, "to", to, shape);
   check_type(kName, "from", from, to);
-  tensor::check_element_type(to.type());
   tensor::check_result(to);
   if (to.elements() == 0) return;
   const bool apart = from.extent().overlaps(to.extent()) || index.extent().overlaps(to.extent());
@@ -123,7 +123,6 @@ void Batch::gather(const TensorView& to, const TensorView& from, std::size_t dim
              "must not be larger than from, of shape " + to_string(from.shape()) + ", in dimension " + std::to_string(i));
   check_shape(kName, "to", to, index.shape());
   check_type(kName, "from", from, to);
-  tensor::check_element_type(to.type());
   tensor::check_result(to);
   if (to.elements() == 0) return;
   const bool apart = from.extent().overlaps(to.extent()) || index.extent().overlaps(to.extent());
@@ -152,7 +151,7 @@ void Batch::scatter_add(const TensorView& to, std::size_t dim, const TensorView&
       refuse(kName, "index", index, "must not be larger than to, of shape " + to_string(to.shape()) + in);
   }
   check_type(kName, "from", from, to);
-  tensor::check_element_type(to.type());
+  tensor::require_computable(kName, to.type());
   tensor::check_result(to);
   if (index.elements() == 0) return;
   const TensorView::Extent memory = to.extent();
@@ -172,7 +171,6 @@ void Batch::keep_triangle(const char* function, bool lower, const TensorView& to
   if (from.dims() < 2) refuse(function, "from", from, "must have 2 dimensions or more");
   check_shape(function, "to", to, from.shape());
   check_type(function, "from", from, to);
-  tensor::check_element_type(to.type());
   tensor::check_result(to);
   if (to.elements() == 0) return;
   constexpr std::int64_t kFar = std::int64_t{1} << 31U;  // beyond all rows and columns
@@ -191,26 +189,28 @@ void Batch::triu(const TensorView& to, const TensorView& from, std::int64_t diag
 
 void Batch::cat(const TensorView& to, std::span<const TensorView> from, std::size_t dim) {
   check_dim("cat", to, dim);
-  std::int64_t end = 0;
+  detail::Checked end;
   bool apart = false;
   for (const TensorView& each : from) {
     check_dims("cat", "from", each, to.dims());
     Dims shape = to.shape();
     shape[dim] = each.shape()[dim];
     check_shape("cat", "from", each, shape);
+    tensor::require_convertible("cat", each.type(), to.type());
     end += each.shape()[dim];
     apart = apart || each.extent().overlaps(to.extent());
   }
   if (end != to.shape()[dim])
     refuse("cat", "to", to,
-           "must have " + std::to_string(end) + " elements in dimension " + std::to_string(dim) + ", as all of from together");
+           "must have " + (end.fits() ? std::to_string(end.value()) : "2^63 or more") + " elements in dimension " + std::to_string(dim) +
+               ", as all of from together");
   tensor::check_result(to);
   if (to.elements() == 0) return;
   write_apart(to, apart, [&](const TensorView& where) {
     std::int64_t first = 0;
     for (const TensorView& each : from) {
       const std::int64_t count = each.shape()[dim];
-      assign(where.slice(dim, first, count), each);
+      assign_for("cat", where.slice(dim, first, count), each);
       first += count;
     }
   });
@@ -223,6 +223,7 @@ void Batch::stack(const TensorView& to, std::span<const TensorView> from, std::s
   bool apart = false;
   for (const TensorView& each : from) {
     check_shape("stack", "from", each, shape);
+    tensor::require_convertible("stack", each.type(), to.type());
     apart = apart || each.extent().overlaps(to.extent());
   }
   if (static_cast<std::int64_t>(from.size()) != to.shape()[dim])
@@ -231,7 +232,7 @@ void Batch::stack(const TensorView& to, std::span<const TensorView> from, std::s
   tensor::check_result(to);
   if (to.elements() == 0) return;
   write_apart(to, apart, [&](const TensorView& where) {
-    for (std::size_t i = 0; i < from.size(); ++i) assign(where.select(dim, static_cast<std::int64_t>(i)), from[i]);
+    for (std::size_t i = 0; i < from.size(); ++i) assign_for("stack", where.select(dim, static_cast<std::int64_t>(i)), from[i]);
   });
 }
 

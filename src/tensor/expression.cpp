@@ -22,6 +22,8 @@ std::shared_ptr<Expressed> number(ElementType type, double real, std::int64_t in
 
 Pointer cast(const Pointer& from, ElementType type) {
   if (from->type == type) return from;
+  require_convertible("a conversion of " + std::string(dwell::name_of(from->type)) + " to " + std::string(dwell::name_of(type)), from->type,
+                      type);
   // A program of wide numbers reads truths as integers, to which a fraction is 0; one of narrow numbers has none for the least of f64,
   // which are true.
   if (type == ElementType::boolean && is_floating(from->type)) {
@@ -75,6 +77,7 @@ Pointer operation(TensorOp op, std::span<const Pointer> operands) {
   node->weight = Weight::number;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Expressed& operand = *operands[i];
+    require_computable(name, operand.type);
     const bool is_condition = op == TensorOp::where && i == 2;
     if (is_condition && operand.type != ElementType::boolean)
       throw Error(errc::invalid_argument, "the condition of where is " + std::string(dwell::name_of(operand.type)) + ": compare it with 0");
@@ -102,9 +105,6 @@ Pointer operation(TensorOp op, std::span<const Pointer> operands) {
 }  // namespace tensor
 
 Expression::Expression(const TensorView& view) {
-  if (!tensor::is_computable(view.type()))
-    throw Error(errc::unsupported, "tensors of " + std::string(name_of(view.type())) +
-                                       " have no operations: use f16, bf16, f32, f64, i8, i16, i32, i64, u8 or bool");
   auto node = std::make_shared<tensor::Expressed>();
   node->kind = tensor::Expressed::Kind::tensor;
   node->type = view.type();

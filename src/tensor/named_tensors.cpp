@@ -1,10 +1,10 @@
 #include "tensor/named_tensors.hpp"
 
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/detail/task.hpp>
 #include <dwell/device/pack.hpp>
 #include <dwell/error.hpp>
@@ -16,6 +16,34 @@ namespace dwell::tensor {
 std::uint32_t ViewMemory::flags(const TensorView& view) {
   if (view.use_ != nullptr) return view.use_->flags;
   return detail::kMemory | (view.memory_ == Memory::host ? detail::kSystem : 0);
+}
+
+TensorView ViewMemory::seen_as(const TensorView& view, std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides) {
+  TensorView seen = view;
+  seen.address_ = address;
+  seen.type_ = type;
+  seen.shape_ = shape;
+  seen.strides_ = strides;
+  seen.check();
+  return seen;
+}
+
+Bits bits_of(const TensorView& view, const TensorView& beside) {
+  const auto as = [&](ElementType type) { return ViewMemory::seen_as(view, view.address(), type, view.shape(), view.strides()); };
+  switch (bytes_of(view.type())) {
+    case 2: return {as(ElementType::i16)};
+    case 4: return {as(ElementType::i32)};
+    case 8: return {as(ElementType::i64)};
+    default: break;
+  }
+  if (view.contiguous() && beside.contiguous())
+    return {ViewMemory::seen_as(view, view.address(), ElementType::i64, {2 * view.elements()}, {1})};
+  Dims strides = view.strides();
+  for (std::size_t dim = 0; dim < strides.size(); ++dim) strides[dim] = view.shape()[dim] == 1 ? 1 : 2 * strides[dim];
+  const auto half = [&](std::uint64_t offset) {
+    return ViewMemory::seen_as(view, view.address() + offset, ElementType::i64, view.shape(), strides);
+  };
+  return {half(0), half(8)};
 }
 
 NamedTensors::NamedTensors(const Dims& shape) : shape_(shape), elements_(TensorView(0, ElementType::u8, shape).elements()) {}
@@ -113,12 +141,12 @@ std::uint32_t NamedTensors::append_to(std::vector<std::uint32_t>& words, bool an
     for (const std::int64_t size : sizes) words.push_back(static_cast<std::uint32_t>(size));
   for (std::size_t place = 0; place < size_; ++place) {
     tensor(place);
-    std::int64_t reach = 0;
+    std::uint64_t reach = 0;  // less than the bytes of its extent
     for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
-      reach += (sizes[dim] - 1) * std::abs(strides.at(place)[dim]);
+      reach += static_cast<std::uint64_t>(sizes[dim] - 1) * detail::magnitude(strides.at(place)[dim]);
       words.push_back(static_cast<std::uint32_t>(strides.at(place)[dim]));
     }
-    if (reach >= kLimit)
+    if (reach >= std::uint64_t{kLimit})
       throw Error(errc::unsupported, "the elements of a tensor of shape " + to_string(shape_) + " and strides " +
                                          to_string(views_[place].strides()) +
                                          " lie too far apart for an operation: 2^31 - 1 elements are the most");

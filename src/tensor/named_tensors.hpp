@@ -11,16 +11,25 @@
 #include <dwell/device/tensor_program.hpp>
 #include <dwell/tensor.hpp>
 
+#include "base/inplace_vector.hpp"
+
 namespace dwell::tensor {
 
-// What the submission of a task needs to know of a view's memory.
+// What the submission of a task needs to know of a view's memory, and other elements in it.
 struct ViewMemory {
   // The flags of a task that names it (dwell/detail/task.hpp).
   static std::uint32_t flags(const TensorView& view);
   // The runtime of its buffer; null for memory in no buffer.
   static const detail::Shell* shell(const TensorView& view) { return view.use_ != nullptr ? view.use_->shell : nullptr; }
   static const detail::BufferUse* use(const TensorView& view) { return view.use_; }
+  // The same memory as elements of another type. Throws as TensorView.
+  static TensorView seen_as(const TensorView& view, std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides);
 };
+
+// The bits of a view's elements as one or two views of a type that has operations.
+using Bits = InplaceVector<TensorView, 2>;
+// Of a view of a type that has none. Of another one of the same shape and type, when that is `beside`, the views have the same shapes.
+Bits bits_of(const TensorView& view, const TensorView& beside);
 
 // Tensors that are all broadcast to one shape, up to 16. As long as each of them has all its elements behind each other, or a single one,
 // a few words for each say it all: that is what small operations mostly are, and their price is the host's time.

@@ -69,7 +69,7 @@ struct Words {
 DWELL_OPERATOR(dwell_product)(dwell::Group g, const Words& product) { dwell::device::run_product(g, product.at); }
 )"};
 
-void check_product_type(ElementType type) {
+void check_product_type(const char* function, ElementType type) {
   switch (type) {
     case ElementType::f16:
     case ElementType::bf16:
@@ -81,8 +81,8 @@ void check_product_type(ElementType type) {
     case ElementType::i64:
     case ElementType::u8: return;
     default:
-      throw Error(errc::unsupported,
-                  "tensors of " + std::string(name_of(type)) + " have no products: use f16, bf16, f32, f64, i8, i16, i32, i64 or u8");
+      throw Error(errc::unsupported, std::string(function) + ": tensors of " + std::string(name_of(type)) +
+                                         " have no products: use f16, bf16, f32, f64, i8, i16, i32, i64 or u8");
   }
 }
 

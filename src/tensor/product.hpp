@@ -25,7 +25,7 @@ struct Product {
 };
 
 // Throws errc::unsupported for types that have no products.
-void check_product_type(ElementType type);
+void check_product_type(const char* function, ElementType type);
 
 // The task that computes it, on a device of so many workers, but for its operator. There are results. Throws errc::unsupported for tensors
 // of 2^31 elements or more.

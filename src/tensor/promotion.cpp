@@ -57,6 +57,30 @@ const Description& description(TensorOp op) { return kDescriptions.at(static_cas
 
 }  // namespace
 
+void require_computable(std::string_view what, ElementType type) {
+  if (is_computable(type)) return;
+  std::string fix;
+  switch (type) {
+    case ElementType::u16: fix = "see them as i16 (BufferView(buffer, ElementType::i16)) where they are below 2^15"; break;
+    case ElementType::u32: fix = "see them as i32 (BufferView(buffer, ElementType::i32)) where they are below 2^31"; break;
+    case ElementType::u64: fix = "see them as i64 (BufferView(buffer, ElementType::i64)) where they are below 2^63"; break;
+    case ElementType::complex64: fix = "see each as two f32, BufferView(buffer, ElementType::f32)"; break;
+    default: fix = "see each as two f64, BufferView(buffer, ElementType::f64)"; break;
+  }
+  std::string usable;
+  for (const ElementType other : kElementTypes)
+    if (is_computable(other)) usable += (usable.empty() ? "" : ", ") + std::string(dwell::name_of(other));
+  throw Error(errc::unsupported, std::string(what) + ": tensors of " + std::string(dwell::name_of(type)) +
+                                     " have no operations and are not converted, they are only copied: use one of " + usable + ", or " +
+                                     fix);
+}
+
+void require_convertible(std::string_view what, ElementType from, ElementType to) {
+  if (from == to) return;
+  require_computable(what, from);
+  require_computable(what, to);
+}
+
 int operands_of(TensorOp op) { return description(op).operands; }
 std::string_view name_of(TensorOp op) { return description(op).name; }
 

@@ -46,7 +46,7 @@ constexpr bool is_floating(ElementType type) {
 // Whether each integer up to this one is a float, so that programs of narrow numbers may have it.
 constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }
 
-// Whether tensors of the type have operations.
+// Whether tensors of the type have operations. Those of others are only copied, as bits.
 constexpr bool is_computable(ElementType type) {
   switch (type) {
     case ElementType::u16:
@@ -67,6 +67,12 @@ constexpr bool is_bitwise(TensorOp op) {
     default: return false;
   }
 }
+
+// Throws errc::unsupported unless tensors of the type have operations: "argmax: tensors of u16 have no operations ...". `what` is the call,
+// with the argument where it has several.
+void require_computable(std::string_view what, ElementType type);
+// The same of both, unless they are one type, as which elements are copied.
+void require_convertible(std::string_view what, ElementType from, ElementType to);
 
 int operands_of(TensorOp op);
 std::string_view name_of(TensorOp op);

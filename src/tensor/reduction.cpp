@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <span>
 #include <string>
 
+#include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
-#include <dwell/expression.hpp>
 
 #include "tensor/layout.hpp"
 #include "tensor/operation.hpp"
@@ -22,17 +21,12 @@ namespace {
 constexpr std::array<std::string_view, 13> kNames = {"sum", "mean", "prod", "amax",   "amin", "argmax",   "argmin",
                                                      "any", "all",  "var",  "stddev", "norm", "logsumexp"};
 
-// Throws for types that tensors cannot have.
-void require_tensor_type(ElementType type) {
-  if (!tensor::is_computable(type)) static_cast<void>(Expression(TensorView(4096, type, Dims{})));
-}
-
 }  // namespace
 
 std::string_view name_of(Reduction reduction) { return kNames.at(static_cast<std::size_t>(reduction)); }
 
 ElementType result_of(Reduction reduction, ElementType type) {
-  require_tensor_type(type);
+  tensor::require_computable(name_of(reduction), type);
   switch (reduction) {
     case Reduction::any:
     case Reduction::all: return ElementType::boolean;
@@ -87,10 +81,18 @@ constexpr std::int64_t kElementsOfPart = 8192;
 // So many tasks at once are enough to cut no rows.
 constexpr std::int64_t kEnoughTiles = 64;
 
-std::uint32_t product_of(const Dims& sizes) {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) product *= size;
-  return static_cast<std::uint32_t>(product);
+constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max();
+
+[[noreturn]] void refuse_size(const TensorView& tensor) {
+  throw Error(errc::unsupported, "a tensor of shape " + to_string(tensor.shape()) + " and strides " + to_string(tensor.strides()) +
+                                     " spans 2^31 elements or more: reduce parts of it");
+}
+
+// Of some dimensions of a tensor, which may have no elements and these dimensions many.
+std::uint32_t product_of(const Dims& sizes, const TensorView& tensor) {
+  const detail::Checked product = detail::product_of(sizes);
+  if (!product.is_in(0, kMostElements)) refuse_size(tensor);
+  return static_cast<std::uint32_t>(product.value());
 }
 
 std::uint32_t ceiling(std::int64_t a, std::int64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
@@ -119,8 +121,8 @@ std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes) {
 }
 
 device::NumberClass computed_in(std::string_view what, ElementType from, ElementType to, bool floating) {
-  require_tensor_type(from);
-  require_tensor_type(to);
+  require_computable(what, from);
+  require_computable(what, to);
   const bool real = tensor::is_floating(from) || floating;
   if (real && !tensor::is_floating(to))
     throw Error(errc::invalid_argument, std::string(what) + " of " + std::string(dwell::name_of(from)) + " does not fit a result of " +
@@ -141,8 +143,8 @@ RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double p
   RowsPlan plan;
   plan.parameter = parameter;
   if (own) {
-    require_tensor_type(from);
-    require_tensor_type(to);
+    require_computable(name_of(reduction), from);
+    require_computable(name_of(reduction), to);
     plan.number = device::class_of(from);
   } else {
     plan.number = computed_in(name_of(reduction), from, to, floating);
@@ -208,8 +210,8 @@ Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool
   }
   join_dims(rows, std::span(across).first(tensors.size()), true);
   join_dims(columns, std::span(along).first(tensors.size()), !ordered);
-  rows_ = product_of(rows);
-  columns_ = product_of(columns);
+  rows_ = product_of(rows, input);
+  columns_ = product_of(columns, input);
   row_dims_ = static_cast<std::uint32_t>(rows.size());
   column_dims_ = static_cast<std::uint32_t>(columns.size());
   const auto put = [&](auto word) { dims_.push_back(static_cast<std::uint32_t>(word)); };
@@ -218,16 +220,15 @@ Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& tensor = *tensors[i];
     const TensorView::Extent extent = tensor.extent();
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (static_cast<std::uint64_t>(tensor.elements()) > kMost || extent.end - extent.first >= (kMost + 1) * bytes_of(tensor.type()))
-      throw Error(errc::unsupported, "a tensor of shape " + to_string(tensor.shape()) + " and strides " + to_string(tensor.strides()) +
-                                         " spans 2^31 elements or more: reduce parts of it");
+    if (static_cast<std::uint64_t>(tensor.elements()) > kMostElements ||
+        extent.end - extent.first >= (kMostElements + 1) * bytes_of(tensor.type()))
+      refuse_size(tensor);
     put(tensor.address());
     put(static_cast<std::uint32_t>(tensor.address() >> 32U) | static_cast<std::uint32_t>(tensor.type()) << device::kTypeShift);
     for (const std::int64_t stride : across[i]) put(stride);
     for (const std::int64_t stride : along[i]) put(stride);
   }
-  rows_first_ = rows_ > 1 && columns_ > 1 && std::abs(across[0][row_dims_ - 1]) < std::abs(along[0][column_dims_ - 1]);
+  rows_first_ = rows_ > 1 && columns_ > 1 && detail::magnitude(across[0][row_dims_ - 1]) < detail::magnitude(along[0][column_dims_ - 1]);
   cut(on_cuda);
 }
 

@@ -83,12 +83,6 @@ struct Words {
 DWELL_OPERATOR(dwell_selection)(dwell::Group g, const Words& selection) { dwell::device::run_selection(g, selection.at); }
 )"};
 
-void check_element_type(ElementType type) {
-  if (!is_computable(type))
-    throw Error(errc::unsupported, "tensors of " + std::string(dwell::name_of(type)) +
-                                       " have no operations: use f16, bf16, f32, f64, i8, i16, i32, i64, u8 or bool");
-}
-
 Operation operation_of(const Selection& selection, bool on_cuda, std::uint32_t workers) {
   Layout layout = layout_of(selection);
   const std::size_t last = layout.sizes.size() - 1;

@@ -26,9 +26,6 @@ struct Selection {
   std::int64_t step = 0;  // its stride
 };
 
-// Throws errc::unsupported for types that tensors cannot have.
-void check_element_type(ElementType type);
-
 // The task, on a device of so many workers, but for its operator and tensors. There are places. Throws errc::unsupported for tensors of
 // 2^31 elements or more.
 Operation operation_of(const Selection& selection, bool on_cuda, std::uint32_t workers);

@@ -8,9 +8,9 @@ namespace dwell {
 template <class Write>
 void Batch::write_apart(const TensorView& to, bool apart, const Write& write) {
   if (!apart) return write(to);
-  const TensorView copy = made_like(to);
-  write(copy);
-  add(to, copy);
+  const TensorView made = made_like(to);
+  write(made);
+  copy(to, made);
 }
 
 }  // namespace dwell
