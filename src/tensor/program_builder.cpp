@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <dwell/device/tensor_number.hpp>
 #include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
@@ -278,7 +279,7 @@ std::uint64_t ProgramBuilder::bits_of(ElementType type, double real, std::int64_
   const bool floating = type == ElementType::f32;
   if (number == NumberClass::f32) return std::bit_cast<std::uint32_t>(floating ? static_cast<float>(real) : static_cast<float>(integer));
   if (number == NumberClass::f64) return std::bit_cast<std::uint64_t>(floating ? real : static_cast<double>(integer));
-  return static_cast<std::uint64_t>(floating ? static_cast<std::int64_t>(real) : integer);
+  return static_cast<std::uint64_t>(floating ? std::int64_t{device::truncated<dwell::i64>(real)} : integer);
 }
 
 unsigned ProgramBuilder::constant(std::uint64_t bits) {
@@ -342,9 +343,17 @@ void ProgramBuilder::compute(const Expressed& node) {
 
 void ProgramBuilder::compute_cast(const Expressed& node, NumberClass number) {
   const Expressed& from = *node.operand[0];
+  const bool truncates = is_floating(from.type) && number == NumberClass::i64;
   switch (from.kind) {
-    case Kind::tensor: emit(Instruction(Step::load, number, node.type, OperandKind::tensor, tensor(from.view))); break;
-    case Kind::number: emit(Instruction(Step::load, number, node.type, OperandKind::constant, constant(from, number))); break;
+    // From floating point to integers the type says what becomes of numbers that it does not have.
+    case Kind::tensor:
+      emit(Instruction(Step::load, truncates ? number_of(from.type) : number, node.type, OperandKind::tensor, tensor(from.view)));
+      break;
+    case Kind::number: {
+      const NumberClass read = truncates ? NumberClass::f64 : number;
+      emit(Instruction(Step::load, read, node.type, OperandKind::constant, constant(from, read)));
+      break;
+    }
     case Kind::index: emit(Instruction(Step::index, number, node.type)); break;
     default: compute(from); emit(Instruction(Step::cast, number_of(from.type), node.type));
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -174,6 +175,36 @@ TEST_P(CompiledProgramsTest, OperationsOnTruthsGiveTheSameBits) {
   const auto y = filled<std::uint8_t>(kElements, [](std::size_t i) { return i % 5 < 2; });
   const auto z = filled<std::uint8_t>(1, [](std::size_t) { return 1; });
   expect_same_bits_of_operations(seen(x), seen(y), seen(z), true);
+}
+
+// Numbers that integers do not have.
+TEST_P(CompiledProgramsTest, TruncationsGiveTheSameBits) {
+  const auto edge = [](std::size_t i) {
+    constexpr double kEdges[] = {NAN, INFINITY, -INFINITY, 3e9, -3e9, 300, -200.5, 0x1p31, -0x1p31, 0x1p63, -0x1p63, 1e19, -1e19};
+    return kEdges[i % std::size(kEdges)];
+  };
+  const auto floats = filled<float>(kElements, edge);
+  const auto doubles = filled<double>(kElements, edge);
+  std::vector<Buffer<std::byte>> results;
+  std::vector<std::function<void(Batch&)>> assignments;
+  const auto add = [&](const TensorView& from) {
+    results.push_back(runtime().allocate<std::byte>(kElements * bytes_of(from.type())));
+    const TensorView written(reinterpret_cast<std::uint64_t>(results.back().data()), from.type(), {kElements});
+    assignments.emplace_back([=](Batch& batch) { batch.assign(written, from); });
+    for (const ElementType type : {ElementType::i8, ElementType::i16, ElementType::i32, ElementType::i64, ElementType::u8})
+      for (const bool computed : {false, true}) {
+        results.push_back(runtime().allocate<std::byte>(kElements * bytes_of(type)));
+        const TensorView to(reinterpret_cast<std::uint64_t>(results.back().data()), type, {kElements});
+        assignments.emplace_back([=](Batch& batch) { batch.assign(to, computed ? -Expression(written) : Expression(written)); });
+      }
+  };
+  add(TensorView(floats));
+  add(TensorView(doubles));
+  expect_same_bits(
+      [&](Batch& batch) {
+        for (const auto& assign : assignments) assign(batch);
+      },
+      results);
 }
 
 // Conversions, temporaries, conditions, places of elements, operands on either side, strides in several dimensions; what is stored and

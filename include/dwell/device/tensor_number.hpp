@@ -53,19 +53,95 @@ DWELL_DEVICE void put_number(u64* slot, double value) { *slot = bits_as<u64>(val
 DWELL_DEVICE void put_number(u64* slot, i64 value) { *slot = static_cast<u64>(value); }
 DWELL_DEVICE void put_number(float* slot, float value) { *slot = value; }
 
+// An element of a tensor of truths, which others may have written: any byte but 0 is true.
+struct Truth {
+  u8 byte;
+};
+
+// ---- From class to class ---------------------------------------------------------------------------------------------------------------
+// Between floating point and integers the language defines what fits. What does not is as PTX has it (cvt.rzi), but for NaN in 32 bits: the
+// nearest number that there is, and of NaN the least.
+
+#if DWELL_ON_CUDA
+DWELL_DEVICE void truncate(float number, i32* to) { asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(*to) : "f"(number)); }
+DWELL_DEVICE void truncate(float number, i64* to) { asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(*to) : "f"(number)); }
+DWELL_DEVICE void truncate(double number, i32* to) { asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(*to) : "d"(number)); }
+DWELL_DEVICE void truncate(double number, i64* to) { asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(*to) : "d"(number)); }
+#endif
+// The i32 or i64 that a float or a double becomes. Without branches, so that loops over them can use vector instructions.
+template <class I, class F>
+DWELL_DEVICE I truncated(F number) {
+  constexpr I kLeast = static_cast<I>(u64{1} << (sizeof(I) * 8 - 1));
+#if DWELL_ON_CUDA
+  I whole;
+  truncate(number, &whole);
+  return number == number ? whole : kLeast;
+#else
+  constexpr F kEnd = -static_cast<F>(kLeast);
+  const bool fits = number >= -kEnd && number < kEnd;
+  const I whole = static_cast<I>(fits ? number : F(0));
+  const I nearest = number >= kEnd ? ~kLeast : kLeast;
+  return fits ? whole : nearest;
+#endif
+}
+
+// The number of another class that a number becomes: rounded to nearest, towards 0 from floating point to integers.
+template <class To>
+struct Converted {
+  template <class From>
+  static DWELL_DEVICE To of(From number) {
+    return static_cast<To>(number);
+  }
+};
+template <class To>
+struct WholeNumber {
+  template <class From>
+  static DWELL_DEVICE To of(From number) {
+    return static_cast<To>(number);
+  }
+  static DWELL_DEVICE To of(float number) { return truncated<To>(number); }
+  static DWELL_DEVICE To of(double number) { return truncated<To>(number); }
+};
+template <>
+struct Converted<i32> : WholeNumber<i32> {};
+template <>
+struct Converted<i64> : WholeNumber<i64> {};
+
+// ---- From elements to numbers and back
+// ---------------------------------------------------------------------------------------------------
+
 // The number that an element is.
 template <class C, class T>
 DWELL_DEVICE C number_of(T element) {
-  return static_cast<C>(element);
+  return Converted<C>::of(element);
 }
 template <class C>
 DWELL_DEVICE C number_of(half element) {
-  return static_cast<C>(static_cast<float>(element));
+  return Converted<C>::of(static_cast<float>(element));
 }
 template <class C>
 DWELL_DEVICE C number_of(bfloat16 element) {
-  return static_cast<C>(static_cast<float>(element));
+  return Converted<C>::of(static_cast<float>(element));
 }
+template <class C>
+DWELL_DEVICE C number_of(Truth element) {
+  return static_cast<C>(element.byte != 0);
+}
+
+// The integer that floating point becomes on its way to an integer type: as PyTorch has it on a GPU, so that what does not fit the type
+// itself is the same on all devices, as far as PyTorch's devices agree.
+template <class T>
+struct Between {
+  using type = i32;
+};
+template <>
+struct Between<i64> {
+  using type = i64;
+};
+template <>
+struct Between<u8> {
+  using type = i64;
+};
 
 // The element of type T that a number becomes: rounded to nearest, towards 0 from floating point to integers, cut to the lower bits among
 // integers; true, when it is not 0.
@@ -73,7 +149,7 @@ template <class T>
 struct Element {
   template <class C>
   static DWELL_DEVICE T of(C number) {
-    return static_cast<T>(static_cast<i64>(number));
+    return static_cast<T>(Converted<typename Between<T>::type>::of(number));
   }
 };
 template <>
@@ -105,10 +181,10 @@ struct Element<bfloat16> {
   }
 };
 template <>
-struct Element<bool> {
+struct Element<Truth> {
   template <class C>
-  static DWELL_DEVICE bool of(C number) {
-    return number != 0;
+  static DWELL_DEVICE Truth of(C number) {
+    return Truth{static_cast<u8>(number != 0)};
   }
 };
 
@@ -130,7 +206,7 @@ DWELL_TYPE_OF(i16, i16)
 DWELL_TYPE_OF(i32, i32)
 DWELL_TYPE_OF(i64, i64)
 DWELL_TYPE_OF(u8, u8)
-DWELL_TYPE_OF(boolean, bool)
+DWELL_TYPE_OF(boolean, Truth)
 #undef DWELL_TYPE_OF
 
 // Calls f with a null pointer to the type of the name, one of those that programs know.
@@ -145,7 +221,7 @@ DWELL_DEVICE void with_type(ElementType type, const F& f) {
     case ElementType::i32: f(static_cast<i32*>(nullptr)); break;
     case ElementType::i64: f(static_cast<i64*>(nullptr)); break;
     case ElementType::u8: f(static_cast<u8*>(nullptr)); break;
-    case ElementType::boolean: f(static_cast<bool*>(nullptr)); break;
+    case ElementType::boolean: f(static_cast<Truth*>(nullptr)); break;
     default: f(static_cast<float*>(nullptr)); break;
   }
 }

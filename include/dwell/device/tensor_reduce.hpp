@@ -382,7 +382,7 @@ class RowMachine {
     if (pass == 0) return RowMap::none;
     return words_.statistic() == RowStatistic::moments ? RowMap::difference_squared : RowMap::exp_difference;
   }
-  DWELL_DEVICE C real_parameter() const { return static_cast<C>(bits_as<double>(words_.parameter())); }
+  DWELL_DEVICE C real_parameter() const { return Converted<C>::of(bits_as<double>(words_.parameter())); }
 
   // The fold of a pass over the columns that were taken, or over as many parts.
   DWELL_DEVICE PerRow<C> fold(u32 pass, bool of_parts, const PerRow<C>& given) const {
