@@ -99,8 +99,8 @@ TEST(TensorView, RefusesWhatIsNotThere) {
 // ---- Against the same in 128 bits ------------------------------------------------------------------------------------------------------
 
 __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): pedantic compilers take no other form
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMostNumber = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLeastNumber = std::numeric_limits<std::int64_t>::min();
 
 constexpr Wide kFar = Wide{1} << 100;  // beyond all memory, and products of it with bytes are numbers yet
 
@@ -116,12 +116,12 @@ Reach reach_of(const Dims& shape, const Dims& strides) {
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     reach.exists = reach.exists && shape[dim] >= 0;
     reach.any = reach.any && shape[dim] != 0;
-    if (shape[dim] > 0 && reach.elements <= kMost) reach.elements *= shape[dim];
+    if (shape[dim] > 0 && reach.elements <= kMostNumber) reach.elements *= shape[dim];
     if (shape[dim] <= 0) continue;
     Wide& sum = strides[dim] < 0 ? reach.low : reach.high;
     sum = std::clamp(sum + Wide{shape[dim] - 1} * strides[dim], -kFar, kFar);
   }
-  reach.exists = reach.exists && reach.elements <= kMost;
+  reach.exists = reach.exists && reach.elements <= kMostNumber;
   return reach;
 }
 
@@ -131,7 +131,7 @@ class Numbers {
   std::int64_t any() {
     switch (random_() % 8) {
       case 0: return static_cast<std::int64_t>(random_());
-      case 1: return random_() % 2 == 0 ? kMost : kLeast;
+      case 1: return random_() % 2 == 0 ? kMostNumber : kLeastNumber;
       case 2:
       case 3: return near_power(62);
       default: return small();
@@ -312,7 +312,7 @@ TEST(TensorView, ElementsBehindEachOtherAreRefusedTheSameWay) {
   EXPECT_EQ(of(-1, 4096), errc::invalid_argument);
   EXPECT_EQ(of(std::int64_t{1} << 61U, 4096), errc::invalid_argument) << "2^64 bytes are none";
   EXPECT_EQ(of((std::int64_t{1} << 61U) + 1, 4096), errc::invalid_argument);
-  EXPECT_EQ(of(kMost, 4096), errc::invalid_argument);
+  EXPECT_EQ(of(kMostNumber, 4096), errc::invalid_argument);
   EXPECT_EQ(of(1, std::uint64_t{0} - 8), errc::invalid_argument);
 }
 

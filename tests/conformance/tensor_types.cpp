@@ -21,38 +21,39 @@ namespace dwell::test {
 namespace {
 
 using testing::HasSubstr;
-using E = ElementType;
-using Types = std::span<const E>;
+using Type = ElementType;
+using Types = std::span<const Type>;
 using Views = std::span<const TensorView>;
 
 // ---- Numbers as elements of a type -----------------------------------------------------------------------------------------------------
 
-bool is_floating(E type) { return type == E::f16 || type == E::bf16 || type == E::f32 || type == E::f64; }
-bool is_computable(E type) {
-  return is_floating(type) || type == E::i8 || type == E::i16 || type == E::i32 || type == E::i64 || type == E::u8 || type == E::boolean;
+bool is_floating(Type type) { return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64; }
+bool is_computable(Type type) {
+  return is_floating(type) || type == Type::i8 || type == Type::i16 || type == Type::i32 || type == Type::i64 || type == Type::u8 ||
+         type == Type::boolean;
 }
 
 // Calls f with a number of the type that real parts of elements have.
 template <class F>
-auto with_part(E type, const F& f) {
+auto with_part(Type type, const F& f) {
   switch (type) {
-    case E::f16: return f(half());
-    case E::bf16: return f(bfloat16());
-    case E::f32:
-    case E::complex64: return f(float());
-    case E::f64:
-    case E::complex128: return f(double());
-    case E::i8: return f(std::int8_t());
-    case E::i16: return f(std::int16_t());
-    case E::i32: return f(std::int32_t());
-    case E::i64: return f(std::int64_t());
-    case E::u16: return f(std::uint16_t());
-    case E::u32: return f(std::uint32_t());
-    case E::u64: return f(std::uint64_t());
+    case Type::f16: return f(half());
+    case Type::bf16: return f(bfloat16());
+    case Type::f32:
+    case Type::complex64: return f(float());
+    case Type::f64:
+    case Type::complex128: return f(double());
+    case Type::i8: return f(std::int8_t());
+    case Type::i16: return f(std::int16_t());
+    case Type::i32: return f(std::int32_t());
+    case Type::i64: return f(std::int64_t());
+    case Type::u16: return f(std::uint16_t());
+    case Type::u32: return f(std::uint32_t());
+    case Type::u64: return f(std::uint64_t());
     default: return f(std::uint8_t());
   }
 }
-void put_number_at(E type, std::byte* to, double value) {
+void put_number_at(Type type, std::byte* to, double value) {
   std::memset(to, 0, bytes_of(type));
   with_part(type, [&]<class T>(T part) {
     if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
@@ -62,7 +63,7 @@ void put_number_at(E type, std::byte* to, double value) {
     std::memcpy(to, &part, sizeof(part));
   });
 }
-double number_at(E type, const std::byte* from) {
+double number_at(Type type, const std::byte* from) {
   return with_part(type, [&]<class T>(T part) {
     std::memcpy(&part, from, sizeof(part));
     if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
@@ -92,14 +93,14 @@ struct TypedCall {
 
 bool all_computable(Types types) { return std::ranges::all_of(types, is_computable); }
 bool all_same(Types types) {
-  return std::ranges::all_of(types, [&](E type) { return type == types[0]; });
+  return std::ranges::all_of(types, [&](Type type) { return type == types[0]; });
 }
-bool converts(E from, E to) { return from == to || (is_computable(from) && is_computable(to)); }
-bool is_index(E type) { return type == E::i32 || type == E::i64; }
+bool converts(Type from, Type to) { return from == to || (is_computable(from) && is_computable(to)); }
+bool is_index(Type type) { return type == Type::i32 || type == Type::i64; }
 // Whether numbers computed of elements of the one type are stored as the other.
-bool fits(E from, E to) { return is_computable(from) && is_computable(to) && (is_floating(to) || !is_floating(from)); }
+bool fits(Type from, Type to) { return is_computable(from) && is_computable(to) && (is_floating(to) || !is_floating(from)); }
 // A number as an element of a type: truths are 0 or 1.
-double stored_as(E type, double value) { return type == E::boolean ? (value != 0 ? 1 : 0) : value; }
+double stored_as(Type type, double value) { return type == Type::boolean ? (value != 0 ? 1 : 0) : value; }
 
 std::function<double(Types, std::size_t, std::size_t)> always(double value) {
   return [value](Types types, std::size_t result, std::size_t) { return stored_as(types[result], value); };
@@ -110,7 +111,7 @@ void add_elementwise(std::vector<TypedCall>& calls) {
   const CalledTensor one{{2}};
   // Twice 1, of truths 1.
   const auto two = [](Types types, std::size_t, std::size_t) {
-    return stored_as(types[0], std::ranges::all_of(types.subspan(1), [](E type) { return type == E::boolean; }) ? 1 : 2);
+    return stored_as(types[0], std::ranges::all_of(types.subspan(1), [](Type type) { return type == Type::boolean; }) ? 1 : 2);
   };
   calls.push_back({.name = "assign",
                    .results = 1,
@@ -164,7 +165,7 @@ void add_elementwise(std::vector<TypedCall>& calls) {
   calls.push_back({.name = "",  // where, or the condition
                    .results = 1,
                    .places = {{{2}, 0}, one, {{2}, 0}, one},
-                   .takes = [](Types t) { return all_computable(t) && t[3] == E::boolean; },
+                   .takes = [](Types t) { return all_computable(t) && t[3] == Type::boolean; },
                    .run =
                        [](Batch& b, Views v, Types) {
                          b.apply(TensorOp::where, v[0], {v[1], v[2], v[3]});
@@ -180,7 +181,7 @@ void add_elementwise(std::vector<TypedCall>& calls) {
                          const Operand operands[] = {v[1]};
                          b.apply([](std::span<const Expression> x) { return x[0] + x[0]; }, t[2], v[0], operands);
                        },
-                   .expected = [](Types t, std::size_t, std::size_t) { return stored_as(t[0], t[2] == E::boolean ? 1 : 2); }});
+                   .expected = [](Types t, std::size_t, std::size_t) { return stored_as(t[0], t[2] == Type::boolean ? 1 : 2); }});
   calls.push_back({.name = "",  // outer, or the product
                    .results = 1,
                    .places = {{{2, 2}, 0}, one, one},
@@ -190,7 +191,7 @@ void add_elementwise(std::vector<TypedCall>& calls) {
 }
 
 void add_products(std::vector<TypedCall>& calls) {
-  const auto takes = [](Types t) { return all_same(t) && is_computable(t[0]) && t[0] != E::boolean; };
+  const auto takes = [](Types t) { return all_same(t) && is_computable(t[0]) && t[0] != Type::boolean; };
   const auto add = [&](const char* name, const std::vector<CalledTensor>& places, std::function<void(Batch&, Views)> run, double value) {
     calls.push_back({.name = name,
                      .results = 1,
@@ -319,7 +320,7 @@ class TensorTypesTest : public TensorTest {
     return count;
   }
   // Elements of a tensor and what is around them.
-  static std::vector<std::byte> bytes_of_tensor(const CalledTensor& tensor, E type) {
+  static std::vector<std::byte> bytes_of_tensor(const CalledTensor& tensor, Type type) {
     std::vector<std::byte> all(2 * kAround + elements_of(tensor) * 16, kUntouched);
     for (std::size_t i = 0; i < elements_of(tensor); ++i) put_number_at(type, all.data() + kAround + i * bytes_of(type), tensor.value);
     return all;
@@ -328,7 +329,7 @@ class TensorTypesTest : public TensorTest {
   // Tensors in one piece of memory, which is written and read at once.
   class Tensors {
    public:
-    std::size_t add(const CalledTensor& tensor, E type) {
+    std::size_t add(const CalledTensor& tensor, Type type) {
       places_.push_back({bytes_.size() + kAround, &tensor, type});
       const std::vector<std::byte> own = bytes_of_tensor(tensor, type);
       bytes_.insert(bytes_.end(), own.begin(), own.end());
@@ -367,7 +368,7 @@ class TensorTypesTest : public TensorTest {
     struct Place {
       std::size_t first;
       const CalledTensor* tensor;
-      E type;
+      Type type;
     };
     std::vector<std::byte> bytes_;
     std::vector<Place> places_;
@@ -375,12 +376,12 @@ class TensorTypesTest : public TensorTest {
   };
 
   // All lists of so many types.
-  static std::vector<std::vector<E>> combinations(std::size_t count, std::span<const E> of) {
-    std::vector<std::vector<E>> all(1);
+  static std::vector<std::vector<Type>> combinations(std::size_t count, std::span<const Type> of) {
+    std::vector<std::vector<Type>> all(1);
     for (std::size_t i = 0; i < count; ++i) {
-      std::vector<std::vector<E>> longer;
-      for (const std::vector<E>& one : all)
-        for (const E type : of) {
+      std::vector<std::vector<Type>> longer;
+      for (const std::vector<Type>& one : all)
+        for (const Type type : of) {
           longer.push_back(one);
           longer.back().push_back(type);
         }
@@ -396,7 +397,7 @@ DWELL_ON_EVERY_DEVICE(TensorTypesTest);
 
 std::string text_of(const TypedCall& call, Types types) {
   std::string text = call.name + " of";
-  for (const E type : types) text += " " + std::string(name_of(type));
+  for (const Type type : types) text += " " + std::string(name_of(type));
   return text;
 }
 
@@ -405,32 +406,33 @@ void TensorTypesTest::expect_refused(const TypedCall& call, Types types, Views v
   const Error error = error_of([&] { call.run(batch(), views, types); });
   EXPECT_TRUE(error.kind() == errc::unsupported || error.kind() == errc::invalid_argument) << text_of(call, types) << ": " << error.what();
   EXPECT_THAT(error.message(), HasSubstr(call.name));
-  EXPECT_TRUE(std::ranges::any_of(types, [&](E type) { return error.message().find(name_of(type)) != std::string::npos; }))
+  EXPECT_TRUE(std::ranges::any_of(types, [&](Type type) { return error.message().find(name_of(type)) != std::string::npos; }))
       << text_of(call, types) << ": " << error.message();
   EXPECT_EQ(batch().stats().operations, before) << text_of(call, types) << ": nothing is collected";
 }
 
 void TensorTypesTest::check(const TypedCall& call) {
   // All types of up to three tensors, and one of a kind of more.
-  static constexpr std::array kKinds = {E::f32, E::bf16, E::f64, E::i8, E::i64, E::boolean, E::u16, E::complex128};
+  static constexpr std::array kKinds = {Type::f32, Type::bf16, Type::f64, Type::i8, Type::i64, Type::boolean, Type::u16, Type::complex128};
   const std::size_t count = call.places.size() + call.more_types;
-  const std::vector<std::vector<E>> all = combinations(count, count > 3 ? std::span<const E>(kKinds) : std::span<const E>(kElementTypes));
-  std::vector<std::vector<E>> taken;
-  std::ranges::copy_if(all, std::back_inserter(taken), [&](const std::vector<E>& types) { return call.takes(types); });
+  const std::vector<std::vector<Type>> all =
+      combinations(count, count > 3 ? std::span<const Type>(kKinds) : std::span<const Type>(kElementTypes));
+  std::vector<std::vector<Type>> taken;
+  std::ranges::copy_if(all, std::back_inserter(taken), [&](const std::vector<Type>& types) { return call.takes(types); });
   ASSERT_FALSE(taken.empty()) << call.name;
 
   Tensors given;  // of each type
   for (const CalledTensor& tensor : call.places)
-    for (const E type : kElementTypes) given.add(tensor, type);
+    for (const Type type : kElementTypes) given.add(tensor, type);
   given.write(runtime());
-  const auto view_of = [&](std::size_t at, E type) { return given.view(at * kElementTypes.size() + static_cast<std::size_t>(type)); };
+  const auto view_of = [&](std::size_t at, Type type) { return given.view(at * kElementTypes.size() + static_cast<std::size_t>(type)); };
   Tensors results;
-  for (const std::vector<E>& types : taken)
+  for (const std::vector<Type>& types : taken)
     for (std::size_t i = 0; i < call.results; ++i) results.add(call.places[i], types[i]);
   results.write(runtime());
 
   std::size_t next = 0;
-  for (const std::vector<E>& types : all) {
+  for (const std::vector<Type>& types : all) {
     std::vector<TensorView> views;
     for (std::size_t i = 0; i < call.places.size(); ++i) views.push_back(view_of(i, types[i]));
     if (!call.takes(types)) {
@@ -444,7 +446,7 @@ void TensorTypesTest::check(const TypedCall& call) {
   batch().flush().wait();
   given.expect([](std::size_t, std::size_t, double) {});
   results.expect([&](std::size_t at, std::size_t element, double got) {
-    const std::vector<E>& types = taken[at / call.results];
+    const std::vector<Type>& types = taken[at / call.results];
     const double wanted = call.expected(types, at % call.results, element);
     EXPECT_NEAR(got, wanted, 0.01 * std::max(1.0, std::abs(wanted)))
         << text_of(call, types) << ": element " << element << " of result " << at % call.results;
@@ -497,12 +499,12 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
   };
   constexpr std::size_t kElements = 256;
   Random random(3);
-  for (const E type : kElementTypes) {
+  for (const Type type : kElementTypes) {
     const std::size_t bytes = bytes_of(type);
     std::vector<std::byte> before(kElements * bytes);
     // Any byte but those that are no truth.
-    for (std::byte& one : before) one = static_cast<std::byte>(type == E::boolean ? random() % 2 : random() % 256);
-    if (type == E::f16 || type == E::bf16 || type == E::f32 || type == E::f64)  // numbers: conversions make NaN quiet
+    for (std::byte& one : before) one = static_cast<std::byte>(type == Type::boolean ? random() % 2 : random() % 256);
+    if (type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64)  // numbers: conversions make NaN quiet
       for (std::size_t i = 0; i < kElements; ++i) put_number_at(type, before.data() + i * bytes, static_cast<double>(random() % 100));
     Buffer<std::byte> buffer = runtime().allocate<std::byte>(before.size());
     const BufferView memory(buffer, type);
@@ -537,14 +539,14 @@ TEST_P(TensorTypesTest, MessagesSayWhatToDo) {
                      testing::AllOf(HasSubstr("assign: tensors of u16 have no operations"), HasSubstr("ElementType::i16")));
   DWELL_EXPECT_ERROR(batch().assign(floats, words), errc::unsupported, HasSubstr("assign: tensors of u16"));
   DWELL_EXPECT_ERROR(Expression(words) + 1, errc::unsupported, HasSubstr("add: tensors of u16"));
-  DWELL_EXPECT_ERROR(Expression(floats).as(E::u64), errc::unsupported, HasSubstr("a conversion of f32 to u64: tensors of u64"));
+  DWELL_EXPECT_ERROR(Expression(floats).as(Type::u64), errc::unsupported, HasSubstr("a conversion of f32 to u64: tensors of u64"));
   DWELL_EXPECT_ERROR(batch().sum(floats, words), errc::unsupported, HasSubstr("sum: tensors of u16"));
 }
 
 // Of a program's own, or of others: any byte but 0 is true.
 TEST_P(TensorTypesTest, AnyByteButZeroIsTrue) {
   Buffer<std::uint8_t> bytes = filled_with<std::uint8_t>({0, 1, 2, 128, 255, 0, 254, 16});
-  const TensorView truths(BufferView(bytes, E::boolean), {8});
+  const TensorView truths(BufferView(bytes, Type::boolean), {8});
   EXPECT_THAT(values_of<float>(truths, 8), testing::ElementsAre(0, 1, 1, 1, 1, 0, 1, 1));
   EXPECT_THAT(values_of<std::int64_t>(Expression(truths) * 3, 8), testing::ElementsAre(0, 3, 3, 3, 3, 0, 3, 3));
   EXPECT_THAT(values_of<std::int32_t>(Expression(truths) + 0, 8), testing::ElementsAre(0, 1, 1, 1, 1, 0, 1, 1));

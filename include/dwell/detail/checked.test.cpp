@@ -15,7 +15,9 @@ __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): pedantic c
 
 void expect_same(Checked got, Wide wanted) {
   EXPECT_EQ(got.fits(), wanted >= kLeast && wanted <= kMost);
-  if (got.fits()) EXPECT_EQ(Wide{got.value()}, wanted);
+  if (got.fits()) {
+    EXPECT_EQ(Wide{got.value()}, wanted);
+  }
 }
 
 TEST(Checked, FitsWhereItFitsInto64Bits) {
