@@ -1,5 +1,5 @@
-"""A fuzzer of contexts: random programs of operations, views, storages that are replaced, pickles, transforms, subclasses, threads and forks do
-the same inside of `dwell.torch.eager()` as with PyTorch alone.
+"""A fuzzer of contexts: random programs of operations, views, storages that are replaced, pickles, transforms, subclasses, threads and
+forks do the same inside of `dwell.torch.eager()` as with PyTorch alone.
 
     PYTHONPATH=build/release/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 100000 --jobs 2
     ... fuzz_torch.py --show 4711          # the program of that number, step by step
@@ -8,8 +8,8 @@ the same inside of `dwell.torch.eager()` as with PyTorch alone.
 A number gives the same program each time. A program that differs is made shorter as long as it still does, and printed; one that ends the
 process is named by its number and shortened in processes of its own. The exit status is 1 if there was any.
 
-With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler that
-adds it.
+With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler
+that adds it.
 
     cmake --preset asan && cmake --build --preset asan --target dwell_python
     printf '#!/bin/sh\\nexec g++ "$@" -fsanitize=address\\n' > /tmp/g++asan && chmod +x /tmp/g++asan
@@ -23,6 +23,7 @@ import argparse
 import contextlib
 import copy
 import io
+import itertools
 import json
 import os
 import pickle
@@ -36,9 +37,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 import dwell.torch as dt
+import torch
 
 Step = tuple[str, int]  # what it does, and the seed of what it draws
 _MOST_ELEMENTS = 256
@@ -93,7 +93,7 @@ def tame(value: Any) -> Any:
     return torch.nan_to_num(value, 0.5, 2.0, -2.0).clamp(-3, 3) if value.is_floating_point() else value
 
 
-# ---- Operations --------------------------------------------------------------------------------------------------------------------------
+# ---- Operations ------------------------------------------------------------------------------------------------------------------------
 
 _UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "square", "erf", "clone", "logical_not"]
 _BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "lt", "hypot"]
@@ -171,7 +171,9 @@ def put_together(state: State, draw: random.Random) -> Any:
 @step(2)
 def not_taken(state: State, draw: random.Random) -> Any:
     one = floats(state, draw)
-    return draw.choice([lambda: one.sort(-1)[0], lambda: one.roll(1), lambda: one.cumprod(-1).clamp(-3, 3), lambda: one.flip(-1), lambda: one.nonzero()])()
+    return draw.choice(
+        [lambda: one.sort(-1)[0], lambda: one.roll(1), lambda: one.cumprod(-1).clamp(-3, 3), lambda: one.flip(-1), lambda: one.nonzero()]
+    )()
 
 
 @step(2)
@@ -179,7 +181,7 @@ def typed(state: State, draw: random.Random) -> Any:
     return pick(state, draw).to(draw.choice([torch.float64, torch.float32, torch.int64, torch.bool]))
 
 
-# ---- Views, and what is gone --------------------------------------------------------------------------------------------------------------
+# ---- Views, and what is gone ------------------------------------------------------------------------------------------------------------
 
 
 @step(8)
@@ -196,7 +198,9 @@ def views(state: State, draw: random.Random) -> Any:
         lambda: one.expand(2, *one.shape),
         lambda: one.view(torch.int64).t().view(one.dtype) if one.dtype == torch.float64 else one.view(one.dtype),
         lambda: torch._neg_view(one) if one.dtype != torch.bool else one,
-        lambda: one.as_strided((2,), (1,), one.storage_offset()) if one.untyped_storage().nbytes() >= (one.storage_offset() + 2) * one.element_size() else one,
+        lambda: one.as_strided((2,), (1,), one.storage_offset())
+        if one.untyped_storage().nbytes() >= (one.storage_offset() + 2) * one.element_size()
+        else one,
         lambda: one.unbind(0)[0],
     ]
     return draw.choice(made)()
@@ -235,7 +239,7 @@ def resizes(state: State, draw: random.Random) -> Any:
     return one
 
 
-# ---- Storages -----------------------------------------------------------------------------------------------------------------------------
+# ---- Storages ---------------------------------------------------------------------------------------------------------------------------
 
 
 @step(3)
@@ -335,7 +339,16 @@ def other_names_of_memory(state: State, draw: random.Random) -> Any:
     for _ in range(3):
         a, b = draw.sample([one, other], 2)
         a.mul_(2).clamp_(-3, 3)
-        made.append(draw.choice([lambda b=b: b.flip(-1), lambda b=b: b * 2, lambda b=b: tame(b.cumsum(-1)) if b.dim() else b.clone(), lambda b=b: b.sort()[0]])())
+        made.append(
+            draw.choice(
+                [
+                    lambda b=b: b.flip(-1),
+                    lambda b=b: b * 2,
+                    lambda b=b: tame(b.cumsum(-1)) if b.dim() else b.clone(),
+                    lambda b=b: b.sort()[0],
+                ]
+            )()
+        )
     return made
 
 
@@ -345,7 +358,7 @@ def lazy_copies(state: State, draw: random.Random) -> Any:
     return torch._lazy_clone(one)
 
 
-# ---- Looks --------------------------------------------------------------------------------------------------------------------------------
+# ---- Looks ------------------------------------------------------------------------------------------------------------------------------
 
 
 @step(4)
@@ -398,20 +411,30 @@ def reads_past_the_dispatcher(state: State, draw: random.Random) -> Any:
             lambda: torch.sparse_coo_tensor((one[:1] * 0).long()[None], one[:1] * 2, (3,)).to_dense(),
             lambda: torch.nested.nested_tensor([one * 2, one[:2]]).to_padded_tensor(0.0),
             lambda: torch.nn.functional.ctc_loss(
-                (one.view(4, 1, 1) * torch.arange(3.0)).log_softmax(2), (one[:2] * 0 + 1).int()[None, :1], (one[:1] * 0 + 4).int(), (one[:1] * 0 + 1).int()
+                (one.view(4, 1, 1) * torch.arange(3.0)).log_softmax(2),
+                (one[:2] * 0 + 1).int()[None, :1],
+                (one[:1] * 0 + 4).int(),
+                (one[:1] * 0 + 1).int(),
             ),
         ]
     )()
 
 
-# ---- Autograd, transforms, classes ---------------------------------------------------------------------------------------------------------
+# ---- Autograd, transforms, classes ------------------------------------------------------------------------------------------------------
 
 
 @step(3)
 def gradients(state: State, draw: random.Random) -> Any:
     leaf = vector(state, draw).clone().requires_grad_()
     other = vector(state, draw)
-    loss = draw.choice([lambda: (leaf * other).tanh().sum(), lambda: (leaf.softmax(0) * other).sum(), lambda: leaf @ other, lambda: (leaf.view(2, 2) @ other.view(2, 2)).square().mean()])()
+    loss = draw.choice(
+        [
+            lambda: (leaf * other).tanh().sum(),
+            lambda: (leaf.softmax(0) * other).sum(),
+            lambda: leaf @ other,
+            lambda: (leaf.view(2, 2) @ other.view(2, 2)).square().mean(),
+        ]
+    )()
     loss.backward()
     if draw.random() < 0.3:
         leaf.grad.mul_(2)
@@ -483,7 +506,7 @@ def modes(state: State, draw: random.Random) -> Any:
     return y.clone()
 
 
-# ---- Contexts, threads, forks --------------------------------------------------------------------------------------------------------------
+# ---- Contexts, threads, forks -----------------------------------------------------------------------------------------------------------
 
 
 @step(1)
@@ -541,7 +564,7 @@ def queues(state: State, draw: random.Random) -> Any:
     return [queue.get(), one]
 
 
-# ---- Programs ------------------------------------------------------------------------------------------------------------------------------
+# ---- Programs ---------------------------------------------------------------------------------------------------------------------------
 
 
 def program(seed: int) -> list[Step]:
@@ -632,7 +655,7 @@ def failing(seeds: Iterator[int] | range, shorten: bool = True) -> Iterator[tupl
         yield seed, how, steps
 
 
-# ---- Processes -----------------------------------------------------------------------------------------------------------------------------
+# ---- Processes --------------------------------------------------------------------------------------------------------------------------
 
 
 def _quiet() -> None:
@@ -702,7 +725,7 @@ def main() -> int:
     jobs = max(1, min(given.jobs, given.programs))
     failed: list[int] = []
     shares = [given.programs * job // jobs for job in range(jobs + 1)]
-    parts = [threading.Thread(target=_part, args=(given.seed + a, b - a, failed)) for a, b in zip(shares, shares[1:], strict=False)]
+    parts = [threading.Thread(target=_part, args=(given.seed + a, b - a, failed)) for a, b in itertools.pairwise(shares)]
     for part in parts:
         part.start()
     for part in parts:

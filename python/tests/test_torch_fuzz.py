@@ -46,7 +46,7 @@ sys.exit(f.main())
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert 'program 0 differs: ' in done.stdout
+    assert "program 0 differs: " in done.stdout
     assert '    [["differs", 1]]' in done.stdout
     assert 'program 1 ends the process (status 3)\n    [["ends", 1]]' in done.stdout
     assert "3 programs from 0: " in done.stdout

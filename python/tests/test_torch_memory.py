@@ -214,14 +214,31 @@ HIDDEN = {
     "jvp": lambda w, x: torch.func.jvp(lambda w: x @ w, (w,), (x,)),
     "jacrev": lambda w, x: torch.func.jacrev(lambda w: (x * w).softmax(0))(w),
     "vmap": lambda w, x: torch.func.vmap(lambda a: (a * w).sum() + a @ x)(torch.stack([w, x])),
-    "zeros": lambda w, x: [torch._efficientzerotensor((4,)) + x, torch.zeros(4).copy_(torch._efficientzerotensor((4,))), x * torch._efficientzerotensor((4,))],
+    "zeros": lambda w, x: [
+        torch._efficientzerotensor((4,)) + x,
+        torch.zeros(4).copy_(torch._efficientzerotensor((4,))),
+        x * torch._efficientzerotensor((4,)),
+    ],
     "zeros that are read": lambda w, x: [x.copy_(torch._efficientzerotensor((4,))) * 2, torch._efficientzerotensor((4,)).sum()],
     "products of zeros": lambda w, x: [torch.dot(x, torch._efficientzerotensor((4,))), torch._efficientzerotensor((4, 4)) @ x],
-    "negative": lambda w, x: [torch._neg_view(x) * w, torch.add(x, torch._neg_view(w)), torch._neg_view(x + w).sum(), torch.ones(4).add_(torch._neg_view(x))],
-    "negative, imaginary": lambda w, x: [torch.complex(x, w).conj().imag * 2, torch.complex(x, w).conj().real.sin(), torch.ones(4).copy_(torch.complex(x, w).conj().imag)],
+    "negative": lambda w, x: [
+        torch._neg_view(x) * w,
+        torch.add(x, torch._neg_view(w)),
+        torch._neg_view(x + w).sum(),
+        torch.ones(4).add_(torch._neg_view(x)),
+    ],
+    "negative, imaginary": lambda w, x: [
+        torch.complex(x, w).conj().imag * 2,
+        torch.complex(x, w).conj().real.sin(),
+        torch.ones(4).copy_(torch.complex(x, w).conj().imag),
+    ],
     "conjugated": lambda w, x: torch.complex(x, w).conj() * 2,
-    "named": lambda w, x: not hasattr(w, "refine_names") or [(w.refine_names("N") + x.refine_names("N")).names == ("N",), (w.refine_names("N") * 2).rename(None)],
-    "sparse": lambda w, x: [torch.sparse_coo_tensor(torch.tensor([[0, 2]]), (w * 2)[:2], (4,)).to_dense(), (x * 3).to_sparse().values() + 1],
+    "named": lambda w, x: not hasattr(w, "refine_names")
+    or [(w.refine_names("N") + x.refine_names("N")).names == ("N",), (w.refine_names("N") * 2).rename(None)],
+    "sparse": lambda w, x: [
+        torch.sparse_coo_tensor(torch.tensor([[0, 2]]), (w * 2)[:2], (4,)).to_dense(),
+        (x * 3).to_sparse().values() + 1,
+    ],
     "sparse sums": lambda w, x: torch.sparse.sum(torch.sparse_coo_tensor(torch.tensor([[0, 2]]), (w * 2)[:2], (4,))),
     "nested": lambda w, x: torch.nested.nested_tensor([w * 2, x[:2] + 1]).relu().to_padded_tensor(0.0),
     "nested, jagged": lambda w, x: (torch.nested.nested_tensor([w * 2, x[:2] + 1], layout=torch.jagged) * 2).to_padded_tensor(0.0),
@@ -331,7 +348,9 @@ READS: dict[str, Callable[[Any], Any]] = {
     "einsum": lambda x: torch.einsum("i,j->ij", x * 2, x),
     "embedding_bag": lambda x: torch.nn.functional.embedding_bag(torch.tensor([0, 1]) * 1, x.view(4, 1) * 2, torch.tensor([0, 1]) * 1),
     "grid_sample": lambda x: torch.nn.functional.grid_sample(x.view(1, 1, 2, 2) * 2, torch.zeros(1, 1, 1, 2) * 1, align_corners=True),
-    "a sparse matrix": lambda x: torch.sparse_csr_tensor(torch.tensor([0, 1, 2]) * 1, torch.tensor([0, 1]) * 1, x[:2] * 2, (2, 2)).to_dense(),
+    "a sparse matrix": lambda x: torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2]) * 1, torch.tensor([0, 1]) * 1, x[:2] * 2, (2, 2)
+    ).to_dense(),
     "quantiles": lambda x: torch.quantile(x * 2, torch.tensor([0.5]) * 1),
     "an allclose": lambda x: torch.allclose(x * 2, x + x),
 }
@@ -360,7 +379,11 @@ def test_reads_past_the_dispatcher_are_seen(name: str) -> None:
 def test_code_that_reads_memory_itself_is_called_again() -> None:
     before = fallbacks()
     same(lambda: torch.ops.aten.max_pool1d((made(4) * 2)[None], [2]))
-    same(lambda: torch.ops.aten.ctc_loss.Tensor(made(6, 2, 5).log_softmax(2), made(2, 2).int() + 1, torch.full((2,), 6).int(), torch.full((2,), 2).int()))
+    same(
+        lambda: torch.ops.aten.ctc_loss.Tensor(
+            made(6, 2, 5).log_softmax(2), made(2, 2).int() + 1, torch.full((2,), 6).int(), torch.full((2,), 2).int()
+        )
+    )
     assert sum((fallbacks() - before).values()) > 0
 
 

@@ -37,8 +37,11 @@ _TENSOR_ALONE = [
 ]
 _READ_ON_THE_HOST = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"]
 _JITERATOR = ["_cuda_jiterator_compile_and_launch_kernel", "_cuda_jiterator_compile_and_launch_kernel_multiple_outputs"]
-# Of storages: neither touches memory.
-_STORAGE_AS_IT_IS = {"nbytes", "size", "element_size", "is_pinned", "_weak_ref", "_free_weak_ref", "_expired", "_use_count", "_set_cdata"}
+# Of storages: they touch no memory.
+_STORAGE_AS_IT_IS = {
+    *("nbytes", "element_size", "resizable", "is_shared", "_get_filename", "_weak_ref", "_fix_weakref", "_set_cdata"),
+    *("__new__", "__init__", "__len__"),
+}
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "query"]
 _CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]
@@ -98,7 +101,7 @@ def watch_looks(look: Callable[[], None], apart: Callable[[], contextlib.Abstrac
         _alone(torch, name, apart)
     # All methods: they read, write and replace memory, and call operations on memory that they replace next.
     for name, method in vars(torch._C.StorageBase).items():
-        if isinstance(method, _METHODS) and name not in _STORAGE_AS_IT_IS and not name.startswith(("__new", "__init", "__len", "__str", "__rep")):
+        if isinstance(method, _METHODS) and name not in _STORAGE_AS_IT_IS:
             _alone(torch.UntypedStorage, name, apart)
     for name in ("tensor", "as_tensor", "asarray"):
         _before_making(torch, name, look)
