@@ -612,7 +612,7 @@ def equal(a: Any, b: Any) -> bool:
 def differs(steps: list[Step], seed: int) -> str | None:
     """How, in words."""
     draw = random.Random(seed)
-    options: dict[str, Any] = {"capacity": draw.choice([1, 3, 50, 1000]), "resident": draw.random() < 0.1}
+    options: dict[str, Any] = {"capacity": draw.choice([1, 3, 50, 1000]), "resident": draw.random() < 0.03}
     expected = looks(run(steps, False))
     with dt.eager(**options):
         state = run(steps, True)
