@@ -139,7 +139,8 @@ at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarT
 }
 
 bool may_hold_results(const at::Tensor& out) {
-  return is_small(out) && holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(storage_of(out)._mutable_data_ptr_no_checks()), Why::layout);
+  return is_small(out) &&
+         holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(storage_of(out)._mutable_data_ptr_no_checks()), Why::layout);
 }
 
 bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {

@@ -115,9 +115,10 @@ void Collector::flush_locked(Reason reason, bool wait) {
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     if (!storages_.are_in_place()) {
       loop_->batch = loop_->begun(storages_);
-      throw Error(errc::invalid_argument,
-                  "the memory of a tensor was replaced, past PyTorch's dispatcher, while operations on it were collected: they are dropped, and "
-                  "their results have no values: call dwell.torch.flush(sync=True) before what replaces it");
+      throw Error(
+          errc::invalid_argument,
+          "the memory of a tensor was replaced, past PyTorch's dispatcher, while operations on it were collected: they are dropped, and "
+          "their results have no values: call dwell.torch.flush(sync=True) before what replaces it");
     }
     submit_locked(reason == Reason::idle);
     if (device_.is_cuda() && !is_resident()) {

@@ -33,13 +33,12 @@ void call_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
 
 int tensors_of(const c10::FunctionSchema& schema) {
   int tensors = 0;
-  for (const c10::Argument& argument : schema.arguments())
-    tensors += argument.type()->str().find("Tensor") != std::string::npos ? 1 : 0;
+  for (const c10::Argument& argument : schema.arguments()) tensors += argument.type()->str().find("Tensor") != std::string::npos ? 1 : 0;
   return tensors;
 }
 
-// Whether its code above our key may read elements. Views of one tensor do not, and those below are called more often than others: they only
-// call other operations.
+// Whether its code above our key may read elements. Views of one tensor do not, and those below are called more often than others: they
+// only call other operations.
 bool may_read(const c10::OperatorHandle& op) {
   static const std::set<std::string> only_call = {"aten::linear",     "aten::matmul",   "aten::softmax", "aten::log_softmax",
                                                   "aten::layer_norm", "aten::rms_norm", "aten::dropout", "aten::cross_entropy_loss",

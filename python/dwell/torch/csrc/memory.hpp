@@ -26,9 +26,7 @@ inline std::uint64_t address_of(const at::Tensor& tensor) {
 extern const std::uint64_t all_plain_keys;
 // Whether a tensor is nothing but sizes, strides and memory, which the dispatcher's keys of it say: no bit makes it negative, conjugated or
 // zero, no class of Python's, mode, transform, layout, name or quantization has a part in it. Its memory may be null.
-inline bool is_plain(const at::Tensor& tensor) {
-  return (tensor.unsafeGetTensorImpl()->key_set().raw_repr() & ~all_plain_keys) == 0;
-}
+inline bool is_plain(const at::Tensor& tensor) { return (tensor.unsafeGetTensorImpl()->key_set().raw_repr() & ~all_plain_keys) == 0; }
 // Whether memory was not allocated by PyTorch, for this storage alone: others may know it by another storage.
 bool is_foreign(c10::StorageImpl& storage);
 

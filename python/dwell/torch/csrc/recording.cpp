@@ -123,8 +123,9 @@ Ticket Recording::launch() const {
     throw Error(errc::invalid_argument,
                 "a tensor that the recording names has been resized, and has other memory now: record anew, or keep the tensors' sizes");
   if (const auto moved = tensors_.moved())
-    throw Error(errc::invalid_argument, *moved + " that the recording names has been given other memory, by set_ or .data, say: record anew, or "
-                                                 "copy into the tensor's own memory (copy_)");
+    throw Error(errc::invalid_argument, *moved +
+                                            " that the recording names has been given other memory, by set_ or .data, say: record anew, or "
+                                            "copy into the tensor's own memory (copy_)");
   return runtime_.launch(*exec_, drain);
 }
 

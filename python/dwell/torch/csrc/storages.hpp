@@ -80,6 +80,7 @@ class Storages {
     if (kept_.size() * 2 > places_.size()) grow(places_);
   }
   bool overlaps(c10::StorageImpl& storage) const {
+    if (memory_of(storage) == nullptr) return false;  // whose size may be symbolic
     const auto extent = [](c10::StorageImpl& of) {
       const auto first = reinterpret_cast<std::uintptr_t>(memory_of(of));
       return std::pair(first, first + of.nbytes());
