@@ -64,7 +64,7 @@ def _ops() -> Any:
             if not _loaded:
                 torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
                 _dispatch = _opened()
-                watch_looks(flush)
+                watch_looks(flush, _apart)
                 watch_threads(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
@@ -131,6 +131,17 @@ def flush(sync: bool = False) -> None:
     """Lets all that was collected run, on the streams on which it was collected. `sync`, and on a CPU always: returns when it has."""
     if _loaded:
         torch.ops.dwell.flush(sync)
+
+
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """What was collected has run, and nothing is collected meanwhile."""
+    flush()
+    before = torch.ops.dwell.set_aside()
+    try:
+        yield
+    finally:
+        torch.ops.dwell.set_back(before)
 
 
 # Those of the newest context, of any thread: elements, operations, whether the loop is resident.

@@ -1,9 +1,14 @@
-"""Looks at the memory of tensors that are no operations: what was collected runs before them."""
+"""Looks at the memory of tensors that are no operations: what was collected runs before them.
+
+A look that is missing here is no wrong result on a CPU: PyTorch raises an error when it touches elements that are not computed yet
+(csrc/memory.hpp)."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,14 +23,26 @@ _TENSOR = [
     "storage",
     "__dlpack__",
     "__array__",
+    "is_set_to",
+]
+# They call operations and read or replace memory themselves: nothing is taken meanwhile.
+_TENSOR_ALONE = [
     "__reduce_ex__",
     "share_memory_",
-    "is_set_to",
     "tensor_split",
+    "apply_",
+    "map_",
+    "map2_",
     "__repr__",  # switches modes off
 ]
-# Read their indices or lengths in the host's memory.
 _READ_ON_THE_HOST = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"]
+_JITERATOR = ["_cuda_jiterator_compile_and_launch_kernel", "_cuda_jiterator_compile_and_launch_kernel_multiple_outputs"]
+# Of storages: they touch no memory.
+_STORAGE_AS_IT_IS = {
+    *("nbytes", "element_size", "resizable", "is_shared", "_get_filename", "_weak_ref", "_fix_weakref", "_set_cdata"),
+    *("__new__", "__init__", "__len__"),
+}
+_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "query"]
 _CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]
 
@@ -39,6 +56,19 @@ def _before(of: Any, name: str, look: Callable[[], None]) -> None:
     def looks(*arguments: Any, **keywords: Any) -> Any:
         look()
         return original(*arguments, **keywords)
+
+    setattr(of, name, looks)
+
+
+def _alone(of: Any, name: str, apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    original = getattr(of, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def looks(*arguments: Any, **keywords: Any) -> Any:
+        with apart():
+            return original(*arguments, **keywords)
 
     setattr(of, name, looks)
 
@@ -60,12 +90,19 @@ def _before_making(of: Any, name: str, look: Callable[[], None]) -> None:
     setattr(of, name, makes)
 
 
-def watch_looks(look: Callable[[], None]) -> None:
-    """Calls `look` before each of them, from now on. Without anything collected it costs what a call of Python's does."""
+def watch_looks(look: Callable[[], None], apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    """Calls `look` before each of them, from now on, or has them run inside of `apart`. Without anything collected it costs what a call of
+    Python's does."""
     for name in _TENSOR:
         _before(torch.Tensor, name, look)
+    for name in _TENSOR_ALONE:
+        _alone(torch.Tensor, name, apart)
     for name in _READ_ON_THE_HOST:
-        _before(torch, name, look)
+        _alone(torch, name, apart)
+    # All methods: they read, write and replace memory, and call operations on memory that they replace next.
+    for name, method in vars(torch._C.StorageBase).items():
+        if isinstance(method, _METHODS) and name not in _STORAGE_AS_IT_IS:
+            _alone(torch.UntypedStorage, name, apart)
     for name in ("tensor", "as_tensor", "asarray"):
         _before_making(torch, name, look)
     _before_making(torch.Tensor, "new_tensor", look)
@@ -78,6 +115,8 @@ def watch_looks(look: Callable[[], None]) -> None:
             _before(torch.cuda.Event, name, look)
         _before(torch.cuda, "synchronize", look)
         _before(torch.cuda.CUDAGraph, "replay", look)
+        for name in _JITERATOR:
+            _alone(torch._C, name, apart)
 
 
 def watch_threads(begin: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@
 #include <dwell/batch.hpp>
 
 #include "collector.hpp"
+#include "memory.hpp"
 #include "taken.hpp"
 #include "why.hpp"
 
@@ -65,6 +66,9 @@ at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, con
   const c10::impl::ExcludeDispatchKeyGuard guard(the_key.key);
   at::TensorIteratorConfig config;
   at::Tensor out;
+  std::array<std::optional<Lifted>, Call::kMost> lifted;  // an iterator notes addresses
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].tensor != nullptr) lifted[i].emplace(storage_of(*inputs[i].tensor));
   config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, device).add_output(out);
   for (const Input& input : inputs)
     if (input.tensor != nullptr) config.add_const_input(*input.tensor);
@@ -120,11 +124,11 @@ Input::Input(const at::Tensor& given) {
 }
 
 bool is_small(const at::Tensor& tensor) {
-  // Kernels that copy are handed tensors that are negative by a bit of theirs, and look at it themselves.
-  return holds(tensor.layout() == at::kStrided && !tensor.is_neg(), Why::layout) &&
+  return holds(is_plain(tensor), Why::layout) &&
          holds(tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
                    tensor.dim() <= static_cast<std::int64_t>(Dims::kMost),
                Why::size) &&
+         holds(memory_of(storage_of(tensor)) != nullptr, Why::layout) &&
          holds(element_type_of(tensor.scalar_type()).has_value(), Why::type);
 }
 
@@ -135,7 +139,8 @@ at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarT
 }
 
 bool may_hold_results(const at::Tensor& out) {
-  return is_small(out) && holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(out.storage().data_ptr()), Why::layout);
+  return is_small(out) &&
+         holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(storage_of(out)._mutable_data_ptr_no_checks()), Why::layout);
 }
 
 bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
@@ -144,18 +149,18 @@ bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes
 }
 
 bool is_clear_of(const at::Tensor& out, const at::Tensor& x) {
-  return !out.is_alias_of(x) || holds(out.const_data_ptr() != x.const_data_ptr() && may_write(out, x), Why::layout);
+  return &storage_of(out) != &storage_of(x) || holds(address_of(out) != address_of(x) && may_write(out, x), Why::layout);
 }
 
 bool may_write(const at::Tensor& out, const at::Tensor& x) {
   if (out.is_same(x)) return true;
-  if (out.storage().unsafeGetStorageImpl() != x.storage().unsafeGetStorageImpl()) return true;
-  if (out.const_data_ptr() == x.const_data_ptr() && out.sizes() == x.sizes() && out.strides() == x.strides()) return true;
+  if (&storage_of(out) != &storage_of(x)) return true;
+  if (address_of(out) == address_of(x) && out.sizes() == x.sizes() && out.strides() == x.strides()) return true;
   const auto extent = [](const at::Tensor& tensor) {
-    const auto first = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
-    std::uintptr_t last = first;
+    const std::uint64_t first = address_of(tensor);
+    std::uint64_t last = first;
     for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
-      last += static_cast<std::uintptr_t>(tensor.stride(dim) * (tensor.size(dim) - 1)) * tensor.itemsize();
+      last += static_cast<std::uint64_t>(tensor.stride(dim) * (tensor.size(dim) - 1)) * tensor.itemsize();
     return std::pair(first, last);
   };
   const auto [first, last] = extent(out);
@@ -300,7 +305,7 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     if (!flat || tensor.dim() == 0) return to.emplace(view_of(tensor));
     return to.emplace(TensorView::Elements{tensor.numel()}, address_of(tensor), *element_type_of(tensor.scalar_type()));
   };
-  Collector::of(out.device()).take(std::span(named).first(tensors), made, [&](Batch& batch) {
+  Collector::of(out.device()).take(std::span(named).first(tensors), 1, made, [&](Batch& batch) {
     std::optional<TensorView> to;
     view(out, to);
     std::array<std::optional<TensorView>, kMost> views;

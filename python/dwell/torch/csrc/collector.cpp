@@ -60,11 +60,16 @@ Options options_for(const c10::Device& device, bool resident) {
 }  // namespace
 
 Collector::Loop::Loop(const c10::Device& device, bool resident, Storages& storages)
-    : runtime(options_for(device, resident)), batch(runtime) {
+    : runtime(options_for(device, resident)), batch(begun(storages)) {}
+
+Batch Collector::Loop::begun(Storages& storages) {
+  Batch batch(runtime);
   batch.store_only([&storages](const TensorView::Extent& memory) { return storages.is_needed(memory.first); });
+  return batch;
 }
 
-Collector::Collector(const c10::Device& device) : device_(device), bursting_(device, false, storages_) {}
+// On a GPU the host reads no results but by copies, and its code hands on addresses of memory that it does not touch.
+Collector::Collector(const c10::Device& device) : device_(device), storages_(device.is_cpu()), bursting_(device, false, storages_) {}
 
 void Collector::use(bool resident) {
   flush_locked(Reason::asked, true);
@@ -108,6 +113,13 @@ void Collector::flush_locked(Reason reason, bool wait) {
       }
     } flushed{*this};
     counts().flushed[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    if (!storages_.are_in_place()) {
+      loop_->batch = loop_->begun(storages_);
+      throw Error(
+          errc::invalid_argument,
+          "the memory of a tensor was replaced, past PyTorch's dispatcher, while operations on it were collected: they are dropped, and "
+          "their results have no values: call dwell.torch.flush(sync=True) before what replaces it");
+    }
     submit_locked(reason == Reason::idle);
     if (device_.is_cuda() && !is_resident()) {
       const auto start = BurstPace::Clock::now();
@@ -219,7 +231,7 @@ std::uint64_t Collector::taken() {
   return taken_;
 }
 
-bool Collector::names(const c10::StorageImpl* storage) {
+bool Collector::names(c10::StorageImpl* storage) {
   const std::unique_lock lock = locked();
   return storages_.has(storage);
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 
 #include <array>
 #include <atomic>
@@ -27,6 +28,7 @@
 
 #include "burst_pace.hpp"
 #include "interpreter.hpp"
+#include "memory.hpp"
 #include "recording.hpp"
 #include "storages.hpp"
 
@@ -71,18 +73,18 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // Calls collect(batch), which adds operations on these tensors, that are read and written. `made`: the first was allocated for its
-  // result. Any thread.
+  // Calls collect(batch), which adds operations on these tensors: the first `results` are written, all may be read. `made`: the first was
+  // allocated for its result. Any thread.
   template <class Collect>
-  void take(std::span<const at::Tensor* const> tensors, bool made, Collect&& collect) {
+  void take(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, Collect&& collect) {
     if (Recording* const recording = recording_here()) {
       let_go_of_interpreter();  // another thread records it
-      return recording->add(tensors, made, std::ref(collect));
+      return recording->add(tensors, results, made, std::ref(collect));
     }
     const std::unique_lock lock = locked();
     keep_in_order(limits().resident.load(std::memory_order_relaxed));
     collect(loop_->batch);
-    storages_.keep(tensors, made);
+    storages_.keep(tensors, at::hasCallbacks() ? 0 : results, made);  // profilers note addresses
     count_pending();
   }
 
@@ -98,8 +100,8 @@ class Collector {
   // What became of the operations, and how many were taken.
   BatchStats stats();
   std::uint64_t taken();
-  // Whether an operation that was collected reads or writes this storage.
-  bool names(const c10::StorageImpl* storage);
+  // Whether an operation that was collected reads or writes memory of this storage.
+  bool names(c10::StorageImpl* storage);
   // Whether any collector has operations that were not flushed.
   static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
 
@@ -114,6 +116,8 @@ class Collector {
   // What operations are collected for.
   struct Loop {
     Loop(const c10::Device& device, bool resident, Storages& storages);
+    // A batch that stores what is needed of these.
+    Batch begun(Storages& storages);
 
     Runtime runtime;
     Batch batch;
@@ -186,8 +190,6 @@ constexpr std::optional<ElementType> element_type_of(at::ScalarType type) {
   const auto at = static_cast<std::size_t>(type);
   return at < kElementTypes.size() ? kElementTypes[at] : std::nullopt;
 }
-// Of the first element.
-inline std::uint64_t address_of(const at::Tensor& tensor) { return reinterpret_cast<std::uint64_t>(tensor.const_data_ptr()); }
 // The view of a tensor that dwell computes with.
 TensorView view_of(const at::Tensor& tensor);
 

@@ -15,8 +15,9 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-// Made for C++ that fakes tensors, which PyTorch does in Python: nothing uses it.
+// Made for C++ that fakes tensors, which PyTorch does in Python, and for modules whose weights come later: nothing uses them.
 constexpr const char* kLikely = "Fake";
+constexpr const char* kLikelyAbove = "DeferredInit";
 
 constexpr std::array kAbove{DispatchKey::FuncTorchDynamicLayerBackMode,
                             DispatchKey::Functionalize,
@@ -35,13 +36,9 @@ constexpr std::array kBelow{DispatchKey::Dense,  DispatchKey::Quantized, Dispatc
 
 bool is_above(DispatchKey key, DispatchKey other) { return DispatchKeySet(DispatchKeySet::FULL_AFTER, key).has(other); }
 
-// Empty if operations can be taken there.
-std::string why_not(DispatchKey key) {
+// Empty if nobody uses it.
+std::string why_not_ours(DispatchKey key) {
   const std::string name = c10::toString(key);
-  for (const DispatchKey above : kAbove)
-    if (!is_above(above, key)) return name + " is not below " + c10::toString(above);
-  for (const DispatchKey below : kBelow)
-    if (!is_above(key, below)) return name + " is not above " + c10::toString(below);
   if (c10::impl::tls_is_dispatch_key_included(key)) return name + " is in use";
   auto& dispatcher = c10::Dispatcher::singleton();
   if (dispatcher.hasBackendFallbackForDispatchKey(key)) return name + " has a fallback of somebody else's";
@@ -50,6 +47,16 @@ std::string why_not(DispatchKey key) {
     if (handle && handle->hasKernelForDispatchKey(key)) return name + " has a kernel of somebody else's for " + c10::toString(op);
   }
   return {};
+}
+
+// Empty if operations can be taken there.
+std::string why_not(DispatchKey key) {
+  const std::string name = c10::toString(key);
+  for (const DispatchKey above : kAbove)
+    if (!is_above(above, key)) return name + " is not below " + c10::toString(above);
+  for (const DispatchKey below : kBelow)
+    if (!is_above(key, below)) return name + " is not above " + c10::toString(below);
+  return why_not_ours(key);
 }
 
 std::optional<DispatchKey> key_of(const std::string& name) {
@@ -63,7 +70,17 @@ std::optional<DispatchKey> key_of(const std::string& name) {
   }
 }
 
-void set(DispatchKey key, bool is_of_mode) { the_key = {key, DispatchKeySet(DispatchKeySet::FULL_AFTER, key), is_of_mode}; }
+DispatchKey choose_above() {
+  const std::optional<DispatchKey> key = key_of(kLikelyAbove);
+  if (!key || !why_not_ours(*key).empty()) return DispatchKey::Undefined;
+  for (const DispatchKey below : kAbove)
+    if (!is_above(*key, below)) return DispatchKey::Undefined;
+  return *key;
+}
+
+void set(DispatchKey key, bool is_of_mode) {
+  the_key = {key, DispatchKeySet(DispatchKeySet::FULL_AFTER, key), is_of_mode, is_of_mode ? DispatchKey::Undefined : choose_above()};
+}
 
 }  // namespace
 

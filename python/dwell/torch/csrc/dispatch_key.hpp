@@ -15,6 +15,12 @@ struct TheKey {
   c10::DispatchKey key = c10::DispatchKey::Undefined;
   c10::DispatchKeySet below;  // all keys of less priority
   bool is_of_mode = false;
+  // Another that is nobody else's, above autograd and functorch: operations come there before PyTorch takes them apart. Undefined where
+  // there is none.
+  c10::DispatchKey above = c10::DispatchKey::Undefined;
+
+  // Those that are on in threads that take operations.
+  c10::DispatchKeySet both() const { return c10::DispatchKeySet(key) | c10::DispatchKeySet(above); }
 };
 inline constinit TheKey the_key;
 

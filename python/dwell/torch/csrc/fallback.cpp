@@ -9,12 +9,15 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <dwell/error.hpp>
 
 #include "collector.hpp"
 #include "dispatch_key.hpp"
+#include "memory.hpp"
 #include "taken.hpp"
 
 namespace dwell::pytorch {
@@ -34,8 +37,9 @@ AllFallbacks& fallbacks() {
   return *all;
 }
 
-void flush_if_named(const at::Tensor& tensor, const char* operation) {
-  const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+bool is_anything_collected() { return Collector::any_pending() || Recording::mine() != nullptr; }
+
+void flush_if_named(c10::StorageImpl* storage, const char* operation) {
   if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
     throw Error(errc::unsupported, std::string(operation) +
                                        " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was "
@@ -44,9 +48,17 @@ void flush_if_named(const at::Tensor& tensor, const char* operation) {
   if (collector != nullptr && collector->names(storage)) collector->flush(Reason::fallback, false);
 }
 
+// Its elements are in tensors of its own, as those of sparse ones.
+void flush_device(const c10::Device& device) {
+  Collector* const collector = device.is_cpu() || device.is_cuda() ? Collector::known(device) : nullptr;
+  if (collector != nullptr) collector->flush(Reason::fallback, false);
+}
+
 void flush_for_value(const c10::IValue& value, const char* operation) {
   if (value.isTensor())
     flush_for(value.toTensor(), operation);
+  else if (value.isStorage())
+    flush_for(value.toStorage(), operation);
   else if (value.isList())
     for (const c10::IValue& item : value.toListRef()) flush_for_value(item, operation);
 }
@@ -57,14 +69,68 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   Fallbacks*& counter = counters[&schema];
   if (counter == nullptr) counter = &fallbacks_of(schema.name().c_str(), schema.overload_name().c_str());
   counter->count(Why::operation);
-  if (Collector::any_pending() || Recording::mine() != nullptr) {
+  const bool any = is_anything_collected();
+  if (any) {
     const std::size_t arguments = schema.arguments().size();
     for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value)
       flush_for_value(*value, schema.name().c_str());
   }
   const Elsewhere elsewhere;
   const Aside aside;
-  op.redispatchBoxed(below(keys), stack);
+  if (any)
+    redispatch_behind(op, below(keys), stack);
+  else
+    op.redispatchBoxed(below(keys), stack);
+}
+
+// How often the arguments that an operation may write have been written.
+std::uint64_t versions_of(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    if (tensor.defined() && !tensor.is_inference()) sum += static_cast<std::uint64_t>(tensor._version());
+  }
+  return sum;
+}
+
+bool is_of_guard(const c10::Error& error) { return error.msg().find(Guard::kText) != std::string::npos; }
+
+// Operations whose code has been seen to read memory itself, in this thread.
+std::unordered_set<const c10::FunctionSchema*>& known_readers() {
+  thread_local std::unordered_set<const c10::FunctionSchema*> all;
+  return all;
+}
+
+// A call behind all that was collected, with nothing taken meanwhile.
+void redispatch_alone(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  for (Collector* const collector : Collector::all()) collector->flush(Reason::fallback, false);
+  const struct Set {
+    Taking before = taking;
+    Set() { taking = Taking::no; }
+    ~Set() { taking = before; }
+  } set;
+  op.redispatchBoxed(keys, stack);
+}
+
+}  // namespace
+
+void redispatch_behind(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  if (!known_readers().empty() && known_readers().count(&schema) != 0) return redispatch_alone(op, keys, stack);
+  const std::size_t below = stack->size() - schema.arguments().size();
+  const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(below), stack->end());
+  const std::uint64_t versions = schema.is_mutable() ? versions_of(schema, arguments) : 0;
+  try {
+    return op.redispatchBoxed(keys, stack);
+  } catch (const c10::Error& error) {
+    if (!is_of_guard(error) || (schema.is_mutable() && versions_of(schema, arguments) != versions)) throw;
+  }
+  known_readers().insert(&schema);
+  stack->resize(below);
+  stack->insert(stack->end(), arguments.begin(), arguments.end());
+  redispatch_alone(op, keys, stack);
 }
 
 // Operations that touch no element: what they return is a view of an argument.
@@ -74,6 +140,8 @@ bool only_views(const c10::FunctionSchema& schema) {
     if (value.alias_info() == nullptr) return false;
   return true;
 }
+
+namespace {
 
 bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
 // Operations that touch no element: views, and such that allocate.
@@ -102,14 +170,21 @@ bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order
 bool takes_here() { return taking == Taking::yes && !takes_none.load(std::memory_order_relaxed); }
 void take_none() { takes_none = true; }
 void set_taking(Taking now) { taking = now; }
+Taking taking_now() { return taking; }
 
 Elsewhere::~Elsewhere() {
   if (limits().resident.load(std::memory_order_relaxed)) counts().elsewhere.fetch_add(1, std::memory_order_relaxed);
 }
 
 void flush_for(const at::Tensor& tensor, const char* operation) {
-  if ((Collector::any_pending() || Recording::mine() != nullptr) && tensor.defined() && tensor.has_storage())
-    flush_if_named(tensor, operation);
+  if (!is_anything_collected() || !tensor.defined()) return;
+  if (const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage())
+    flush_if_named(storage.unsafeGetStorageImpl(), operation);
+  else
+    flush_device(tensor.device());
+}
+void flush_for(const c10::Storage& storage, const char* operation) {
+  if (is_anything_collected() && storage) flush_if_named(storage.unsafeGetStorageImpl(), operation);
 }
 void flush_for(const std::optional<at::Tensor>& tensor, const char* operation) {
   if (tensor) flush_for(*tensor, operation);

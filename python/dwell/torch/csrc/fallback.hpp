@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DispatchKeySet.h>
 #include <torch/library.h>
 
@@ -30,6 +31,7 @@ enum class Taking : std::uint8_t {
 };
 // Of this thread, from now on.
 void set_taking(Taking now);
+Taking taking_now();
 // Operations that touch no element, and such that are made of others, with which the same is done as with any. Not those that are taken.
 struct Passed {
   std::vector<std::string> touch_nothing;
@@ -38,13 +40,19 @@ struct Passed {
 Passed passed();
 // Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
 void pass_or_fall_back(torch::Library& aten, torch::Library& any);
+// Whether an operation gives nothing but views of arguments.
+bool only_views(const c10::FunctionSchema& schema);
 // For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `is_mode`: another mode or a
 // class of tensors is to see it.
 void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
 void after_fallback();
 
+// Has a kernel of PyTorch's do a call, and once more where it has touched elements that are not computed yet, which nobody could tell
+// before: behind all that was collected, and with nothing taken meanwhile. `keys`: those of the kernel.
+void redispatch_behind(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 // Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
 void flush_for(const at::Tensor& tensor, const char* operation);
+void flush_for(const c10::Storage& storage, const char* operation);
 void flush_for(const std::optional<at::Tensor>& tensor, const char* operation);
 void flush_for(at::TensorList tensors, const char* operation);
 void flush_for(const at::ITensorListRef& tensors, const char* operation);

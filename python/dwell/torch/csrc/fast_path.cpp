@@ -68,16 +68,17 @@ std::array<Entry, kMostEntries> entries;
 std::size_t entry_count = 0;
 
 bool in_use = true;
-std::uint64_t calls = 0;         // under the interpreter's lock
-c10::DispatchKeySet plain_keys;  // of a tensor that has no part in a call but its memory
-c10::DispatchKeySet host_keys;   // the same of one on the host
+std::uint64_t calls = 0;            // under the interpreter's lock
+c10::DispatchKeySet plain_keys;     // of a tensor that has no part in a call but its memory
+c10::DispatchKeySet host_keys;      // the same of one on the host
+c10::DispatchKeySet straight_keys;  // that are on in a thread that takes operations
 
 // Whether this thread's calls go from Python to the backend's kernel with nothing between but autograd, which is asked tensor by tensor.
 bool is_straight() {
   if (!in_use || !takes_here()) return false;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  return keys.included_ == c10::default_included_set.add(the_key.key) && keys.excluded_ == c10::default_excluded_set &&
-         !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
+  return keys.included_ == straight_keys && keys.excluded_ == c10::default_excluded_set && !at::impl::torch_function_mode_enabled() &&
+         !at::hasCallbacks();
 }
 
 // Whether no gradient has a part in what is done with a tensor.
@@ -437,6 +438,7 @@ void let_go_of_interpreter() { StraightCall::let_go(); }
 
 void open_fast_paths() {
   const pybind11::gil_scoped_acquire interpreter;
+  straight_keys = c10::default_included_set | the_key.both();
   plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
   host_keys = at::empty({0}, at::TensorOptions(at::kCPU)).key_set();
   std::map<std::string, std::vector<Candidate>> by_name;

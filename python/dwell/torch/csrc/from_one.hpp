@@ -55,7 +55,7 @@ class FromOne {
  private:
   void collect(const at::Tensor& out) const {
     const std::array<const at::Tensor*, 2> named{&out, x_};
-    Collector::of(out.device()).take(named, false, [&](Batch& batch) { collect_(batch, view_of(out), view_of(*x_), with_); });
+    Collector::of(out.device()).take(named, 1, false, [&](Batch& batch) { collect_(batch, view_of(out), view_of(*x_), with_); });
   }
 
   const at::Tensor* x_ = nullptr;

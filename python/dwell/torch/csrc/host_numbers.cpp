@@ -14,7 +14,7 @@ namespace {
 bool is_at_hand(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || tensor.numel() != 1 || Recording::mine() != nullptr) return false;
   Collector* const collector = Collector::any_pending() ? Collector::known(tensor.device()) : nullptr;
-  return collector == nullptr || !collector->names(tensor.storage().unsafeGetStorageImpl());
+  return collector == nullptr || !collector->names(&storage_of(tensor));
 }
 
 template <class T>

@@ -16,11 +16,13 @@
 #include <dwell/error.hpp>
 
 #include "collector.hpp"
+#include "composites.hpp"
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
 #include "fast_path.hpp"
 #include "host_numbers.hpp"
 #include "operations.hpp"
+#include "taken.hpp"
 
 namespace dwell::pytorch {
 
@@ -41,10 +43,15 @@ void keep_backward(bool keep) {
   }
 }
 
+void include_keys(bool on) {
+  c10::impl::tls_set_dispatch_key_included(the_key.key, on);
+  if (the_key.above != c10::DispatchKey::Undefined) c10::impl::tls_set_dispatch_key_included(the_key.above, on);
+}
+
 // Operations of the calling thread are taken from now on, or no more. Where a mode hands them over, Python enters it.
 void take_here(bool on) {
   keep_backward(on);
-  if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, true);
+  if (!the_key.is_of_mode) include_keys(true);
   set_taking(on ? Taking::yes : Taking::no);
 }
 
@@ -57,7 +64,7 @@ void watch() {
 void leave() {
   keep_backward(false);
   set_taking(Taking::as_the_key);
-  if (!the_key.is_of_mode) c10::impl::tls_set_dispatch_key_included(the_key.key, false);
+  if (!the_key.is_of_mode) include_keys(false);
 }
 
 void take_all_operations(torch::Library& library) {
@@ -72,8 +79,9 @@ void take_all_operations(torch::Library& library) {
 // none does: then a mode of Python's is to hand operations over, to those of the same name in `dwell_mode`.
 std::string open(const std::string& key) {
   std::string why = choose_key(key);
-  const auto library = [](torch::Library::Kind kind, const char* name) -> torch::Library& {  // as long as the process
-    const auto at = kind == torch::Library::IMPL ? std::optional(the_key.key) : std::nullopt;
+  const auto library = [](torch::Library::Kind kind, const char* name,
+                          c10::DispatchKey key = the_key.key) -> torch::Library& {  // as long as the process
+    const auto at = kind == torch::Library::IMPL ? std::optional(key) : std::nullopt;
     return *new torch::Library(kind, name, at, __FILE__, __LINE__);
   };
   if (the_key.is_of_mode) {
@@ -84,12 +92,25 @@ std::string open(const std::string& key) {
   offer_host_numbers();  // ahead of operations that are collected
   take_all_operations(aten);
   pass_or_fall_back(aten, library(torch::Library::IMPL, "_"));
+  watch_numbers(library(torch::Library::IMPL, "aten", takes_from_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA));
+  // Beside a GPU, nothing is collected of what the host can read.
+  if (!takes_from_cpu()) the_key.above = c10::DispatchKey::Undefined;
+  if (the_key.above != c10::DispatchKey::Undefined)
+    watch_composites(library(torch::Library::IMPL, "aten", the_key.above), library(torch::Library::IMPL, "_", the_key.above));
   open_fast_paths();
   torch::Library& own = library(torch::Library::IMPL, "dwell");
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
     if (name.getNamespace() == "dwell") own.impl(c10::toString(name).c_str(), torch::CppFunction::makeFallthrough());
   return {};
 }
+
+// While a call past the dispatcher reads or replaces memory, PyTorch runs at once what the call calls. Returns what the thread did before.
+std::int64_t set_aside() {
+  const Taking before = taking_now();
+  set_taking(Taking::no);
+  return static_cast<std::int64_t>(before);
+}
+void set_back(std::int64_t before) { set_taking(static_cast<Taking>(before)); }
 
 // Makes a tensor the number that Python has written where an operation takes a tensor. Modes are handed it as one, and only PyTorch's own
 // operations take it as such from them.
@@ -187,6 +208,8 @@ TORCH_LIBRARY(dwell, m) {
   m.def("take(bool on) -> ()", &dwell::pytorch::take_here);
   m.def("watch() -> ()", &dwell::pytorch::watch);
   m.def("leave() -> ()", &dwell::pytorch::leave);
+  m.def("set_aside() -> int", &dwell::pytorch::set_aside);
+  m.def("set_back(int before) -> ()", &dwell::pytorch::set_back);
   m.def("take_none() -> ()", &dwell::pytorch::take_none);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
   m.def("close() -> ()", &dwell::pytorch::close);

@@ -2,6 +2,7 @@
 #include <ATen/Operators.h>
 
 #include <array>
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -63,7 +64,7 @@ struct LayerNorm {
     const Tensor spread = of_rows != wide ? empty_on(x, sizes, wide) : rstd;
     const auto or_x = [&](const Maybe& of) { return exists(of) ? &*of : &x; };
     const auto view = [&](const Maybe& of) { return exists(of) ? std::optional(view_of(*of)) : std::optional<TensorView>(); };
-    collect({&out, &mean, &rstd, &spread, &x, or_x(weight), or_x(bias)}, [&](Batch& batch) {
+    collect({&out, &mean, &rstd, &spread, &x, or_x(weight), or_x(bias)}, 4, [&](Batch& batch) {
       const TensorView from = view_of(x);
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
@@ -86,7 +87,7 @@ struct RmsNorm {
     const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
     const Tensor rstd = empty_on(x, sizes_without(x, rows->axes, true), wide);
     const Tensor squares = empty_on(x, x.sizes(), wide);
-    collect({&out, &rstd, &squares, &x, exists(weight) ? &*weight : &x}, [&](Batch& batch) {
+    collect({&out, &rstd, &squares, &x, exists(weight) ? &*weight : &x}, 3, [&](Batch& batch) {
       const TensorView from = view_of(x);
       batch.rms_norm(view_of(out), from, rows->shape, exists(weight) ? std::optional(view_of(*weight)) : std::nullopt, least);
       const Expression number = Expression(from).as(*element_type_of(wide));
@@ -124,8 +125,10 @@ struct LayerNormBackward {
     const Tensor sum = between(wanted[0], sizes);
     const Tensor product_sum = between(wanted[0], sizes);
     std::vector<const Tensor*> named;
-    for (const Tensor* const one : {&of_x, &of_weight, &of_bias, &weighted, &products, &sum, &product_sum, &grad, &x, &mean, &rstd})
+    for (const Tensor* const one : {&of_x, &of_weight, &of_bias, &weighted, &products, &sum, &product_sum})
       if (one->defined()) named.push_back(one);
+    const std::size_t results = named.size();
+    for (const Tensor* const one : {&grad, &x, &mean, &rstd}) named.push_back(one);
     if (exists(weight)) named.push_back(&*weight);
     const Dims along = to_dims(x, rows->axes);
     const Dims across = to_dims(x, ~rows->axes);
@@ -136,7 +139,7 @@ struct LayerNormBackward {
       else
         batch.sum(view_of(to), view_of(from), across);
     };
-    Collector::of(x.device()).take(named, false, [&](Batch& batch) {
+    Collector::of(x.device()).take(named, results, false, [&](Batch& batch) {
       const auto number = [in = *element_type_of(wide)](const Tensor& of) { return Expression(view_of(of)).as(in); };
       const Expression y = (number(x) - number(mean)) * number(rstd);
       if (wanted[1]) {

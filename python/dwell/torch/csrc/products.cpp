@@ -82,7 +82,7 @@ class Product {
  private:
   void collect(const Tensor& out) const {
     const std::array<const Tensor*, 4> named{&out, a_, b_, bias_};
-    Collector::of(out.device()).take(std::span(named).first(bias_ != nullptr ? 4 : 3), false, [&](Batch& batch) {
+    Collector::of(out.device()).take(std::span(named).first(bias_ != nullptr ? 4 : 3), 1, false, [&](Batch& batch) {
       collect_(batch, view_of(out), *this);
     });
   }

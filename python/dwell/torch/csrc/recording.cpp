@@ -92,14 +92,16 @@ void Recording::record() {
   changed_.notify_all();
 }
 
-void Recording::add(std::span<const at::Tensor* const> tensors, bool made, const std::function<void(Batch&)>& collect) {
+void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made,
+                    const std::function<void(Batch&)>& collect) {
   std::unique_lock lock(mutex_);
   work_ = &collect;
   changed_.notify_all();
   changed_.wait(lock, [this] { return work_ == nullptr || done_; });
   work_ = nullptr;
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
-  storages_.keep(tensors, made);
+  storages_.keep(tensors, results, made);
+  tensors_.note(tensors);
 }
 
 void Recording::end() {
@@ -112,6 +114,7 @@ void Recording::end() {
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
   exec_.emplace(runtime_.instantiate(*graph_));
   graph_.reset();
+  tensors_.settle();
 }
 
 Ticket Recording::launch() const {
@@ -119,6 +122,10 @@ Ticket Recording::launch() const {
   if (!storages_.are_in_place())
     throw Error(errc::invalid_argument,
                 "a tensor that the recording names has been resized, and has other memory now: record anew, or keep the tensors' sizes");
+  if (const auto moved = tensors_.moved())
+    throw Error(errc::invalid_argument, *moved +
+                                            " that the recording names has been given other memory, by set_ or .data, say: record anew, or "
+                                            "copy into the tensor's own memory (copy_)");
   return runtime_.launch(*exec_, drain);
 }
 

@@ -17,6 +17,7 @@
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
+#include "recorded_tensors.hpp"
 #include "storages.hpp"
 
 namespace dwell::pytorch {
@@ -37,13 +38,13 @@ class Recording {
   void stop();
 
   // Adds what collect(batch) collects, as Collector::take. Throws what it throws.
-  void add(std::span<const at::Tensor* const> tensors, bool made, const std::function<void(Batch&)>& collect);
+  void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);
   // Nothing is added any more. Throws dwell::Error.
   void end();
   // Submits it, behind all that was submitted before and ahead of all that comes later.
   Ticket launch() const;
 
-  bool names(const c10::StorageImpl* storage) { return storages_.has(storage); }
+  bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
   Runtime& runtime() const { return runtime_; }
 
@@ -58,6 +59,7 @@ class Recording {
   Runtime& runtime_;
   std::shared_ptr<Mine> started_here_;
   Storages storages_;
+  RecordedTensors tensors_;
   std::optional<GraphExec> exec_;
 
   // Runtime::capture calls a function, and what it records comes from its thread: one that does what others hand to it.

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -16,9 +17,9 @@
 
 namespace dwell::pytorch {
 
-// Adds what collect(batch) does to these tensors.
-inline void collect(std::initializer_list<const at::Tensor*> named, const auto& work) {
-  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), false, work);
+// Adds what collect(batch) does to these tensors, of which it writes the first `results`.
+inline void collect(std::initializer_list<const at::Tensor*> named, std::size_t results, const auto& work) {
+  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), results, false, work);
 }
 
 // Dimensions of a tensor; nothing when some do not exist, or one is named twice. None named: all.

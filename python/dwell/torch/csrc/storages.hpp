@@ -9,25 +9,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "memory.hpp"
 
 namespace dwell::pytorch {
 
 // A set. Operations name the same few storages again and again, and every operation of PyTorch's asks for its own.
 class Storages {
  public:
-  // Those of tensors; `made`: the first tensor's was allocated for what is to be written there.
-  void keep(std::span<const at::Tensor* const> tensors, bool made) {
-    for (const at::Tensor* const tensor : tensors) {
-      keep(tensor->storage().unsafeGetStorageImpl(), made);
-      made = false;
-    }
+  Storages() = default;
+  // With `guards`, storages that operations write are guarded until they run.
+  explicit Storages(bool guards) : guards_(guards) {}
+
+  // Those of tensors, the first `results` of which are written; `made`: the first was allocated for what is to be written there.
+  void keep(std::span<const at::Tensor* const> tensors, std::size_t results, bool made) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) keep(storage_of(*tensors[i]), i < results, made && i == 0);
   }
-  // All that others keep.
+  // All that others keep, which may be written.
   void keep(const Storages& others) {
-    for (const Kept& kept : others.kept_) keep(kept.storage.get(), false);
+    for (const Kept& kept : others.kept_) keep(*kept.storage, true, false);
   }
-  bool has(const c10::StorageImpl* storage) { return place_of(places_, storage)->storage == storage; }
+  // Whether operations name a storage, or memory of it by another storage.
+  bool has(c10::StorageImpl* storage) {
+    return place_of(places_, storage)->storage == storage || ((has_foreign_ || is_foreign(*storage)) && overlaps(*storage));
+  }
   // Whether anybody may still read what begins at this address. Nobody does when it was made for a result and is kept here alone.
   bool is_needed(std::uint64_t address) {
     const Place* const place = place_of(made_, reinterpret_cast<const void*>(address));
@@ -35,12 +42,15 @@ class Storages {
   }
   // Whether all of them have the memory that they had when they came here.
   bool are_in_place() const {
-    return std::ranges::all_of(kept_, [](const Kept& kept) { return kept.storage->data() == kept.data; });
+    return std::ranges::all_of(kept_, [](const Kept& kept) { return memory_of(*kept.storage) == kept.data; });
   }
   void clear() {
     if (!kept_.empty()) places_.assign(places_.size(), {});
     if (made_count_ != 0) made_.assign(made_.size(), {});
     made_count_ = 0;
+    has_foreign_ = false;
+    if (guards_)
+      for (const Kept& kept : kept_) Guard::lift(*kept.storage);
     kept_.clear();
   }
 
@@ -55,16 +65,31 @@ class Storages {
     const void* data;
   };
 
-  void keep(c10::StorageImpl* storage, bool made) {
-    Place* const place = place_of(places_, storage);
-    if (place->storage == storage) return;
-    *place = {storage, storage};
-    kept_.push_back({c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), storage->data()});
+  void keep(c10::StorageImpl& storage, bool result, bool made) {
+    if (result && guards_) Guard::set(storage);
+    Place* const place = place_of(places_, &storage);
+    if (place->storage == &storage) return;
+    *place = {&storage, &storage};
+    void* const data = memory_of(storage);
+    kept_.push_back({c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage), data});
+    has_foreign_ = has_foreign_ || is_foreign(storage);
     if (made) {
-      *place_of(made_, storage->data()) = {storage->data(), storage};
+      *place_of(made_, data) = {data, &storage};
       if (++made_count_ * 2 > made_.size()) grow(made_);
     }
     if (kept_.size() * 2 > places_.size()) grow(places_);
+  }
+  bool overlaps(c10::StorageImpl& storage) const {
+    if (memory_of(storage) == nullptr) return false;  // whose size may be symbolic
+    const auto extent = [](c10::StorageImpl& of) {
+      const auto first = reinterpret_cast<std::uintptr_t>(memory_of(of));
+      return std::pair(first, first + of.nbytes());
+    };
+    const auto [first, end] = extent(storage);
+    return std::ranges::any_of(kept_, [&](const Kept& kept) {
+      const auto [other, other_end] = extent(*kept.storage);
+      return first < other_end && other < end;
+    });
   }
   // Where a key is, or would be.
   static Place* place_of(Places& in, const void* key) {
@@ -84,6 +109,8 @@ class Storages {
   Places places_ = Places(256);
   Places made_ = Places(256);  // by memory
   std::size_t made_count_ = 0;
+  bool guards_ = false;
+  bool has_foreign_ = false;
   std::vector<Kept> kept_;
 };
 

@@ -24,7 +24,7 @@ namespace dwell::pytorch {
 
 // While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
 struct Aside {
-  c10::impl::ExcludeDispatchKeyGuard guard{the_key.key};
+  c10::impl::ExcludeDispatchKeyGuard guard{the_key.both()};
 };
 
 // Beside a GPU, tensors of the host hold counts and indices, which the host looks at soon.

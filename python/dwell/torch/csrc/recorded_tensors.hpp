@@ -1,0 +1,62 @@
+// Tensors that a recording names, by which is seen when one of them gets other memory.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+
+#include "memory.hpp"
+
+namespace dwell::pytorch {
+
+// Does not keep them: of a tensor that is gone nobody can say what it has.
+class RecordedTensors {
+ public:
+  // While it is recorded.
+  void note(std::span<const at::Tensor* const> tensors) {
+    for (const at::Tensor* const tensor : tensors) {
+      note(*tensor);
+      if (tensor->is_view()) note(at::Tensor(tensor->_base()));
+    }
+  }
+  // When the recording has ended: what they have now is what they are to have.
+  void settle() {
+    for (auto at = all_.begin(); at != all_.end();) {
+      if (at->second.tensor.expired()) {
+        at = all_.erase(at);
+        continue;
+      }
+      at->second.storage = storage_of(*at->first);
+      ++at;
+    }
+  }
+  // The first that has the memory of another storage since, in words.
+  std::optional<std::string> moved() const {
+    for (const auto& [tensor, was] : all_) {
+      if (was.tensor.expired() || storage_of(*tensor) == was.storage) continue;
+      std::ostringstream text;
+      text << "a tensor of shape " << tensor->sizes() << " and type " << c10::toString(c10::typeMetaToScalarType(tensor->dtype()));
+      return text.str();
+    }
+    return {};
+  }
+
+ private:
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  struct Was {
+    Weak tensor;  // which keeps the address
+    const c10::StorageImpl* storage = nullptr;
+  };
+
+  void note(const at::Tensor& tensor) { all_.try_emplace(tensor.unsafeGetTensorImpl(), Was{Weak(tensor.getIntrusivePtr())}); }
+  static const c10::StorageImpl* storage_of(c10::TensorImpl& tensor) { return tensor.unsafe_storage().unsafeGetStorageImpl(); }
+
+  std::unordered_map<c10::TensorImpl*, Was> all_;
+};
+
+}  // namespace dwell::pytorch

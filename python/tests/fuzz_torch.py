@@ -1,0 +1,738 @@
+"""A fuzzer of contexts: random programs of operations, views, storages that are replaced, pickles, transforms, subclasses, threads and
+forks do the same inside of `dwell.torch.eager()` as with PyTorch alone.
+
+    PYTHONPATH=build/release/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 100000 --jobs 2
+    ... fuzz_torch.py --show 4711          # the program of that number, step by step
+    ... fuzz_torch.py --seed 4711 --programs 1
+
+A number gives the same program each time. A program that differs is made shorter as long as it still does, and printed; one that ends the
+process is named by its number and shortened in processes of its own. The exit status is 1 if there was any.
+
+With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler
+that adds it.
+
+    cmake --preset asan && cmake --build --preset asan --target dwell_python
+    printf '#!/bin/sh\\nexec g++ "$@" -fsanitize=address\\n' > /tmp/g++asan && chmod +x /tmp/g++asan
+    CXX=/tmp/g++asan ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so.6)" \\
+        PYTHONPATH=build/asan/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import io
+import itertools
+import json
+import os
+import pickle
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dwell.torch as dt
+import torch
+
+Step = tuple[str, int]  # what it does, and the seed of what it draws
+_MOST_ELEMENTS = 256
+_MOST_TENSORS = 10
+
+
+class State:
+    """What a program has made, and what it has seen."""
+
+    def __init__(self, eager: bool) -> None:
+        self.tensors: list[Any] = []
+        self.storages: list[Any] = []
+        self.seen: list[Any] = []
+        self.eager = eager
+
+    def keep(self, value: Any) -> None:
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, torch.Tensor) and 0 < one.numel() <= _MOST_ELEMENTS:
+                self.tensors.append(one)
+        del self.tensors[:-_MOST_TENSORS]
+        del self.storages[:-4]
+
+
+STEPS: dict[str, tuple[Callable[[State, random.Random], Any], float]] = {}
+
+
+def step(weight: float) -> Any:
+    def add(function: Callable[[State, random.Random], Any]) -> Any:
+        STEPS[function.__name__] = function, weight
+        return function
+
+    return add
+
+
+def pick(state: State, draw: random.Random) -> Any:
+    return state.tensors[draw.randrange(len(state.tensors))]
+
+
+def floats(state: State, draw: random.Random) -> Any:
+    """One of floats that has no part in a graph, as a tensor of its own where there is none."""
+    one = pick(state, draw)
+    return one.detach() if one.is_floating_point() else one.detach().double()
+
+
+def vector(state: State, draw: random.Random, size: int = 4) -> Any:
+    one = floats(state, draw).double().reshape(-1)
+    return torch.cat([one] * (size // one.numel() + 1))[:size].tanh()
+
+
+def tame(value: Any) -> Any:
+    """Keeps numbers where a difference of one unit in the last place stays one."""
+    return torch.nan_to_num(value, 0.5, 2.0, -2.0).clamp(-3, 3) if value.is_floating_point() else value
+
+
+# ---- Operations ------------------------------------------------------------------------------------------------------------------------
+
+_UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "square", "erf", "clone", "logical_not"]
+_BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "lt", "hypot"]
+_ROWS = ["sum", "mean", "amax", "argmax", "softmax", "cumsum", "logsumexp", "std", "norm", "max", "prod", "any", "log_softmax"]
+
+
+@step(6)
+def makes(state: State, draw: random.Random) -> Any:
+    shape = draw.choice([(4,), (2, 3), (3, 1), (2, 2, 2), (1,), (8,), ()])
+    dtype = draw.choice([torch.float64] * 4 + [torch.float32, torch.int64, torch.bool, torch.uint8, torch.float16])
+    count = torch.Size(shape).numel()
+    return torch.tensor([(draw.randrange(7) - 3) / 2 for _ in range(count)], dtype=torch.float64).to(dtype).reshape(shape)
+
+
+@step(8)
+def unary(state: State, draw: random.Random) -> Any:
+    return tame(getattr(torch, draw.choice(_UNARY))(pick(state, draw)))
+
+
+@step(10)
+def binary(state: State, draw: random.Random) -> Any:
+    return tame(getattr(torch, draw.choice(_BINARY))(pick(state, draw), pick(state, draw)))
+
+
+@step(5)
+def with_a_number(state: State, draw: random.Random) -> Any:
+    return tame(getattr(pick(state, draw), draw.choice(["add", "mul", "sub", "__radd__", "__rsub__"]))(draw.choice([2, 0.5, -1, True])))
+
+
+@step(8)
+def in_place(state: State, draw: random.Random) -> None:
+    one = pick(state, draw)
+    with torch.no_grad():
+        getattr(one, draw.choice(["add_", "mul_", "sub_", "copy_"]))(draw.choice([pick(state, draw), 2, 0.5]))
+        one.clamp_(-3, 3)
+
+
+@step(3)
+def fills(state: State, draw: random.Random) -> None:
+    with torch.no_grad():
+        getattr(pick(state, draw), draw.choice(["zero_", "relu_", "neg_", "tanh_", "sigmoid_"]))()
+
+
+@step(4)
+def with_out(state: State, draw: random.Random) -> Any:
+    with torch.no_grad():
+        out = pick(state, draw)
+        a, b = pick(state, draw), pick(state, draw)
+        if torch.broadcast_shapes(a.shape, b.shape).numel() > _MOST_ELEMENTS:
+            return None
+        return torch.add(a, b, out=out.detach())
+
+
+@step(4)
+def rows(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw)
+    name = draw.choice(_ROWS)
+    one = one.double() if name in ("mean", "softmax", "logsumexp", "std", "norm", "log_softmax") else one
+    result = getattr(torch, name)(one, dim=-1) if one.dim() else one
+    return [tame(part) for part in (result if isinstance(result, tuple) else [result])]
+
+
+@step(2)
+def products(state: State, draw: random.Random) -> Any:
+    a, b = vector(state, draw, 6).view(2, 3), vector(state, draw, 6).view(3, 2)
+    return draw.choice([lambda: a @ b, lambda: torch.addmm(torch.ones(2, 2, dtype=a.dtype), a, b), lambda: torch.dot(a[0], b[:, 1])])()
+
+
+@step(3)
+def put_together(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw)
+    return draw.choice([torch.cat, torch.stack])([one, tame(one.clone())])
+
+
+@step(2)
+def not_taken(state: State, draw: random.Random) -> Any:
+    one = floats(state, draw)
+    return draw.choice(
+        [lambda: one.sort(-1)[0], lambda: one.roll(1), lambda: one.cumprod(-1).clamp(-3, 3), lambda: one.flip(-1), lambda: one.nonzero()]
+    )()
+
+
+@step(2)
+def typed(state: State, draw: random.Random) -> Any:
+    return pick(state, draw).to(draw.choice([torch.float64, torch.float32, torch.int64, torch.bool]))
+
+
+# ---- Views, and what is gone ------------------------------------------------------------------------------------------------------------
+
+
+@step(8)
+def views(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw)
+    made: list[Callable[[], Any]] = [
+        lambda: one.reshape(-1),
+        lambda: one.unsqueeze(0),
+        lambda: one.detach(),
+        lambda: one[..., ::2],
+        lambda: one[1:],
+        lambda: one.t(),
+        lambda: one.transpose(0, -1),
+        lambda: one.expand(2, *one.shape),
+        lambda: one.view(torch.int64).t().view(one.dtype) if one.dtype == torch.float64 else one.view(one.dtype),
+        lambda: torch._neg_view(one) if one.dtype != torch.bool else one,
+        lambda: one.as_strided((2,), (1,), one.storage_offset())
+        if one.untyped_storage().nbytes() >= (one.storage_offset() + 2) * one.element_size()
+        else one,
+        lambda: one.unbind(0)[0],
+    ]
+    return draw.choice(made)()
+
+
+@step(4)
+def forgets(state: State, draw: random.Random) -> None:
+    if len(state.tensors) > 2:
+        del state.tensors[draw.randrange(len(state.tensors))]
+
+
+@step(2)
+def rebinds_data(state: State, draw: random.Random) -> None:
+    one, other = pick(state, draw), pick(state, draw)
+    one.data = other.detach().clone() if draw.random() < 0.5 else other.detach()
+
+
+@step(2)
+def sets(state: State, draw: random.Random) -> Any:
+    one, other = pick(state, draw).detach(), pick(state, draw).detach()
+    if draw.random() < 0.5:
+        return torch.empty(0, dtype=other.dtype).set_(other)
+    return one.set_(other) if one.dtype == other.dtype else None
+
+
+@step(2)
+def resizes(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw).detach()
+    if not one.is_contiguous() or one.storage_offset() != 0 or one.is_neg() or not may_be_resized(one.untyped_storage()):
+        return None
+    had, size = one.numel(), draw.choice([1, 4, 16, 64, 200])
+    fresh = one.untyped_storage().nbytes() // one.element_size()
+    one.resize_(size)
+    if size > min(had, fresh):
+        one[min(had, fresh) :] = 1
+    return one
+
+
+# ---- Storages ---------------------------------------------------------------------------------------------------------------------------
+
+
+@step(3)
+def holds_storage(state: State, draw: random.Random) -> None:
+    state.storages.append(pick(state, draw).untyped_storage())
+
+
+def storage(state: State, draw: random.Random) -> Any:
+    if not state.storages or draw.random() < 0.3:
+        holds_storage(state, draw)
+    return state.storages[draw.randrange(len(state.storages))]
+
+
+def as_bytes(of: Any) -> Any:
+    return torch.empty(0, dtype=torch.uint8).set_(of)
+
+
+def may_be_resized(one: Any) -> bool:
+    """PyTorch itself crashes where memory is shared with other processes, or copied lazily."""
+    return bool(one.resizable() and one.nbytes() and not one.is_shared() and not torch._C._is_cow_tensor(as_bytes(one)))
+
+
+@step(3)
+def grows_storage(state: State, draw: random.Random) -> Any:
+    one = storage(state, draw)
+    if not may_be_resized(one):
+        return None
+    had = one.nbytes()
+    one.resize_(had + draw.choice([24, 64, 4096, 1 << 17]))
+    as_bytes(one)[had:] = 0
+    return torch.empty(0, dtype=torch.float64).set_(one, had // 8 + 1, (min((one.nbytes() - had) // 8 - 1, 64),))
+
+
+@step(1)
+def empties_storage(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw).detach().resolve_neg().clone()
+    memory = one.untyped_storage()
+    one.add_(one)
+    had = memory.nbytes()
+    memory.resize_(0)
+    memory.resize_(had)
+    return one.fill_(1)
+
+
+@step(2)
+def writes_storage(state: State, draw: random.Random) -> None:
+    one, other = storage(state, draw), storage(state, draw)
+    kind = draw.randrange(4)
+    if kind == 0:
+        one.fill_(0)
+    elif kind == 1 and one.nbytes() == other.nbytes():
+        one.copy_(other)
+    elif kind == 2:
+        one[0] = 1
+    else:
+        state.seen.append(len(one.tolist()))  # bytes tell the last bit of numbers
+
+
+@step(2)
+def shares(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw).detach()
+    return (one.share_memory_() if draw.random() < 0.7 else one.clone().share_memory_()) + 1
+
+
+@step(1)
+def shares_module(state: State, draw: random.Random) -> Any:
+    module = torch.nn.Linear(2, 2, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        module.weight.copy_(vector(state, draw).view(2, 2))
+        module.weight.mul_(2)
+    module.share_memory()
+    return module(vector(state, draw, 2)).detach()
+
+
+@step(2)
+def pickles(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw).detach()
+    kind = draw.randrange(4)
+    if kind == 0:
+        return pickle.loads(pickle.dumps(one))
+    if kind == 1:
+        return copy.deepcopy([one, one.reshape(-1)])
+    if kind == 2:
+        file = io.BytesIO()
+        torch.save([one, one[..., :1]], file)
+        file.seek(0)
+        return torch.load(file)
+    return copy.copy(one)
+
+
+@step(2)
+def other_names_of_memory(state: State, draw: random.Random) -> Any:
+    """In itself alone: PyTorch leaves the other name behind when memory is replaced."""
+    one = pick(state, draw).detach().resolve_neg().clone()
+    other = draw.choice([lambda: torch.from_dlpack(one), lambda: torch.from_numpy(one.numpy()), lambda: torch.as_tensor(one.numpy())])()
+    made = []
+    for _ in range(3):
+        a, b = draw.sample([one, other], 2)
+        a.mul_(2).clamp_(-3, 3)
+        made.append(
+            draw.choice(
+                [
+                    lambda b=b: b.flip(-1),
+                    lambda b=b: b * 2,
+                    lambda b=b: tame(b.cumsum(-1)) if b.dim() else b.clone(),
+                    lambda b=b: b.sort()[0],
+                ]
+            )()
+        )
+    return made
+
+
+@step(1)
+def lazy_copies(state: State, draw: random.Random) -> Any:
+    one = pick(state, draw).detach()
+    return torch._lazy_clone(one)
+
+
+# ---- Looks ------------------------------------------------------------------------------------------------------------------------------
+
+
+@step(4)
+def reads(state: State, draw: random.Random) -> None:
+    one = pick(state, draw).detach()
+    flat = one.reshape(-1)
+    state.seen.append(
+        draw.choice(
+            [
+                lambda: flat[0].item(),
+                lambda: flat.tolist(),
+                lambda: flat.double().numpy(force=True).tolist(),
+                lambda: bool(flat[0]),
+                lambda: float(f"{flat[0].double():.3f}"),
+                lambda: len(repr(one)),
+                lambda: float(flat.double().sum()),
+                lambda: [int(number) for number in flat.clamp(0, 1).long()],
+            ]
+        )()
+    )
+
+
+class Row:
+    """A sequence that is no list."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, at: int) -> Any:
+        return self.items[at]
+
+
+@step(3)
+def reads_past_the_dispatcher(state: State, draw: random.Random) -> Any:
+    one = vector(state, draw)
+    return draw.choice(
+        [
+            lambda: torch.Tensor([one[0], one[1]]),
+            lambda: torch.tensor(Row([one[2], one[3]]), dtype=torch.float64),
+            lambda: one.new_tensor(Row([Row([one[2]]), Row([one[3]])])),
+            lambda: torch.nn.functional.max_pool1d(one[None], 2),
+            lambda: (one * 1).apply_(lambda number: number + 1),
+            lambda: (one * 1).map_(one * 2, lambda a, b: a + b),
+            lambda: torch.tensor_split(one, (one[:2] * 0 + 1).long().cumsum(0)),
+            lambda: torch.repeat_interleave(one, (one * 0 + 2).long()),
+            lambda: torch.full((2,), one[1] * 2),
+            lambda: torch.sparse_coo_tensor((one[:1] * 0).long()[None], one[:1] * 2, (3,)).to_dense(),
+            lambda: torch.nested.nested_tensor([one * 2, one[:2]]).to_padded_tensor(0.0),
+            lambda: torch.nn.functional.ctc_loss(
+                (one.view(4, 1, 1) * torch.arange(3.0)).log_softmax(2),
+                (one[:2] * 0 + 1).int()[None, :1],
+                (one[:1] * 0 + 4).int(),
+                (one[:1] * 0 + 1).int(),
+            ),
+        ]
+    )()
+
+
+# ---- Autograd, transforms, classes ------------------------------------------------------------------------------------------------------
+
+
+@step(3)
+def gradients(state: State, draw: random.Random) -> Any:
+    leaf = vector(state, draw).clone().requires_grad_()
+    other = vector(state, draw)
+    loss = draw.choice(
+        [
+            lambda: (leaf * other).tanh().sum(),
+            lambda: (leaf.softmax(0) * other).sum(),
+            lambda: leaf @ other,
+            lambda: (leaf.view(2, 2) @ other.view(2, 2)).square().mean(),
+        ]
+    )()
+    loss.backward()
+    if draw.random() < 0.3:
+        leaf.grad.mul_(2)
+        (leaf * 2).sum().backward()
+    return [leaf.grad, leaf.detach(), loss.detach()]
+
+
+@step(3)
+def transforms(state: State, draw: random.Random) -> Any:
+    w, x = vector(state, draw), vector(state, draw)
+    return draw.choice(
+        [
+            lambda: torch.func.jacfwd(lambda a: x @ a)(w),
+            lambda: torch.func.jacfwd(lambda a: (x * a).tanh() + a[0])(w),
+            lambda: torch.func.jacrev(lambda a: (x * a).softmax(0))(w),
+            lambda: torch.func.hessian(lambda a: (a @ x).tanh() * a.sum())(w),
+            lambda: torch.func.vmap(lambda a: a * x + a.sum())(torch.stack([w, x])),
+            lambda: torch.func.vmap(torch.func.grad(lambda a: (a * x).sin().sum()))(torch.stack([w, x])),
+            lambda: list(torch.func.jvp(lambda a: a.exp() * x, (w,), (x,))),
+            lambda: torch.func.functionalize(lambda a: a.clone().add_(1).view(2, 2).mul_(2))(w),
+            lambda: torch.func.vmap(lambda a: a.clone().add_(x).mul_(2))(w.view(2, 2)[:, :1]),
+        ]
+    )()
+
+
+class Sub(torch.Tensor):
+    """Without anything of its own."""
+
+
+class Wrapped(torch.Tensor):
+    """Has its numbers in another tensor, and no memory."""
+
+    inner: Any
+
+    @staticmethod
+    def __new__(cls, inner: Any) -> Any:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        tree = torch.utils._pytree
+        given, named = tree.tree_map_only(cls, lambda one: one.inner, (arguments, keywords or {}))
+        return tree.tree_map_only(torch.Tensor, cls, function(*given, **named))
+
+
+@step(2)
+def subclasses(state: State, draw: random.Random) -> Any:
+    w, x = vector(state, draw), vector(state, draw)
+    return draw.choice(
+        [
+            lambda: (w.as_subclass(Sub) * 2 + x).as_subclass(torch.Tensor),
+            lambda: (Wrapped(w * 2) + Wrapped(x)).sin().inner,
+            lambda: (Wrapped(w).view(2, 2).t() @ Wrapped(x).view(2, 2)).inner,
+            lambda: torch.nn.Parameter(w * 2).detach() + x,
+            lambda: torch.complex(w, x).conj().imag * 2,
+            lambda: torch._efficientzerotensor((4,), dtype=torch.float64) + w,
+        ]
+    )()
+
+
+@step(2)
+def modes(state: State, draw: random.Random) -> Any:
+    w, x = vector(state, draw), vector(state, draw)
+    with draw.choice([torch.no_grad, torch.inference_mode, torch.enable_grad, lambda: torch.autocast("cpu")])():
+        y = w * x + 1
+        y.mul_(2)
+    return y.clone()
+
+
+# ---- Contexts, threads, forks -----------------------------------------------------------------------------------------------------------
+
+
+@step(1)
+def leaves_and_returns(state: State, draw: random.Random) -> None:
+    if not state.eager:
+        return
+    kind = draw.randrange(3)
+    if kind == 0:
+        dt.flush(sync=draw.random() < 0.5)
+    else:
+        with dt.eager(size_threshold=draw.choice([2, 1000]), capacity=draw.choice([1, 100])):
+            floats(state, draw).mul(2)
+
+
+@step(1)
+def threads(state: State, draw: random.Random) -> Any:
+    one = floats(state, draw)
+    made: list[Any] = []
+
+    def work() -> None:
+        with dt.eager() if state.eager and draw.random() < 0.5 else contextlib.nullcontext():
+            made.append(one * 2)
+            one.add_(0.5).clamp_(-3, 3)
+            made.append(one.sum())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return made
+
+
+@step(0.02)
+def forks(state: State, draw: random.Random) -> None:
+    one = floats(state, draw).double()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, struct.pack("d", float((one * 2 + 1).sum())))
+        finally:
+            os._exit(0)
+    os.close(write)
+    state.seen.append(struct.unpack("d", os.read(read, 8))[0])
+    os.close(read)
+    os.waitpid(child, 0)
+    one.add_(1)
+
+
+@step(0.1)
+def queues(state: State, draw: random.Random) -> Any:
+    queue = torch.multiprocessing.get_context("fork").SimpleQueue()
+    one = floats(state, draw).clone()
+    queue.put(one)
+    one.add_(1).clamp_(-3, 3)
+    return [queue.get(), one]
+
+
+# ---- Programs ---------------------------------------------------------------------------------------------------------------------------
+
+
+def program(seed: int) -> list[Step]:
+    draw = random.Random(seed)
+    names, weights = list(STEPS), [weight for _, weight in STEPS.values()]
+    steps = draw.choices(names, weights, k=draw.choice([4, 8, 16, 30]))
+    return [("makes", draw.getrandbits(30)), *((name, draw.getrandbits(30)) for name in steps)]
+
+
+def run(steps: list[Step], eager: bool) -> State:
+    state = State(eager)
+    for name, seed in steps:
+        if not state.tensors:
+            name = "makes"
+        try:
+            state.keep(STEPS[name][0](state, random.Random(seed)))
+        except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, AttributeError, BufferError) as error:
+            state.seen.append(f"{type(error).__name__}: {error}"[:100])
+    return state
+
+
+def looks(state: State) -> list[Any]:
+    """What the program has in the end."""
+    looked: list[Any] = list(state.seen)
+    for one in state.tensors:
+        strides = tuple(stride for stride, size in zip(one.stride(), one.shape, strict=True) if size > 1)
+        version = -1 if one.is_inference() else one._version
+        looked.append((str(one.dtype), tuple(one.shape), strides, version, one.requires_grad))
+        looked.append(one.detach().reshape(-1).tolist() if one.dtype != torch.bool else one.detach().reshape(-1).int().tolist())
+    return looked
+
+
+# Two in the last place of a number of 16 bits, which other steps may double a few times.
+_NEAR = 2e-3
+
+
+def equal(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b) or abs(a - b) <= _NEAR * max(1.0, abs(a))
+    return bool(a == b)
+
+
+def differs(steps: list[Step], seed: int) -> str | None:
+    """How, in words."""
+    draw = random.Random(seed)
+    options: dict[str, Any] = {"capacity": draw.choice([1, 3, 50, 1000]), "resident": draw.random() < 0.03}
+    expected = looks(run(steps, False))
+    with dt.eager(**options):
+        state = run(steps, True)
+        if draw.random() < 0.5:
+            got = looks(state)
+    got = looks(state)
+    if equal(expected, got):
+        return None
+    for at, (x, y) in enumerate(zip(expected, got, strict=False)):
+        if not equal(x, y):
+            return f"{options}: value {at}: {x!r} is to be, {y!r} is"
+    return f"{options}: {len(expected)} values are to be, {len(got)} are"
+
+
+def shorter(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
+    """The same without steps that it fails without."""
+    size = len(steps) // 2
+    while size >= 1:
+        at = 0
+        while at < len(steps):
+            without = steps[:at] + steps[at + size :]
+            if without and fails(without):
+                steps = without
+            else:
+                at += size
+        size //= 2
+    return steps
+
+
+def failing(seeds: Iterator[int] | range, shorten: bool = True) -> Iterator[tuple[int, str, list[Step]]]:
+    """Programs that differ: number, how, and steps."""
+    for seed in seeds:
+        steps = program(seed)
+        how = differs(steps, seed)
+        if how is None:
+            continue
+        if shorten:
+            steps = shorter(steps, lambda some, seed=seed: differs(some, seed) is not None)
+            how = differs(steps, seed) or how
+        yield seed, how, steps
+
+
+# ---- Processes --------------------------------------------------------------------------------------------------------------------------
+
+
+def _quiet() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+
+
+def _worker(first: int, count: int, at: str) -> int:
+    """Writes the number of the program that it runs into a file."""
+    _quiet()
+    failures = 0
+    with open(at, "r+b", buffering=0) as file:
+
+        def numbers() -> Iterator[int]:
+            for seed in range(first, first + count):
+                os.pwrite(file.fileno(), struct.pack("q", seed), 0)
+                yield seed
+
+        for seed, how, steps in failing(numbers()):
+            failures += 1
+            print(f"program {seed} differs: {how}\n    {json.dumps(steps)}", flush=True)
+    return 1 if failures else 0
+
+
+def _ends(steps: list[Step], seed: int) -> bool:
+    """Whether they end a process of their own."""
+    command = [sys.executable, __file__, "--steps", json.dumps(steps), "--seed", str(seed)]
+    return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode not in (0, 1)
+
+
+def _part(first: int, count: int, failed: list[int]) -> None:
+    end = first + count
+    with tempfile.NamedTemporaryFile() as at:
+        at.write(struct.pack("q", first))
+        at.flush()
+        while first < end:
+            command = [sys.executable, __file__, "--worker", at.name, "--seed", str(first), "--programs", str(end - first)]
+            status = subprocess.run(command, check=False).returncode
+            if status in (0, 1):
+                failed.append(status)
+                return
+            with open(at.name, "rb") as file:
+                seed = struct.unpack("q", file.read(8))[0]
+            steps = shorter(program(seed), lambda some, seed=seed: _ends(some, seed))
+            print(f"program {seed} ends the process (status {status})\n    {json.dumps(steps)}", flush=True)
+            failed.append(1)
+            first = seed + 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="number of the first program")
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--show", type=int, metavar="SEED", help="prints a program and what it sees")
+    parser.add_argument("--steps", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        return _worker(given.seed, given.programs, given.worker)
+    if given.steps or given.show is not None:
+        _quiet()
+        steps = [(name, seed) for name, seed in json.loads(given.steps)] if given.steps else program(given.show)
+        how = differs(steps, given.seed if given.steps else given.show)
+        print(*steps, how or "the same", sep="\n")
+        return 1 if how else 0
+    jobs = max(1, min(given.jobs, given.programs))
+    failed: list[int] = []
+    shares = [given.programs * job // jobs for job in range(jobs + 1)]
+    parts = [threading.Thread(target=_part, args=(given.seed + a, b - a, failed)) for a, b in itertools.pairwise(shares)]
+    for part in parts:
+        part.start()
+    for part in parts:
+        part.join()
+    print(f"{given.programs} programs from {given.seed}: {sum(failed)} of the processes report failures")
+    return 1 if any(failed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
