@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct FlightEntry {
 static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
+
+// Brings notes of one worker into their order, the oldest first: their numbers go around. Of damaged notes, whose numbers may be any, the
+// order is some order.
+void sort_oldest_first(std::span<FlightEntry> entries);
 
 // An operator's version, by its opcode.
 struct FlightOperator {
@@ -90,6 +95,8 @@ struct FlightFile {
   static constexpr std::size_t kExecs = 256;
   static constexpr std::size_t kNodes = 8192;
   static constexpr std::size_t kNodesOfExec = 1024;
+  static constexpr std::uint32_t kMostWorkers = 8192;
+  static constexpr std::uint64_t kMostRingSlots = 1ULL << 24U;
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -137,9 +144,10 @@ struct Flight {
   std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may have run or not
 };
 
-// Throws errc::io_failed when the file cannot be read, or is not one.
+// Reads the file, which may be another user's and hold anything: a regular one only, and no more of it than the last tasks need. Throws
+// errc::io_failed when it cannot be read, or is not one.
 Flight read_flight(const std::filesystem::path& path);
-// For a person: each worker's last `most` tasks.
+// For a person, and for a terminal whatever the file held: each worker's last `most` tasks.
 std::string to_string(const Flight& flight, std::size_t most = kFlightEntries);
 
 }  // namespace dwell::live

@@ -36,6 +36,7 @@ static_assert(live::kFlightEntries == 1U << device::kFlightShift && sizeof(Fligh
 static_assert(FlightEntry::kValid == device::InFlight::kValid && FlightEntry::kNode == device::InFlight::kNode &&
               FlightEntry::kLaunch == device::InFlight::kLaunch);
 static_assert(FlightEntry::kOpcodeMask == device::Header::kOpcodeMask);
+static_assert(FlightFile::kMostWorkers == device::kMaxWorkers);
 
 constexpr std::uint64_t kMostCopies = 16;  // of this library in a process
 constexpr std::uint64_t kOfACopy = 1'000'000;
@@ -210,8 +211,8 @@ void FlightRecorder::note_details(const DetailsOf& details_of) {
       const device::Quad quad = device::load_quad<device::Scope::system>(entries + worker * live::kFlightEntries + i);
       workers[worker][i] = {quad.lap, quad.word[0], quad.word[1], quad.word[2]};
     }
-    std::ranges::sort(workers[worker],
-                      [](const FlightEntry& a, const FlightEntry& b) { return static_cast<std::int32_t>(a.number - b.number) > 0; });
+    live::sort_oldest_first(workers[worker]);
+    std::ranges::reverse(workers[worker]);
   }
   std::set<std::pair<std::uint64_t, std::uint32_t>> asked;  // a node may be there often
   std::size_t noted = 0;
