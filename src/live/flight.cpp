@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -160,6 +161,30 @@ std::vector<Flight::Task> tasks_of(const Tables& tables, std::span<const FlightE
   return tasks;
 }
 
+// Those that a process sends itself by what it does.
+const char* name_of_signal(int signal) {
+  switch (signal) {
+    case SIGSEGV: return "SIGSEGV (memory that is not there)";
+    case SIGBUS: return "SIGBUS (memory that cannot be reached)";
+    case SIGFPE: return "SIGFPE (a division by 0, or the like)";
+    case SIGILL: return "SIGILL (no such instruction)";
+    case SIGABRT: return "SIGABRT (abort, std::terminate or an assertion)";
+    default: return nullptr;
+  }
+}
+
+std::string text_of_end(const Flight& flight) {
+  const FlightEnd& end = flight.end;
+  if (end.signal == 0) return flight.failure.empty() ? "it has said nothing of a failure: it was ended from outside, or still runs\n" : "";
+  if (end.signal == FlightEnd::kExit) return "it has called exit() without closing the runtime\n";
+  const char* const known = name_of_signal(end.signal);
+  std::string text = std::string("it ended itself by ") + (known != nullptr ? known : "signal " + std::to_string(end.signal));
+  if (end.worker >= flight.workers.size()) return text + ", in thread " + std::to_string(end.thread) + ", which is no worker\n";
+  text += " in worker " + std::to_string(end.worker);
+  const auto& tasks = flight.workers[end.worker];
+  return text + (tasks.empty() ? "" : ", in or behind " + printable(tasks.back().name)) + "\n";
+}
+
 std::string hexadecimal(std::uint64_t value) {
   std::string text;
   for (; value != 0 || text.empty(); value >>= 4U) text.insert(text.begin(), "0123456789abcdef"[value & 15U]);
@@ -203,7 +228,7 @@ Flight read_flight(const std::filesystem::path& path) {
   if (!read(std::as_writable_bytes(std::span(entries)), FlightFile::entries_at())) throw refuse("it is cut off");
   const RingInFile ring{file, FlightFile::ring_at(head->workers), std::bit_floor(head->ring_slots)};
   const Tables tables(*head, ring);
-  Flight flight{head->runtime, head->pid, text_of(head->command), text_of(head->device), text_of(head->failure), {}};
+  Flight flight{head->runtime, head->pid, text_of(head->command), text_of(head->device), text_of(head->failure), head->end, {}};
   for (std::size_t worker = 0; worker < head->workers; ++worker)
     flight.workers.push_back(tasks_of(tables, std::span(entries).subspan(worker * kFlightEntries, kFlightEntries)));
   return flight;
@@ -212,8 +237,8 @@ Flight read_flight(const std::filesystem::path& path) {
 std::string to_string(const Flight& flight, std::size_t most) {
   std::string text = printable(flight.command) + " (process " + std::to_string(flight.pid) + "), runtime " +
                      std::to_string(flight.runtime) + " on " + printable(flight.device) + "\n";
-  text += flight.failure.empty() ? "it has said nothing of a failure: it was ended from outside, or still runs\n"
-                                 : printable(flight.failure, "\n\t") + "\n";
+  if (!flight.failure.empty()) text += printable(flight.failure, "\n\t") + "\n";
+  text += text_of_end(flight);
   std::size_t silent = 0;
   for (std::size_t worker = 0; worker < flight.workers.size(); ++worker) {
     const auto& tasks = flight.workers[worker];

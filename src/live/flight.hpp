@@ -86,10 +86,21 @@ struct FlightDetails {
 };
 static_assert(sizeof(FlightDetails) == 192);
 
+// How the process has ended itself, written by the handler of a signal in one store; all 0: it has not.
+struct alignas(8) FlightEnd {
+  static constexpr std::uint16_t kExit = 0xFFFF;  // in place of a signal: it has called exit()
+  static constexpr std::uint16_t kNoWorker = 0xFFFF;
+
+  std::uint32_t thread;  // the system's number of the thread that did it
+  std::uint16_t signal;
+  std::uint16_t worker;  // kNoWorker: a thread of the program's own
+};
+static_assert(sizeof(FlightEnd) == 8);
+
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
   static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
   static constexpr std::size_t kDetails = 1024;
   static constexpr std::size_t kExecs = 256;
@@ -112,6 +123,7 @@ struct FlightFile {
   // over (nodes), and behind what is complete (execs).
   std::uint64_t execs_written;
   std::uint64_t nodes_taken;
+  FlightEnd end;
   FlightOperator operators[kOpcodes];
   FlightExec execs[kExecs];
   FlightNode nodes[kNodes];
@@ -141,6 +153,7 @@ struct Flight {
   std::string command;
   std::string device;
   std::string failure;
+  FlightEnd end{};
   std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may have run or not
 };
 

@@ -24,6 +24,7 @@
 #include "device/arena.hpp"
 #include "live/directory.hpp"
 #include "live/process.hpp"
+#include "runtime/observe/end_notes.hpp"
 
 namespace dwell::runtime {
 
@@ -145,10 +146,12 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
   file_->pid = getpid();
   put(file_->command, own_command());
   put(file_->device, device);
+  if (mapped_) note_end_in(*file_);
 }
 
 FlightRecorder::~FlightRecorder() {
   const Lock lock(mutex_);
+  if (mapped_ && file_ != nullptr) forget_end_in(*file_);
   if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
