@@ -69,7 +69,11 @@ LAYERS = (
     Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
     Layer(("portable/",), ("portable/",), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
-    Layer(("bench/",), ("bench/", "base/relax.hpp", "base/output_file.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
+    Layer(
+        ("bench/",),
+        ("bench/", "base/relax.hpp", "base/output_file.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"),
+        "any",
+    ),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(
