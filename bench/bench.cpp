@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <stdexcept>
+#include <system_error>
 
 #include "bench/benchmarks.hpp"
 #include "bench/machine.hpp"
@@ -49,11 +51,28 @@ constexpr std::array<Benchmark, 18> kBenchmarks{{
 void write(const std::string& file, const Json& content) {
   try {
     StagedFiles files;
-    files.add(file, [&](std::ostream& out) { out << content.dump(2) << '\n'; });
+    files.add(file, [&](std::ostream& out) { out << content.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; });
     files.commit();
   } catch (const std::runtime_error& problem) {
     throw Error(errc::io_failed, problem.what());
   }
+}
+
+// The same; false when that fails, which is said.
+bool written(const std::string& file, const Json& content) {
+  try {
+    write(file, content);
+    return true;
+  } catch (const Error& error) {
+    std::cerr << "dwell: error: " << error.message() << '\n';
+    return false;
+  }
+}
+
+// Only a file can hold the results so far, and then those of all.
+bool may_be_replaced(const std::string& file) {
+  std::error_code none;
+  return !std::filesystem::is_other(file, none);
 }
 
 bool is_brief() {
@@ -90,13 +109,14 @@ std::vector<std::string> names() {
 
 int run(const Options& options) {
   if (is_startup_child()) return run_startup_child(options.device);
+  const bool step_by_step = !options.json.empty() && may_be_replaced(options.json);
   Json results;
   Context context;
   try {
     context = open_context(options.device);
     results = describe_run(context);
     results["benchmarks"] = Json::array();
-    if (!options.json.empty()) write(options.json, results);
+    if (step_by_step) write(options.json, results);
   } catch (const Error& error) {
     std::cerr << "dwell: error: " << error.message() << '\n';
     return 2;
@@ -119,13 +139,9 @@ int run(const Options& options) {
     report.print(std::cout);
     right = right && report.right();
     results["benchmarks"].push_back(report.json());
-    try {
-      if (!options.json.empty()) write(options.json, results);
-    } catch (const Error& error) {
-      std::cerr << "dwell: error: " << error.message() << '\n';
-      return 2;
-    }
+    if (step_by_step && !written(options.json, results)) return 2;
   }
+  if (!options.json.empty() && !step_by_step && !written(options.json, results)) return 2;
   return right ? 0 : 1;
 }
 

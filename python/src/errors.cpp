@@ -35,17 +35,22 @@ static_assert(kNames[static_cast<std::size_t>(errc::invalid_argument)] == "inval
 static_assert(kNames[static_cast<std::size_t>(errc::stalled)] == "stalled");
 static_assert(kNames[kMost - 1].empty(), "there are more codes than this table has room for");
 
+// Names of files and sources, which messages quote, need not be UTF-8.
+nb::object text_of(const std::string& text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 PyObject* classes[kMost] = {};  // never dropped: as types they live as long as the interpreter
 
 }  // namespace
 
 nb::object exception_for(const Error& error, std::optional<int> status) {
   const nb::handle type(classes[static_cast<std::size_t>(error.kind())]);
-  nb::object made = type(nb::cast(error.message()));
+  nb::object made = type(text_of(error.message()));
   const ErrorFields& fields = error.fields();
-  made.attr("message") = nb::cast(error.message());
+  made.attr("message") = text_of(error.message());
   made.attr("what") = nb::cast(fields.what);
-  made.attr("which") = nb::cast(fields.which);
+  made.attr("which") = text_of(fields.which);
   made.attr("value") = nb::cast(fields.value);
   made.attr("limit") = nb::cast(fields.limit);
   if (error.kind() == errc::task_failed) {
@@ -65,7 +70,7 @@ nb::object exception_for(const std::exception_ptr& error) {
   } catch (const std::bad_alloc&) {
     return nb::borrow(nb::handle(PyExc_MemoryError))();
   } catch (const std::exception& other) {
-    return nb::borrow(nb::handle(PyExc_RuntimeError))(nb::str(other.what()));
+    return nb::borrow(nb::handle(PyExc_RuntimeError))(text_of(other.what()));
   }
 }
 

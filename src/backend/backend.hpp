@@ -161,6 +161,13 @@ class Backend {
   virtual std::string stuck() { return {}; }
   // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;
+  // What the exception said that a task has failed with (status::exception). `of`: the low bits of the position of a task of the ring, or
+  // the address of a node's record, which is larger. Empty when that is not known, or not any more. May be called at any time, never
+  // blocks.
+  virtual std::string thrown(std::uint64_t of) {
+    static_cast<void>(of);
+    return {};
+  }
 };
 
 inline std::unique_ptr<Allocation> Backend::wrap(void*, std::size_t, std::shared_ptr<void> keep_alive) {

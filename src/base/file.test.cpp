@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <string>
 
 #include "jit/base/temporary_directory.hpp"
 
@@ -40,6 +42,34 @@ TEST_F(ReadFileTest, ReadsRegularFilesOnly) {
   EXPECT_FALSE(read_file(folder_.path() / "pipe", 10));
   EXPECT_FALSE(read_file(folder_.path(), 10));
   EXPECT_FALSE(read_file(folder_.path() / "missing", 10));
+}
+
+TEST_F(ReadFileTest, SaysWhyItDoesNotRead) {
+  const auto why = [](const std::filesystem::path& path, FileKinds kinds = FileKinds::regular) {
+    std::string text;
+    EXPECT_FALSE(read_file(path, 3, &text, kinds));
+    return text;
+  };
+  ASSERT_EQ(mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(why(folder_.path() / "pipe"), "it is not a regular file");
+  EXPECT_EQ(why("/dev/zero"), "it is not a regular file");
+  EXPECT_EQ(why(folder_.path()), "it is a folder");
+  EXPECT_EQ(why(folder_.path(), FileKinds::any), "it is a folder");
+  EXPECT_EQ(why(folder_.path() / "missing"), "No such file or directory");
+  EXPECT_EQ(why(file("text")), "it is longer than 3 bytes");
+}
+
+TEST_F(ReadFileTest, WhatNeverEndsIsTooLongWhereItIsAskedFor) {
+  std::string why;
+  EXPECT_FALSE(read_file("/dev/zero", 100'000, &why, FileKinds::any));
+  EXPECT_EQ(why, "it is longer than 100000 bytes");
+  EXPECT_EQ(read_file("/dev/null", 0, &why, FileKinds::any)->size(), 0U);
+}
+
+TEST(File, ClosingKeepsErrno) {
+  errno = ENOSPC;
+  { const File none(1'000'000); }
+  EXPECT_EQ(errno, ENOSPC);
 }
 
 }  // namespace

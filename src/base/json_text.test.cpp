@@ -49,6 +49,14 @@ TEST(JsonText, TextIsEscaped) {
   EXPECT_EQ(writer.text(), "\"quote \\\" backslash \\\\ line\\u000a bell\\u0007 \xC2\xB5s\"");
 }
 
+TEST(JsonText, TextThatIsNoUtf8BecomesSome) {
+  JsonText writer;
+  writer.value(
+      "gr\xF6\xDF"
+      "e\x7f\xC2\x9B\xE2\x80\xAE");
+  EXPECT_EQ(writer.text(), R"("gr\ufffd\ufffde\u007f\u009b\u202e")");
+}
+
 TEST(JsonText, TakingLeavesNothing) {
   JsonText writer;
   writer.value(1);

@@ -186,13 +186,24 @@ DWELL_DEVICE FramePlace first(Worker* worker, FramePlace place) {
   return to;
 }
 
+// An exception has left the operator of the task at `at`, and is being handled: the task has failed, unless it had before.
+DWELL_DEVICE_COLD void threw(Worker* worker, FramePlace at) {
+  if (worker->context.status == status::ok) worker->context.status = status::exception;
+  if (worker->threw != nullptr) worker->threw(worker->threw_to, frame_at(worker, at)->word);
+}
+
 class Steps {
  public:
   explicit Steps(Worker* worker) : worker_(worker) {}
   Worker* worker() const { return worker_; }
   void call(Callee callee, u32 opcode, FramePlace at) const {
     worker_->context.arguments = frame_at(worker_, at)->arguments();
-    callee(&worker_->context, opcode, worker_->context.arguments);
+    // Costs nothing where nothing is thrown: the tables that lead to the handler are read by the unwinder alone.
+    try {
+      callee(&worker_->context, opcode, worker_->context.arguments);
+    } catch (...) {
+      threw(worker_, at);
+    }
   }
   FramePlace behind(FramePlace, u32) const { return kNowhere; }
   Seen look(const Lease& lease, FramePlace) const {

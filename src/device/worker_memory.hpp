@@ -138,6 +138,9 @@ struct Worker {
 #if !DWELL_ON_CUDA
   u32 turn_over;  // 1: it leaves its graph, or has left it, since others have waited (graph::look_at_turn)
   WorkerClock clock;
+  // Called while an exception that has left an operator is handled, with the header of its task; null: nobody asks.
+  void (*threw)(void* to, const u32* header);
+  void* threw_to;
 #endif
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "runtime/code/definition.hpp"
 
 namespace dwell::graph {
@@ -14,7 +15,7 @@ namespace {
 
 std::string escaped(const std::string& text) {
   std::string to;
-  for (const char c : text) {
+  for (const char c : printable(text, "\n\t")) {
     if (c == '"' || c == '\\') to += '\\';
     to += c;
   }

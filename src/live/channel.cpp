@@ -5,7 +5,7 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "base/byte_stream.hpp"
 
@@ -23,12 +23,17 @@ Error Channel::broken(const std::string& what) {
 }
 
 void Channel::wait_for(short events) {
-  const auto deadline = std::chrono::steady_clock::now() + patience_;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto deadline = begin + patience_;
   for (;;) {
     pollfd ready{socket_.get(), events, 0};
     const int count = poll(&ready, 1, stopped_ ? static_cast<int>(kSlice.count()) : static_cast<int>(patience_.count()));
     if (stopped_ && stopped_()) throw broken("is given up: what was asked for is being closed");
-    if (count > 0) return;
+    if (count > 0) {
+      left_ -= std::chrono::steady_clock::now() - begin;
+      if (left_ < std::chrono::nanoseconds(0)) throw broken("comes to no end");
+      return;
+    }
     if (std::chrono::steady_clock::now() >= deadline) throw broken("stands still");
   }
 }
@@ -49,7 +54,7 @@ void Channel::send_all(std::span<const std::byte> bytes) {
     } else if (errno == EAGAIN) {
       wait_for(POLLOUT);
     } else if (errno != EINTR) {
-      throw broken(std::string("broke: ") + std::strerror(errno));
+      throw broken("broke: " + std::generic_category().message(errno));
     }
   }
 }
@@ -65,7 +70,7 @@ void Channel::receive_all(std::span<std::byte> bytes) {
     } else if (errno == EAGAIN) {
       wait_for(POLLIN);
     } else if (errno != EINTR) {
-      throw broken(std::string("broke: ") + std::strerror(errno));
+      throw broken("broke: " + std::generic_category().message(errno));
     }
   }
 }

@@ -52,6 +52,8 @@ class Channel {
   // Throws errc::io_failed when the other side has closed, or `stopped` says so.
   void check();
 
+  // Of all calls from now on together: a peer that sends a byte now and then must not hold its caller for ever.
+  void wait_in_all(std::chrono::nanoseconds most) { left_ = most; }
   void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
   // Sets the condition, and returns the one before.
   Stopped stop_when(Stopped condition) { return std::exchange(stopped_, std::move(condition)); }
@@ -68,6 +70,7 @@ class Channel {
   File socket_;
   std::chrono::milliseconds patience_;
   Stopped stopped_;
+  std::chrono::nanoseconds left_ = std::chrono::nanoseconds::max();  // that may be waited
   bool broken_ = false;
 };
 

@@ -21,7 +21,9 @@ namespace dwell::live {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
-constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;  // that is kept in memory
+constexpr std::chrono::seconds kLongestStall{60};               // of all pieces of an answer together, beyond the time that it takes
+constexpr std::uint64_t kMostTraced = std::uint64_t{1} << 30U;  // bytes of a trace, for each second that was begun, and for the rest
+constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;   // that is kept in memory
 
 std::string name_of(const Process& process) { return "process " + std::to_string(process.pid); }
 
@@ -71,6 +73,7 @@ void Client::ask(const std::string& request, std::chrono::nanoseconds patience, 
   const auto gone = [&] { return Error(errc::closed, name_of(process_) + (process_.lives() ? " has closed its runtimes" : " is gone")); };
   if (!socket) throw gone();
   Channel channel(std::move(socket), std::chrono::ceil<std::chrono::milliseconds>(patience));
+  channel.wait_in_all(patience + kLongestStall);
   try {
     channel.send_request(request);
     for (Frame frame = channel.receive(); frame.kind != FrameKind::end; frame = channel.receive()) {
@@ -111,9 +114,14 @@ std::string Client::inspect(std::uint64_t runtime, const std::string& name) cons
 
 void Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {
   const std::string seconds = std::to_string(std::chrono::duration<double>(time).count());
+  const std::uint64_t most = (static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count()) + 1) * kMostTraced;
+  std::uint64_t bytes = 0;
   // The first piece may come at the end.
-  ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience,
-      [&](const std::string& piece) { to.write(piece.data(), static_cast<std::streamsize>(piece.size())); });
+  ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience, [&](const std::string& piece) {
+    bytes += piece.size();
+    if (bytes > most) throw Error(errc::unsupported, "the trace is too long: trace for less time");
+    to.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+  });
 }
 
 }  // namespace dwell::live

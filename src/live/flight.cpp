@@ -1,16 +1,22 @@
 #include "live/flight.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include <dwell/error.hpp>
 
 #include "base/file.hpp"
+#include "base/utf8.hpp"
 #include "live/ring_words.hpp"
 #include "live/value_text.hpp"
 
@@ -23,10 +29,33 @@ std::string text_of(const char (&from)[N]) {
   return std::string(from, ::strnlen(from, N));
 }
 
+// The ring in a file, of which only the slots of the last tasks are read.
+struct RingInFile {
+  const File& file;
+  std::uint64_t at;
+  std::uint64_t slots;  // a power of two, or 0
+
+  std::optional<device::Slot> operator()(std::uint32_t index) const {
+    device::Slot slot;
+    const ssize_t got = file.read_at(std::as_writable_bytes(std::span(&slot, 1)), static_cast<off_t>(at + index * sizeof(slot)));
+    return got == static_cast<ssize_t>(sizeof(slot)) ? std::optional(slot) : std::nullopt;
+  }
+};
+
 // What the tables of a file say of entries.
 class Tables {
  public:
-  Tables(const FlightFile& head, std::span<const device::Slot> ring) : head_(head), ring_(ring) {}
+  Tables(const FlightFile& head, const RingInFile& ring) : head_(head), ring_(ring) {
+    for (const FlightDetails& known : head.details) {
+      if (known.word == 0) break;
+      details_[{known.word, known.lease}] = &known;
+    }
+  }
+
+  const FlightDetails* details_of(const FlightEntry& entry) const {
+    const auto at = details_.find({entry.word(), entry.lease});
+    return at == details_.end() ? nullptr : at->second;
+  }
 
   std::string name_of(std::uint32_t opcode) const {
     const std::string name = text_of(head_.operators[opcode].name);
@@ -54,7 +83,8 @@ class Tables {
     });
     // Of which one it is, of those that have lain there, nobody knows.
     if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return nullptr;
-    for (std::uint64_t i = exec->first; i < exec->first + exec->nodes; ++i) {
+    const std::uint64_t nodes = std::min<std::uint64_t>(exec->nodes, FlightFile::kNodesOfExec);
+    for (std::uint64_t i = exec->first; i - exec->first < nodes; ++i) {
       const FlightNode& node = head_.nodes[i % FlightFile::kNodes];
       if (head_.nodes_taken - i <= FlightFile::kNodes && node.cell == (address - exec->address) / 64) return &node;
     }
@@ -83,8 +113,8 @@ class Tables {
     return text;
   }
   std::vector<std::uint32_t> words_at(std::uint32_t position) const {
-    return ring_.empty() ? std::vector<std::uint32_t>()
-                         : ring_words(ring_.data(), static_cast<std::uint32_t>(std::countr_zero(ring_.size())), position);
+    return ring_.slots == 0 ? std::vector<std::uint32_t>()
+                            : ring_words(ring_, static_cast<std::uint32_t>(std::countr_zero(ring_.slots)), position);
   }
   // The youngest exec that is meant. The place of the oldest may have been written over when the process ended.
   template <class Meant>
@@ -97,14 +127,15 @@ class Tables {
   }
 
   const FlightFile& head_;
-  const std::span<const device::Slot> ring_;
+  const RingInFile& ring_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, const FlightDetails*> details_;  // by word and lease
 };
 
-std::vector<Flight::Task> tasks_of(const FlightFile& head, const Tables& tables, std::span<const FlightEntry> ring) {
+std::vector<Flight::Task> tasks_of(const Tables& tables, std::span<const FlightEntry> ring) {
   std::vector<FlightEntry> entries;
   for (const FlightEntry& entry : ring)
     if (entry.number != 0 && (entry.word() & FlightEntry::kValid) != 0) entries.push_back(entry);
-  std::ranges::sort(entries, [](const FlightEntry& a, const FlightEntry& b) { return static_cast<std::int32_t>(a.number - b.number) < 0; });
+  sort_oldest_first(entries);
   std::vector<Flight::Task> tasks;
   for (const FlightEntry& entry : entries) {
     Flight::Task task;
@@ -121,15 +152,37 @@ std::vector<Flight::Task> tasks_of(const FlightFile& head, const Tables& tables,
       if (!task.launch) task.arguments = tables.arguments_of(entry.low, entry.opcode());
     }
     task.lease = entry.lease;
-    for (const FlightDetails& known : head.details) {
-      if (known.word == 0) break;
-      if (known.word != entry.word() || known.lease != entry.lease) continue;
-      if (known.name[0] != 0) task.name = text_of(known.name);
-      if (known.arguments[0] != 0) task.arguments = text_of(known.arguments);
+    if (const FlightDetails* const known = tables.details_of(entry)) {
+      if (known->name[0] != 0) task.name = text_of(known->name);
+      if (known->arguments[0] != 0) task.arguments = text_of(known->arguments);
     }
     tasks.push_back(std::move(task));
   }
   return tasks;
+}
+
+// Those that a process sends itself by what it does.
+const char* name_of_signal(int signal) {
+  switch (signal) {
+    case SIGSEGV: return "SIGSEGV (memory that is not there)";
+    case SIGBUS: return "SIGBUS (memory that cannot be reached)";
+    case SIGFPE: return "SIGFPE (a division by 0, or the like)";
+    case SIGILL: return "SIGILL (no such instruction)";
+    case SIGABRT: return "SIGABRT (abort, std::terminate or an assertion)";
+    default: return nullptr;
+  }
+}
+
+std::string text_of_end(const Flight& flight) {
+  const FlightEnd& end = flight.end;
+  if (end.signal == 0) return flight.failure.empty() ? "it has said nothing of a failure: it was ended from outside, or still runs\n" : "";
+  if (end.signal == FlightEnd::kExit) return "it has called exit() without closing the runtime\n";
+  const char* const known = name_of_signal(end.signal);
+  std::string text = std::string("it ended itself by ") + (known != nullptr ? known : "signal " + std::to_string(end.signal));
+  if (end.worker >= flight.workers.size()) return text + ", in thread " + std::to_string(end.thread) + ", which is no worker\n";
+  text += " in worker " + std::to_string(end.worker);
+  const auto& tasks = flight.workers[end.worker];
+  return text + (tasks.empty() ? "" : ", in or behind " + printable(tasks.back().name)) + "\n";
 }
 
 std::string hexadecimal(std::uint64_t value) {
@@ -140,36 +193,52 @@ std::string hexadecimal(std::uint64_t value) {
 
 }  // namespace
 
+void sort_oldest_first(std::span<FlightEntry> entries) {
+  if (entries.empty()) return;
+  // As far as a number can be away from the first one, numbers that belong together are on either side of it.
+  const std::uint32_t least = entries.front().number - (1U << 31U);
+  std::ranges::stable_sort(entries, {}, [least](const FlightEntry& entry) { return entry.number - least; });
+}
+
 Flight read_flight(const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& why) -> Error {
     return Error(errc::io_failed, path.string() + ": " + why, {"file", path.string()});
   };
-  constexpr std::size_t kLargest = std::size_t{1} << 30U;
-  const std::optional<std::vector<std::byte>> bytes = read_file(path, kLargest);
-  if (!bytes) throw refuse("it cannot be read");
-  if (bytes->size() < FlightFile::entries_at()) throw refuse("it is no flight recorder's file: it is too short");
+  std::string why;
+  const File file = open_to_read(path, FileKinds::regular, &why);
+  if (!file) throw refuse("it cannot be read: " + why);
+  // Fills `to` with what stands at `offset`; false where the file ends before.
+  const auto read = [&](std::span<std::byte> to, std::uint64_t offset) {
+    const ssize_t got = file.read_at(to, static_cast<off_t>(offset));
+    if (got < 0) throw refuse("it cannot be read: " + std::generic_category().message(errno));
+    return static_cast<std::size_t>(got) == to.size();
+  };
   const auto head = std::make_unique<FlightFile>();
-  std::memcpy(head.get(), bytes->data(), sizeof(FlightFile));
+  if (!read(std::as_writable_bytes(std::span(head.get(), 1)), 0)) throw refuse("it is no flight recorder's file: it is too short");
   if (head->magic != FlightFile::kMagic) throw refuse("it is no flight recorder's file");
   if (head->version != FlightFile::kVersion)
     throw refuse("it is of version " + std::to_string(head->version) + ", and this program reads " + std::to_string(FlightFile::kVersion));
-  constexpr std::uint64_t kMostSlots = kLargest / sizeof(device::Slot);
-  if (head->ring_slots > kMostSlots || bytes->size() < FlightFile::bytes(head->workers, head->ring_slots)) throw refuse("it is cut off");
+  if (head->workers > FlightFile::kMostWorkers || head->ring_slots > FlightFile::kMostRingSlots)
+    throw refuse("it is damaged: no runtime has " + std::to_string(head->workers) + " workers and a ring of " +
+                 std::to_string(head->ring_slots) + " slots");
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) throw refuse("it cannot be read: " + std::generic_category().message(errno));
+  if (static_cast<std::uint64_t>(status.st_size) < FlightFile::bytes(head->workers, head->ring_slots)) throw refuse("it is cut off");
   std::vector<FlightEntry> entries(std::size_t{head->workers} * kFlightEntries);
-  if (!entries.empty()) std::memcpy(entries.data(), bytes->data() + FlightFile::entries_at(), entries.size() * sizeof(FlightEntry));
-  std::vector<device::Slot> ring(std::bit_floor(head->ring_slots));
-  if (!ring.empty()) std::memcpy(ring.data(), bytes->data() + FlightFile::ring_at(head->workers), ring.size() * sizeof(device::Slot));
+  if (!read(std::as_writable_bytes(std::span(entries)), FlightFile::entries_at())) throw refuse("it is cut off");
+  const RingInFile ring{file, FlightFile::ring_at(head->workers), std::bit_floor(head->ring_slots)};
   const Tables tables(*head, ring);
-  Flight flight{head->runtime, head->pid, text_of(head->command), text_of(head->device), text_of(head->failure), {}};
+  Flight flight{head->runtime, head->pid, text_of(head->command), text_of(head->device), text_of(head->failure), head->end, {}};
   for (std::size_t worker = 0; worker < head->workers; ++worker)
-    flight.workers.push_back(tasks_of(*head, tables, std::span(entries).subspan(worker * kFlightEntries, kFlightEntries)));
+    flight.workers.push_back(tasks_of(tables, std::span(entries).subspan(worker * kFlightEntries, kFlightEntries)));
   return flight;
 }
 
 std::string to_string(const Flight& flight, std::size_t most) {
-  std::string text = flight.command + " (process " + std::to_string(flight.pid) + "), runtime " + std::to_string(flight.runtime) + " on " +
-                     flight.device + "\n";
-  text += flight.failure.empty() ? "it has said nothing of a failure: it was ended from outside, or still runs\n" : flight.failure + "\n";
+  std::string text = printable(flight.command) + " (process " + std::to_string(flight.pid) + "), runtime " +
+                     std::to_string(flight.runtime) + " on " + printable(flight.device) + "\n";
+  if (!flight.failure.empty()) text += printable(flight.failure, "\n\t") + "\n";
+  text += text_of_end(flight);
   std::size_t silent = 0;
   for (std::size_t worker = 0; worker < flight.workers.size(); ++worker) {
     const auto& tasks = flight.workers[worker];
@@ -181,10 +250,10 @@ std::string to_string(const Flight& flight, std::size_t most) {
     for (std::size_t i = tasks.size() - std::min(most, tasks.size()); i < tasks.size(); ++i) {
       const Flight::Task& task = tasks[i];
       const bool unknown = task.node && task.arguments.empty() && !flight.failure.empty();
-      text += "  " + task.name +
+      text += "  " + printable(task.name) +
               (unknown                  ? " (arguments unknown)"
                : task.arguments.empty() ? ""
-                                        : " " + task.arguments) +
+                                        : " " + printable(task.arguments)) +
               (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) + ", lease " +
               std::to_string(task.lease) + "\n";
     }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct FlightEntry {
 static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
+
+// Brings notes of one worker into their order, the oldest first: their numbers go around. Of damaged notes, whose numbers may be any, the
+// order is some order.
+void sort_oldest_first(std::span<FlightEntry> entries);
 
 // An operator's version, by its opcode.
 struct FlightOperator {
@@ -81,15 +86,28 @@ struct FlightDetails {
 };
 static_assert(sizeof(FlightDetails) == 192);
 
+// How the process has ended itself, written by the handler of a signal in one store; all 0: it has not.
+struct alignas(8) FlightEnd {
+  static constexpr std::uint16_t kExit = 0xFFFF;  // in place of a signal: it has called exit()
+  static constexpr std::uint16_t kNoWorker = 0xFFFF;
+
+  std::uint32_t thread;  // the system's number of the thread that did it
+  std::uint16_t signal;
+  std::uint16_t worker;  // kNoWorker: a thread of the program's own
+};
+static_assert(sizeof(FlightEnd) == 8);
+
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
   static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
   static constexpr std::size_t kDetails = 1024;
   static constexpr std::size_t kExecs = 256;
   static constexpr std::size_t kNodes = 8192;
   static constexpr std::size_t kNodesOfExec = 1024;
+  static constexpr std::uint32_t kMostWorkers = 8192;
+  static constexpr std::uint64_t kMostRingSlots = 1ULL << 24U;
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -105,6 +123,7 @@ struct FlightFile {
   // over (nodes), and behind what is complete (execs).
   std::uint64_t execs_written;
   std::uint64_t nodes_taken;
+  FlightEnd end;
   FlightOperator operators[kOpcodes];
   FlightExec execs[kExecs];
   FlightNode nodes[kNodes];
@@ -134,12 +153,14 @@ struct Flight {
   std::string command;
   std::string device;
   std::string failure;
+  FlightEnd end{};
   std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may have run or not
 };
 
-// Throws errc::io_failed when the file cannot be read, or is not one.
+// Reads the file, which may be another user's and hold anything: a regular one only, and no more of it than the last tasks need. Throws
+// errc::io_failed when it cannot be read, or is not one.
 Flight read_flight(const std::filesystem::path& path);
-// For a person: each worker's last `most` tasks.
+// For a person, and for a terminal whatever the file held: each worker's last `most` tasks.
 std::string to_string(const Flight& flight, std::size_t most = kFlightEntries);
 
 }  // namespace dwell::live

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -259,11 +260,55 @@ TEST_F(FlightTest, OtherFilesAreRefused) {
   DWELL_EXPECT_ERROR(read_flight(write(100)), errc::io_failed, HasSubstr("too short"));
   DWELL_EXPECT_ERROR(read_flight(write(bytes_.size() - 1)), errc::io_failed, HasSubstr("cut off"));
   head().ring_slots = ~0ULL;
+  DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("damaged"));
+  head().ring_slots = FlightFile::kMostRingSlots;
   DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("cut off"));
+  head().workers = ~0U;
+  DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("damaged"));
   head().version = 9;
   DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("version 9"));
   head().magic = 1;
   DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("no flight recorder"));
+}
+
+// A pipe would be waited for, and a device would be read for ever.
+TEST_F(FlightTest, OnlyRegularFilesAreRead) {
+  ASSERT_EQ(mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {folder_.path() / "pipe", std::filesystem::path("/dev/zero")})
+    DWELL_EXPECT_ERROR(read_flight(path), errc::io_failed, HasSubstr("not a regular file"));
+  DWELL_EXPECT_ERROR(read_flight(folder_.path()), errc::io_failed, HasSubstr("a folder"));
+}
+
+// Numbers 2^31 apart are neither before nor behind each other: a sort that goes by their distance leaves its range.
+TEST_F(FlightTest, DamagedNumbersHaveSomeOrder) {
+  std::vector<FlightEntry> entries;
+  for (std::uint32_t i = 0; i < 4096; ++i) entries.push_back({(i % 3 << 31U) + i * 0x55555557U, i, 0, 0});
+  sort_oldest_first(entries);
+  std::uint64_t sum = 0;
+  for (const FlightEntry& entry : entries) sum += entry.low;
+  EXPECT_EQ(sum, 4096U * 4095 / 2);
+  const std::uint32_t first = entries.front().number;
+  EXPECT_TRUE(std::ranges::is_sorted(entries, {}, [&](const FlightEntry& entry) { return entry.number - first; }));
+}
+
+TEST_F(FlightTest, ACountOfNodesIsNotBelieved) {
+  instantiate(0, "step", 3);
+  head().execs[0].bytes = ~0ULL;
+  head().execs[0].nodes = ~0U;
+  head().nodes_taken = ~0ULL;
+  for (std::uint32_t i = 0; i < kFlightEntries; ++i) note(0, i, node(0x7000'0000'0000 + i * std::uint64_t{64}));
+  EXPECT_EQ(read_flight(write()).workers[0].size(), kFlightEntries);
+}
+
+TEST_F(FlightTest, NothingInItActsOnATerminal) {
+  std::strcpy(head().command, "\x1b[2J");
+  std::strcpy(head().device, "\x9b");
+  std::strcpy(head().failure, "failed\n\x1b]0;x\x07");
+  define(5, "\x1b[31m\xF6", Signature::of<>());
+  note(0, 0, task(1));
+  const std::string text = to_string(read_flight(write()));
+  EXPECT_EQ(text.find_first_of("\x1b\x07\x9b\xF6"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("failed\n?]0;x?"));
 }
 
 }  // namespace

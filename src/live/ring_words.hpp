@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "device/ring.hpp"
@@ -9,14 +10,16 @@
 namespace dwell::live {
 
 // The argument words of the task at this position, and what its last slot holds behind them. Empty when the ring holds another task there
-// by now, or a part of one. Of the launch of a graph the first two are the address of its head.
-inline std::vector<std::uint32_t> ring_words(const device::Slot* ring, std::uint32_t shift, std::uint32_t position) {
+// by now, or a part of one. Of the launch of a graph the first two are the address of its head. `slot_at(index)` returns an optional Slot.
+template <class SlotAt>
+std::vector<std::uint32_t> ring_words(const SlotAt& slot_at, std::uint32_t shift, std::uint32_t position) {
   std::vector<std::uint32_t> words;
   std::uint32_t slots = 1;
   for (std::uint32_t i = 0; i < slots; ++i) {
     const std::uint32_t at = position + i;
-    for (const device::Quad& place : ring[device::index_of(at, shift)].quad) {
-      const device::Quad quad = device::load_quad<device::Scope::system>(&place);
+    const std::optional<device::Slot> slot = slot_at(device::index_of(at, shift));
+    if (!slot) return {};
+    for (const device::Quad& quad : slot->quad) {
       if (quad.lap != device::lap_of(at, shift)) return {};
       words.insert(words.end(), quad.word, quad.word + 3);
     }

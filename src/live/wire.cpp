@@ -135,7 +135,13 @@ struct Read {
     if (number > static_cast<std::underlying_type_t<Enum>>(last_of(Enum{}))) return bytes.fail();
     value = static_cast<Enum>(number);
   }
-  void take(std::chrono::nanoseconds& value) { value = std::chrono::nanoseconds(bytes.number<std::int64_t>()); }
+  // Sums and differences of two times must not overflow: they are within 73 years.
+  void take(std::chrono::nanoseconds& value) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 61U;
+    const auto count = bytes.number<std::int64_t>();
+    if (count < -kMost || count > kMost) return bytes.fail();
+    value = std::chrono::nanoseconds(count);
+  }
   void take(std::chrono::steady_clock::time_point& value) {
     std::chrono::nanoseconds since{0};
     take(since);

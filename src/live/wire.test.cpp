@@ -106,5 +106,18 @@ TEST(LiveWire, NoBytesHarm) {
   }
 }
 
+// What is told of them must not add up to more than a number holds.
+TEST(LiveWire, TimesAreOfThisCentury) {
+  LogRecord record = test::log_line("x");
+  record.at = std::chrono::steady_clock::time_point(std::chrono::nanoseconds::min());
+  DWELL_EXPECT_ERROR(decode<LogPage>(encode(LogPage{{record}, 1})), errc::unsupported, HasSubstr("no sense"));
+}
+
+TEST(LiveWire, ACircleOfNoTaskIsToldAsNone) {
+  Diagnosis diagnosis;
+  diagnosis.cycles.emplace_back();
+  EXPECT_THAT(to_string(decode<Diagnosis>(encode(diagnosis))), HasSubstr("circle: \n"));
+}
+
 }  // namespace
 }  // namespace dwell::live

@@ -51,6 +51,20 @@ TEST(ChromeTrace, IsValidWithoutAnyPiece) {
   EXPECT_EQ(trace["otherData"]["dropped"], 0);
 }
 
+TEST(ChromeTrace, NamesThatAreNoUtf8BecomeSome) {
+  std::vector<Trace> pieces = test::sample_trace();
+  for (Trace& piece : pieces)
+    piece.names[0] =
+        "gr\xF6\xDF"
+        "e";
+  EXPECT_EQ(find(written(pieces), {{"ph", "X"},
+                                   {"name",
+                                    "gr\xEF\xBF\xBD\xEF\xBF\xBD"
+                                    "e"}})
+                .size(),
+            1U);
+}
+
 TEST(ChromeTrace, ThreadsAndWorkersHaveNames) {
   const json trace = written(test::sample_trace());
   EXPECT_EQ(only(trace, {{"ph", "M"}, {"name", "process_name"}})["args"]["name"], "dwell cuda:0 runtime 1");

@@ -6,6 +6,8 @@
 
 #include <dwell/log.hpp>
 
+#include "base/utf8.hpp"
+
 namespace dwell::observe {
 
 namespace {
@@ -45,6 +47,8 @@ class Families {
   void add(const Labels& labels, double sum, std::uint64_t count, std::vector<MetricBucket> buckets) {
     Labels all = common_;
     all.insert(all.end(), labels.begin(), labels.end());
+    // The formats take UTF-8 alone, and a person may look at them on a terminal.
+    for (MetricLabel& label : all) label.value = printable(label.value, "\n");
     families_.back().samples.push_back({std::move(all), sum, count, std::move(buckets)});
   }
   void counter(std::string_view name, std::uint64_t value, std::string_view help) {

@@ -152,5 +152,12 @@ TEST(OpenMetrics, WholeNumbersAreWrittenAsSuch) {
             std::string::npos);
 }
 
+TEST(OpenMetrics, LabelsAreUtf8WithoutControlCharacters) {
+  Metrics metrics = test::sample_metrics();
+  metrics.operators[0].name = "\x1b[2J\xF6\r";
+  const std::string text = to_openmetrics(metrics);
+  EXPECT_NE(text.find(R"(operator="?[2J??")"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace dwell

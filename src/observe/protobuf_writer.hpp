@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.hpp"
+
 namespace dwell::observe {
 
 class ProtobufWriter {
@@ -21,7 +23,9 @@ class ProtobufWriter {
     for (unsigned shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(value >> shift & 0xFFU);
   }
   void number(std::uint32_t field, double value) { fixed64(field, std::bit_cast<std::uint64_t>(value)); }
-  void text(std::uint32_t field, std::string_view value) {
+  // Of the type string, which must be UTF-8: other bytes become U+FFFD.
+  void text(std::uint32_t field, std::string_view text) {
+    const std::string value = valid_utf8(text);
     tag(field, kLengthDelimited);
     bytes_ += encoded(value.size());
     bytes_ += value;

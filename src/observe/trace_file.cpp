@@ -1,6 +1,10 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <chrono>
+#include <ostream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -8,21 +12,36 @@
 #include <dwell/error.hpp>
 #include <dwell/trace.hpp>
 
+#include "base/output_file.hpp"
+
 namespace dwell {
 
 namespace {
 
+constexpr std::chrono::seconds kPatience{5};  // for somebody who reads, where the file is a pipe
+
+[[noreturn]] void refuse(const std::filesystem::path& path, int error) {
+  const std::string why = error == ENXIO ? "nobody reads this pipe" : std::generic_category().message(error);
+  throw Error(errc::io_failed, "the trace cannot be written to " + path.string() + ": " + why, {"file", path.string()});
+}
+
+bool is_there(const std::filesystem::path& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+File opened(const std::filesystem::path& path) {
+  File file = open_to_write(path, O_APPEND | O_CREAT, 0666, kPatience);
+  if (!file) refuse(path, errno);
+  return file;
+}
+
 class TraceFile : public TraceWriter {
  public:
-  explicit TraceFile(std::filesystem::path path) : path_(std::move(path)) {
-    std::error_code none;
-    fresh_ = !std::filesystem::exists(path_, none);
-    file_.open(path_, std::ios::binary | std::ios::app);
-    check();
-  }
+  explicit TraceFile(std::filesystem::path path)
+      : path_(std::move(path)), fresh_(!is_there(path_)), buffer_(opened(path_)), out_(&buffer_) {}
   ~TraceFile() override {
-    std::error_code none;
-    if (writer_ == nullptr && fresh_) std::filesystem::remove(path_, none);
+    if (writer_ == nullptr && fresh_) unlink(path_.c_str());
   }
 
   void write(const Trace& piece) override {
@@ -33,7 +52,7 @@ class TraceFile : public TraceWriter {
   void finish() override {
     begin();
     writer_->finish();
-    file_.close();
+    buffer_.close();
     check();
   }
 
@@ -41,21 +60,20 @@ class TraceFile : public TraceWriter {
   // What the file holds is only overwritten now: no trace may come to be written, if another one is being taken.
   void begin() {
     if (writer_ != nullptr) return;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path_, error)) std::filesystem::resize_file(path_, 0, error);
-    if (error) refuse(error.message());
-    writer_ = path_.extension() == ".json" ? chrome_writer(file_) : perfetto_writer(file_);
+    struct stat status {};
+    const int file = buffer_.file().get();
+    if (fstat(file, &status) != 0 || (S_ISREG(status.st_mode) && ftruncate(file, 0) != 0)) refuse(path_, errno);
+    writer_ = path_.extension() == ".json" ? chrome_writer(out_) : perfetto_writer(out_);
   }
   void check() const {
-    if (!file_) refuse(std::strerror(errno));
-  }
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(errc::io_failed, "the trace cannot be written to " + path_.string() + ": " + why, {"file", path_.string()});
+    if (buffer_.error() != 0) refuse(path_, buffer_.error());
+    if (!out_) refuse(path_, EIO);
   }
 
   const std::filesystem::path path_;
-  bool fresh_ = false;  // there was no such file
-  std::ofstream file_;
+  const bool fresh_;  // there was no such file
+  FileBuffer buffer_;
+  std::ostream out_;
   std::unique_ptr<TraceWriter> writer_;
 };
 

@@ -60,12 +60,19 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   queue_ = std::make_unique<SubmissionQueue>(slots, static_cast<device::Completion*>(completions_->host()),
                                              *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_, name_of);
 
-  queue_->look_up_launches({[this](std::uint64_t position, std::uint64_t head) {
+  // What the callback of a node has thrown, or its operator.
+  const auto why_of = [this](const Exec& exec, std::uint64_t position, std::uint64_t base, std::uint32_t node) {
+    std::string why = exec.why(position, node);
+    return why.empty() ? backend_->thrown(base + std::uint64_t{node} * sizeof(device::Slot)) : why;
+  };
+  queue_->look_up_launches({[this, why_of](std::uint64_t position, std::uint64_t head) {
+                              if (head == 0) return std::pair(std::string(), backend_->thrown(static_cast<std::uint32_t>(position)));
                               const auto* const failed = static_cast<const std::uint64_t*>(failed_nodes_->host());
                               const std::uint64_t word = failed[position & (options_.ring_slots - 1)];
-                              const auto [exec, cell] = graphs_.find(head);
+                              std::uint64_t base = 0;
+                              const auto [exec, cell] = graphs_.find(head, &base);
                               const auto node = static_cast<std::uint32_t>(word >> 32U);
-                              return exec ? std::pair(exec->node_at(node), exec->why(position, node))
+                              return exec ? std::pair(exec->node_at(node), why_of(*exec, position, base, node))
                                           : std::pair<std::string, std::string>();
                             },
                             [this](std::uint64_t head) { return title_of(graphs_.name_of(head)); },

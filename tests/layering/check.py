@@ -23,6 +23,8 @@ class Layer(NamedTuple):
 
 DEVICE_API = ("dwell/device.hpp", "dwell/device/")
 HOST_LAYERS = ("base/", "image/", "jit/", "backend/", "runtime/", "graph/", "orchestrator/", "tensor/", "observe/", "live/")
+# Files of others, files for others, and their text.
+FILES_AND_TEXT = ("base/file.hpp", "base/output_file.hpp", "base/utf8.hpp")
 JIT_GROUND = ("base/", "jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
@@ -62,12 +64,16 @@ LAYERS = (
     # Shows a process to others: the runtime hands it functions, so it need not see the runtime. A dead one has left the ring itself.
     Layer(("live/flight.", "live/ring_words."), ("base/", "live/", "device/", "dwell/"), "standard"),
     Layer(("live/",), ("base/", "live/", "dwell/"), "standard"),
-    Layer(("tools/",), ("tools/", "bench/", "base/file.hpp", "live/", "dwell/"), "any"),
+    Layer(("tools/",), ("tools/", "bench/", *FILES_AND_TEXT, "live/", "dwell/"), "any"),
     Layer(("python/",), ("python/", "dwell/"), "any"),
     Layer(("exporter/",), ("exporter/", "observe/", "dwell/"), "any"),
     Layer(("portable/",), ("portable/",), "any"),
     Layer(("examples/",), ("examples/", "dwell/"), "standard"),
-    Layer(("bench/",), ("bench/", "base/relax.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"), "any"),
+    Layer(
+        ("bench/",),
+        ("bench/", "base/relax.hpp", "base/output_file.hpp", "device/", "dwell/", "jit/base/temporary_directory.hpp"),
+        "any",
+    ),
     Layer(("tests/install/",), ("dwell/",), "standard"),
     # The benchmarks' own CUDA: users beside a runtime must not share the library's code.
     Layer(

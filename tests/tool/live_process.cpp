@@ -1,15 +1,18 @@
 // A process that the tool looks at, or that is killed: a runtime on the CPU, with one worker.
 //
-//   live_process OPERATOR works|rests|hides|graphs
+//   live_process OPERATOR works|rests|hides|graphs|faults|aborts|exits
 //
 // Calls the operator, by tickets one after the other, until standard input ends: ten times (rests), or again and again. With `hides`
 // others may not look at it; with `graphs` it rests, behind two launches of a graph. Prints the position of the tenth ticket when that is
-// complete.
+// complete. Where it `faults` the operator then stores where no memory is; where it `aborts` or `exits` the program does so by itself.
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -28,6 +31,7 @@ std::string source_of(const std::string& name) {
   return "dwell::u64 calls_of_" + name + " = 0;\nDWELL_INSPECT(calls_of_" + name + ")\nDWELL_OPERATOR(" + name +
          ")(dwell::Group g, dwell::u64 call) {\n"
          "  if (g.rank() != 0) return;\n"
+         "  if (call == 4711) *reinterpret_cast<volatile int*>(16) = 1;\n"
          "  calls_of_" +
          name +
          " = call;\n"
@@ -39,7 +43,8 @@ std::string source_of(const std::string& name) {
 
 int main(int count, char** words) {
   const std::string_view does = count == 3 ? words[2] : "";
-  if (does != "works" && does != "rests" && does != "hides" && does != "graphs") return 2;
+  constexpr std::string_view kDoes[] = {"works", "rests", "hides", "graphs", "faults", "aborts", "exits"};
+  if (std::ranges::find(kDoes, does) == std::end(kDoes)) return 2;
   const std::string name = words[1];
 
   dwell::Options options{.device = "cpu", .workers = 1};
@@ -72,6 +77,9 @@ int main(int count, char** words) {
   }
   std::printf("%llu\n", static_cast<unsigned long long>(last.position()));
   std::fflush(stdout);
+  if (does == "faults") runtime.submit(op, std::uint64_t{4711}).wait();
+  if (does == "aborts") std::abort();
+  if (does == "exits") std::exit(3);
   while (!ends(does == "rests" || does == "graphs" ? -1 : 5)) runtime.submit(op, ++calls).wait();
   waits.wait();
   return 0;

@@ -309,6 +309,25 @@ class Dead(Case):
         self.assertTrue(file.exists())
         return process, file
 
+    def test_tell_how_they_have_ended_themselves(self):
+        for does, status, how in (
+            ("faults", -11, r"it ended itself by SIGSEGV \(memory that is not there\) in worker 0, in or behind solve \(version 1\)"),
+            ("aborts", -6, r"it ended itself by SIGABRT \(.*\), in thread \d+, which is no worker"),
+            ("exits", 3, r"it has called exit\(\) without closing the runtime"),
+        ):
+            with self.subTest(does):
+                process = self.start("solve", does)
+                self.assertEqual(process.process.wait(timeout=60), status)
+                (file,) = self.folder.glob(f"{process.pid}.*.1.flight")
+                told = self.succeed("post-mortem", str(file)).splitlines()
+                self.assertRegex(told[2], f"^{how}$")
+        self.assertRegex(self.succeed("post-mortem", "-n", "1", str(file)), r"solve \(version 1\) \(10\), ticket")
+
+    def test_handlers_of_the_program_and_of_others_are_left_alone(self):
+        process = self.start("solve", "faults", DWELL_SIGNALS="off")
+        self.assertEqual(process.process.wait(timeout=60), -11)
+        self.assertIn("it was ended from outside", self.succeed("post-mortem"))
+
     def test_leave_a_file_for_their_owner_alone(self):
         _, file = self.killed("solve")
         self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)

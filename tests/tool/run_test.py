@@ -471,6 +471,44 @@ class Mistakes(Case):
         self.edit('"y.npy"', '"."')
         self.fail_with("it is a folder", 15)
 
+    def test_outputs_that_are_no_files_stay_what_they_are(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.edit('"y.npy"', '"pipe"')
+        with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+            self.succeed()
+            got = reader.communicate(timeout=60)[0]
+        self.assertTrue(pipe.is_fifo())
+        self.put("got.npy", got)
+        self.assertEqual(read_npy(self.folder / "got.npy")[2], [20.0, 40.0, 60.0, 80.0, 100.0, 120.0])
+        (self.folder / "full").symlink_to("/dev/full")
+        self.edit('"pipe"', '"full"')
+        self.fail_with("No space left", 15)
+        self.assertTrue((self.folder / "full").is_symlink())
+
+    def test_inputs_that_never_end(self):
+        os.mkfifo(self.folder / "pipe")
+        for name in ("pipe", "/dev/zero", "."):
+            wrong = "it is a folder" if name == "." else "it is not a regular file"
+            for old, line in (("axpy.hpp", 2), ("x.npy", 5)):
+                self.put("job.toml", JOB)
+                self.edit(f'"{old}"', f'"{name}"')
+                self.fail_with(wrong, line)
+        result = self.dwell("run", "/dev/zero", "--device", "cpu")
+        too_long = "/dev/zero: error: cannot read /dev/zero: it is longer than 16777216 bytes\n"
+        self.assertEqual((result.returncode, result.stderr), (2, too_long))
+
+    def test_a_job_may_come_through_a_pipe(self):
+        command = [TOOL, "run", "/dev/stdin", "--device", "cpu"]
+        job = subprocess.run(command, input="x = 1", capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((job.returncode, job.stderr.split(";")[0]), (2, "/dev/stdin:1: error: unknown key 'x' in the job"))
+
+    def test_messages_do_not_act_on_a_terminal(self):
+        self.put("job.toml", JOB.replace("[outputs]", '"\\u001b[2J" = 1\n[outputs]'))
+        result = self.run_job()
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("unknown key '?[2J'", result.stderr)
+
     def test_device_that_is_not_there(self):
         result = self.dwell("run", "job.toml", "--device", "tpu")
         self.assertEqual(result.returncode, 2)

@@ -19,8 +19,8 @@ class Array {
 
   ElementType type() const { return type_; }
 
-  // `data` is the whole array.
-  void write(std::span<const std::byte> data) { buffer_.write(data); }
+  // Writes what begins at this byte of the array.
+  void write(std::span<const std::byte> data, std::size_t first) { buffer_.write(data, first); }
   // The whole array, once the tasks that name it have run.
   std::vector<std::byte> read() const {
     std::vector<std::byte> data(buffer_.bytes());

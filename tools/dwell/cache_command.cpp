@@ -9,6 +9,8 @@
 #include <dwell/cache.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.hpp"
+#include "json.hpp"
 #include "table.hpp"
 
 namespace dwell::tool {
@@ -28,22 +30,13 @@ std::string text_of(Time time) {
   return text;
 }
 
-// Descriptions come from programs: their characters must not move the cursor or break a line.
-std::string printable(const std::string& text) {
-  std::string result = text;
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  }
-  return result;
-}
-
 std::uint64_t bytes_of(const std::vector<CacheEntry>& entries) {
   std::uint64_t bytes = 0;
   for (const CacheEntry& entry : entries) bytes += entry.bytes;
   return bytes;
 }
 
-void print(std::ostream& out, const Json& json) { out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
+void print(std::ostream& out, const Json& json) { out << json_text(json) << '\n'; }
 
 Exit stats(const Cache& cache, bool json, std::ostream& out) {
   const std::vector<CacheEntry> entries = cache.entries();

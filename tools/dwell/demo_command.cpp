@@ -15,6 +15,7 @@
 #include "demo_stream.hpp"
 #include "device.hpp"
 #include "image.hpp"
+#include "json.hpp"
 #include "latencies.hpp"
 #include "table.hpp"
 
@@ -85,7 +86,7 @@ void print_json(std::ostream& out, const DemoOptions& options, const Image& imag
       {"tiles", {{"checked", figures.tiles}, {"wrong", figures.wrong}}},
       {"output", options.output.string()},
   };
-  out << root.dump(2) << '\n';
+  out << json_text(root) << '\n';
 }
 
 void write_picture(const std::filesystem::path& file, const Image& image) {

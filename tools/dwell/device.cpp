@@ -3,6 +3,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/utf8.hpp"
 #include "failure.hpp"
 
 namespace dwell::tool {
@@ -10,7 +11,7 @@ namespace dwell::tool {
 Options options_for(const std::string& device) {
   Options options;
   options.device = device;
-  options.warn = [](std::string_view line) { std::cerr << "dwell: warning: " + std::string(line) + "\n"; };
+  options.warn = [](std::string_view line) { std::cerr << "dwell: warning: " + printable(line, "\n\t") + "\n"; };
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <dwell/error.hpp>
 #include <nlohmann/json.hpp>
 
+#include "json.hpp"
 #include "resource_table.hpp"
 
 namespace dwell::tool {
@@ -35,7 +36,7 @@ void print_json(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
     list.push_back({{"what", finding.what}, {"state", finding.state}, {"detail", finding.detail}, {"advice", finding.advice}});
   }
-  out << nlohmann::ordered_json{{"version", DWELL_VERSION}, {"findings", list}}.dump(2) << '\n';
+  out << json_text({{"version", DWELL_VERSION}, {"findings", list}}) << '\n';
 }
 
 }  // namespace

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csetjmp>
+#include <cstddef>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <ostream>
 #include <stdexcept>
@@ -17,6 +14,8 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include "base/file.hpp"
+
 namespace dwell::tool {
 
 namespace {
@@ -24,19 +23,16 @@ namespace {
 // Larger ones are refused before memory is taken for them.
 constexpr std::uint64_t kMostPixels = 1U << 28U;
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::byte>;
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& why) { throw std::runtime_error(file.string() + ": " + why); }
 
-Bytes read_file(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) fail(file, "is a folder");
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail(file, std::strerror(errno != 0 ? errno : EIO));
-  Bytes bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) fail(file, std::strerror(errno != 0 ? errno : EIO));
-  return bytes;
+Bytes content_of(const std::filesystem::path& file) {
+  constexpr std::size_t kLongest = std::size_t{1} << 29U;
+  std::string why;
+  auto bytes = read_file(file, kLongest, &why);
+  if (!bytes) fail(file, why);
+  return *std::move(bytes);
 }
 
 Image empty_image(const std::filesystem::path& file, std::uint64_t width, std::uint64_t height) {
@@ -75,7 +71,7 @@ bool decode_jpeg(const Bytes& bytes, JpegErrors& errors, std::uint32_t* width, s
     return false;
   }
   jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&info, TRUE);
   *width = info.image_width;
   *height = info.image_height;
@@ -127,11 +123,12 @@ Image read_png(const std::filesystem::path& file, const Bytes& bytes) {
 }  // namespace
 
 Image read_image(const std::filesystem::path& file) {
-  const Bytes bytes = read_file(file);
+  const Bytes bytes = content_of(file);
   constexpr std::array<std::uint8_t, 3> kJpeg = {0xFF, 0xD8, 0xFF};
   constexpr std::array<std::uint8_t, 4> kPng = {0x89, 'P', 'N', 'G'};
   const auto begins_with = [&](const auto& magic) {
-    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+    return bytes.size() >= magic.size() &&
+           std::equal(magic.begin(), magic.end(), bytes.begin(), [](auto a, auto b) { return static_cast<std::byte>(a) == b; });
   };
   if (begins_with(kJpeg)) return read_jpeg(file, bytes);
   if (begins_with(kPng)) return read_png(file, bytes);

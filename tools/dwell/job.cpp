@@ -1,18 +1,28 @@
 #include "job.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <initializer_list>
 #include <limits>
 #include <map>
 #include <queue>
-#include <sstream>
+#include <set>
 #include <stdexcept>
+#include <unordered_map>
 
+// What toml++ takes for granted of a text is checked in every build: it is wrong about some ("[[[", or an array without a value), and would
+// go on with what it has not read. Declared before it, as its macro calls it.
+namespace dwell::tool {
+struct BadToml {};
+static constexpr void expect_of_toml(bool holds) {
+  if (!holds) throw BadToml{};
+}
+}  // namespace dwell::tool
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(...) ::dwell::tool::expect_of_toml(static_cast<bool>(__VA_ARGS__))
 #include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 #include "toml_text.hpp"
 
@@ -21,6 +31,9 @@ namespace dwell::tool {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestText = std::size_t{1} << 24U;  // of a job or a source
+constexpr std::size_t kMostNamed = 65536;                    // operators, arrays
 
 template <class Named>
 std::string names_of(const std::vector<Named>& list) {
@@ -131,19 +144,51 @@ class TomlTable {
   const fs::path& file_;
 };
 
+// The places of operators or arrays in their list, by name.
 template <class Named>
-std::size_t find_named(const std::vector<Named>& list, const std::string& name, const char* what, const Place& place) {
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].name == name) return i;
+class Index {
+ public:
+  Index(const std::vector<Named>& list, const char* what) : list_(list), what_(what) {
+    for (std::size_t i = 0; i < list.size(); ++i) places_.emplace(list[i].name, i);
   }
-  throw failure_at(place, std::string("there is no ") + what + " '" + name + "'; the job has " + names_of(list));
+  std::size_t find(const std::string& name, const Place& place) const {
+    if (const auto at = places_.find(name); at != places_.end()) return at->second;
+    throw failure_at(place, std::string("there is no ") + what_ + " '" + name + "'; the job has " + names_of(list_));
+  }
+
+ private:
+  const std::vector<Named>& list_;
+  const char* what_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
+
+// Refuses lists that nobody has written by hand.
+void check_count(const std::vector<TomlTable::Entry>& entries, const char* what) {
+  if (entries.size() > kMostNamed)
+    throw failure_at(entries[kMostNamed].place, std::string("the job has more than ") + std::to_string(kMostNamed) + " " + what);
+}
+
+// Refuses arrays that are like themselves, over as many steps as it takes.
+void check_likes(const std::vector<JobArray>& arrays) {
+  std::vector<bool> ends(arrays.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    std::vector<std::size_t> way;
+    std::size_t at = i;
+    for (; !ends[at] && arrays[at].like; at = *arrays[at].like) {
+      if (way.size() > arrays.size()) throw failure_at(arrays[i].place, "array " + arrays[i].name + " is like itself, by way of 'like'");
+      way.push_back(at);
+    }
+    for (const std::size_t step : way) ends[step] = true;
+  }
 }
 
 std::vector<JobOperator> parse_operators(const TomlTable& root) {
   std::vector<JobOperator> list;
   const std::optional<TomlTable> operators = root.table("operators");
   if (!operators) return list;
-  for (const TomlTable::Entry& entry : operators->entries()) {
+  const std::vector<TomlTable::Entry> entries = operators->entries();
+  check_count(entries, "operators");
+  for (const TomlTable::Entry& entry : entries) {
     const TomlTable table = operators->table(entry, "operator");
     table.allow({"source"});
     list.push_back({entry.key, table.required_path("source"), table.place("source")});
@@ -172,6 +217,7 @@ std::vector<JobArray> parse_arrays(const TomlTable& root) {
   const std::optional<TomlTable> arrays = root.table("arrays");
   if (!arrays) return list;
   const std::vector<TomlTable::Entry> entries = arrays->entries();
+  check_count(entries, "arrays");
   for (const TomlTable::Entry& entry : entries) {
     const TomlTable table = arrays->table(entry, "array");
     table.allow({"file", "like", "shape", "dtype"});
@@ -192,22 +238,18 @@ std::vector<JobArray> parse_arrays(const TomlTable& root) {
     }
     list.push_back(std::move(array));
   }
+  const Index index(list, "array");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const TomlTable table = arrays->table(entries[i], "array");
-    if (const std::optional<std::string> like = table.string("like")) list[i].like = find_named(list, *like, "array", table.place("like"));
+    if (const std::optional<std::string> like = table.string("like")) list[i].like = index.find(*like, table.place("like"));
   }
-  for (const JobArray& array : list) {
-    std::size_t steps = 0;
-    for (const JobArray* at = &array; at->like; at = &list[*at->like]) {
-      if (++steps > list.size()) throw failure_at(array.place, "array " + array.name + " is like itself, by way of 'like'");
-    }
-  }
+  check_likes(list);
   return list;
 }
 
-JobArgument parse_argument(const TomlTable& table, const toml::node& node, const std::vector<JobArray>& arrays) {
+JobArgument parse_argument(const TomlTable& table, const toml::node& node, const Index<JobArray>& arrays) {
   const Place place = table.at(node.source());
-  if (const auto* const name = node.as_string()) return {ArrayIndex{find_named(arrays, name->get(), "array", place)}, place};
+  if (const auto* const name = node.as_string()) return {ArrayIndex{arrays.find(name->get(), place)}, place};
   if (const auto* const flag = node.as_boolean()) return {Number(flag->get()), place};
   if (const auto* const integer = node.as_integer()) return {Number(integer->get()), place};
   if (const auto* const number = node.as_floating_point()) return {Number(number->get()), place};
@@ -238,6 +280,7 @@ void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<
     if (names == nullptr) continue;
     task.after_place = table.place("after");
     std::vector<std::size_t>& after = task.after.emplace();
+    std::set<std::size_t> seen;
     for (const toml::node& node : *names) {
       const Place place = table.at(node.source());
       if (!node.is_string()) throw failure_at(place, "'after' in " + task.title() + " must hold names of tasks, as strings");
@@ -250,8 +293,7 @@ void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<
                          task.title() + " is after '" + name + "', and no task has that name; names in this job: " + enumerate(known));
       }
       if (found->second == i) throw failure_at(place, task.title() + " is after itself: take '" + name + "' out of its 'after'");
-      if (std::find(after.begin(), after.end(), found->second) != after.end())
-        throw failure_at(place, "'after' in " + task.title() + " has '" + name + "' twice");
+      if (!seen.insert(found->second).second) throw failure_at(place, "'after' in " + task.title() + " has '" + name + "' twice");
       after.push_back(found->second);
     }
   }
@@ -328,6 +370,8 @@ std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // so that no sum of repeats can overflow
   const toml::array* const tasks = root.array("tasks");
   if (tasks == nullptr || tasks->empty()) throw failure_at({job.file, 1}, "the job is empty: it has no [[tasks]]");
+  const Index operators(job.operators, "operator");
+  const Index arrays(job.arrays, "array");
   std::vector<JobTask> list;
   for (const toml::node& node : *tasks) {
     JobTask task;
@@ -336,9 +380,9 @@ std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
     const TomlTable table = root.element(node, task.title());
     table.allow({"name", "after", "operator", "args", "groups", "repeat", "link", "hard_link", "drain"});
     task.place = table.place();
-    task.operator_index = find_named(job.operators, table.required_string("operator"), "operator", table.place("operator"));
+    task.operator_index = operators.find(table.required_string("operator"), table.place("operator"));
     if (const toml::array* const arguments = table.array("args")) {
-      for (const toml::node& argument : *arguments) task.arguments.push_back(parse_argument(table, argument, job.arrays));
+      for (const toml::node& argument : *arguments) task.arguments.push_back(parse_argument(table, argument, arrays));
     }
     task.groups = static_cast<std::uint32_t>(table.integer("groups", 1, 65535).value_or(1));
     task.repeat = table.integer("repeat", 1, kMost).value_or(1);
@@ -356,7 +400,7 @@ std::optional<JobSwap> parse_swap(const TomlTable& root, const Job& job) {
   if (!table) return std::nullopt;
   table->allow({"operator", "source", "after"});
   JobSwap swap;
-  swap.operator_index = find_named(job.operators, table->required_string("operator"), "operator", table->place("operator"));
+  swap.operator_index = Index(job.operators, "operator").find(table->required_string("operator"), table->place("operator"));
   swap.source = table->required_path("source");
   swap.place = table->place("source");
   if (!table->has("after")) throw failure_at(table->place(), "swap has no 'after'");
@@ -373,16 +417,15 @@ std::vector<JobOutput> parse_outputs(const TomlTable& root, const Job& job) {
   std::vector<JobOutput> list;
   const std::optional<TomlTable> outputs = root.table("outputs");
   if (!outputs) return list;
+  const Index arrays(job.arrays, "array");
+  std::set<std::string> files;
   for (const TomlTable::Entry& entry : outputs->entries()) {
     JobOutput output;
-    output.array_index = find_named(job.arrays, entry.key, "array", entry.place);
+    output.array_index = arrays.find(entry.key, entry.place);
     output.file = outputs->required_path(entry.key);
     output.place = entry.place;
-    for (const JobOutput& other : list) {
-      if (other.file.lexically_normal() == output.file.lexically_normal()) {
-        throw failure_at(entry.place, "two outputs go to " + output.file.string());
-      }
-    }
+    if (!files.insert(output.file.lexically_normal().string()).second)
+      throw failure_at(entry.place, "two outputs go to " + output.file.string());
     list.push_back(std::move(output));
   }
   return list;
@@ -418,6 +461,8 @@ Job parse_job(std::string_view text, const fs::path& file) {
     document = toml::parse(text, file.string());
   } catch (const toml::parse_error& problem) {
     throw failure_at({file, problem.source().begin.line}, std::string(problem.description()));
+  } catch (const BadToml&) {
+    throw failure_at({file}, "this is no valid TOML");
   }
   const TomlTable root(document, "the job", file);
   root.allow({"operators", "arrays", "tasks", "swap", "outputs"});
@@ -431,16 +476,11 @@ Job parse_job(std::string_view text, const fs::path& file) {
   return job;
 }
 
-std::string read_text(const fs::path& file, const Place& place) {
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw failure_at(place, file.string() + " is a folder");
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  // An empty file makes operator<< fail, though nothing went wrong.
-  if (!stream || stream.bad()) throw failure_at(place, "cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
-  return std::move(text).str();
+std::string read_text(const fs::path& file, const Place& place, FileKinds kinds) {
+  std::string why;
+  const auto bytes = read_file(file, kLongestText, &why, kinds);
+  if (!bytes) throw failure_at(place, "cannot read " + file.string() + ": " + why);
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
 }  // namespace dwell::tool

@@ -42,6 +42,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/file.hpp"
 #include "element_type.hpp"
 #include "failure.hpp"
 #include "npy.hpp"
@@ -131,7 +132,8 @@ std::string enumerate(const std::vector<std::string>& names);
 // `text` is the content of `file`. Throws Failure, which names file and line.
 Job parse_job(std::string_view text, const std::filesystem::path& file);
 
-// The content of a text file. Throws Failure at `place` (where the file is named).
-std::string read_text(const std::filesystem::path& file, const Place& place);
+// The content of a text file of 16 MiB at most, and a regular one unless the person has named it otherwise. Throws Failure at `place`
+// (where the file is named).
+std::string read_text(const std::filesystem::path& file, const Place& place, FileKinds kinds = FileKinds::regular);
 
 }  // namespace dwell::tool

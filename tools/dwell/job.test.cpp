@@ -183,10 +183,26 @@ TEST(Job, MustNotBeEmpty) {
   EXPECT_EQ(error("tasks = [1]"), "a/job.toml:1: error: task 1 must be a table");
 }
 
+// toml++ takes for granted that a name follows the brackets.
+TEST(Job, WhatTomlDoesNotExpectIsAMistake) { EXPECT_EQ(error("[[[a]]]"), "a/job.toml: error: this is no valid TOML"); }
+
 TEST(Job, ReadsTextFiles) {
   EXPECT_THROW(read_text("/nowhere/to/be/found", {"job.toml", 3}), Failure);
   EXPECT_THROW(read_text("/", {"job.toml", 3}), Failure);
-  EXPECT_EQ(read_text("/dev/null", {"job.toml", 3}), "");
+  EXPECT_EQ(read_text("/dev/null", {"job.toml", 3}, FileKinds::any), "");
+}
+
+TEST(Job, ReadsNothingThatNeverEnds) {
+  const auto error_of = [](const char* file, FileKinds kinds) {
+    try {
+      static_cast<void>(read_text(file, {"job.toml", 3}, kinds));
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_of("/dev/zero", FileKinds::regular), "job.toml:3: error: cannot read /dev/zero: it is not a regular file");
+  EXPECT_EQ(error_of("/dev/zero", FileKinds::any), "job.toml:3: error: cannot read /dev/zero: it is longer than 16777216 bytes");
 }
 
 }  // namespace

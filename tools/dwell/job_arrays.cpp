@@ -1,5 +1,7 @@
 #include "job_arrays.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -45,9 +47,17 @@ void fill(const Job& job, std::size_t index, const ArrayPlan& plan, const Get& a
   const JobArray& wanted = job.arrays[index];
   try {
     Array& to = array();
-    std::vector<std::byte> data(plan.count() * bytes_of(plan.type));
-    if (plan.file) read_npy_data(*wanted.file, *plan.file, data);
-    to.write(data);
+    // In pieces: as much memory again as the array takes may not be there.
+    constexpr std::uint64_t kPiece = std::uint64_t{1} << 24U;
+    const std::uint64_t bytes = plan.count() * bytes_of(plan.type);
+    std::optional<NpyData> from;
+    if (plan.file) from.emplace(*wanted.file, *plan.file);
+    std::vector<std::byte> data(std::min(bytes, kPiece));
+    for (std::uint64_t done = 0; done < bytes; done += data.size()) {
+      data.resize(std::min<std::uint64_t>(data.size(), bytes - done));
+      if (from) from->read(done, data);
+      to.write(data, done);
+    }
   } catch (const Error& problem) {
     throw failure_at(wanted.place, describe(job, index, plan) + ": " + problem.message());
   } catch (const std::bad_alloc&) {
@@ -72,17 +82,19 @@ std::vector<ArrayPlan> plan_arrays(const Job& job) {
       plans[i].shape = *array.shape;
     }
   }
-  // Arrays that are like others come last: those are known now, over as many steps as it takes.
+  // Arrays that are like others come behind those: each array on the way takes over what it does not say itself, from the far end on.
+  std::vector<bool> planned(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) planned[i] = !job.arrays[i].like;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const JobArray& array = job.arrays[i];
-    if (!array.like) continue;
-    std::optional<ElementType> type = array.type;
-    std::size_t model = *array.like;
-    for (; job.arrays[model].like; model = *job.arrays[model].like) {
-      if (!type) type = job.arrays[model].type;
+    std::vector<std::size_t> way;
+    for (std::size_t at = i; !planned[at]; at = *job.arrays[at].like) way.push_back(at);
+    for (; !way.empty(); way.pop_back()) {
+      const std::size_t at = way.back();
+      const ArrayPlan& model = plans[*job.arrays[at].like];
+      plans[at].type = job.arrays[at].type.value_or(model.type);
+      plans[at].shape = model.shape;
+      planned[at] = true;
     }
-    plans[i].type = type.value_or(plans[model].type);
-    plans[i].shape = plans[model].shape;
   }
   return plans;
 }

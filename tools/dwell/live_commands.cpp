@@ -1,14 +1,9 @@
 #include "live_commands.hpp"
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <ostream>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,6 +12,7 @@
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 
+#include "base/output_file.hpp"
 #include "screen_text.hpp"
 #include "table.hpp"
 
@@ -25,6 +21,7 @@ namespace dwell::tool {
 namespace {
 
 constexpr std::size_t kLinesAtOnce = 1000;
+constexpr int kMostPages = 1000;
 
 Failure mistake(const std::string& message) { return {Exit::mistake, "dwell: error: " + message}; }
 
@@ -34,41 +31,13 @@ level level_of(const std::string& name) {
   throw mistake("'" + name + "' is no level: trace, debug, info, warning, error");
 }
 
-// A file that is written beside its place, and comes there when it is kept. What is no file, as a device or a pipe, is written itself.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path) : path_(path) {
-    std::error_code none;
-    if (std::filesystem::is_symlink(path, none)) path_ = std::filesystem::weakly_canonical(path, none).string();
-    if (path_.empty()) path_ = path;
-    const auto there = std::filesystem::status(path, none);
-    staged_ = std::filesystem::exists(there) && !std::filesystem::is_regular_file(there) ? "" : path_ + ".unfinished";
-    stream_.open(staged_.empty() ? path_ : staged_, std::ios::binary | std::ios::trunc);
-    if (!stream_) throw mistake("cannot write " + path + ": " + std::strerror(errno));
+OutputFile open_output(const std::string& path) {
+  try {
+    return {path, OutputFile::Links::follow};
+  } catch (const Error& error) {
+    throw mistake(error.message());
   }
-  ~NewFile() {
-    stream_.close();
-    std::error_code none;
-    if (!staged_.empty()) std::filesystem::remove(staged_, none);
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  std::ostream& stream() { return stream_; }
-  void keep() {
-    const auto refuse = [&] { throw Failure(Exit::failed, "dwell: error: cannot write " + path_ + ": " + std::strerror(errno)); };
-    stream_.close();
-    if (!stream_) refuse();
-    if (staged_.empty()) return;
-    if (std::rename(staged_.c_str(), path_.c_str()) != 0) refuse();
-    staged_.clear();
-  }
-
- private:
-  std::string path_;    // where a link leads to
-  std::string staged_;  // empty: the place itself is written, or has the file
-  std::ofstream stream_;
-};
+}
 
 void print(const std::deque<LogRecord>& lines, std::ostream& out) {
   for (const LogRecord& line : lines) out << printable(to_string(line)) << '\n';
@@ -90,9 +59,14 @@ Exit trace_command(const TraceOptions& options, std::ostream& out) {
   const bool perfetto = options.format == "perfetto";
   const std::string path =
       !options.output.empty() ? options.output : "dwell-" + std::to_string(client.process().pid) + (perfetto ? ".perfetto-trace" : ".json");
-  NewFile file(path);
+  OutputFile file = open_output(path);
   client.trace(runtime, time, options.format, file.stream());
-  file.keep();
+  try {
+    file.finish();
+    file.commit();
+  } catch (const Error& error) {
+    throw Failure(Exit::failed, "dwell: error: " + error.message());
+  }
   if (std::filesystem::is_regular_file(path))
     out << path << ": " << text_of_count(std::filesystem::file_size(path)) << " bytes, for "
         << (perfetto ? "https://ui.perfetto.dev" : "chrome://tracing or https://ui.perfetto.dev") << '\n';
@@ -108,14 +82,15 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
   // All that is there now, and of it the last lines that are wanted.
   const auto read = [&](std::size_t most) {
     std::deque<LogRecord> lines;
-    for (;;) {
+    // A process that always has more must not keep this from printing.
+    for (int pages = 0;; ++pages) {
       live::LogPage page = client.logs(runtime, place, kLinesAtOnce);
       missed += page.next - page.records.size() - place;
       place = page.next;
       for (LogRecord& line : page.records)
         if (line.severity >= least) lines.push_back(std::move(line));
       while (most != 0 && lines.size() > most) lines.pop_front();
-      if (page.records.size() < kLinesAtOnce) return lines;
+      if (page.records.size() < kLinesAtOnce || pages == kMostPages) return lines;
     }
   };
   print(read(options.lines), out);

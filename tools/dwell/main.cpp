@@ -1,6 +1,7 @@
 // dwell: the command line.
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include <dwell/error.hpp>
 #include <dwell/options.hpp>
 
+#include "base/utf8.hpp"
 #include "bench_command.hpp"
 #include "cache_command.hpp"
 #include "demo_command.hpp"
@@ -16,11 +18,15 @@
 #include "live_commands.hpp"
 #include "post_mortem_command.hpp"
 #include "run_command.hpp"
+#include "screen_buffer.hpp"
 #include "top_command.hpp"
 
 namespace {
 
 using dwell::tool::Exit;
+
+// Control characters that messages may have.
+constexpr const char* kKept = "\n\t";
 
 // The same as at the top of job.hpp.
 constexpr const char* kJobHelp = R"(A job (paths are relative to it):
@@ -65,7 +71,8 @@ void add_look(CLI::App& command, dwell::tool::LookOptions& look, bool required =
   command.add_option("--runtime", look.runtime, "Which of its runtimes, by number; else its only one");
 }
 
-Exit run(int count, char** words) {
+// `binary` is standard output, for what is no text.
+Exit run(int count, char** words, std::ostream& binary) {
   CLI::App app("dwell: a runtime that lives on the GPU", "dwell");
   app.set_version_flag("--version", "dwell " DWELL_VERSION);
   app.require_subcommand(1);
@@ -173,7 +180,10 @@ Exit run(int count, char** words) {
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? Exit::success : Exit::mistake;
+    std::ostringstream why;
+    const bool asked = app.exit(problem, std::cout, why) == 0;
+    std::cerr << dwell::printable(why.str(), kKept);
+    return asked ? Exit::success : Exit::mistake;
   }
 
   if (image->count() != 0) {
@@ -184,7 +194,7 @@ Exit run(int count, char** words) {
   if (bench->parsed()) return dwell::tool::bench_command(bench_options);
   if (cache->parsed()) return dwell::tool::cache_command(cache_options, std::cout, std::cerr);
   if (top->parsed()) return dwell::tool::top_command(top_options, std::cout);
-  if (trace->parsed()) return dwell::tool::trace_command(trace_options, std::cout);
+  if (trace->parsed()) return dwell::tool::trace_command(trace_options, trace_options.output == "-" ? binary : std::cout);
   if (logs->parsed()) return dwell::tool::logs_command(logs_options, std::cout);
   if (metrics->parsed()) return dwell::tool::metrics_command(metrics_options, std::cout);
   if (inspect->parsed()) return dwell::tool::inspect_command(inspect_look, inspect_name, std::cout);
@@ -198,20 +208,26 @@ Exit run(int count, char** words) {
 }  // namespace
 
 int main(int count, char** words) {
+  std::ostream binary(std::cout.rdbuf());
+  dwell::tool::ScreenBuffer screen(*binary.rdbuf());
+  std::cout.rdbuf(&screen);
+  const auto tell = [](const std::string& what) { std::cerr << dwell::printable(what, kKept) << '\n'; };
   Exit exit = Exit::failed;
   try {
-    exit = run(count, words);
+    exit = run(count, words, binary);
     std::cout.flush();
-    if (!std::cout) throw dwell::tool::Failure(Exit::failed, "dwell: error: cannot write to standard output");
+    binary.flush();
+    if (!std::cout || !binary) throw dwell::tool::Failure(Exit::failed, "dwell: error: cannot write to standard output");
   } catch (const dwell::tool::Failure& failure) {
-    std::cerr << failure.what() << '\n';
+    tell(failure.what());
     exit = failure.exit();
   } catch (const dwell::Error& error) {
-    std::cerr << "dwell: error: " << error.message() << '\n';
+    tell("dwell: error: " + error.message());
     exit = Exit::failed;
   } catch (const std::exception& problem) {
-    std::cerr << "dwell: error: " << problem.what() << '\n';
+    tell(std::string("dwell: error: ") + problem.what());
     exit = Exit::failed;
   }
+  std::cout.rdbuf(binary.rdbuf());
   return static_cast<int>(exit);
 }

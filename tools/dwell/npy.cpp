@@ -1,14 +1,17 @@
 #include "npy.hpp"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
+#include <ostream>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace dwell::tool {
@@ -127,17 +130,34 @@ class HeaderParser {
   std::string_view rest_;
 };
 
-void read_exactly(std::ifstream& from, char* to, std::size_t bytes, const char* what) {
-  from.read(to, static_cast<std::streamsize>(bytes));
-  if (static_cast<std::size_t>(from.gcount()) != bytes) broken(std::string("it ends within ") + what);
+File open(const std::filesystem::path& file) {
+  std::string why;
+  File opened = open_to_read(file, FileKinds::regular, &why);
+  if (!opened) throw std::runtime_error("cannot be read: " + why);
+  return opened;
 }
 
-std::ifstream open(const std::filesystem::path& file) {
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw std::runtime_error(std::string("cannot be read: ") + std::strerror(errno != 0 ? errno : EIO));
-  return stream;
-}
+// Reads the header, piece by piece.
+class Start {
+ public:
+  explicit Start(const File& file) : file_(file) {}
+
+  void take(std::span<std::byte> to, const char* what) {
+    read_exactly(file_, to, at_, what);
+    at_ += to.size();
+  }
+  std::uint64_t at() const { return at_; }
+
+  static void read_exactly(const File& file, std::span<std::byte> to, std::uint64_t at, const char* what) {
+    const ssize_t got = file.read_at(to, static_cast<off_t>(at));
+    if (got < 0) throw std::runtime_error("cannot be read: " + std::generic_category().message(errno));
+    if (static_cast<std::size_t>(got) != to.size()) broken(std::string("it ends within ") + what);
+  }
+
+ private:
+  const File& file_;
+  std::uint64_t at_ = 0;
+};
 
 }  // namespace
 
@@ -157,13 +177,12 @@ std::uint64_t element_count(const Shape& shape, std::size_t element_bytes) {
   return count;
 }
 
-NpyHeader read_npy_header(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw std::runtime_error("is a folder");
-  std::ifstream from = open(file);
+NpyHeader read_npy_header(const std::filesystem::path& path) {
+  const File file = open(path);
+  Start from(file);
 
   std::array<char, 8> start{};
-  read_exactly(from, start.data(), start.size(), "its first eight bytes");
+  from.take(std::as_writable_bytes(std::span(start)), "its first eight bytes");
   if (std::string_view(start.data(), kMagic.size()) != kMagic) broken("it does not begin with \\x93NUMPY");
   const int major = static_cast<unsigned char>(start[6]);
   const int minor = static_cast<unsigned char>(start[7]);
@@ -172,15 +191,15 @@ NpyHeader read_npy_header(const std::filesystem::path& file) {
 
   std::array<unsigned char, 4> length_bytes{};
   const std::size_t length_size = major == 1 ? 2 : 4;
-  read_exactly(from, reinterpret_cast<char*>(length_bytes.data()), length_size, "the length of its header");
+  from.take(std::as_writable_bytes(std::span(length_bytes).first(length_size)), "the length of its header");
   std::uint32_t length = 0;
   for (std::size_t i = length_size; i-- > 0;) length = length << 8U | length_bytes[i];
   if (length > kLongestHeader) broken("its header claims " + std::to_string(length) + " bytes");
   std::string text(length, '\0');
-  read_exactly(from, text.data(), text.size(), "its header");
+  from.take(std::as_writable_bytes(std::span(text)), "its header");
 
   NpyHeader header = HeaderParser(text).parse();
-  header.data_offset = start.size() + length_size + length;
+  header.data_offset = from.at();
 
   std::uint64_t promised = 0;
   try {
@@ -188,8 +207,10 @@ NpyHeader read_npy_header(const std::filesystem::path& file) {
   } catch (const std::invalid_argument& problem) {
     broken(problem.what());
   }
-  from.seekg(0, std::ios::end);
-  const std::uint64_t there = static_cast<std::uint64_t>(from.tellg()) - header.data_offset;
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) throw std::runtime_error("cannot be read: " + std::generic_category().message(errno));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  const std::uint64_t there = size - std::min(size, header.data_offset);
   if (there != promised) {
     broken("shape " + text_of(header.shape) + " of " + std::string(name_of(header.type)) + " takes " + std::to_string(promised) +
            " bytes, and " + std::to_string(there) + " follow the header");
@@ -197,11 +218,9 @@ NpyHeader read_npy_header(const std::filesystem::path& file) {
   return header;
 }
 
-void read_npy_data(const std::filesystem::path& file, const NpyHeader& header, std::span<std::byte> data) {
-  std::ifstream from = open(file);
-  from.seekg(static_cast<std::streamoff>(header.data_offset));
-  read_exactly(from, reinterpret_cast<char*>(data.data()), data.size(), "its data");
-}
+NpyData::NpyData(const std::filesystem::path& file, const NpyHeader& header) : file_(open(file)), begin_(header.data_offset) {}
+
+void NpyData::read(std::uint64_t first, std::span<std::byte> to) const { Start::read_exactly(file_, to, begin_ + first, "its data"); }
 
 void write_npy(std::ostream& to, ElementType type, const Shape& shape, std::span<const std::byte> data) {
   std::string text = "{'descr': '" + std::string(numpy_name_of(type)) + "', 'fortran_order': False, 'shape': " + text_of(shape) + ", }";

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.hpp"
 #include "element_type.hpp"
 
 namespace dwell::tool {
@@ -31,11 +32,21 @@ struct NpyHeader {
 };
 
 // Reads the header of `file` and checks that the data behind it is of the size that the header promises. Throws std::runtime_error that
-// says what is wrong and what to do; the message does not name the file.
+// says what is wrong and what to do; the message does not name the file. Only regular files are read.
 NpyHeader read_npy_header(const std::filesystem::path& file);
 
-// Reads the data that `header` describes to `data`, which has data_bytes(). Throws std::runtime_error.
-void read_npy_data(const std::filesystem::path& file, const NpyHeader& header, std::span<std::byte> data);
+// The data behind a header, read a piece at a time.
+class NpyData {
+ public:
+  // Throws std::runtime_error.
+  NpyData(const std::filesystem::path& file, const NpyHeader& header);
+  // Fills `to` with what begins at this byte of the data. Throws std::runtime_error.
+  void read(std::uint64_t first, std::span<std::byte> to) const;
+
+ private:
+  File file_;
+  std::uint64_t begin_;
+};
 
 // Writes a whole file, format 1.0. The stream's state tells whether it worked.
 void write_npy(std::ostream& to, ElementType type, const Shape& shape, std::span<const std::byte> data);

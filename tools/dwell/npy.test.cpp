@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -57,7 +58,7 @@ TEST_F(Npy, WrittenDataIsReadBack) {
       EXPECT_EQ(header.shape, shape);
       EXPECT_EQ(header.data_offset % 64, 0U);
       std::vector<std::byte> back(header.data_bytes());
-      read_npy_data(file_, header, back);
+      NpyData(file_, header).read(0, back);
       EXPECT_EQ(back, data);
     }
   }
@@ -118,6 +119,12 @@ TEST(NpyShape, CountsElements) {
   EXPECT_THROW(element_count({std::uint64_t{1} << 62U}, 8), std::invalid_argument);
   EXPECT_EQ(text_of(Shape{5}), "(5,)");
   EXPECT_EQ(text_of(Shape{5, 6}), "(5, 6)");
+}
+
+TEST_F(Npy, OnlyRegularFilesAreRead) {
+  for (const char* const path : {"/dev/zero", "/"}) EXPECT_THROW(read_npy_header(path), std::runtime_error);
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_EQ(error(), "cannot be read: it is not a regular file");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "table.hpp"
 
 namespace dwell::tool {
@@ -15,7 +16,7 @@ constexpr const char* kEraseLine = "\r\x1b[K";
 
 Progress::Progress(std::string label, std::string unit, std::uint64_t total)
     : on_(isatty(STDERR_FILENO) == 1),
-      label_(std::move(label)),
+      label_(printable(label)),
       unit_(std::move(unit)),
       total_(total),
       next_(std::chrono::steady_clock::now()) {}

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json.hpp"
 #include "table.hpp"
 
 namespace dwell::tool {
@@ -65,12 +66,11 @@ void print_json(std::ostream& out, const ImageReport& report) {
   }
   Json operators = Json::array();
   for (const ImageFunction& function : report.operators) operators.push_back(json_of(function));
-  out << Json{{"version", DWELL_VERSION},
-              {"target", report.target},
-              {"scratch_bytes", report.scratch_bytes},
-              {"kernels", kernels},
-              {"operators", operators}}
-             .dump(2)
+  out << json_text({{"version", DWELL_VERSION},
+                    {"target", report.target},
+                    {"scratch_bytes", report.scratch_bytes},
+                    {"kernels", kernels},
+                    {"operators", operators}})
       << '\n';
 }
 

@@ -17,6 +17,7 @@
 #include "job.hpp"
 #include "job_arrays.hpp"
 #include "job_stream.hpp"
+#include "json.hpp"
 #include "latencies.hpp"
 #include "progress.hpp"
 #include "table.hpp"
@@ -170,14 +171,14 @@ void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, cons
   for (const JobOutput& output : job.outputs) {
     root["outputs"].push_back({{"array", job.arrays[output.array_index].name}, {"file", output.file.string()}});
   }
-  out << root.dump(2) << '\n';
+  out << json_text(root) << '\n';
 }
 
 }  // namespace
 
 void run_command(const RunOptions& options, std::ostream& out) {
   // Checks that cost nothing come first: a mistake should show before the wait for a compiler or a device.
-  const Job job = parse_job(read_text(options.job, {options.job}), options.job);
+  const Job job = parse_job(read_text(options.job, {options.job}, FileKinds::any), options.job);
   std::vector<Source> sources;
   for (const JobOperator& op : job.operators) sources.push_back(read_source(op.source, op.place));
   PreparedJob prepared;

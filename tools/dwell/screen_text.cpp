@@ -7,27 +7,6 @@ namespace dwell::tool {
 
 namespace {
 
-// The bytes of the character at the beginning of `text`, which is not empty; 0 where no character of UTF-8 stands.
-std::size_t character_at(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t size = first < 0x80                    ? 1
-                           : first >= 0xc2 && first < 0xe0 ? 2
-                           : first >= 0xe0 && first < 0xf0 ? 3
-                           : first >= 0xf0 && first < 0xf5 ? 4
-                                                           : 0;
-  if (size > text.size()) return 0;
-  for (std::size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0U) != 0x80U) return 0;
-  return size;
-}
-
-bool is_control(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return first < ' ' || first == 0x7f;
-  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;  // U+0080 to U+009F
-}
-
 const char* sequence_of(Style style, bool colours) {
   if (!colours) return style == Style::strong || style == Style::bad ? "\x1b[1m" : style == Style::heading ? "\x1b[7m" : "";
   switch (style) {
@@ -43,17 +22,6 @@ const char* sequence_of(Style style, bool colours) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t size = character_at(text);
-    const std::string_view character = text.substr(0, std::max<std::size_t>(size, 1));
-    result += size == 0 || is_control(character) ? "?" : character;
-    text.remove_prefix(character.size());
-  }
-  return result;
-}
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));

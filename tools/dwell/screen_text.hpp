@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.hpp"
+
 namespace dwell::tool {
 
 // What a piece of text is, and so how it looks.
 enum class Style : std::uint8_t { plain, strong, faint, good, warning, bad, heading };
-
-// The text as it can be shown in one line: control characters, which could move the cursor, and what is no UTF-8 become '?'.
-std::string printable(std::string_view text);
 
 // How many columns it takes: one a character, which is too few for wide ones; a terminal that does not wrap lines then shows their
 // beginning.

@@ -112,11 +112,11 @@ Terminal::Event Terminal::wait(std::chrono::steady_clock::time_point due) {
   if (ready[0].revents == 0) return event;
   char bytes[256];
   const ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
+  event.closed = got == 0 || (got < 0 && errno != EINTR);
   // The bytes of a key come together: an escape that nothing has followed was a key of its own.
   const auto now = std::chrono::steady_clock::now();
   if (now - read_at_ > kOfOneKey) unread_.clear();
   read_at_ = now;
-  event.closed = got <= 0 && errno != EINTR;
   unread_.append(bytes, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   event.keys = take_keys(unread_);
   if (std::erase(event.keys, kControlZ) != 0) stop();

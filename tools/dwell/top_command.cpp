@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <chrono>
 #include <clocale>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +20,8 @@
 #include <dwell/error.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
+#include "json.hpp"
 #include "screen_text.hpp"
 #include "table.hpp"
 #include "terminal.hpp"
@@ -76,7 +77,10 @@ class Top {
 
   void take_log() {
     constexpr std::size_t kMost = 1000;
-    for (bool more = true; more;) {
+    constexpr int kMostPages = 100;
+    // A process that always has more must not keep this from drawing.
+    bool more = true;
+    for (int pages = 0; more && pages < kMostPages; ++pages) {
       live::LogPage page = client_.logs(state_.runtime, place_, kMost);
       more = page.records.size() == kMost;
       place_ = page.next;
@@ -171,15 +175,17 @@ void print_once(Top& top, std::chrono::nanoseconds delay, bool json, std::ostrea
   top.sample();
   if (!top.state().now) throw Failure(Exit::failed, "dwell: error: " + top.state().notice);
   if (json) {
-    out << json_of(top.state()).dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    out << json_text(json_of(top.state())) << '\n';
   } else {
     for (const Line& line : render(top.state(), width_of_output(), std::nullopt)) out << line.text() << '\n';
   }
 }
 
 std::string command_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-  std::string words((std::istreambuf_iterator<char>(file)), {});
+  const File file = open_to_read("/proc/" + std::to_string(pid) + "/cmdline");
+  std::string words(4096, '\0');
+  const ssize_t got = file ? file.read_at(std::as_writable_bytes(std::span(words)), 0) : 0;
+  words.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   while (words.ends_with('\0')) words.pop_back();
   std::ranges::replace(words, '\0', ' ');
   return cut(printable(words), 80);

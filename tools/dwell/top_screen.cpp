@@ -37,7 +37,8 @@ std::string percent(double share) {
 }
 
 std::string time_text(const std::optional<double>& ns) {
-  return ns ? text_of(std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(*ns)))) : kNone;
+  constexpr double kMost = 9e18;
+  return ns ? text_of(std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(std::min(*ns, kMost))))) : kNone;
 }
 
 // "3 d 04:05:06"

@@ -1,22 +1,29 @@
 #include "backend/cpu/cpu_backend.hpp"
 
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <exception>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <dwell/error.hpp>
 
 #include "backend/cpu/loaded_object.hpp"
 #include "base/mutex.hpp"
+#include "base/notes_of_worker.hpp"
 #include "base/thread.hpp"
 #include "device/cpu_resident.hpp"
 #include "image/bundle.hpp"
@@ -124,9 +131,77 @@ class CpuImage final : public LoadedImage {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
+// What operators have thrown, for those who ask for the task's failure: of the last tasks of which that is so.
+class Thrown {
+ public:
+  // Called in the handler, with the header of the task.
+  static void note(void* to, const u32* words) noexcept {
+    const device::Header header = device::Header::from(words[0], words[1]);
+    // Nobody asks for a task that an operator has made: its failure is that of the task that it descends from.
+    if (header.is_spawned()) return;
+    const std::uint64_t of = header.is_node() ? device::graph::address_of(header, words[2]) : words[2];
+    try {
+      static_cast<Thrown*>(to)->add(of, text());
+    } catch (const std::exception&) {  // then the failure goes without the text
+    }
+  }
+  std::string find(std::uint64_t of) {
+    const Lock lock(mutex_);
+    const auto at = texts_.find(of);
+    return at == texts_.end() ? std::string() : at->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kLongest = 1024;
+
+  static std::string text() {
+    try {
+      throw;
+    } catch (const std::exception& thrown) {
+      return std::string(thrown.what()).substr(0, kLongest);
+    } catch (...) {
+      return "something that is no std::exception";
+    }
+  }
+  void add(std::uint64_t of, std::string text) {
+    const Lock lock(mutex_);
+    if (texts_.insert_or_assign(of, std::move(text)).second) order_.push_back(of);
+    for (; order_.size() > kMost; order_.pop_front()) texts_.erase(order_.front());
+  }
+
+  Mutex mutex_;
+  std::unordered_map<std::uint64_t, std::string> texts_ DWELL_GUARDED_BY(mutex_);
+  std::deque<std::uint64_t> order_ DWELL_GUARDED_BY(mutex_);  // of its keys, the oldest first
+};
+
+// A stack for handlers of signals, without which one could not tell of a stack that has overflowed.
+class SignalStack {
+ public:
+  SignalStack() : memory_(std::make_unique<std::byte[]>(kBytes)) {
+    stack_t stack{};
+    stack.ss_sp = memory_.get();
+    stack.ss_size = kBytes;
+    set_ = sigaltstack(&stack, nullptr) == 0;
+  }
+  ~SignalStack() {
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    if (set_) sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = 65536;
+  std::unique_ptr<std::byte[]> memory_;
+  bool set_ = false;
+};
+
 // The threads of the workers: thread `i` is worker `i` of one lease after the other. Without a lease they sleep.
 class WorkerThreads {
  public:
+  explicit WorkerThreads(Thrown& thrown) : thrown_(thrown) {}
   ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
     started_.fetch_add(1, std::memory_order_release);
@@ -159,8 +234,11 @@ class WorkerThreads {
 
  private:
   void serve(std::uint32_t me, std::uint32_t next) {
+    const SignalStack handlers;
     device::Worker worker{};
     worker.clock.counts = counts_time();
+    worker.threw = Thrown::note;
+    worker.threw_to = &thrown_;
     std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
     std::size_t scratch_bytes = 0;
     for (;; ++next) {
@@ -183,11 +261,13 @@ class WorkerThreads {
         scratch.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, scratch_bytes)));
       }
       if (scratch == nullptr) lease.scratch_bytes = 0;
+      notes_of_worker = lease.flight == nullptr ? nullptr : lease.flight + (std::size_t{me} << device::kFlightShift);
       device::CpuWorker(lease, &worker, scratch.get(), me).serve();
       if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
     }
   }
 
+  Thrown& thrown_;
   Mutex mutex_;
   device::Lease leases_[device::kMostLeases] DWELL_GUARDED_BY(mutex_) = {};  // the last ones
   std::atomic<std::uint32_t> started_{0};                                    // leases
@@ -222,7 +302,9 @@ class CpuBackend final : public Backend {
  public:
   ~CpuBackend() override {
     // A worker that never returns holds its thread for good; joining it would hang the program.
-    if (abandoned_->load()) static_cast<void>(threads_.release());
+    if (!abandoned_->load()) return;
+    static_cast<void>(threads_.release());
+    keep(std::move(thrown_));
   }
 
   DeviceInfo info() const override {
@@ -288,11 +370,13 @@ class CpuBackend final : public Backend {
 
   void finish() override { threads_->wait(); }
   std::string fault() override { return {}; }
+  std::string thrown(std::uint64_t of) override { return thrown_->find(of); }
   void abandon() override { abandoned_->store(true); }
 
  private:
   std::map<std::string, std::weak_ptr<LoadedObject>> loaded_;  // of the last image, by symbol
-  std::unique_ptr<WorkerThreads> threads_ = std::make_unique<WorkerThreads>();
+  std::shared_ptr<Thrown> thrown_ = std::make_shared<Thrown>();
+  std::unique_ptr<WorkerThreads> threads_ = std::make_unique<WorkerThreads>(*thrown_);
   std::shared_ptr<Abandoned> abandoned_ = std::make_shared<Abandoned>(false);
 };
 

@@ -1,14 +1,16 @@
 #include "jit/host/working_folder.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <string>
 #include <system_error>
 
 #include <dwell/error.hpp>
 
+#include "base/byte_stream.hpp"
+#include "base/file.hpp"
 #include "jit/source/embedded.hpp"
 
 namespace dwell::jit {
@@ -33,12 +35,12 @@ bool is_whole(const TemporaryDirectory& folder) {
 void write_file(const fs::path& path, std::string_view text) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  errno = error.value();
   if (!error) {
-    std::ofstream file(path, std::ios::binary);
-    if (file << text && file.flush()) return;
+    const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (file && file.write_all(as_bytes(text))) return;
+    error = {errno, std::generic_category()};
   }
-  throw Error(errc::io_failed, "cannot write " + path.string() + ": " + std::strerror(errno));
+  throw Error(errc::io_failed, "cannot write " + path.string() + ": " + error.message());
 }
 
 WorkingFolder::Job::Job(std::shared_ptr<const TemporaryDirectory> folder, unsigned number)

@@ -91,18 +91,20 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
     }
     break;
   }
+  for (std::size_t i = 0; i < elf.sections_.size(); ++i) elf.section_of_.try_emplace(elf.sections_[i].name, i);
+  for (std::size_t i = 0; i < elf.symbols_.size(); ++i)
+    if (elf.symbols_[i].section != SHN_UNDEF) elf.symbol_of_.try_emplace(elf.symbols_[i].name, i);
   return elf;
 }
 
 const Elf::Section* Elf::section(std::string_view name) const {
-  const auto at = std::find_if(sections_.begin(), sections_.end(), [&](const Section& section) { return section.name == name; });
-  return at == sections_.end() ? nullptr : &*at;
+  const auto at = section_of_.find(name);
+  return at == section_of_.end() ? nullptr : &sections_[at->second];
 }
 
 const Elf::Symbol* Elf::symbol(std::string_view name) const {
-  const auto at = std::find_if(symbols_.begin(), symbols_.end(),
-                               [&](const Symbol& symbol) { return symbol.section != SHN_UNDEF && symbol.name == name; });
-  return at == symbols_.end() ? nullptr : &*at;
+  const auto at = symbol_of_.find(name);
+  return at == symbol_of_.end() ? nullptr : &symbols_[at->second];
 }
 
 std::span<const std::byte> Elf::symbol_bytes(std::string_view name) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <dwell/signature.hpp>
@@ -59,8 +60,13 @@ class Elf {
   std::uint16_t machine_ = 0;
   std::uint32_t flags_ = 0;
   std::uint8_t abi_version_ = 0;
+  // By name, the first of each: a file may have millions, and each symbol of a cubin has its section.
+  using Index = std::unordered_map<std::string_view, std::size_t>;
+
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
+  Index section_of_;
+  Index symbol_of_;  // those that are defined
 };
 
 // The signature that DWELL_EXPORT emitted as `symbol`_signature into a compiled operator (a relocatable cubin or a shared object). Empty

@@ -1,11 +1,11 @@
 #include <dwell/doctor.hpp>
 
-#include <fstream>
 #include <set>
 #include <string_view>
 
 #include <dwell/error.hpp>
 
+#include "base/file.hpp"
 #include "image/bundle.hpp"
 #include "jit/object/cubin.hpp"
 #include "jit/object/occupancy.hpp"
@@ -86,14 +86,12 @@ ImageReport examine_image(std::span<const std::byte> bytes, unsigned scratch_byt
 }
 
 ImageReport examine_image(const std::filesystem::path& path, unsigned scratch_bytes) {
-  std::error_code problem;
-  const auto size = std::filesystem::file_size(path, problem);
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes(problem ? 0 : size);
-  if (problem || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
-    throw Error(errc::io_failed, path.string() + " cannot be read");
+  constexpr std::size_t kLongest = std::size_t{1} << 28U;
+  std::string why;
+  const auto bytes = read_file(path, kLongest, &why);
+  if (!bytes) throw Error(errc::io_failed, path.string() + " cannot be read: " + why, {"file", path.string()});
   try {
-    return examine_image(std::as_bytes(std::span(bytes)), scratch_bytes);
+    return examine_image(*bytes, scratch_bytes);
   } catch (const Error& error) {
     throw Error(error.kind(), path.string() + ": " + error.message());
   }

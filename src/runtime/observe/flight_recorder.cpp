@@ -24,6 +24,7 @@
 #include "device/arena.hpp"
 #include "live/directory.hpp"
 #include "live/process.hpp"
+#include "runtime/observe/end_notes.hpp"
 
 namespace dwell::runtime {
 
@@ -36,6 +37,7 @@ static_assert(live::kFlightEntries == 1U << device::kFlightShift && sizeof(Fligh
 static_assert(FlightEntry::kValid == device::InFlight::kValid && FlightEntry::kNode == device::InFlight::kNode &&
               FlightEntry::kLaunch == device::InFlight::kLaunch);
 static_assert(FlightEntry::kOpcodeMask == device::Header::kOpcodeMask);
+static_assert(FlightFile::kMostWorkers == device::kMaxWorkers);
 
 constexpr std::uint64_t kMostCopies = 16;  // of this library in a process
 constexpr std::uint64_t kOfACopy = 1'000'000;
@@ -144,10 +146,12 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
   file_->pid = getpid();
   put(file_->command, own_command());
   put(file_->device, device);
+  if (mapped_) note_end_in(*file_);
 }
 
 FlightRecorder::~FlightRecorder() {
   const Lock lock(mutex_);
+  if (mapped_ && file_ != nullptr) forget_end_in(*file_);
   if (mapped_ && !keeps_) unlink(path_.c_str());
 }
 
@@ -210,8 +214,8 @@ void FlightRecorder::note_details(const DetailsOf& details_of) {
       const device::Quad quad = device::load_quad<device::Scope::system>(entries + worker * live::kFlightEntries + i);
       workers[worker][i] = {quad.lap, quad.word[0], quad.word[1], quad.word[2]};
     }
-    std::ranges::sort(workers[worker],
-                      [](const FlightEntry& a, const FlightEntry& b) { return static_cast<std::int32_t>(a.number - b.number) > 0; });
+    live::sort_oldest_first(workers[worker]);
+    std::ranges::reverse(workers[worker]);
   }
   std::set<std::pair<std::uint64_t, std::uint32_t>> asked;  // a node may be there often
   std::size_t noted = 0;

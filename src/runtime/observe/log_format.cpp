@@ -6,6 +6,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/utf8.hpp"
 #include "runtime/observe/format_library.hpp"
 
 namespace dwell::runtime {
@@ -34,8 +35,22 @@ void append_argument(std::string& to, const std::string& placeholder, LogType ty
   to += placeholder;
 }
 
+// Whether a width or a precision is longer than any that a compiler lets through: the text would fill the memory.
+bool is_too_wide(std::string_view placeholder) {
+  constexpr std::size_t kDigits = 4;
+  std::size_t digits = 0;
+  return std::ranges::any_of(placeholder, [&](char c) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    return digits > kDigits;
+  });
+}
+
 // The same; a placeholder that the library refuses stays as it is.
 void append_or_show(std::string& to, const std::string& placeholder, LogType type, const std::uint32_t* words) {
+  if (is_too_wide(placeholder)) {
+    to += placeholder;
+    return;
+  }
   const std::size_t before = to.size();
   try {
     append_argument(to, placeholder, type, words);
@@ -92,7 +107,7 @@ std::string format_line(std::string_view format, std::uint32_t count, std::uint3
     words += device::log_words_of(type);
     at = end + 1;
   }
-  return text;
+  return valid_utf8(text);
 }
 
 std::string format_line(const LogLine& line) {

@@ -35,7 +35,8 @@ bool read_line(const std::uint32_t* words, LogLine& line);
 // How many slots a line takes that begins with such words; 0 when no operator can have written them.
 std::uint32_t slots_of(const std::uint32_t* words);
 
-// The text of a format with the arguments in these words, `types` as in a line. What does not fit is shown as it is. Throws std::bad_alloc.
+// The text of a format with the arguments in these words, `types` as in a line. What does not fit is shown as it is. UTF-8, whatever
+// characters the arguments are. Throws std::bad_alloc.
 std::string format_line(std::string_view format, std::uint32_t count, std::uint32_t types, const std::uint32_t* words);
 // The same of a line; one without a format shows its address and its arguments.
 std::string format_line(const LogLine& line);

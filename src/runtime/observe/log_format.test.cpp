@@ -147,5 +147,26 @@ TEST(LogFormatTest, TheSlotsOfALine) {
   EXPECT_EQ(slots_of(words_of(2, 9, 0).data()), 0U);
 }
 
+TEST(LogFormat, TextsAreUtf8) {
+  const std::uint32_t words[] = {0xF6, 0xC3, 0xB6};
+  const auto types = static_cast<std::uint32_t>(LogType::character) * 0x111U;
+  EXPECT_EQ(format_line("{} {}{}", 3, types, words), "\xEF\xBF\xBD \xC3\xB6");
+}
+
+TEST(LogFormat, NoWidthFillsTheMemory) {
+  const std::uint32_t words[] = {1};
+  const auto types = static_cast<std::uint32_t>(LogType::int32);
+  EXPECT_EQ(format_line("{:2000000000}", 1, types, words), "{:2000000000}");
+  EXPECT_EQ(format_line("{:9999}", 1, types, words).size(), 9999U);
+}
+
+TEST(LogFormat, ALineIsOneLineWhateverItSays) {
+  LogRecord record;
+  record.op = "f\x1b[2J";
+  record.text = "a\nb\x9b\n";
+  const std::string line = to_string(record);
+  EXPECT_TRUE(line.ends_with(" f?[2J worker 0: a?b?")) << line;
+}
+
 }  // namespace
 }  // namespace dwell::runtime

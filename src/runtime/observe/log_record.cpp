@@ -3,6 +3,7 @@
 
 #include <dwell/log.hpp>
 
+#include "base/utf8.hpp"
 #include "runtime/observe/format_library.hpp"
 #include "runtime/observe/log_memory.hpp"
 
@@ -28,9 +29,11 @@ std::string to_string(const LogRecord& record) {
   runtime::append_formatted(text, "{:06}", std::chrono::duration_cast<microseconds>(fraction).count());
   text += " ";
   text += text_of(record.severity);
-  text += " " + record.op + " worker " + std::to_string(record.worker);
+  text += " " + printable(record.op) + " worker " + std::to_string(record.worker);
   if (record.has_position) text += " ticket " + std::to_string(record.position);
-  return text + ": " + record.text;
+  // One line, whatever was logged: a format may end with a line end, as those of printf do.
+  const std::string_view said = record.text;
+  return text + ": " + printable(said.substr(0, said.find_last_not_of("\r\n") + 1), "\t");
 }
 
 std::optional<LogRecord> Logs::next(std::chrono::nanoseconds wait) {

@@ -91,6 +91,20 @@ TEST_F(LogSinkTest, AFullDiscIsToldOnce) {
   EXPECT_THAT(warnings_[0], testing::AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
 }
 
+// As root, that would take the device from the whole machine.
+TEST_F(LogSinkTest, ADeviceIsNeverPutAside) {
+  std::filesystem::create_symlink("/dev/null", path());
+  RotatedFile file(path(), 10, 2);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(file.write("1111\n"), "");
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(LogSinkTest, APipeThatNobodyReadsIsRefused) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  DWELL_EXPECT_ERROR(RotatedFile(path(), 0, 1), errc::invalid_argument, HasSubstr("nobody reads this pipe"));
+}
+
 TEST_F(LogSinkTest, OfALineForWhichThereIsNoRoomNothingStays) {
   RotatedFile file(path(), 0, 1);
   EXPECT_EQ(file.write("first\n"), "");

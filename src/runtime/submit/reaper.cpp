@@ -144,7 +144,7 @@ std::uint64_t Reaper::launched_at(std::uint64_t position) const {
 
 Reaper::Ran Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
   const std::uint64_t head = launched_at(position);
-  if (head == 0) return {name_of_(opcode_at(position)), "", ""};
+  if (head == 0) return {name_of_(opcode_at(position)), status == status::exception ? failed_node(position, 0).second : "", ""};
   Ran all{"", "", title_of_graph(head)};
   if (status != status::cancelled) std::tie(all.ran, all.why) = failed_node(position, head);
   return all;

@@ -20,7 +20,7 @@ namespace dwell::runtime {
 struct Failure {
   std::int32_t status = 0;
   std::string ran;    // operator and version; of the launch of a graph, the node that failed first
-  std::string why;    // of a host node: what its callback has thrown
+  std::string why;    // what an operator, or the callback of a host node, has thrown
   std::string graph;  // of a launch: title_of its graph; else empty
   // The node that failed first in launches of graphs by operators that descend from the task.
   struct Inside {
@@ -49,7 +49,8 @@ class Reaper {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
-  // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why.
+  // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why. Of a
+  // task that is no launch, whose operator has thrown, `head` is 0, and the second alone is wanted.
   using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
   // Failure::graph of the graph whose head has this address.
   using TitleOf = std::function<std::string(std::uint64_t head)>;

@@ -42,6 +42,7 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
 std::string Outcomes::how_it_failed(int status, const std::string& why) const {
   switch (status) {
     case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
+    case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
     case status::cancelled: return " was cancelled by Runtime::cancel";
     case status::out_of_scratch:
       return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(parts_.scratch_bytes) + " bytes)";

@@ -305,6 +305,7 @@ std::string sentence(const TaskState& task) {
 }
 
 std::string circle(const std::vector<std::uint64_t>& cycle) {
+  if (cycle.empty()) return {};  // from another process
   std::string text;
   for (const std::uint64_t position : cycle) text += "ticket " + std::to_string(position) + " waits for ";
   return text + "ticket " + std::to_string(cycle.front());
