@@ -372,6 +372,7 @@ class Runtime {
 
  private:
   friend class Batch;
+  friend class detail::PreparedThen;
   friend struct detail::Shell;
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
 
