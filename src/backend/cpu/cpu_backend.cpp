@@ -127,6 +127,8 @@ class CpuImage final : public LoadedImage {
 // The threads of the workers: thread `i` is worker `i` of one lease after the other. Without a lease they sleep.
 class WorkerThreads {
  public:
+  // Here: a worker's thread takes no memory, as nobody would hear that there is none.
+  WorkerThreads() : counts_time_(counts_time()) {}
   ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
     started_.fetch_add(1, std::memory_order_release);
@@ -160,7 +162,7 @@ class WorkerThreads {
  private:
   void serve(std::uint32_t me, std::uint32_t next) {
     device::Worker worker{};
-    worker.clock.counts = counts_time();
+    worker.clock.counts = counts_time_;
     std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
     std::size_t scratch_bytes = 0;
     for (;; ++next) {
@@ -188,6 +190,7 @@ class WorkerThreads {
     }
   }
 
+  const bool counts_time_;
   Mutex mutex_;
   device::Lease leases_[device::kMostLeases] DWELL_GUARDED_BY(mutex_) = {};  // the last ones
   std::atomic<std::uint32_t> started_{0};                                    // leases
