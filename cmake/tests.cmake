@@ -142,7 +142,7 @@ dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 
 # Apart from the others, because its operator new fails when told.
 file(GLOB scarcity_sources CONFIGURE_DEPENDS tests/scarcity/*.cpp)
-dwell_test(scarcity SOURCES ${scarcity_sources} TIMEOUT 300 PROCESSORS 1)
+dwell_test(scarcity SOURCES ${scarcity_sources} TIMEOUT 300 PROCESSORS 1 TOGETHER ScarceTensorsTest)
 
 # They use CUDA beside dwell, as any other program in the process may.
 if(DWELL_CUDA_INCLUDE)

@@ -161,7 +161,16 @@ class Graph {
   }
   template <class Function, class... Given>
   Node add(std::string_view name, const Operator<Function>& op, const Given&... arguments) {
-    return add(op, arguments...).name(name);
+    // First, as nothing may fail behind the node.
+    data_->names.emplace_back(name);
+    try {
+      const Node node = add(op, arguments...);
+      data_->nodes[node.index_].name = static_cast<std::uint32_t>(data_->names.size() - 1);
+      return node;
+    } catch (...) {
+      data_->names.pop_back();
+      throw;
+    }
   }
 
   // The same with arguments that were collected at run time. Throws errc::invalid_argument too for modifiers other than groups(n) among

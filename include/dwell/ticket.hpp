@@ -10,6 +10,7 @@ namespace dwell {
 namespace detail {
 struct Shell;
 class KernelBase;
+class PreparedThen;
 struct Waits;
 
 // Set in the number that a ticket has of a launch; the rest is its place among launches.
@@ -77,6 +78,7 @@ class Ticket {
   friend class Runtime;
   friend struct detail::Shell;
   friend class detail::KernelBase;
+  friend class detail::PreparedThen;
   friend struct detail::Waits;
   Ticket(detail::Shell* shell, std::uint64_t position) : shell_(shell), position_(position) {}
 

@@ -1,5 +1,6 @@
 // Runtime::capture: what a thread submits becomes nodes of a graph.
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,8 +36,27 @@ class Capture final : public runtime::Recorder {
     if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
     if ((task.flags & detail::kGang) != 0)
       throw Error(errc::unsupported, "Runtime::capture: a gang cannot be captured: submit it apart from the graph");
+    if (failure_) std::rethrow_exception(failure_);
     before_.clear();
     order(task);
+    try {
+      return add(op, task, node);
+    } catch (...) {
+      // Part of the node may be there.
+      failure_ = std::current_exception();
+      throw;
+    }
+  }
+
+  detail::GraphData take() {
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0U;
+
+  std::uint64_t add(detail::OperatorState& op, const detail::Task& task, std::uint32_t node) {
     const std::size_t first = graph_.words.size();
     for (std::uint32_t i = 0; i < task.words; ++i) graph_.words.push_back(word(task, i));
     see_memory(op, task, node);
@@ -63,11 +83,6 @@ class Capture final : public runtime::Recorder {
     if ((task.flags & detail::kDrain) != 0) drain_ = node;
     return detail::kCaptured | node;
   }
-
-  detail::GraphData take() { return std::move(graph_); }
-
- private:
-  static constexpr std::uint32_t kNone = ~0U;
 
   static std::uint32_t word(const detail::Task& task, std::uint32_t i) {
     return i < detail::kFirstSlotWords ? task.word(i) : task.rest[i - detail::kFirstSlotWords];
@@ -127,6 +142,7 @@ class Capture final : public runtime::Recorder {
   std::vector<Accesses::Node> before_;  // of the node that is being recorded
   std::vector<bool> ends_;              // by node: nothing has come behind it so far
   std::uint32_t drain_ = kNone;         // the last one
+  std::exception_ptr failure_;          // a task was not recorded as a whole: there is no graph
 };
 
 }  // namespace

@@ -147,8 +147,22 @@ std::vector<std::uint32_t> ExecState::next_at(std::uint32_t cell, std::size_t mo
   return next;
 }
 
-bool ExecState::change(std::size_t at, std::uint32_t value) {
+namespace {
+
+// Room for `more` elements, so that they are added without memory.
+template <class T>
+void make_room(std::vector<T>& in, std::size_t more) {
+  if (in.capacity() - in.size() < more) in.reserve(std::max(2 * in.capacity(), in.size() + more));
+}
+
+}  // namespace
+
+void ExecState::prepare_changes(std::size_t words) {
   if (change_of_.empty()) change_of_.resize(layout.bytes() / sizeof(std::uint32_t));
+  make_room(changes_, 2 * words);
+}
+
+bool ExecState::change(std::size_t at, std::uint32_t value) noexcept {
   std::uint32_t& place = change_of_[at / sizeof(std::uint32_t)];
   if (place != 0) {
     changes_[place] = value;
@@ -164,6 +178,7 @@ void ExecState::bind() {
   for (std::uint32_t i = 0; i < opcodes_.size(); ++i) {
     const std::uint32_t now = graph.operators[i]->alias.load(std::memory_order_relaxed);
     if (now == opcodes_[i]) continue;
+    prepare_changes(static_cast<std::size_t>(std::ranges::count(graph.nodes, i, &GraphData::NodeData::op)));
     opcodes_[i] = now;
     for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
       if (graph.nodes[node].op == i) change(layout.opcode_at(node), now | static_cast<std::uint32_t>(graph.nodes[node].groups) << 16U);
@@ -178,17 +193,24 @@ std::uint64_t ExecState::reaped() const {
 void ExecState::set(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count,
                     std::optional<std::uint64_t> memory_at) {
   const Lock lock(mutex_);
-  if (memory_at) uses_.set(node, first, *memory_at, reaped());
+  const std::uint64_t ended = memory_at ? reaped() : 0;
   const Lock words_lock(words_mutex_);
+  prepare_words(count, 1);
+  if (memory_at) uses_.set(node, first, *memory_at, ended);
   set_words(node, first, words, count);
 }
 
-void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) {
+void ExecState::prepare_words(std::size_t words, std::size_t nodes) {
+  prepare_changes(words);
+  make_room(changed_, nodes);
+  if (set_.empty()) set_.resize(graph.nodes.size());
+}
+
+void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint32_t& now = graph.words[graph.nodes[node].first_word + first + i];
     if (now == words[i]) continue;
     now = words[i];
-    if (set_.empty()) set_.resize(graph.nodes.size());
     set_[node] = true;
     if (change(layout.word_at(graph, node, first + i), words[i]) && (changed_.empty() || changed_.back() != node)) changed_.push_back(node);
   }
@@ -212,8 +234,16 @@ void ExecState::update(const GraphData& other) {
     if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
   }
   const Lock lock(mutex_);
-  uses_.set_all(other.uses, reaped());
+  const std::uint64_t ended = reaped();
   const Lock words_lock(words_mutex_);
+  std::size_t words = 0;
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    const GraphData::NodeData& its = other.nodes[node];
+    for (std::uint32_t i = 0; i < its.words; ++i)
+      words += graph.words[graph.nodes[node].first_word + i] != other.words[its.first_word + i] ? 1 : 0;
+  }
+  if (words != 0) prepare_words(words, words);
+  uses_.set_all(other.uses, ended);
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node)
     set_words(node, 0, other.words.data() + other.nodes[node].first_word, other.nodes[node].words);
 }

@@ -95,10 +95,14 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
   void clear_changes() DWELL_REQUIRES(mutex_);
-  void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count)
+  // Takes the memory that set_words needs for so many words in so many nodes: what is set is set as a whole, or not at all.
+  void prepare_words(std::size_t words, std::size_t nodes) DWELL_REQUIRES(mutex_, words_mutex_);
+  void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) noexcept
       DWELL_REQUIRES(mutex_, words_mutex_);
+  // The same for `change`, once a word.
+  void prepare_changes(std::size_t words) DWELL_REQUIRES(mutex_);
   // Notes that a word of the exec changes. False when it was to change anyway.
-  bool change(std::size_t at, std::uint32_t value) DWELL_REQUIRES(mutex_);
+  bool change(std::size_t at, std::uint32_t value) noexcept DWELL_REQUIRES(mutex_);
   // Tells the flight recorder of the arguments that change with the next launch.
   void note_changes(runtime::Core& core) const DWELL_REQUIRES(mutex_);
   // Launches before this position have ended.

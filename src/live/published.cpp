@@ -45,13 +45,14 @@ class ThisProcess {
 
   static ThisProcess*& pointer() {
     static ThisProcess* current = [] {
+      auto first = std::unique_ptr<ThisProcess>(new ThisProcess(nullptr));  // before the handlers, which are there for ever
       pthread_atfork([] { one().mutex_.lock(); }, [] { one().mutex_.unlock(); },
                      [] {
                        // What the parent has stays as it is: its threads are not here, and may have held its locks.
                        if (one().server_ != nullptr) one().server_->forget();
                        pointer() = new ThisProcess(&one());
                      });
-      return new ThisProcess(nullptr);
+      return first.release();
     }();
     return current;
   }

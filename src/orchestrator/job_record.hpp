@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,12 +33,22 @@ struct KeptExec {
   std::uint32_t jobs = 0;             // since the last GraphExec::update
 };
 
+// As nodes of lists, which go from one list to another without memory.
+using KeptExecs = std::list<KeptExec>;
+
+// Callbacks of a job that has ended.
+struct JobCall {
+  Job job;
+  std::vector<std::function<void(const Job&)>> callbacks;
+};
+using JobCalls = std::list<JobCall>;
+
 // Members without a guard are written before the job is shared, or by the one thread that has admitted it.
 struct JobRecord {
   using Callback = std::function<void(const Job&)>;
 
   // The job has ended. Returns its callbacks, which the caller is to call.
-  std::vector<Callback> end(JobState how, std::optional<Error> why) {
+  std::vector<Callback> end(JobState how, std::optional<Error> why) noexcept {
     const Lock lock(mutex);
     state = how;
     error = std::move(why);
@@ -56,7 +67,9 @@ struct JobRecord {
   orchestrator::Policy::Time admitted{0};
   std::optional<Ticket> ticket;
   bool is_cancelled = false;  // before there was a ticket
-  std::optional<KeptExec> exec;
+  KeptExecs exec;                // one while it is in flight
+  bool is_called_off = false;    // by close: it waits for nothing any more, and is not in the policy
+  JobCalls call{1};              // empty; made with the job, so that its end takes no memory
 
   mutable Mutex mutex;
   mutable Condition ended;

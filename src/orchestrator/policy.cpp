@@ -1,6 +1,7 @@
 #include "orchestrator/policy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dwell::orchestrator {
 
@@ -34,11 +35,11 @@ std::optional<Policy::Excess> Policy::full(Type type) const {
 std::uint64_t Policy::enqueue(Type type, Need need) {
   State& state = types_[type];
   if (state.waiting.empty() && state.in_use.jobs == 0) state.had = std::max(state.had, floor_);
-  state.waiting.emplace_hint(state.waiting.end(), last_ + 1, Waiting{need});
+  state.waiting.emplace_hint(state.waiting.end(), last_ + 1, Waiting{need, 0});
   return ++last_;
 }
 
-bool Policy::remove(Type type, std::uint64_t job) { return types_[type].waiting.erase(job) != 0; }
+bool Policy::remove(Type type, std::uint64_t job) noexcept { return types_[type].waiting.erase(job) != 0; }
 
 bool Policy::has_own_room(const State& type) const {
   const JobLimits& own = type.options.limits;
@@ -99,7 +100,7 @@ void Policy::give(State& type, Need need) {
   }
 }
 
-std::optional<Policy::Admitted> Policy::admit(Time now) {
+std::optional<Policy::Admitted> Policy::admit(Time now) noexcept {
   State* first = nullptr;
   State* oldest = nullptr;  // of those that were passed over too often
   for (State& type : types_) {
@@ -116,24 +117,23 @@ std::optional<Policy::Admitted> Policy::admit(Time now) {
     // Behind others of its priority it stands by right: it has its share. Were that counted, long jobs would drive out short ones.
     if (type.options.priority < first->options.priority || is_before(type, *first, now)) ++type.waiting.begin()->second.passed_over;
   }
-  const auto head = first->waiting.begin();
-  const Admitted admitted{static_cast<Type>(first - types_.data()), head->first, head->second.need, head->second.passed_over};
-  first->waiting.erase(head);
+  Queue::node_type head = first->waiting.extract(first->waiting.begin());
+  Admitted admitted{static_cast<Type>(first - types_.data()), head.key(), head.mapped().need, std::move(head)};
   settle(*first, now);
   floor_ = std::max(floor_, first->had);
   take(*first, admitted.need);
   return admitted;
 }
 
-void Policy::put_back(const Admitted& job, Time now) {
+void Policy::put_back(Admitted job, Time now) noexcept {
   State& type = types_[job.type];
   settle(type, now);
   give(type, job.need);
-  type.waiting.emplace(job.job, Waiting{job.need, job.passed_over});
+  type.waiting.insert(std::move(job.place));
   type.stalled = true;
 }
 
-void Policy::end(Type type, Need need, Time now) {
+void Policy::end(Type type, Need need, Time now) noexcept {
   settle(types_[type], now);
   give(types_[type], need);
   for (State& each : types_) each.stalled = false;

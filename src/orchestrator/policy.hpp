@@ -12,6 +12,12 @@
 
 namespace dwell::orchestrator {
 
+// What a job takes up.
+struct PolicyNeed {
+  std::uint64_t workers = 0;
+  std::uint64_t memory = 0;
+};
+
 // Jobs that wait, and what those that are admitted need. Its users serialise their calls.
 //
 // Of the types whose first job has room under the type's own limits:
@@ -32,10 +38,7 @@ class Policy {
   using Time = std::chrono::nanoseconds;     // since any moment; never goes back
   using Type = std::size_t;
 
-  struct Need {
-    std::uint64_t workers = 0;
-    std::uint64_t memory = 0;
-  };
+  using Need = PolicyNeed;
   struct Limits {
     std::uint64_t workers = 0;  // 0: none, as everywhere here
     std::uint64_t memory = 0;
@@ -47,11 +50,16 @@ class Policy {
     std::uint64_t value;  // the figure
     std::uint64_t limit;
   };
+  struct Waiting {
+    Need need;
+    std::uint32_t passed_over;
+  };
+  using Queue = std::map<std::uint64_t, Waiting>;  // by number
   struct Admitted {
     Type type;
     std::uint64_t job;
     Need need;
-    std::uint32_t passed_over;
+    Queue::node_type place;  // so that put_back takes no memory
   };
   struct Use {
     std::uint64_t jobs = 0;
@@ -71,15 +79,15 @@ class Policy {
   // A job waits. Returns its number, above all before.
   std::uint64_t enqueue(Type type, Need need);
   // It does not wait any more. False when it did not.
-  bool remove(Type type, std::uint64_t job);
+  bool remove(Type type, std::uint64_t job) noexcept;
 
   // The next job, which is admitted with this call; nothing when none can be now.
-  std::optional<Admitted> admit(Time now);
+  std::optional<Admitted> admit(Time now) noexcept;
   // An admitted job could not start for want of memory that is not ours to count: it waits again in its old place, and its type until any
-  // job ends. To be called only while another is admitted.
-  void put_back(const Admitted& job, Time now);
+  // job ends. To be called only while another is admitted. Takes no memory, which is short when it is called.
+  void put_back(Admitted job, Time now) noexcept;
   // An admitted job has ended.
-  void end(Type type, Need need, Time now);
+  void end(Type type, Need need, Time now) noexcept;
 
   const Limits& limits() const { return limits_; }
   const Use& in_use() const { return in_use_; }
@@ -87,13 +95,9 @@ class Policy {
   std::size_t waiting(Type type) const { return types_[type].waiting.size(); }
 
  private:
-  struct Waiting {
-    Need need;
-    std::uint32_t passed_over = 0;
-  };
   struct State {
     JobOptions options;
-    std::map<std::uint64_t, Waiting> waiting;  // by number
+    Queue waiting;
     Use in_use;
     bool stalled = false;  // see put_back
     double had = 0;        // share for its weight, times nanoseconds, until `since`

@@ -44,12 +44,12 @@ class Load {
     const auto later = [](const Running& a, const Running& b) { return a.ends > b.ends; };
     std::priority_queue<Running, std::vector<Running>, decltype(later)> running(later);
     for (Policy::Time now{0}; now < until;) {
-      while (const auto job = policy.admit(now)) {
+      while (auto job = policy.admit(now)) {
         policy.enqueue(job->type, job->need);
-        running.push({now + kinds_[job->type].takes, *job});
         ++admissions[job->type];
         worker_time[job->type] +=
             static_cast<double>(job->need.workers) * static_cast<double>(std::min(kinds_[job->type].takes, until - now).count());
+        running.push({now + kinds_[job->type].takes, *std::move(job)});
       }
       ASSERT_FALSE(running.empty()) << "jobs wait and none is admitted";
       now = running.top().ends;
@@ -234,9 +234,9 @@ TEST(Policy, WhatIsPutBackWaitsForAnEnd) {
   const std::uint64_t job = policy.enqueue(first, {2, 0});
   policy.enqueue(first, {2, 0});
   policy.enqueue(second, {1, 0});
-  const auto admitted = policy.admit(0ns);
+  auto admitted = policy.admit(0ns);
   ASSERT_EQ(admitted->job, job);
-  policy.put_back(*admitted, 0ns);
+  policy.put_back(*std::move(admitted), 0ns);
   EXPECT_EQ(policy.in_use(first).jobs, 0U);
   EXPECT_EQ(policy.waiting(first), 2U);
   // The others go on.
@@ -256,11 +256,11 @@ TEST(Policy, WhatIsPutBackAgainAndAgainGetsTheDeviceAlone) {
   for (int i = 0; i < 1000 && !alone; ++i) {
     policy.enqueue(other, {1, 0});
     policy.end(other, {1, 0}, Policy::Time(i));
-    while (const auto job = policy.admit(Policy::Time(i))) {
+    while (auto job = policy.admit(Policy::Time(i))) {
       if (job->type != scarce) continue;
       alone = policy.in_use().jobs == 1;
       if (alone) break;
-      policy.put_back(*job, Policy::Time(i));
+      policy.put_back(*std::move(job), Policy::Time(i));
     }
   }
   EXPECT_TRUE(alone);
@@ -357,13 +357,13 @@ TEST(Policy, RandomJobsAreAdmittedOnceWithinAllLimits) {
               break;
             }
       }
-      while (const auto job = policy.admit(now)) {
+      while (auto job = policy.admit(now)) {
         ASSERT_EQ(waiting.erase(job->job), 1U);
         if (below(10) == 0 && !running.empty()) {
-          policy.put_back(*job, now);
           waiting.insert(job->job);
+          policy.put_back(*std::move(job), now);
         } else {
-          running.push_back(*job);
+          running.push_back(*std::move(job));
         }
         Policy::Need used;
         std::vector<Policy::Use> by_type(6);

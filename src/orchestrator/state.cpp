@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <new>
+#include <utility>
 
+#include <dwell/device/status.hpp>
 #include <dwell/error.hpp>
 #include <dwell/task.hpp>
 
@@ -42,13 +45,14 @@ bool covers(const std::vector<JobValues::Place>& now, const std::vector<JobValue
 }
 
 Error no_memory() { return {errc::out_of_memory, "the host has no memory for a job"}; }
+Error cancelled() { return {errc::cancelled, "a job was cancelled before it was admitted"}; }
 
 // All are called; the first exception is the result.
-std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callback>& callbacks) noexcept {
+std::exception_ptr call_all(const JobCall& call) noexcept {
   std::exception_ptr first;
-  for (const JobRecord::Callback& callback : callbacks) {
+  for (const JobRecord::Callback& callback : call.callbacks) {
     try {
-      callback(job);
+      callback(call.job);
     } catch (...) {
       if (!first) first = std::current_exception();
     }
@@ -59,7 +63,7 @@ std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callbac
 }  // namespace
 
 OrchestratorState::OrchestratorState(Runtime& on, const OrchestratorOptions& how)
-    : runtime_(on), options_(how), no_memory_(no_memory()), policy_({}) {
+    : runtime_(on), options_(how), no_memory_(no_memory()), cancelled_(cancelled()), policy_({}) {
   const Lock lock(mutex_);
   update_limits();
 }
@@ -105,8 +109,9 @@ std::shared_ptr<JobTypeRecord> OrchestratorState::define(std::string_view name, 
     if (closing_) throw Error(errc::closed, "the orchestrator is closed");
   }
   auto record = std::make_shared<JobTypeRecord>(JobTypeRecord{text, std::move(graph), options, 0, 0, this});
-  KeptExec exec{runtime_.instantiate(record->graph), {}, 0};
-  record->bytes = exec.exec.bytes();
+  KeptExecs exec;
+  exec.push_back({runtime_.instantiate(record->graph), {}, 0});
+  record->bytes = exec.front().exec.bytes();
 
   const Lock lock(mutex_);
   if (std::ranges::any_of(kinds_, [&](const Kind& kind) { return kind.record->name == text; })) refuse("is defined already", "name", 0, 0);
@@ -114,51 +119,55 @@ std::shared_ptr<JobTypeRecord> OrchestratorState::define(std::string_view name, 
   Policy alone(policy_.limits());
   if (const auto excess = alone.never(alone.add(options), {0, record->bytes})) throw refusal(text, *excess, true);
   Kind& kind = kinds_.emplace_back();
-  record->number = policy_.add(options);
+  try {
+    kind.counts.type = text;
+    record->number = policy_.add(options);
+  } catch (...) {
+    kinds_.pop_back();
+    throw;
+  }
   kind.record = record;
-  kind.counts.type = text;
   kind.execs = 1;
-  kind.idle.push_back(std::move(exec));
-  idle_bytes_ += record->bytes;
+  keep_idle(kind, exec);
   return record;
 }
 
-std::vector<KeptExec> OrchestratorState::take_idle() {
-  std::vector<KeptExec> all;
+void OrchestratorState::take_all_idle(KeptExecs& into) noexcept {
   for (Kind& kind : kinds_) {
     kind.execs -= kind.idle.size();
-    std::ranges::move(kind.idle, std::back_inserter(all));
-    kind.idle.clear();
+    into.splice(into.end(), kind.idle);
   }
   idle_bytes_ = 0;
-  return all;
 }
 
 void OrchestratorState::trim() {
-  std::vector<KeptExec> dropped;  // without the lock
+  KeptExecs dropped;  // without the lock
   const Lock lock(mutex_);
   if (closing_) throw Error(errc::closed, "the orchestrator is closed");
-  dropped = take_idle();
+  take_all_idle(dropped);
 }
 
-KeptExec OrchestratorState::take_idle(Kind& kind) {
-  KeptExec exec = std::move(kind.idle.back());
-  kind.idle.pop_back();
+void OrchestratorState::take_idle(Kind& kind, KeptExecs& into) noexcept {
+  into.splice(into.end(), kind.idle, std::prev(kind.idle.end()));
   idle_bytes_ -= kind.record->bytes;
-  return exec;
 }
 
-void OrchestratorState::make_room(Kind& kind, std::vector<KeptExec>& dropped) {
+void OrchestratorState::keep_idle(Kind& kind, KeptExecs& exec) noexcept {
+  idle_bytes_ += exec.size() * kind.record->bytes;
+  kind.idle.splice(kind.idle.end(), exec);
+}
+
+void OrchestratorState::make_room(Kind& kind, KeptExecs& dropped) noexcept {
   const auto bytes_of = [](const Kind& each) { return each.idle.size() * each.record->bytes; };
   const std::uint64_t own = kind.record->options.limits.memory;
   const std::uint64_t used = policy_.in_use(kind.record->number).need.memory;
   while (own != 0 && !kind.idle.empty() && used + bytes_of(kind) > own) {
-    dropped.push_back(take_idle(kind));
+    take_idle(kind, dropped);
     --kind.execs;
   }
   while (options_.memory != 0 && idle_bytes_ != 0 && policy_.in_use().need.memory + idle_bytes_ > options_.memory) {
     Kind& most = *std::ranges::max_element(kinds_, {}, bytes_of);
-    dropped.push_back(take_idle(most));
+    take_idle(most, dropped);
     --most.execs;
   }
 }
@@ -201,51 +210,51 @@ std::shared_ptr<JobRecord> OrchestratorState::submit(const std::shared_ptr<JobTy
   return job;
 }
 
-void OrchestratorState::admit_all() {
+void OrchestratorState::admit_all() noexcept {
   const Lock serial(admission_);
   admitting_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   while (admit_one()) {}
   admitting_.store({}, std::memory_order_relaxed);
 }
 
-bool OrchestratorState::admit_one() {
+bool OrchestratorState::admit_one() noexcept {
   std::optional<Policy::Admitted> next;
   std::shared_ptr<JobRecord> job;
-  std::optional<KeptExec> exec;
-  std::vector<KeptExec> dropped;  // without the lock
+  KeptExecs exec;  // one, or none
   {
+    KeptExecs dropped;  // without the lock
     const Lock lock(mutex_);
     next = policy_.admit(now());
     if (!next) return false;
-    job = jobs_.at(next->job);
+    job = jobs_.find(next->job)->second;
     Kind& kind = kinds_[next->type];
     if (!kind.idle.empty()) {
-      exec = take_idle(kind);
+      take_idle(kind, exec);
     } else {
       ++kind.execs;
     }
     make_room(kind, dropped);
   }
-  dropped.clear();
 
-  std::optional<Error> why;
-  if (!exec) {
-    exec = make_exec(*job->type, why);
-    if (!exec) {
-      const Lock lock(mutex_);
-      Kind& kind = kinds_[next->type];
-      --kind.execs;
-      if (why->kind() == errc::out_of_memory && policy_.in_use().jobs > 1 && !job->is_cancelled) {
-        policy_.put_back(*next, now());
-        ++kind.counts.out_of_memory;
-        return true;
-      }
+  std::optional<PreparedThen> heard;
+  std::optional<Error> why = equip(job, exec, heard);
+  if (why) {
+    KeptExecs dropped;  // without the lock
+    const Lock lock(mutex_);
+    Kind& kind = kinds_[next->type];
+    if (exec.empty()) --kind.execs;
+    keep_idle(kind, exec);
+    make_room(kind, dropped);
+    if (why->kind() == errc::out_of_memory && policy_.in_use().jobs > 1 && !job->is_cancelled) {
+      policy_.put_back(*std::move(next), now());
+      ++kind.counts.out_of_memory;
+      return true;
     }
   }
   std::optional<Ticket> ticket;
-  if (exec) {
+  if (!why) {
     try {
-      ticket = launch(*job, *exec);
+      ticket = launch(*job, exec.front());
     } catch (...) {
       why = failure_now();
       const Lock lock(mutex_);
@@ -253,7 +262,8 @@ bool OrchestratorState::admit_one() {
     }
   }
   if (!ticket) {
-    leave_unheard(job, finish(job, std::move(why)));
+    JobCalls calls = finish(job, std::move(why));
+    leave_unheard(calls);
     return true;
   }
 
@@ -267,7 +277,7 @@ bool OrchestratorState::admit_one() {
     kind.counts.most_memory = std::max(kind.counts.most_memory, use.need.memory);
     job->admitted = now();
     kind.waited.add(job->admitted - job->submitted);
-    job->exec = std::move(exec);
+    job->exec.swap(exec);
     job->ticket = ticket;
     is_cancelled = job->is_cancelled;
   }
@@ -281,36 +291,50 @@ bool OrchestratorState::admit_one() {
     // Its ticket says what became of it.
   }
   try {
-    ticket->then([self = shared_from_this(), job](const Ticket&) { self->ended(job); });
+    heard->call_after(*ticket);
   } catch (...) {
-    // There is no thread, or no memory, to hear of its end.
-    ended(job);
+    ended(job);  // a captured launch, of which nobody hears
   }
   return true;
 }
 
-std::optional<KeptExec> OrchestratorState::make_exec(const JobTypeRecord& type, std::optional<Error>& why) {
+std::optional<Error> OrchestratorState::equip(const std::shared_ptr<JobRecord>& job, KeptExecs& exec,
+                                              std::optional<PreparedThen>& heard) noexcept {
+  if (exec.empty())
+    if (std::optional<Error> why = make_exec(*job->type, exec)) return why;
+  try {
+    heard.emplace(runtime_, [self = shared_from_this(), job](const Ticket&) { self->ended(job); });
+  } catch (...) {
+    return failure_now();
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> OrchestratorState::make_exec(const JobTypeRecord& type, KeptExecs& exec) noexcept {
   // The memory of what is dropped is free when the device has come past all that was submitted before: at once, or some milliseconds later.
   // A second is for machines whose threads wait for a processor.
   constexpr int kAttempts = 36;
   bool has_dropped = false;
   for (int attempt = 1;; ++attempt) {
-    try {
-      return KeptExec{runtime_.instantiate(type.graph), {}, 0};
-    } catch (...) {
-      why = failure_now();
-    }
-    if (why->kind() != errc::out_of_memory) return std::nullopt;
+    const std::optional<Error> why = [&]() -> std::optional<Error> {
+      try {
+        exec.push_back({runtime_.instantiate(type.graph), {}, 0});
+        return std::nullopt;
+      } catch (...) {
+        return failure_now();
+      }
+    }();
+    if (!why || why->kind() != errc::out_of_memory) return why;
     bool is_alone = false;
     {
-      std::vector<KeptExec> dropped;  // without the lock
+      KeptExecs dropped;  // without the lock
       const Lock lock(mutex_);
-      dropped = take_idle();
+      take_all_idle(dropped);
       has_dropped = has_dropped || !dropped.empty();
       is_alone = policy_.in_use().jobs == 1;
     }
     // The end of another job is worth more than waiting.
-    if (!has_dropped || attempt == (is_alone ? kAttempts : 2)) return std::nullopt;
+    if (!has_dropped || attempt == (is_alone ? kAttempts : 2)) return why;
     if (attempt > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1 << std::min(attempt - 2, 5)));
   }
 }
@@ -342,43 +366,60 @@ Ticket OrchestratorState::launch(const JobRecord& job, KeptExec& exec) {
 
 void OrchestratorState::ended(const std::shared_ptr<JobRecord>& job) {
   const Inside inside(*this);
-  std::optional<Error> why;
-  try {
-    job->ticket->wait();  // it has ended
-  } catch (...) {
-    why = failure_now();
-  }
-  std::vector<JobRecord::Callback> callbacks = finish(job, std::move(why));
+  JobCalls calls = finish(job, outcome_of(*job));
   if (admitting_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     // The runtime is closed, or the launch was waited for: the admission that called goes on.
-    leave_unheard(job, std::move(callbacks));
+    leave_unheard(calls);
     return;
   }
   admit_all();
-  Calls unheard;
   {
     const Lock lock(mutex_);
-    unheard.swap(unheard_);
+    calls.splice(calls.end(), unheard_);
   }
-  std::exception_ptr first = call_all(Job(job), callbacks);
-  for (const auto& [other, its] : unheard) {
-    const std::exception_ptr problem = call_all(other, its);
+  std::exception_ptr first;
+  for (const JobCall& each : calls) {
+    const std::exception_ptr problem = call_all(each);
     if (!first) first = problem;
   }
   if (first) std::rethrow_exception(first);  // Options::warn hears of it
 }
 
-void OrchestratorState::leave_unheard(const std::shared_ptr<JobRecord>& job, std::vector<JobRecord::Callback> callbacks) {
-  if (callbacks.empty()) return;
-  const Lock lock(mutex_);
-  unheard_.emplace_back(Job(job), std::move(callbacks));
+std::optional<Error> OrchestratorState::outcome_of(const JobRecord& job) const noexcept {
+  try {
+    job.ticket->wait();  // it has ended
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    // There is no memory for the words of a failure. Whether it is one takes none.
+  } catch (...) {
+    return failure_now();
+  }
+  try {
+    if (job.ticket->status() == status::ok) return std::nullopt;
+  } catch (...) {
+    return failure_now();
+  }
+  return no_memory_;
 }
 
-std::vector<JobRecord::Callback> OrchestratorState::finish(const std::shared_ptr<JobRecord>& job, std::optional<Error> why) {
+void OrchestratorState::leave_unheard(JobCalls& calls) noexcept {
+  const Lock lock(mutex_);
+  unheard_.splice(unheard_.end(), calls);
+}
+
+JobCalls OrchestratorState::end(const std::shared_ptr<JobRecord>& job, JobState how, std::optional<Error> why) noexcept {
+  JobCalls calls;
+  calls.swap(job->call);
+  calls.front() = {Job(job), job->end(how, std::move(why))};
+  if (calls.front().callbacks.empty()) calls.clear();
+  return calls;
+}
+
+JobCalls OrchestratorState::finish(const std::shared_ptr<JobRecord>& job, std::optional<Error> why) noexcept {
   JobState how = JobState::done;
   if (why) how = why->kind() == errc::cancelled ? JobState::cancelled : JobState::failed;
-  job->values = {};               // before anybody hears of the end
-  std::vector<KeptExec> dropped;  // without the lock
+  job->values = {};   // before anybody hears of the end
+  KeptExecs dropped;  // without the lock
   const Inside inside(*this);
   {
     const Lock lock(mutex_);
@@ -389,27 +430,30 @@ std::vector<JobRecord::Callback> OrchestratorState::finish(const std::shared_ptr
     if (how == JobState::done) ++kind.counts.done;
     if (how == JobState::failed) ++kind.counts.failed;
     if (how == JobState::cancelled) ++kind.counts.cancelled;
-    if (job->exec) {
-      kind.idle.push_back(std::move(*job->exec));
-      job->exec.reset();
-      idle_bytes_ += kind.record->bytes;
+    if (!job->exec.empty()) {
+      keep_idle(kind, job->exec);
       make_room(kind, dropped);
     }
     jobs_.erase(job->number);
   }
-  return job->end(how, std::move(why));
+  return end(job, how, std::move(why));
 }
 
-void OrchestratorState::finish_waiting(const std::shared_ptr<JobRecord>& job) {
+void OrchestratorState::finish_waiting(const std::shared_ptr<JobRecord>& job) noexcept {
   job->values = {};
   {
     const Lock lock(mutex_);
     ++kinds_[job->type->number].counts.cancelled;
     jobs_.erase(job->number);
   }
-  const Error why(errc::cancelled, "the job of type '" + job->type->name + "' was cancelled before it was admitted",
-                  {"job", job->type->name, job->number, 0});
-  static_cast<void>(call_all(Job(job), job->end(JobState::cancelled, why)));
+  std::optional<Error> why(cancelled_);
+  try {
+    why = Error(errc::cancelled, "the job of type '" + job->type->name + "' was cancelled before it was admitted",
+                {"job", job->type->name, job->number, 0});
+  } catch (...) {
+    // The shorter one.
+  }
+  for (const JobCall& call : end(job, JobState::cancelled, std::move(why))) static_cast<void>(call_all(call));
 }
 
 bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
@@ -431,28 +475,36 @@ bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
 }
 
 void OrchestratorState::close(Close how) {
-  std::vector<std::shared_ptr<JobRecord>> waited;
-  std::vector<std::shared_ptr<JobRecord>> admitted;
   {
     const Lock lock(mutex_);
     closing_ = true;
-    if (how == Close::now) {
-      for (const auto& [number, job] : jobs_) (policy_.remove(job->type->number, number) ? waited : admitted).push_back(job);
-    }
+    // At once, so that none is admitted when others end.
+    if (how == Close::now)
+      for (const auto& [number, job] : jobs_) job->is_called_off = policy_.remove(job->type->number, number);
   }
-  for (const auto& job : waited) finish_waiting(job);
-  for (const auto& job : admitted) {
+  std::uint64_t last = 0;
+  const auto next = [&]() -> std::shared_ptr<JobRecord> {
+    const Lock lock(mutex_);
+    const auto at = jobs_.upper_bound(last);
+    if (at == jobs_.end()) return nullptr;
+    last = at->first;
+    return at->second;
+  };
+  while (const std::shared_ptr<JobRecord> job = how == Close::now ? next() : nullptr) {
+    if (job->is_called_off) {
+      finish_waiting(job);
+      continue;
+    }
     try {
       cancel(job);
-    } catch (const Error&) {
-      // The runtime is closed or has failed, and so the job ends.
+    } catch (const std::exception&) {
+      // The runtime is closed or has failed, and so the job ends; or there is no memory for a request, and it runs.
     }
   }
-  const std::vector<KeptExec> dropped = [&] {
-    Lock lock(mutex_);
-    while (!jobs_.empty() || inside_ != 0) changed_.wait(lock);
-    return take_idle();
-  }();
+  KeptExecs dropped;  // without the lock
+  Lock lock(mutex_);
+  while (!jobs_.empty() || inside_ != 0) changed_.wait(lock);
+  take_all_idle(dropped);
 }
 
 // ---- Statistics ----------------------------------------------------------------------------------------------------------------

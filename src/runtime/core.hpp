@@ -93,6 +93,8 @@ class Core {
   bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback) {
     return ends_->when_done(position, or_stalled, std::move(callback));
   }
+  Ends::Prepared prepare_when_done(Notifier::Callback callback) { return ends_->prepare_when_done(std::move(callback)); }
+  bool when_done(std::uint64_t position, Ends::Prepared& prepared) { return ends_->when_done(position, prepared); }
   std::optional<Error> error_of(std::uint64_t position) { return outcomes_->error_of(position); }
   int status_of(std::uint64_t position) { return outcomes_->status_of(position); }
 

@@ -74,8 +74,9 @@ class Graphs {
     const Lock lock(mutex_);
     const bool fresh = address + bytes <= former_.first || address >= former_.second;  // nothing has lain there
     const std::optional<std::uint32_t> since = fresh ? std::nullopt : std::optional(lease);
-    numbered_.insert_or_assign(number, exec);
+    // In this order: what is there of an exec that is not known, for want of memory, goes with remove.
     execs_.insert_or_assign(address, Entry{bytes, number, exec, exec->name(), std::chrono::steady_clock::now(), since});
+    numbered_.insert_or_assign(number, exec);
     return since;
   }
   void remove(std::uint64_t address) {

@@ -327,7 +327,7 @@ void Batch::submit_first_program(bool counts) {
   if (program.empty()) return;
   const tensor::NamedTensors& tensors = program.tensors();
   program.write_to(all.words);
-  const Accesses::Node number = all.first + all.tickets.size();
+  const Accesses::Node number = all.number_next();
   all.before.clear();
   for (std::size_t at = 0; at < tensors.size(); ++at) {
     const TensorView::Extent extent = tensors.extent(at);
@@ -360,7 +360,7 @@ void Batch::add(const Operation& operation) {
   for (const TensorView* const tensor : operation.tensors) check(*tensor);
   ++all.stats.operations;
   while (!all.programs.empty()) submit_first_program();
-  const Accesses::Node number = all.first + all.tickets.size();
+  const Accesses::Node number = all.number_next();
   std::uint32_t flags = 0;
   all.before.clear();
   for (std::size_t place = 0; place < operation.tensors.size(); ++place) {
@@ -372,7 +372,7 @@ void Batch::add(const Operation& operation) {
   submit_next(*operation.op, operation.words, flags, operation.groups);
 }
 
-// Submits the operation with the next number, behind those in `before`.
+// Submits the operation with the last number, behind those in `before`.
 void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups) {
   Collected& all = *state_;
   std::ranges::sort(all.before);
@@ -383,8 +383,7 @@ void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> wor
     if (*earlier >= all.flushed) all.followed[*earlier - all.flushed] = true;
   }
   join(all.awaited, detail::kMostTickets);
-  all.tickets.push_back(submit_task(op, words, flags, groups, all.awaited));
-  all.followed.push_back(false);
+  all.tickets.back() = submit_task(op, words, flags, groups, all.awaited);
 }
 
 Ticket Batch::submit_task(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups,

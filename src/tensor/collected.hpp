@@ -42,6 +42,19 @@ struct Collected {
   std::vector<Ticket> awaited = {};  // by it, or by a flush
   BatchStats stats = {};
   BatchStats counted = {};  // of these, what the runtime has been told
+
+  // The number of an operation that is to be submitted. It has its place from then on, so that nothing fails behind its submission; when it
+  // is not submitted, that keeps a ticket of no task, which is done.
+  Accesses::Node number_next() {
+    followed.push_back(false);
+    try {
+      tickets.emplace_back();
+    } catch (...) {
+      followed.pop_back();
+      throw;
+    }
+    return first + tickets.size() - 1;
+  }
 };
 
 }  // namespace dwell::tensor

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <map>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -30,16 +32,22 @@ CompiledPrograms::CompiledPrograms(Runtime& runtime) : after_(runtime.options().
 
 namespace {
 
-// Calls `found`, which looks for an operator. Null when that fails, which Options::warn hears of.
+bool is_for_good(const Error& error) { return error.kind() != errc::out_of_memory; }
+
+// Calls `found`, which looks for an operator. Null when that fails: for good, which Options::warn hears of, or for want of memory, and then
+// the next call tries again.
 template <class Found>
 const Operator<>* or_interpreted(const Runtime& runtime, const Found& found) {
-  std::string failure;
+  std::optional<Error> failure;
   try {
     return found();
   } catch (const Error& error) {
-    failure = error.what();
+    failure = error;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  if (const auto warn = runtime.options().warn) warn("a program over tensors stays interpreted: " + failure);
+  if (!is_for_good(*failure)) return nullptr;
+  if (const auto warn = runtime.options().warn) warn(std::string("a program over tensors stays interpreted: ") + failure->what());
   return nullptr;
 }
 
@@ -53,7 +61,7 @@ const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::
     if (entry.op) return &entry.op;
     if (entry.failed) return nullptr;
     if (!entry.defined.valid()) {
-      if (counts && ++entry.calls == after_) define(runtime, entry);
+      if (counts && ++entry.calls >= after_) define(runtime, entry);
       return nullptr;
     }
     return entry.defined.wait_for(std::chrono::seconds(0)) == std::future_status::ready ? take(entry) : nullptr;
@@ -63,20 +71,20 @@ const Operator<>* CompiledPrograms::find(Runtime& runtime, std::span<const std::
 const Operator<>* CompiledPrograms::get(Runtime& runtime, std::span<const std::uint32_t> words) {
   if (after_ == 0) return nullptr;
   return or_interpreted(runtime, [&]() -> const Operator<>* {
-    Entry* entry = nullptr;
     std::shared_future<Operator<>> defined;
     {
       const Lock lock(mutex_);
-      entry = &entry_of(words);
-      if (entry->op) return &entry->op;
-      if (entry->failed) return nullptr;
-      if (!entry->defined.valid()) define(runtime, *entry);
-      defined = entry->defined;
+      Entry& entry = entry_of(words);
+      if (entry.op) return &entry.op;
+      if (entry.failed) return nullptr;
+      if (!entry.defined.valid()) define(runtime, entry);
+      defined = entry.defined;
     }
     if (!defined.valid()) return nullptr;
     defined.wait();
-    const Lock lock(mutex_);  // an entry whose operator is defined stays where it is
-    return take(*entry);
+    const Lock lock(mutex_);
+    Entry& entry = entry_of(words);  // another thread may have found that there was no memory for it
+    return entry.op || entry.defined.valid() ? take(entry) : nullptr;
   });
 }
 
@@ -85,11 +93,20 @@ const Operator<>* CompiledPrograms::take(Entry& entry) {
   if (entry.failed) return nullptr;
   try {
     entry.op = entry.defined.get();
-  } catch (const Error&) {
-    entry.failed = true;
+  } catch (const Error& error) {
+    entry.failed = is_for_good(error);
+    if (!entry.failed) forget(entry);
+    throw;
+  } catch (const std::bad_alloc&) {
+    forget(entry);
     throw;
   }
   return &entry.op;
+}
+
+void CompiledPrograms::forget(Entry& entry) {
+  entry.defined = {};
+  --compiled_;
 }
 
 CompiledPrograms::Entry& CompiledPrograms::entry_of(std::span<const std::uint32_t> words) {
@@ -107,8 +124,8 @@ void CompiledPrograms::define(Runtime& runtime, Entry& entry) {
   const std::string name = operator_name_of(form_);
   try {
     entry.defined = runtime.define_async(name, Source(source_of(form_), "dwell/" + name + ".op"), how);
-  } catch (const Error&) {
-    entry.failed = true;
+  } catch (const Error& error) {
+    entry.failed = is_for_good(error);
     throw;
   }
   ++compiled_;

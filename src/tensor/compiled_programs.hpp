@@ -34,7 +34,7 @@ class CompiledPrograms {
  private:
   struct Entry {
     std::uint32_t calls = 0;
-    bool failed = false;                          // its compilation: it is interpreted for ever
+    bool failed = false;                          // its compilation, with memory: it is interpreted for ever
     std::shared_future<Operator<>> defined = {};  // valid from when it is asked for
     Operator<> op = {};
   };
@@ -49,6 +49,8 @@ class CompiledPrograms {
 
   // Of an entry whose operator is defined.
   const Operator<>* take(Entry& entry) DWELL_REQUIRES(mutex_);
+  // Its definition has found no memory, and may be asked for again.
+  void forget(Entry& entry) DWELL_REQUIRES(mutex_);
   // Leaves the form in `form_`.
   Entry& entry_of(std::span<const std::uint32_t> words) DWELL_REQUIRES(mutex_);
   // Asks for its operator, unless there are too many.

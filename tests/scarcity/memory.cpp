@@ -1,152 +1,16 @@
 // Every allocation that a call makes fails once. The call throws, or does without; then the runtime goes on, or says in each call why not.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include <dwell/device/status.hpp>
-#include <dwell/dwell.hpp>
-
-#include "jit/cache/caching_compiler.hpp"
 #include "live/directory.hpp"
-#include "runtime/api/shell.hpp"
-#include "tests/conformance/suite.hpp"
-#include "tests/scarcity/scarce_memory.hpp"
-#include "tests/unit/breakable_backend.hpp"
+#include "tests/scarcity/harness.hpp"
 
 namespace dwell::test {
 namespace {
-
-// The CPU's compiler, one for all runtimes, so that a source is compiled once.
-class SharedCompiler final : public jit::Compiler {
- public:
-  jit::Object compile(const jit::Unit& unit) override {
-    {
-      // Compilers are processes, and slow: the first one of a source has memory, and its object is kept.
-      const ScarceMemory::Spared spared;
-      static_cast<void>(shared().compile(unit));
-    }
-    return shared().compile(unit);
-  }
-  std::string fingerprint(const jit::Unit& unit) override { return shared().fingerprint(unit); }
-  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return shared().link(table, tier); }
-  jit::ModuleObject compile_module(const jit::Unit& unit) override { return shared().compile_module(unit); }
-  std::string identity() const override { return shared().identity(); }
-
- private:
-  static jit::CachingCompiler& shared() {
-    static jit::CachingCompiler compiler(std::make_unique<KernelCompiler>());
-    return compiler;
-  }
-};
-
-std::string adds(const std::string& name, u32 k) {
-  return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 code) {\n" +
-         "  for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + ";\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
-}
-
-// A runtime with two versions of an operator, a buffer, and tickets of tasks that have come to all ends.
-struct World {
-  explicit World(std::shared_ptr<BreakableDevice> on = std::make_shared<BreakableDevice>()) : device(std::move(on)) {}
-  void open() {
-    Options options;
-    options.workers = 2;
-    options.ring_slots = 128;
-    options.compile_threads = 1;
-    runtime.emplace(detail::Shell::runtime_on(options, [device = device](const Options&) {
-      return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
-    }));
-  }
-  void fill() {
-    op = runtime->define("op", adds("op", 1));
-    op.redefine(adds("op", 2));
-    cells = runtime->allocate<u32>(16);
-    kernel = runtime->compile("spin").kernel("spin");
-    tickets.push_back(runtime->submit(op, cells, 0U));
-    tickets.push_back(runtime->submit(op, cells, 3U));
-    runtime->wait_all();
-  }
-
-  std::shared_ptr<BreakableDevice> device;
-  std::optional<Runtime> runtime;
-  Operator<> op;
-  Kernel<> kernel;
-  Buffer<u32> cells;
-  std::vector<Ticket> tickets;
-};
-
-class ScarceMemoryTest : public testing::Test {
- protected:
-  using Step = std::function<void(World&)>;
-
-  // Whether `step` throws, which must be an Error or std::bad_alloc.
-  static bool throws(const std::function<void()>& step) {
-    try {
-      step();
-      return false;
-    } catch (const Error&) {
-    } catch (const std::bad_alloc&) {
-    } catch (const std::exception& other) {
-      ADD_FAILURE() << "it throws neither Error nor std::bad_alloc: " << other.what();
-    }
-    return true;
-  }
-
-  // Runs `step` in a world of its own for each allocation that it makes, which fails; with those behind it, `many` at once.
-  void at_every_allocation(const Step& before, const Step& step, long many = 1) {
-    const long stride = environment("DWELL_STRESS") == "short" || kSanitized ? 7 : 1;
-    int failed = 0;
-    for (long number = 1;; number += stride) {
-      SCOPED_TRACE("allocation " + std::to_string(number));
-      const Watchdog watchdog(std::chrono::seconds(kSanitized ? 60 : 20));
-      World world;
-      before(world);
-      ScarceMemory::fail(number, many);
-      static_cast<void>(throws([&] { step(world); }));
-      const long made = ScarceMemory::relent();
-      if (made >= number) ++failed;
-      look_after(world);
-      if (made < number || HasFailure()) break;
-    }
-    EXPECT_GT(failed, 0) << "nothing was short";
-  }
-  void at_every_allocation(const Step& step, long many = 1) {
-    at_every_allocation(
-        [](World& world) {
-          world.open();
-          world.fill();
-        },
-        step, many);
-  }
-
- private:
-  // Every call comes back.
-  void look_after(World& world) {
-    if (!world.runtime) return;
-    Ticket ticket;
-    const bool closed = throws([&] { static_cast<void>(world.runtime->info()); });
-    const bool lost = throws([&] {
-      if (!world.op) world.op = world.runtime->define("op", adds("op", 1));
-      if (world.cells.size() == 0) world.cells = world.runtime->allocate<u32>(16);
-      ticket = world.runtime->submit(world.op, world.cells, 0U);
-      EXPECT_TRUE(ticket.wait_for(std::chrono::seconds(5))) << "tasks do not run any more";
-    });
-    EXPECT_EQ(closed, lost) << "a runtime that is there does not work";
-    EXPECT_EQ(lost, throws([&] { world.runtime->define("after", adds("after", 1)); }));
-    EXPECT_EQ(lost, throws([&] { world.op.redefine(adds("op", 1)); }));
-    for (const Ticket& earlier : world.tickets) static_cast<void>(earlier.status());
-    world.tickets.clear();
-    static_cast<void>(throws([&] { world.runtime->close(); }));
-    world.runtime.reset();
-  }
-};
 
 TEST_F(ScarceMemoryTest, Opening) {
   at_every_allocation([](World&) {}, [](World& world) { world.open(); });

@@ -201,7 +201,8 @@ class SignalStack {
 // The threads of the workers: thread `i` is worker `i` of one lease after the other. Without a lease they sleep.
 class WorkerThreads {
  public:
-  explicit WorkerThreads(Thrown& thrown) : thrown_(thrown) {}
+  // Here: a worker's thread takes no memory, as nobody would hear that there is none.
+  explicit WorkerThreads(Thrown& thrown) : thrown_(thrown), counts_time_(counts_time()) {}
   ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
     started_.fetch_add(1, std::memory_order_release);
@@ -236,7 +237,7 @@ class WorkerThreads {
   void serve(std::uint32_t me, std::uint32_t next) {
     const SignalStack handlers;
     device::Worker worker{};
-    worker.clock.counts = counts_time();
+    worker.clock.counts = counts_time_;
     worker.threw = Thrown::note;
     worker.threw_to = &thrown_;
     std::unique_ptr<std::uint8_t, decltype(&std::free)> scratch(nullptr, &std::free);
@@ -268,6 +269,7 @@ class WorkerThreads {
   }
 
   Thrown& thrown_;
+  const bool counts_time_;
   Mutex mutex_;
   device::Lease leases_[device::kMostLeases] DWELL_GUARDED_BY(mutex_) = {};  // the last ones
   std::atomic<std::uint32_t> started_{0};                                    // leases

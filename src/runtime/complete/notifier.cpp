@@ -24,16 +24,36 @@ Notifier::~Notifier() {
   if (event_fd_ >= 0) ::close(event_fd_);
 }
 
+void Notifier::start() {
+  if (started_) return;
+  thread_ = with_thread("the one that calls back", nullptr, [this] { return std::thread([this] { work(); }); });
+  started_ = true;
+}
+
 bool Notifier::when(Due due, Callback callback) {
   std::list<Request> request;
   request.push_back({std::move(due), std::move(callback)});
   const Lock lock(mutex_);
   if (finishing_) return false;
-  if (!started_) {
-    thread_ = with_thread("the one that calls back", nullptr, [this] { return std::thread([this] { work(); }); });
-    started_ = true;
-  }
+  start();
   requests_.splice(requests_.end(), request);
+  changed_.notify_all();
+  return true;
+}
+
+Notifier::Prepared Notifier::prepare(Due due, Callback callback) {
+  Prepared prepared;
+  prepared.request_.push_back({std::move(due), std::move(callback)});
+  const Lock lock(mutex_);
+  if (finishing_) throw Error(errc::closed, "the runtime is closed");
+  start();
+  return prepared;
+}
+
+bool Notifier::when(Prepared& prepared) noexcept {
+  const Lock lock(mutex_);
+  if (finishing_) return false;
+  requests_.splice(requests_.end(), prepared.request_);
   changed_.notify_all();
   return true;
 }
@@ -75,7 +95,8 @@ void Notifier::work() noexcept {
 void Notifier::call(Request& request) noexcept {
   const std::optional<Error> thrown = failure_of(errc::invalid_argument, request.callback);
   if (!thrown || !warn_) return;
-  static_cast<void>(failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw: " + thrown->message()); }));
+  if (failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw: " + thrown->message()); }))
+    static_cast<void>(failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw"); }));
 }
 
 int Notifier::event_fd() {

@@ -20,6 +20,10 @@ class Notifier {
   using Due = std::function<bool()>;  // must not block; an exception counts as false
   using Callback = std::function<void()>;
   using Warn = std::function<void(std::string_view)>;
+  struct Request {
+    Due due;
+    Callback callback;
+  };
 
   // `warn`, unless it is empty, hears of the exceptions of callbacks.
   explicit Notifier(Warn warn) : warn_(std::move(warn)) {}
@@ -32,6 +36,17 @@ class Notifier {
   // when there is no thread, and std::bad_alloc; then nothing is called.
   bool when(Due due, Callback callback);
 
+  // A request that cannot fail any more.
+  class Prepared {
+   private:
+    friend class Notifier;
+    std::list<Request> request_;
+  };
+  // Takes the memory of a request that comes later, and starts the thread. Throws as `when`, also once finish has begun: errc::closed.
+  Prepared prepare(Due due, Callback callback);
+  // Makes it, as `when`; to be called once.
+  bool when(Prepared& prepared) noexcept;
+
   // An eventfd, opened by the first call and closed with the notifier. Throws errc::out_of_memory when there is none to be had.
   int event_fd();
   // Adds 1 to it.
@@ -42,10 +57,7 @@ class Notifier {
   void finish() noexcept;
 
  private:
-  struct Request {
-    Due due;
-    Callback callback;
-  };
+  void start() DWELL_REQUIRES(mutex_);
   void work() noexcept;
   void call(Request& request) noexcept;
 

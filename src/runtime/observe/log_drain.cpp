@@ -18,6 +18,7 @@ using device::Scope;
 
 constexpr std::chrono::milliseconds kShortest{1};
 constexpr std::chrono::milliseconds kLongest{10};
+constexpr int kLastAttempts = 100;
 
 constexpr std::size_t kReadBytes = 64;      // of a worker's counter of slots that were read
 constexpr std::size_t kMostTaken = 262144;  // lines that wait for a slow sink behind settle
@@ -138,7 +139,7 @@ void LogDrain::hand_over(const LogLine& line, std::string text) {
 
 bool LogDrain::pass(bool last) noexcept {
   bool any = false;
-  static_cast<void>(failure_of(errc::out_of_memory, [&] {
+  const auto failure = failure_of(errc::out_of_memory, [&] {
     std::vector<LogLine> lines;
     {
       const Lock lock(rings_mutex_);
@@ -151,15 +152,21 @@ bool LogDrain::pass(bool last) noexcept {
     const auto tell = [this](const LogLine& like, std::uint64_t count) {
       hand_over(like, std::to_string(count) + " more lines within a second were left out: \"" + *like.format + "\"");
     };
-    limit_.end_seconds(now, tell);
+    static_cast<void>(failure_of(errc::out_of_memory, [&] { limit_.end_seconds(now, tell); }));  // else with the next look
     for (const LogLine& line : lines) {
-      const bool admitted = limit_.admits(line, now);
-      (admitted ? lines_ : limited_).fetch_add(1, std::memory_order_relaxed);
-      if (admitted) hand_over(line, format_line(line));
+      bool admitted = true;
+      if (failure_of(errc::out_of_memory, [&] {
+            admitted = limit_.admits(line, now);
+            if (admitted) hand_over(line, format_line(line));
+          }))
+        dropped_[line.worker].count[line.head.severity].fetch_add(1, std::memory_order_relaxed);
+      else
+        (admitted ? lines_ : limited_).fetch_add(1, std::memory_order_relaxed);
     }
     if (last) limit_.end_seconds(Clock::time_point::max(), tell);
-  }));
+  });
   sink_.flush();
+  missed_ = failure.has_value();
   return any;
 }
 
@@ -177,6 +184,11 @@ void LogDrain::work() noexcept {
       // Before the look, which then finds all that the loop has left.
       rests = parts_.keeper.asleep() || parts_.keeper.failed();
       any = pass(last);
+      // Lines for which there was no memory are in the rings, where the next look finds them. Behind the last look there is none.
+      for (int attempt = 1; last && missed_ && attempt < kLastAttempts; ++attempt) {
+        std::this_thread::sleep_for(kShortest);
+        any = pass(last);
+      }
     }
     flushed_ = last ? asked_ : asked;
     changed_.notify_all();

@@ -102,6 +102,7 @@ class LogDrain {
   // Of the thread.
   LogSink sink_;
   SiteLimit limit_;
+  bool missed_ = false;  // the last pass had no memory for all
 
   std::atomic<std::uint64_t> lines_{0};
   std::atomic<std::uint64_t> limited_{0};

@@ -25,7 +25,7 @@ class LogSink {
   void flush() noexcept;
 
  private:
-  void complain(bool& told, const std::string& why) noexcept;
+  void complain(bool& told, std::string_view why) noexcept;
 
   const std::function<void(const LogRecord&)> callback_;
   const bool to_stderr_;

@@ -107,17 +107,26 @@ void Timeline::begin_reading() {
   for (const std::uint32_t worker : copy(true)) readers_[worker].next = newest_of(worker);
 }
 
-void Timeline::run() {
+void Timeline::run() noexcept {
   std::chrono::nanoseconds rest = kLeastRest;
-  for (bool over = false; !over;) {
+  for (bool last = false; !last && !over();) {
+    std::int64_t ended_ns = 0;
     {
       Lock lock(mutex_);
       if (!stops_) changed_.wait_until(lock, std::chrono::steady_clock::now() + rest);
-      over = stops_;
-      if (over) arrows_.miss(ended_ns_, std::numeric_limits<std::int64_t>::max());
+      last = stops_;
+      ended_ns = ended_ns_;
     }
     const auto begun = std::chrono::steady_clock::now();
-    pass_on(over);
+    try {
+      if (last) arrows_.miss(ended_ns, std::numeric_limits<std::int64_t>::max());
+      pass_on(last);
+    } catch (...) {
+      // A piece may be lost, and its names with it: those behind it would not fit.
+      failure_ = std::current_exception();
+      over_.store(true, std::memory_order_release);
+      parts_.host.want(false);
+    }
     rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
   }
   // What threads have noted since; and the memory, which may have held a million events.
@@ -149,14 +158,15 @@ void Timeline::pass_on(bool all) {
   Trace piece;
   const std::int64_t looks = HostEvents::now();
   // A device that has failed tells nothing more; what the host did is still of interest.
-  static_cast<void>(failure_of(errc::device_lost, [&] {
+  const auto failure = failure_of(errc::device_lost, [&] {
     if (!all) parts_.clock.align(kMostError);
     names_of_opcodes_.clear();
     const std::vector<std::uint32_t> fresh = copy(all);
     // Behind the copy, so that no event is of a later position; and once, since the thread that submits writes there all the time.
     tail_ = parts_.queue.tail();
     for (const std::uint32_t worker : fresh) read(worker, piece);
-  }));
+  });
+  if (failure && failure->kind() == errc::out_of_memory) throw Error(*failure);
   release(all ? std::numeric_limits<std::int64_t>::max() : looked_ns_, piece);
   looked_ns_ = looks;
   const auto of_workers = static_cast<std::ptrdiff_t>(piece.events.size());
@@ -166,13 +176,7 @@ void Timeline::pass_on(bool all) {
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
   put_in_order(piece.events, piece.events.begin() + of_workers);
-  if (over()) return;
-  try {
-    sink_(piece);
-  } catch (...) {
-    failure_ = std::current_exception();
-    over_.store(true, std::memory_order_release);
-  }
+  sink_(piece);
 }
 
 const Event* Timeline::ring_of(std::uint32_t worker) const {
@@ -348,9 +352,11 @@ std::uint32_t Timeline::name_of_opcode(std::uint32_t opcode) {
 }
 
 std::uint32_t Timeline::name(const std::string& text) {
-  const auto [at, fresh] = indices_.try_emplace(text, static_cast<std::uint32_t>(names_.size()));
-  if (fresh) names_.push_back(text);
-  return at->second;
+  if (const auto at = indices_.find(text); at != indices_.end()) return at->second;
+  const auto index = static_cast<std::uint32_t>(names_.size());
+  names_.push_back(text);
+  indices_.emplace(text, index);
+  return index;
 }
 
 std::uint32_t Timeline::node_name(const std::string& text, std::uint32_t otherwise) {

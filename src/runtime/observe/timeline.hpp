@@ -43,7 +43,7 @@ class Timeline {
     std::uint64_t runtime;
     std::function<std::string(std::uint32_t opcode)> name_of;
   };
-  // Gets each piece as it comes, on the timeline's thread. When it throws, it gets no more.
+  // Gets each piece as it comes, on the timeline's thread. When it throws, or memory is short, the timeline is over: it gets no more.
   using Sink = std::function<void(const Trace& piece)>;
 
   explicit Timeline(Parts parts) : parts_(std::move(parts)) {}
@@ -54,9 +54,9 @@ class Timeline {
   // Begins one. Returns when all leases note events, or after a second when a task runs longer. Throws errc::invalid_argument when one is
   // being taken, errc::out_of_memory, and what reading the clock throws.
   void start(Sink sink);
-  // Ends it, behind its last piece; nothing when none is being taken. Throws what the sink has thrown.
+  // Ends it, behind its last piece; nothing when none is being taken. Throws why it was over before.
   void stop();
-  // Whether the sink has thrown.
+  // Whether it is over before it is stopped.
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:
@@ -78,7 +78,7 @@ class Timeline {
   void tell_leases(bool on);
   // Takes note of what an earlier timeline has left in the rings.
   void begin_reading();
-  void run();
+  void run() noexcept;
   void pass_on(bool all);
   // Copies the rings of workers that have new events, or all; returns the workers.
   std::vector<std::uint32_t> copy(bool all);

@@ -46,12 +46,13 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
   // False when it is over.
   bool step() noexcept {
     std::optional<Inspection> found;
-    if (failure_of(errc::io_failed, [&] { found = look(); })) return false;
+    // Without memory it looks the next time.
+    if (const auto why = failure_of(errc::io_failed, [&] { found = look(); })) return why->kind() == errc::out_of_memory;
     const auto failure = failure_of(errc::io_failed, [&] { callback(*found); });
     if (!failure) return true;
-    static_cast<void>(failure_of(errc::io_failed, [&] {
-      if (warn) warn("the watch of '" + found->name + "' has ended: its callback has thrown " + failure->message());
-    }));
+    if (!warn) return false;
+    if (failure_of(errc::io_failed, [&] { warn("the watch of '" + found->name + "' has ended: its callback has thrown " + failure->message()); }))
+      static_cast<void>(failure_of(errc::io_failed, [&] { warn("a watch has ended: its callback has thrown"); }));
     return false;
   }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "runtime/complete/host_calls.hpp"
@@ -46,6 +47,14 @@ class Ends {
   // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
   // the runtime is closed: then it does not. `or_stalled`: or once the watchdog says that it will not be.
   bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback);
+  // The same in two steps, with `or_stalled`, of which the second takes no memory and throws errc::invalid_argument alone. The first
+  // throws errc::closed too.
+  struct Prepared {
+    std::shared_ptr<std::uint64_t> position;
+    Notifier::Prepared request;
+  };
+  Prepared prepare_when_done(Notifier::Callback callback);
+  bool when_done(std::uint64_t position, Prepared& prepared);
 
  private:
   // The calling thread is about to wait: nobody waits for places that it has and does not use.

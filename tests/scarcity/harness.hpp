@@ -1,0 +1,170 @@
+// Runs what a test does again and again, each time with other allocations that fail.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dwell/device/status.hpp>
+#include <dwell/dwell.hpp>
+
+#include "jit/cache/caching_compiler.hpp"
+#include "runtime/api/shell.hpp"
+#include "tests/conformance/suite.hpp"
+#include "tests/scarcity/scarce_memory.hpp"
+#include "tests/unit/breakable_backend.hpp"
+
+namespace dwell::test {
+
+// The CPU's compiler, one for all runtimes, so that a source is compiled once.
+class SharedCompiler final : public jit::Compiler {
+ public:
+  jit::Object compile(const jit::Unit& unit) override {
+    {
+      // Compilers are processes, and slow: the first one of a source has memory, and its object is kept.
+      const ScarceMemory::Spared spared;
+      static_cast<void>(shared().compile(unit));
+    }
+    return shared().compile(unit);
+  }
+  std::string fingerprint(const jit::Unit& unit) override { return shared().fingerprint(unit); }
+  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return shared().link(table, tier); }
+  jit::ModuleObject compile_module(const jit::Unit& unit) override { return shared().compile_module(unit); }
+  std::string identity() const override { return shared().identity(); }
+
+ private:
+  static jit::CachingCompiler& shared() {
+    static jit::CachingCompiler compiler(std::make_unique<KernelCompiler>());
+    return compiler;
+  }
+};
+
+inline std::string adds(const std::string& name, u32 k) {
+  return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 code) {\n" +
+         "  for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + ";\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
+}
+
+// A runtime with two versions of an operator, a buffer, and tickets of tasks that have come to all ends.
+struct World {
+  explicit World(std::shared_ptr<BreakableDevice> on = std::make_shared<BreakableDevice>()) : device(std::move(on)) {}
+  void open(Options options) {
+    options.workers = 2;
+    options.ring_slots = 128;
+    options.compile_threads = 1;
+    runtime.emplace(detail::Shell::runtime_on(options, [device = device](const Options&) {
+      return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
+    }));
+  }
+  void open() { open(Options()); }
+  void fill() {
+    op = runtime->define("op", adds("op", 1));
+    op.redefine(adds("op", 2));
+    cells = runtime->allocate<u32>(16);
+    kernel = runtime->compile("spin").kernel("spin");
+    tickets.push_back(runtime->submit(op, cells, 0U));
+    tickets.push_back(runtime->submit(op, cells, 3U));
+    runtime->wait_all();
+  }
+  // How often `op` has run on the cells, each of which has the same value.
+  u32 runs() const {
+    std::vector<u32> values(cells.size());
+    cells.read(values);
+    for (const u32 value : values) EXPECT_EQ(value, values[0]) << "a task has run in part";
+    return values[0] / 2;
+  }
+
+  std::shared_ptr<BreakableDevice> device;
+  std::optional<Runtime> runtime;
+  Operator<> op;
+  Kernel<> kernel;
+  Buffer<u32> cells;
+  std::vector<Ticket> tickets;
+};
+
+// Ends the program when a run does not end, and says which one, and what failed there.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::seconds limit) : thread_([this, limit] { watch(limit); }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  void watch(std::chrono::seconds limit) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
+    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "%s hangs: ", test != nullptr ? test->name() : "?");
+    ScarceMemory::tell();
+    std::fflush(nullptr);
+    std::abort();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+class ScarceMemoryTest : public testing::Test {
+ protected:
+  using Step = std::function<void(World&)>;
+
+  // One allocation alone, and as many as a machine under pressure refuses one after the other.
+  static constexpr long kOne = 1;
+  static constexpr long kPressure = 50;
+
+  // Whether `step` throws, which must be an Error or std::bad_alloc.
+  static bool throws(const std::function<void()>& step) {
+    try {
+      step();
+      return false;
+    } catch (const Error&) {
+    } catch (const std::bad_alloc&) {
+    } catch (const std::exception& other) {
+      ADD_FAILURE() << "it throws neither Error nor std::bad_alloc: " << other.what();
+    }
+    return true;
+  }
+  // Calls what the test cannot do without: when it throws, once more, with memory.
+  static void insist(const std::function<void()>& step) {
+    if (!throws(step)) return;
+    ScarceMemory::relent();
+    step();
+  }
+
+  // Runs `step` in a world of its own for each allocation that it makes, which fails; with those behind it, `many` at once. DWELL_SCARCITY
+  // says for which: "all", else all of the first ones, and some of the others, other ones with each DWELL_SCARCITY_SEED.
+  void at_every_allocation(const Step& before, const Step& step, long many = kOne);
+  void at_every_allocation(const Step& step, long many = kOne) { at_every_allocation(filled, step, many); }
+
+  static void filled(World& world) {
+    world.open();
+    world.fill();
+  }
+
+ private:
+  // Every call comes back.
+  static void look_after(World& world);
+};
+
+}  // namespace dwell::test
