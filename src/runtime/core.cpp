@@ -191,6 +191,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
   watches_ = std::make_unique<Watches>(options_.warn);
+  align_for_waits();  // or tasks before the first snapshot would not be sampled
   if (options_.live) publish();
 }
 
