@@ -1051,7 +1051,9 @@ class OperatorMetrics:
 
     @property
     def version(self) -> int:
-        """0: all versions before the oldest one that is listed."""
+        """
+        0: all versions before the oldest one that is listed; of Metrics.totals, all versions.
+        """
 
     @property
     def tasks(self) -> int:
@@ -1164,7 +1166,12 @@ class Metrics:
     def metering(self) -> str: ...
 
     @property
-    def operators(self) -> list[OperatorMetrics]: ...
+    def operators(self) -> list[OperatorMetrics]:
+        """By version."""
+
+    @property
+    def totals(self) -> list[OperatorMetrics]:
+        """All versions of each operator together. Counts of one that is here only grow."""
 
     @property
     def workers(self) -> list[WorkerMetrics]: ...
