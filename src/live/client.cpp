@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <ostream>
@@ -59,9 +60,9 @@ Client Client::of_the_only_one() {
   throw Error(errc::invalid_argument, "several processes of yours run dwell: name one of " + list);
 }
 
-// Calls `take` with each piece of the answer.
+// Calls `take` with each piece of the answer. Returns what the end says.
 template <class Take>
-void Client::ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const {
+std::string Client::ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   File socket = directory_.connect(process_);
   // EAGAIN: others wait to be accepted.
@@ -73,7 +74,9 @@ void Client::ask(const std::string& request, std::chrono::nanoseconds patience, 
   Channel channel(std::move(socket), std::chrono::ceil<std::chrono::milliseconds>(patience));
   try {
     channel.send_request(request);
-    for (Frame frame = channel.receive(); frame.kind != FrameKind::end; frame = channel.receive()) {
+    for (;;) {
+      Frame frame = channel.receive();
+      if (frame.kind == FrameKind::end) return std::move(frame.bytes);
       if (frame.kind == FrameKind::failure) throw error_in(frame.bytes);
       take(frame.bytes);
     }
@@ -109,11 +112,14 @@ std::string Client::inspect(std::uint64_t runtime, const std::string& name) cons
   return answer_to("inspect " + std::to_string(runtime) + " " + name);
 }
 
-void Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {
+std::uint64_t Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {
   const std::string seconds = std::to_string(std::chrono::duration<double>(time).count());
   // The first piece may come at the end.
-  ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience,
-      [&](const std::string& piece) { to.write(piece.data(), static_cast<std::streamsize>(piece.size())); });
+  const std::string end = ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience,
+                              [&](const std::string& piece) { to.write(piece.data(), static_cast<std::streamsize>(piece.size())); });
+  std::uint64_t dropped = 0;  // of a process that runs an earlier build nothing is known
+  std::from_chars(end.data(), end.data() + end.size(), dropped);
+  return dropped;
 }
 
 }  // namespace dwell::live
