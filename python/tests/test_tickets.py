@@ -3,8 +3,11 @@
 import asyncio
 import concurrent.futures
 import gc
+import queue
+import sys
 import threading
 import time
+import traceback
 
 import dwell
 import pytest
@@ -249,6 +252,71 @@ def test_tickets_of_a_closed_runtime_cancel_nothing():
     with dwell.Runtime(device(), workers=1) as rt:
         ticket = rt.define("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}")()
     assert ticket.cancel() is False
+
+
+class Own(Exception):
+    pass
+
+
+def raises_own():
+    raise Own("the disk is full", 28)
+
+
+def test_what_a_host_node_raises_is_the_cause(rt):
+    graph = dwell.Graph()
+    graph.add_host("bad", raises_own)
+    exec = rt.instantiate(graph)
+
+    def check(error):
+        assert isinstance(error, dwell.TaskFailed)
+        assert "Own: ('the disk is full', 28)" in str(error)
+        cause = error.__cause__
+        assert type(cause) is Own and cause.args == ("the disk is full", 28)
+        assert traceback.extract_tb(cause.__traceback__)[-1].name == "raises_own"
+
+    ticket = rt.launch(exec)
+    for _ in range(2):
+        with pytest.raises(dwell.TaskFailed) as info:
+            ticket.wait()
+        check(info.value)
+    check(rt.launch(exec).as_future().exception(20))
+
+    async def main():
+        with pytest.raises(dwell.TaskFailed) as info:
+            await rt.launch(exec)
+        check(info.value)
+
+    asyncio.run(main())
+    for _ in range(70):
+        rt.launch(exec).status()
+    with pytest.raises(dwell.TaskFailed) as info:
+        ticket.wait()
+    assert info.value.__cause__ is None, "frames hold much: the last 64 are kept"
+
+
+def test_what_other_callbacks_raise_keeps_its_traceback(rt, ops, monkeypatch):
+    heard = queue.Queue()
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: heard.put((type(told.exc_value), told.exc_traceback)))
+
+    def check():
+        kind, where = heard.get(timeout=20)
+        assert kind is Own
+        assert traceback.extract_tb(where)[-1].name == "raises_own"
+
+    ops.nothing().add_done_callback(lambda _: raises_own())
+    check()
+    with rt.watch("ring", 60, lambda _: raises_own()):
+        check()
+    with dwell.Runtime("cpu", workers=1, log=lambda _: raises_own()) as noisy:
+        noisy.define(
+            "note", 'DWELL_OPERATOR(note)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "x"); }'
+        )().wait()
+        check()
+
+    # Of calls on the thread that asks nothing is wrapped.
+    with pytest.raises(Own, match="the disk is full") as info:
+        rt.capture(raises_own)
+    assert traceback.extract_tb(info.value.__traceback__)[-1].name == "raises_own"
 
 
 def test_loops_leave_nothing_behind(ops, latch):

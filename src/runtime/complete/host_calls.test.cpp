@@ -29,7 +29,7 @@ class Caller final : public HostCaller {
     return all;
   }
   std::string name(std::uint32_t number) const override { return "'" + std::to_string(number) + "'"; }
-  void answer(const HostCall&) noexcept override {
+  void answer(const HostCall&, Causes&) noexcept override {
     callback_();
     ++answered;
   }
