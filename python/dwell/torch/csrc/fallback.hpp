@@ -38,10 +38,10 @@ struct Passed {
 Passed passed();
 // Registers what happens to all operations that `aten` takes none of. Called once, behind those that take some.
 void pass_or_fall_back(torch::Library& aten, torch::Library& any);
-// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `is_mode`: another mode or a
-// class of tensors is to see it.
-void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
-void after_fallback();
+// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `places`: of which argument
+// each is. `is_mode`: another mode or a class of tensors is to see it.
+void before_fallback(const std::string& operation, at::TensorList tensors, const std::vector<std::int64_t>& places, bool is_mode);
+void after_fallback(at::TensorList results);
 
 // Runs what was collected if it has to do with these tensors, for the operation of that name. Throws where they were recorded.
 void flush_for(const at::Tensor& tensor, const char* operation);
