@@ -78,9 +78,9 @@ TEST(PrometheusEndpoint, ServesTheFamiliesOfMetrics) {
   EXPECT_EQ(text.types["dwell_operator_tasks_total"], "counter");
   EXPECT_EQ(text.types["dwell_in_flight_slots"], "gauge");
   EXPECT_EQ(text.types["dwell_operator_duration_seconds"], "histogram");
-  const std::string axpy = R"(runtime="1",device="cuda:0",operator="axpy<float>",version="1")";
+  const std::string axpy = R"(runtime="1",device="cuda:0",operator="axpy<float>")";
   EXPECT_EQ(text.series.at("dwell_operator_tasks_total{" + axpy + "}"), 6);
-  EXPECT_EQ(text.series.at(R"(dwell_operator_tasks_total{runtime="1",device="cuda:0",operator="never \"run\"\\\n",version="3"})"), 0);
+  EXPECT_EQ(text.series.at(R"(dwell_operator_tasks_total{runtime="1",device="cuda:0",operator="never \"run\"\\\n"})"), 0);
   EXPECT_EQ(text.series.at("dwell_operator_duration_seconds_count{" + axpy + "}"), 6);
   EXPECT_DOUBLE_EQ(text.series.at("dwell_operator_duration_seconds_sum{" + axpy + "}"), 1.000000387);
   EXPECT_EQ(text.series.at("dwell_operator_duration_seconds_bucket{" + axpy + ",le=\"+Inf\"}"), 6);
@@ -97,8 +97,8 @@ TEST(PrometheusEndpoint, ServesWhatARuntimeHasDoneUntilThatIsClosed) {
       "works", "DWELL_OPERATOR(works)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n");
   const PrometheusEndpoint endpoint([&] { return runtime.metrics(); }, kAnyPort);
   const std::string labels = R"(runtime=")" + std::to_string(runtime.info().runtime) + R"(",device="cpu")";
-  const std::string tasks = "dwell_operator_tasks_total{" + labels + R"(,operator="works",version="1"})";
-  const std::string failures = "dwell_operator_failures_total{" + labels + R"(,operator="works",version="1"})";
+  const std::string tasks = "dwell_operator_tasks_total{" + labels + R"(,operator="works"})";
+  const std::string failures = "dwell_operator_failures_total{" + labels + R"(,operator="works"})";
   for (int round = 1; round <= 3; ++round) {
     for (int i = 0; i < 100; ++i) runtime.submit(works, i % 10 == 0 ? 7 : 0);
     runtime.wait_all();

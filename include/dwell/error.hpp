@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -78,8 +79,9 @@ struct ErrorFields {
 // Calls may throw std::bad_alloc too, when the host has no memory: then nothing has changed, and the call may be made again.
 class Error : public std::system_error {
  public:
-  Error(errc code, const std::string& message, ErrorFields fields = {})
-      : std::system_error(make_error_code(code), message), said_(std::make_shared<const Said>(Said{message, std::move(fields)})) {}
+  Error(errc code, const std::string& message, ErrorFields fields = {}, std::exception_ptr cause = {})
+      : std::system_error(make_error_code(code), message),
+        said_(std::make_shared<const Said>(Said{message, std::move(fields), std::move(cause)})) {}
   // No move: what an Error was moved from would have no message.
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
@@ -89,11 +91,15 @@ class Error : public std::system_error {
   // The message alone, without the sentence of the code that what() adds.
   const std::string& message() const noexcept { return said_->message; }
   const ErrorFields& fields() const noexcept { return said_->fields; }
+  // What the callback of a host node has thrown, where that is why the task failed, for std::rethrow_exception. Null in all other errors,
+  // and where 64 callbacks of the runtime have thrown since.
+  const std::exception_ptr& cause() const noexcept { return said_->cause; }
 
  private:
   struct Said {
     std::string message;
     ErrorFields fields;
+    std::exception_ptr cause;
   };
   std::shared_ptr<const Said> said_;
 };

@@ -42,7 +42,7 @@ class TimeHistogram {
 // operators make; a wide task counts once for each group.
 struct OperatorMetrics {
   std::string name;            // "axpy", "axpy<float>"
-  std::uint32_t version = 0;   // 0: all versions before the oldest one that is listed
+  std::uint32_t version = 0;   // 0: all versions before the oldest one that is listed; of Metrics::totals, all versions
   std::uint64_t tasks = 0;     // whose operator was called, and has returned
   std::uint64_t failures = 0;  // of them, those that have reported a failure
   // With Metering::times alone, while that is on:
@@ -135,6 +135,10 @@ struct Metrics {
   std::uint64_t batch_flushes = 0;
   std::uint64_t batch_operations = 0;  // collected by batches
   std::uint64_t batch_tasks = 0;       // that they became: less than operations where some were fused
+
+  // All versions of each operator together, in the order of their definition; `version` is 0. Their counts only grow, as those of one
+  // version do until it becomes part of version 0, which jumps then.
+  std::vector<OperatorMetrics> totals() const;
 };
 
 // What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's, and so is the

@@ -42,6 +42,9 @@ class Ticket {
   // Whether the task is complete, successful or not. Does not block.
   bool done() const;
 
+  // As Runtime::cancel, of the runtime that the ticket is of. Returns false too when that is closed, or was rebuilt since.
+  bool cancel() const;
+
   // 0 for success, positive for the operator's own code, negative for one of dwell::status. Waits for completion, does not throw for
   // failed tasks, but errc::stalled.
   int status() const;

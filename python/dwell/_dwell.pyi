@@ -445,6 +445,12 @@ class Ticket:
     def done(self) -> bool:
         """Whether the task is complete, successful or not."""
 
+    def cancel(self) -> bool:
+        """
+        Asks for the end of a task or launch that has not begun, as `Runtime.cancel`. False when it is known to be complete, and for the
+        launch of a kernel.
+        """
+
     def status(self) -> int:
         """
         0 for success, positive for the operator's own code, negative for one of dwell's. Waits, and raises nothing for
@@ -458,11 +464,14 @@ class Ticket:
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """
         Calls ``callback(ticket)`` once when the task is complete, on a thread of the runtime, which calls one after the other. It may use
-        the runtime, but not close it.
+        the runtime, but not close it. What it raises goes to ``sys.unraisablehook``.
         """
 
     def as_future(self) -> concurrent.futures.Future[None]:
-        """A concurrent.futures.Future whose result is None, or raises as `wait`."""
+        """
+        A concurrent.futures.Future whose result is None, or raises as `wait`. Its `cancel` asks for the end of a task that has not begun,
+        and returns False: only the end of the task tells. It is cancelled when the task was.
+        """
 
     def __await__(self) -> Generator[Any, None, None]: ...
 
@@ -1051,7 +1060,9 @@ class OperatorMetrics:
 
     @property
     def version(self) -> int:
-        """0: all versions before the oldest one that is listed."""
+        """
+        0: all versions before the oldest one that is listed; of Metrics.totals, all versions.
+        """
 
     @property
     def tasks(self) -> int:
@@ -1164,7 +1175,12 @@ class Metrics:
     def metering(self) -> str: ...
 
     @property
-    def operators(self) -> list[OperatorMetrics]: ...
+    def operators(self) -> list[OperatorMetrics]:
+        """By version."""
+
+    @property
+    def totals(self) -> list[OperatorMetrics]:
+        """All versions of each operator together. Counts of one that is here only grow."""
 
     @property
     def workers(self) -> list[WorkerMetrics]: ...

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import weakref
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from . import _dwell
-from ._errors import Cancelled
+from ._errors import Cancelled, Error
 
 Result = TypeVar("Result")
+
+
+class _Stop(Protocol):
+    def request(self) -> bool:
+        """Asks for the end of what goes on. Whether it has ended so."""
 
 
 class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-arg]
     """What goes on in the background: a concurrent.futures.Future, which may be awaited too."""
 
-    def __init__(self, stop: _dwell.StopSource | None = None) -> None:
+    def __init__(self, stop: _Stop) -> None:
         super().__init__()
         self._stop = stop
         self._called_off = False
 
     def cancel(self) -> bool:
-        """Calls a definition off, unless its version has been handed over."""
-        if self._stop is not None:
-            self._called_off = True
-            self._stop.request()
-        return super().cancel()
+        """Asks for the end of what goes on: of a definition, unless its version has been handed over, and of a task that has not begun.
+
+        True when it has ended so, and the future is cancelled. False when it is done, when it cannot be called back, and of a task always:
+        only its end tells. The future is cancelled then if it was called off after all, and has its result otherwise."""
+        if self.done():
+            return self.cancelled()
+        self._called_off = True
+        if self._stop.request():
+            super().cancel()
+        return self.cancelled()
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.wrap_future(self).__await__()
@@ -44,9 +55,18 @@ class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-
             self.set_exception(error)
 
 
+class _StopOfTicket:
+    def __init__(self, ticket: _dwell.Ticket) -> None:
+        self._ticket = ticket
+
+    def request(self) -> bool:
+        self._ticket.cancel()
+        return False  # the device decides, when the task's turn comes
+
+
 def of_ticket(ticket: _dwell.Ticket) -> Pending[None]:
     """A future of a ticket."""
-    future: Pending[None] = Pending()
+    future: Pending[None] = Pending(_StopOfTicket(ticket))
 
     def done(completed: _dwell.Ticket) -> None:
         try:
@@ -86,7 +106,7 @@ _wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWaker] = weak
 
 
 def awaiting(ticket: _dwell.Ticket) -> Generator[Any, None, None]:
-    """``await ticket``."""
+    """``await ticket``. Cancelling it asks for the end of the task, as for that of an asyncio.Task that is awaited."""
     if not ticket.done:
         loop = asyncio.get_running_loop()
         waker = _wakers.get(loop)
@@ -94,5 +114,10 @@ def awaiting(ticket: _dwell.Ticket) -> Generator[Any, None, None]:
             waker = _wakers[loop] = _LoopWaker(loop)
         future: asyncio.Future[None] = loop.create_future()
         waker.watch(ticket, future)
-        yield from future
+        try:
+            yield from future
+        except asyncio.CancelledError:
+            with contextlib.suppress(Error):  # a device that has failed, say: the waiting is over all the same
+                ticket.cancel()
+            raise
     ticket.wait(0)

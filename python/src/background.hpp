@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <future>
@@ -14,10 +15,32 @@
 
 namespace dwell::python {
 
-// A stop that may be asked for.
+// A stop that may be asked for, of a definition in the background.
 struct Stop {
   std::stop_source source;
+  std::function<bool()> is_over;  // whether the definition has ended as one that was called off
+
+  // Calls the definition off. False when its version has been handed over, or is being.
+  bool request() {
+    const Unlocked unlocked;
+    source.request_stop();
+    return is_over && is_over();
+  }
 };
+
+// For Stop::is_over: one that is called off has ended when request_stop returns.
+template <class Result>
+std::function<bool()> called_off(std::shared_future<Result> future) {
+  return [future = std::move(future)] {
+    if (future.wait_for(std::chrono::nanoseconds(0)) != std::future_status::ready) return false;
+    try {
+      future.get();
+    } catch (const Error& error) {
+      return error.kind() == errc::cancelled;
+    }
+    return false;
+  };
+}
 
 inline nb::module_ futures() { return nb::module_::import_("dwell._futures"); }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -42,7 +43,62 @@ nb::object text_of(const std::string& text) {
 
 PyObject* classes[kMost] = {};  // never dropped: as types they live as long as the interpreter
 
+nb::object take_exception() {
+#if PY_VERSION_HEX >= 0x030c0000
+  return nb::steal(PyErr_GetRaisedException());
+#else
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return nb::steal(value);
+#endif
+}
+
+// "ValueError: what it says". An exception whose text cannot be had goes by its class.
+std::string text_of(nb::handle exception) {
+  const auto type = nb::cast<std::string>(exception.type().attr("__name__"));
+  try {
+    return type + ": " + nb::cast<std::string>(nb::str(exception));
+  } catch (nb::python_error&) {
+    return type;
+  }
+}
+
+// The last that callbacks have raised. Guarded by the GIL.
+std::deque<Shared>& last_raised() {
+  static auto* const all = new std::deque<Shared>;
+  return *all;
+}
+constexpr std::size_t kMostRaised = 64;
+
+// As Python's own `raise made from cause`.
+void set_cause(nb::handle made, const std::exception_ptr& cause) {
+  if (cause == nullptr) return;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const Raised& raised) {
+    if (raised.get() != nullptr) PyException_SetCause(made.ptr(), nb::borrow(raised.get()).release().ptr());
+  } catch (...) {  // of C++: the message has its text
+  }
+}
+
 }  // namespace
+
+Raised::Raised() : Raised(take_exception()) {}
+
+Raised::Raised(const nb::object& exception) : std::runtime_error(text_of(exception)), exception_(exception) {
+  auto& last = last_raised();
+  last.push_back(exception_);
+  if (last.size() <= kMostRaised) return;
+  Shared oldest = std::move(last.front());
+  last.pop_front();
+  oldest.clear();
+}
 
 nb::object exception_for(const Error& error, std::optional<int> status) {
   const nb::handle type(classes[static_cast<std::size_t>(error.kind())]);
@@ -57,6 +113,7 @@ nb::object exception_for(const Error& error, std::optional<int> status) {
     if (status) made.attr("code") = nb::cast(*status);
     made.attr("position") = nb::cast(fields.value);
   }
+  set_cause(made, error.cause());
   return made;
 }
 

@@ -5,13 +5,29 @@
 
 #include <exception>
 #include <optional>
+#include <stdexcept>
 
 #include <dwell/error.hpp>
+
+#include "state.hpp"
 
 namespace dwell::python {
 
 // Has C++ exceptions turned into those classes. Throws when a code has no class, or a class no code.
 void bind_errors(nanobind::module_& module);
+
+// What a callback has raised, on its way through the library: Error::cause. Goes by "ValueError: what it says".
+class Raised : public std::runtime_error {
+ public:
+  // Takes the exception that is set. The caller holds the GIL.
+  Raised();
+  // The exception with its traceback, borrowed. Null once 64 others have come, or the interpreter has ended: frames hold much.
+  PyObject* get() const { return exception_.get(); }
+
+ private:
+  explicit Raised(const nanobind::object& exception);
+  Shared exception_;
+};
 
 // The Python exception for `error`, which is no nb::python_error. `status`: of the task that has failed.
 nanobind::object exception_for(const Error& error, std::optional<int> status = {});

@@ -76,12 +76,7 @@ std::function<void()> host_call(nb::object callback) {
       Py_DECREF(result);
       return;
     }
-    std::string text;
-    {
-      nb::python_error error;
-      text = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " + nb::cast<std::string>(nb::str(error.value()));
-    }
-    throw std::runtime_error(text);
+    throw Raised();
   };
 }
 

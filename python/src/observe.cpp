@@ -34,7 +34,8 @@ Metering metering_from(std::string_view text) {
 void bind_observe(nb::module_& m) {
   nb::class_<OperatorMetrics>(m, "OperatorMetrics", "What one version of an operator has done. Times are in seconds.")
       .def_ro("name", &OperatorMetrics::name)
-      .def_ro("version", &OperatorMetrics::version, "0: all versions before the oldest one that is listed.")
+      .def_ro("version", &OperatorMetrics::version,
+              "0: all versions before the oldest one that is listed; of Metrics.totals, all versions.")
       .def_ro("tasks", &OperatorMetrics::tasks, "Calls that have returned; a wide task counts once for each group.")
       .def_ro("failures", &OperatorMetrics::failures)
       .def_ro("timed", &OperatorMetrics::timed, "Tasks that the times tell of: those while metrics were \"times\".")
@@ -55,8 +56,8 @@ void bind_observe(nb::module_& m) {
       .def_ro("sampled", &OperatorMetrics::sampled, "Tasks of a sample, of which the bytes are known.")
       .def_prop_ro("mean_bytes", &OperatorMetrics::mean_bytes, "That the arrays among the arguments of a task name.")
       .def("__repr__", [](const OperatorMetrics& op) {
-        return "<dwell.OperatorMetrics " + op.name + " (version " + std::to_string(op.version) + "), " + std::to_string(op.tasks) +
-               " tasks>";
+        return "<dwell.OperatorMetrics " + op.name + (op.version == 0 ? "" : " (version " + std::to_string(op.version) + ")") + ", " +
+               std::to_string(op.tasks) + " tasks>";
       });
   nb::class_<WorkerMetrics>(m, "WorkerMetrics", "What one worker has done, of all leases. Times are in seconds.")
       .def_ro("tasks", &WorkerMetrics::tasks)
@@ -79,7 +80,8 @@ void bind_observe(nb::module_& m) {
                       "What a runtime has done, in numbers. Counts only grow: what happened in an interval is ``later - earlier``.")
       .def_ro("device", &Metrics::device)
       .def_prop_ro("metering", [](const Metrics& metrics) { return text_of(metrics.metering); })
-      .def_ro("operators", &Metrics::operators)
+      .def_ro("operators", &Metrics::operators, "By version.")
+      .def_prop_ro("totals", &Metrics::totals, "All versions of each operator together. Counts of one that is here only grow.")
       .def_ro("workers", &Metrics::workers)
       .def_ro("submitted", &Metrics::submitted)
       .def_ro("in_flight_slots", &Metrics::in_flight_slots,

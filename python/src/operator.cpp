@@ -45,8 +45,9 @@ void redefine(const Handle& self, std::string source, const std::optional<Compil
 nb::object redefine_async(const Handle& self, std::string source, const std::optional<CompileOptions>& options,
                           const std::optional<std::string>& file, int line) {
   self.runtime->get();
-  const Stop stop;
-  nb::object future = futures().attr("Pending")(nb::cast(stop));
+  nb::object held = nb::cast(Stop());
+  Stop& stop = nb::cast<Stop&>(held);  // the future has it
+  nb::object future = futures().attr("Pending")(held);
   Async<void> async{reporting<void>(future.attr("_done"),
                                     [](const std::shared_future<void>& ended) {
                                       ended.get();
@@ -56,10 +57,7 @@ nb::object redefine_async(const Handle& self, std::string source, const std::opt
   Operator<> op = self.op;
   const Source from = source_from(std::move(source), file, line);
   const Unlocked unlocked;
-  if (options)
-    op.redefine_async(from, *options, std::move(async));
-  else
-    op.redefine_async(from, std::move(async));
+  stop.is_over = called_off(options ? op.redefine_async(from, *options, std::move(async)) : op.redefine_async(from, std::move(async)));
   return future;
 }
 

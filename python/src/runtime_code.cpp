@@ -35,8 +35,9 @@ nb::object define_async(const PyRuntime& self, const std::string& name, std::str
   Runtime& runtime = runtime_of(self);
   const Source from = source_from(std::move(source), file, line);
   const Definition how{std::move(instances), std::move(options)};
-  const Stop stop;
-  nb::object future = futures().attr("Pending")(nb::cast(stop));
+  nb::object held = nb::cast(Stop());
+  Stop& stop = nb::cast<Stop&>(held);  // the future has it
+  nb::object future = futures().attr("Pending")(held);
   // Weak: a runtime that is dropped calls definitions off.
   Async<Operator<>> async{reporting<Operator<>>(future.attr("_done"),
                                                 [state = std::weak_ptr(self.state)](const std::shared_future<Operator<>>& ended) {
@@ -47,7 +48,7 @@ nb::object define_async(const PyRuntime& self, const std::string& name, std::str
                                                 }),
                           stop.source.get_token()};
   const Unlocked unlocked;
-  runtime.define_async(name, from, how, std::move(async));
+  stop.is_over = called_off(runtime.define_async(name, from, how, std::move(async)));
   return future;
 }
 

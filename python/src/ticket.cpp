@@ -133,6 +133,15 @@ void bind_ticket(nb::module_& m) {
             return self.ticket.done();
           },
           "Whether the task is complete, successful or not.")
+      .def(
+          "cancel",
+          [](const Receipt& self) {
+            require_epoch(self.epoch, "the ticket");
+            return self.ticket.cancel();
+          },
+          "Asks for the end of a task or launch that has not begun, as `Runtime.cancel`. False when it is known to be complete, and for "
+          "the\n"
+          "launch of a kernel.")
       .def("status", &status,
            "0 for success, positive for the operator's own code, negative for one of dwell's. Waits, and raises nothing for\n"
            "tasks that have failed.")
@@ -141,11 +150,13 @@ void bind_ticket(nb::module_& m) {
       .def("add_done_callback", &add_done_callback, "callback"_a,
            "Calls ``callback(ticket)`` once when the task is complete, on a thread of the runtime, which calls one after the other. It may "
            "use\n"
-           "the runtime, but not close it.",
+           "the runtime, but not close it. What it raises goes to ``sys.unraisablehook``.",
            nb::sig("def add_done_callback(self, callback: typing.Callable[[Ticket], object]) -> None"))
       .def(
           "as_future", [](nb::handle_t<Receipt> self) { return futures().attr("of_ticket")(self); },
-          "A concurrent.futures.Future whose result is None, or raises as `wait`.",
+          "A concurrent.futures.Future whose result is None, or raises as `wait`. Its `cancel` asks for the end of a task that has not "
+          "begun,\n"
+          "and returns False: only the end of the task tells. It is cancelled when the task was.",
           nb::sig("def as_future(self) -> concurrent.futures.Future[None]"))
       .def(
           "__await__", [](nb::handle_t<Receipt> self) { return futures().attr("awaiting")(self); },
@@ -159,10 +170,7 @@ void bind_ticket(nb::module_& m) {
       .def("fileno", &Waker::fileno)
       .def("watch", &Waker::watch, "ticket"_a, "key"_a)
       .def("take", &Waker::take);
-  nb::class_<Stop>(m, "StopSource").def("request", [](Stop& self) {
-    const Unlocked unlocked;
-    return self.source.request_stop();
-  });
+  nb::class_<Stop>(m, "StopSource").def("request", &Stop::request);
 }
 
 }  // namespace dwell::python

@@ -41,6 +41,29 @@ def test_metrics_count_tasks() -> None:
             rt.set_metrics("all")
 
 
+def test_totals_are_of_all_versions() -> None:
+    with dwell.Runtime("cpu", workers=1) as rt:
+        nothing = rt.define("nothing", NOTHING)
+        nothing().wait()
+        nothing.redefine(NOTHING + " // again")
+        for _ in range(2):
+            nothing().wait()
+        metrics = rt.metrics()
+        assert [(op.version, op.tasks) for op in metrics.operators] == [(1, 1), (2, 2)]
+        (total,) = metrics.totals
+        assert (total.name, total.version, total.tasks) == ("nothing", 0, 3)
+        assert repr(total) == "<dwell.OperatorMetrics nothing, 3 tasks>"
+        assert [op["tasks"] for op in json.loads(metrics.to_json())["totals"]] == [3]
+        assert 'operator="nothing"} 3\n' in metrics.to_openmetrics()
+
+
+def test_waits_are_sampled_from_the_start() -> None:
+    with dwell.Runtime("cpu", workers=1, metrics="times") as rt:
+        nothing = rt.define("nothing", NOTHING)
+        rt.submit_many(nothing, [()] * 2000).wait()
+        assert row(rt.metrics(), "nothing").waits > 0
+
+
 def test_workers_tell_how_they_spend_their_time() -> None:
     with dwell.Runtime("cpu", workers=1, metrics="times", idle=10.0) as rt:
         nothing = rt.define("nothing", NOTHING)

@@ -3,8 +3,11 @@
 import asyncio
 import concurrent.futures
 import gc
+import queue
+import sys
 import threading
 import time
+import traceback
 
 import dwell
 import pytest
@@ -140,6 +143,182 @@ def test_await_is_cancelled(ops, latch):
     asyncio.run(main())
 
 
+@pytest.fixture
+def parked(rt):
+    """The runtime, in which nothing begins until it is resumed."""
+    rt.park()
+    left = [None]
+
+    def resume():
+        if left:
+            left.pop()
+            rt.resume()
+
+    yield resume
+    resume()
+
+
+def test_cancelling_who_awaits_cancels_the_task(ops, parked):
+    awaited, by_task, in_future, shielded = (ops.nothing() for _ in range(4))
+
+    async def main():
+        async def one():
+            await by_task
+
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(awaited, 0.01)
+        task = asyncio.create_task(one())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(in_future.as_future()), 0.01)
+        shield = asyncio.shield(shielded)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(shield, 0.01)
+        parked()
+        await shielded
+
+    asyncio.run(main())
+    for ticket in (awaited, by_task, in_future):
+        with pytest.raises(dwell.Cancelled, match=r"Runtime::cancel"):
+            ticket.wait()
+    assert shielded.status() == 0
+
+
+def test_cancelling_who_awaits_leaves_a_task_that_has_begun(ops, latch):
+    latch.await_start()
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(latch.ticket, 0.05)
+
+    asyncio.run(main())
+    assert not latch.ticket.done
+    latch.release()
+    assert latch.ticket.status() == 0
+
+
+def test_a_coroutine_that_is_closed_leaves_the_task(ops, parked):
+    ticket = ops.nothing()
+
+    async def one():
+        await ticket
+
+    async def main():
+        waiting = one()
+        waiting.send(None)
+        waiting.close()
+
+    asyncio.run(main())
+    parked()
+    assert ticket.status() == 0
+
+
+def test_cancelling_a_future_asks_and_its_end_tells(ops, parked, latch):
+    waiting = ops.nothing().as_future()
+    assert waiting.cancel() is False
+    assert not waiting.cancelled() and not waiting.done()
+    parked()
+    with pytest.raises(concurrent.futures.CancelledError):
+        waiting.result(20)
+    assert waiting.cancelled() and waiting.cancel()
+
+    latch.await_start()
+    running = latch.ticket.as_future()
+    assert running.cancel() is False
+    latch.release()
+    assert running.result(20) is None
+    assert running.cancel() is False and not running.cancelled()
+
+    failing = ops.fail(3).as_future()
+    assert isinstance(failing.exception(20), dwell.TaskFailed)
+    assert failing.cancel() is False
+
+
+def test_tickets_cancel(ops, parked):
+    ticket = ops.nothing()
+    assert ticket.cancel()
+    parked()
+    with pytest.raises(dwell.Cancelled, match=r"Runtime::cancel"):
+        ticket.wait()
+    assert not ticket.cancel()
+
+
+def test_tickets_of_a_closed_runtime_cancel_nothing():
+    from conftest import device
+
+    with dwell.Runtime(device(), workers=1) as rt:
+        ticket = rt.define("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}")()
+    assert ticket.cancel() is False
+
+
+class Own(Exception):
+    pass
+
+
+def raises_own():
+    raise Own("the disk is full", 28)
+
+
+def test_what_a_host_node_raises_is_the_cause(rt):
+    graph = dwell.Graph()
+    graph.add_host("bad", raises_own)
+    exec = rt.instantiate(graph)
+
+    def check(error):
+        assert isinstance(error, dwell.TaskFailed)
+        assert "Own: ('the disk is full', 28)" in str(error)
+        cause = error.__cause__
+        assert type(cause) is Own and cause.args == ("the disk is full", 28)
+        assert traceback.extract_tb(cause.__traceback__)[-1].name == "raises_own"
+
+    ticket = rt.launch(exec)
+    for _ in range(2):
+        with pytest.raises(dwell.TaskFailed) as info:
+            ticket.wait()
+        check(info.value)
+    check(rt.launch(exec).as_future().exception(20))
+
+    async def main():
+        with pytest.raises(dwell.TaskFailed) as info:
+            await rt.launch(exec)
+        check(info.value)
+
+    asyncio.run(main())
+    for _ in range(70):
+        rt.launch(exec).status()
+    with pytest.raises(dwell.TaskFailed) as info:
+        ticket.wait()
+    assert info.value.__cause__ is None, "frames hold much: the last 64 are kept"
+
+
+def test_what_other_callbacks_raise_keeps_its_traceback(rt, ops, monkeypatch):
+    heard = queue.Queue()
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: heard.put((type(told.exc_value), told.exc_traceback)))
+
+    def check():
+        kind, where = heard.get(timeout=20)
+        assert kind is Own
+        assert traceback.extract_tb(where)[-1].name == "raises_own"
+
+    ops.nothing().add_done_callback(lambda _: raises_own())
+    check()
+    with rt.watch("ring", 60, lambda _: raises_own()):
+        check()
+    with dwell.Runtime("cpu", workers=1, log=lambda _: raises_own()) as noisy:
+        noisy.define(
+            "note", 'DWELL_OPERATOR(note)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "x"); }'
+        )().wait()
+        check()
+
+    # Of calls on the thread that asks nothing is wrapped.
+    with pytest.raises(Own, match="the disk is full") as info:
+        rt.capture(raises_own)
+    assert traceback.extract_tb(info.value.__traceback__)[-1].name == "raises_own"
+
+
 def test_loops_leave_nothing_behind(ops, latch):
     import os
 
@@ -168,12 +347,10 @@ def test_loops_leave_nothing_behind(ops, latch):
     assert descriptors() <= before + 1
 
 
-def test_cancel(rt, ops, latch):
-    latch.await_start()
-    waiting = ops.nothing(after=latch.ticket)
+def test_cancel(rt, ops, parked):
+    waiting = ops.nothing()
     assert rt.cancel(waiting)
-    time.sleep(0.05)  # a task that is just about to run is left alone: the device hears of it meanwhile
-    latch.release()
+    parked()
     with pytest.raises(dwell.Cancelled):
         waiting.wait()
     assert waiting.status() < 0

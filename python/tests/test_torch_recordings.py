@@ -2,6 +2,8 @@
 
 import gc
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from torch_support import DEVICE, dt, made, torch
@@ -111,6 +113,144 @@ def test_a_forked_process_records_and_replays_nothing() -> None:
         os._exit(refused)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
     recording.replay()
+
+
+def adam(steps: Any, capturable: bool) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]:
+    """Adam's step as PyTorch writes it for one tensor after the other: with its count as a number of the host's, or as a tensor."""
+
+    def step(p: torch.Tensor, grad: torch.Tensor, average: torch.Tensor, squares: torch.Tensor) -> None:
+        nonlocal steps
+        steps += 1
+        count = steps if capturable else steps.item().real
+        average.lerp_(grad, 0.1)
+        squares.mul_(0.999).addcmul_(grad, grad, value=0.001)
+        p.sub_(average / (1 - 0.9**count) / ((squares / (1 - 0.999**count)).sqrt() + 1e-8) * 0.01)
+
+    return step
+
+
+def test_an_optimizer_that_reads_its_count_on_the_host_is_an_error() -> None:
+    # Of a type that dwell leaves to PyTorch, as it leaves tensors of the host beside a GPU.
+    step = adam(torch.zeros((), dtype=torch.complex64), capturable=False)
+    tensors = [made(8) for _ in range(4)]
+    with pytest.raises(RuntimeError, match=r"reads a tensor of ComplexFloat \[\] on cpu, which aten::add_ has changed.*capturable=True"), dt.record():
+        step(*tensors)
+    step = adam(torch.zeros((), device=DEVICE), capturable=False)
+    with pytest.raises(RuntimeError, match=r"item\(\) of a tensor that was recorded.*capturable=True"), dt.record():
+        step(*tensors)
+
+
+def test_an_optimizer_that_keeps_its_count_in_a_tensor_is_replayed() -> None:
+    start = [made(8) for _ in range(2)] + [torch.zeros(8, device=DEVICE) for _ in range(2)]
+    expected, got = ([t.clone() for t in start] for _ in range(2))
+    step = adam(torch.zeros((), device=DEVICE), capturable=True)
+    with dt.record() as recorded:
+        adam(torch.zeros((), device=DEVICE), capturable=True)(*got)
+    for _ in range(5):
+        step(*expected)
+        recorded().replay()
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax"])
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("capturable", [False, True])
+def test_an_optimizer_is_replayed_or_an_error(optimizer: str, foreach: bool, capturable: bool) -> None:
+    """Never another result."""
+    if capturable and DEVICE == "cpu":
+        pytest.skip("PyTorch has capturable optimizers on a GPU alone")
+    x = made(16, 4)
+    expected, got = (made(8, 4).requires_grad_() for _ in range(2))
+    options = {"lr": 0.01, "foreach": foreach, "capturable": capturable}
+    ours, theirs = (getattr(torch.optim, optimizer)([p], **options) for p in (got, expected))
+
+    def step(p: torch.Tensor, by: Any) -> None:
+        p.grad = None
+        torch.nn.functional.linear(x, p).square().mean().backward()
+        by.step()
+
+    for p, by in ((expected, theirs), (got, ours)):
+        step(p, by)  # which makes the state
+    try:
+        with dt.record() as recorded:
+            step(got, ours)
+    except RuntimeError as error:
+        assert "capturable" in str(error) or "cannot be recorded" in str(error)
+        return
+    for _ in range(5):
+        step(expected, theirs)
+        recorded().replay()
+    torch.testing.assert_close(got, expected)
+
+
+def test_a_number_that_was_read_may_not_change() -> None:
+    x, rate = made(8), torch.tensor([0.5])
+    with dt.record() as recorded:
+        y = x * rate.item()
+    recording = recorded()
+    recording.replay()
+    assert torch.equal(y, x * 0.5)
+    rate.fill_(0.25)
+    with pytest.raises(RuntimeError, match=r"a tensor of Float \[1\] on cpu, which item\(\) has read beside the recording, has been changed"):
+        recording.replay()
+
+
+def test_a_number_is_not_read_from_what_the_recording_changes() -> None:
+    x, count = made(8), torch.zeros(1, device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"item\(\) has read beside the recording, has been changed"), dt.record():
+        x * count.item()
+        count += 1
+
+
+def test_a_tensor_of_the_host_beside_the_recording_may_not_change() -> None:
+    x, host = made(8), torch.ones(8, dtype=torch.complex64)
+    with dt.record() as recorded:
+        there = torch.view_as_real(host.cumsum(0))[:, 0].to(DEVICE)
+        y = x * there
+    recording = recorded()
+    recording.replay()
+    expected = x * torch.arange(1.0, 9, device=DEVICE)
+    torch.testing.assert_close(y, expected)
+    host += 1
+    with pytest.raises(RuntimeError, match=r"aten::cumsum has read beside the recording, has been changed"):
+        recording.replay()
+
+
+def test_results_of_operations_beside_the_recording_may_not_become_others() -> None:
+    x, z = made(8), made(8)
+    with dt.record() as recorded:
+        y = x.sort()[0] * z
+    recording = recorded()
+    z.fill_(2)
+    recording.replay()
+    torch.testing.assert_close(y, x.sort()[0] * 2)
+    x.fill_(1)
+    with pytest.raises(RuntimeError, match=r"a tensor of Float \[8\].*aten::sort has read beside the recording, has been changed"):
+        recording.replay()
+
+
+def test_random_numbers_are_not_recorded() -> None:
+    x = made(8)
+    for draw in (lambda: torch.rand(8, device=DEVICE), lambda: torch.empty(8, device=DEVICE).bernoulli_(0.5).div_(0.5)):
+        with pytest.raises(RuntimeError, match="cannot be recorded: it draws random numbers"), dt.record():
+            x * draw()
+
+
+def test_what_is_made_once_is_not_gone_on_from() -> None:
+    x = made(8)
+    with pytest.raises(RuntimeError, match="the recording changes a tensor of Float .8.*aten::arange has made beside it, once"), dt.record():
+        total = torch.arange(8.0, device=DEVICE)
+        total += x
+    # Constants may be read; and what is filled there is filled in each replay.
+    with dt.record() as recorded:
+        y = x * torch.arange(8.0, device=DEVICE) + torch.tensor([3.0], device=DEVICE)
+        total = torch.zeros(8, device=DEVICE)
+        total += x
+    for value in (1.0, 2.0):
+        x.fill_(value)
+        recorded().replay()
+        torch.testing.assert_close(y, value * torch.arange(8.0, device=DEVICE) + 3)
+        torch.testing.assert_close(total, x)
 
 
 def test_what_cannot_be_recorded_is_an_error() -> None:

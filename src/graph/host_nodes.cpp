@@ -1,6 +1,7 @@
 #include "graph/host_nodes.hpp"
 
 #include <bit>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -50,8 +51,17 @@ std::vector<runtime::HostCall> HostNodes::waiting() {
   }
 }
 
-void HostNodes::answer(const runtime::HostCall& call) noexcept {
-  const std::optional<Error> error = runtime::failure_of(errc::invalid_argument, *callbacks_[call.number]);
+void HostNodes::answer(const runtime::HostCall& call, runtime::Causes& causes) noexcept {
+  std::exception_ptr thrown;
+  const std::optional<Error> error = runtime::failure_of(errc::invalid_argument, [&] {
+    try {
+      (*callbacks_[call.number])();
+    } catch (...) {
+      thrown = std::current_exception();
+      throw;
+    }
+  });
+  if (error) causes.note(call.launch, error->message(), std::move(thrown));
   const std::uint32_t cell = cells_[call.number];
   const Lock lock(mutex_);
   if (error) {

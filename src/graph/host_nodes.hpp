@@ -30,7 +30,7 @@ class HostNodes final : public runtime::HostCaller {
   std::optional<runtime::HostCall> next() override;
   std::vector<runtime::HostCall> waiting() override;
   std::string name(std::uint32_t number) const override { return names_[number]; }
-  void answer(const runtime::HostCall& call) noexcept override;
+  void answer(const runtime::HostCall& call, runtime::Causes& causes) noexcept override;
 
   // What the callback of the host node at `cell` has thrown in the launch at `position`; empty when it has not, or that is forgotten.
   std::string why(std::uint64_t position, std::uint32_t cell) const;

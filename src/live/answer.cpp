@@ -96,13 +96,16 @@ class TraceSender : public TraceWriter {
     channel_.check();
     writer_->write(piece);
     out_.flush();
+    dropped_ += piece.dropped;
   }
   void finish() override {
     writer_->finish();
     out_.flush();
   }
+  std::uint64_t dropped() const { return dropped_; }
 
  private:
+  std::uint64_t dropped_ = 0;
   Channel& channel_;
   Pieces pieces_;
   std::ostream out_;
@@ -153,13 +156,15 @@ class StopsWhen {
   Channel::Stopped before_;
 };
 
-void trace(const Sources::Use& use, Words& words, Channel& channel) {
+// Returns how many events were dropped.
+std::uint64_t trace(const Sources::Use& use, Words& words, Channel& channel) {
   // Whoever removes the source waits for this use, and the server stands as long as any source.
   const StopsWhen stops(channel, [&] { return use.going(); });
   const std::chrono::nanoseconds time = nanoseconds_of(words.number<double>());
   TraceSender writer(words.word(), channel);
   given(use.source().trace, "traces")(time, writer);
   writer.finish();
+  return writer.dropped();
 }
 
 }  // namespace
@@ -169,6 +174,7 @@ void answer(std::string_view request, Sources& sources, Channel& channel) {
   const std::string_view verb = words.word();
   try {
     std::vector<std::byte> bytes;
+    std::string end;
     if (verb == "runtimes") {
       bytes = encode(sources.runtimes());
     } else {
@@ -176,13 +182,13 @@ void answer(std::string_view request, Sources& sources, Channel& channel) {
       std::optional<Sources::Use> use = sources.use(runtime);
       if (!use) throw Error(errc::closed, "the process has no runtime " + std::to_string(runtime) + " (any more)");
       if (verb == "trace") {
-        trace(*use, words, channel);
+        end = std::to_string(trace(*use, words, channel));
       } else {
         bytes = bytes_from(use->source(), verb, words);
       }
     }
     send_pieces(channel, bytes);
-    channel.send(FrameKind::end, {});
+    channel.send(FrameKind::end, as_bytes(end));
   } catch (const Error& error) {
     channel.send(error);
   } catch (const std::bad_alloc&) {

@@ -4,7 +4,8 @@
 //   kind     8 bits, FrameKind
 //   length  32 bits
 //   bytes
-// The pieces together are the answer. A failure's bytes are an errc of 32 bits and a message.
+// The pieces together are the answer. A failure's bytes are an errc of 32 bits and a message; the end's, behind a trace, how many events
+// were dropped, as text.
 #pragma once
 
 #include <chrono>

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <ostream>
@@ -61,9 +62,9 @@ Client Client::of_the_only_one() {
   throw Error(errc::invalid_argument, "several processes of yours run dwell: name one of " + list);
 }
 
-// Calls `take` with each piece of the answer.
+// Calls `take` with each piece of the answer. Returns what the end says.
 template <class Take>
-void Client::ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const {
+std::string Client::ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   File socket = directory_.connect(process_);
   // EAGAIN: others wait to be accepted.
@@ -76,7 +77,9 @@ void Client::ask(const std::string& request, std::chrono::nanoseconds patience, 
   channel.wait_in_all(patience + kLongestStall);
   try {
     channel.send_request(request);
-    for (Frame frame = channel.receive(); frame.kind != FrameKind::end; frame = channel.receive()) {
+    for (;;) {
+      Frame frame = channel.receive();
+      if (frame.kind == FrameKind::end) return std::move(frame.bytes);
       if (frame.kind == FrameKind::failure) throw error_in(frame.bytes);
       take(frame.bytes);
     }
@@ -112,16 +115,19 @@ std::string Client::inspect(std::uint64_t runtime, const std::string& name) cons
   return answer_to("inspect " + std::to_string(runtime) + " " + name);
 }
 
-void Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {
+std::uint64_t Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {
   const std::string seconds = std::to_string(std::chrono::duration<double>(time).count());
   const std::uint64_t most = (static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count()) + 1) * kMostTraced;
   std::uint64_t bytes = 0;
   // The first piece may come at the end.
-  ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience, [&](const std::string& piece) {
+  const std::string end = ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience, [&](const std::string& piece) {
     bytes += piece.size();
     if (bytes > most) throw Error(errc::unsupported, "the trace is too long: trace for less time");
     to.write(piece.data(), static_cast<std::streamsize>(piece.size()));
   });
+  std::uint64_t dropped = 0;  // of a process that runs an earlier build nothing is known
+  std::from_chars(end.data(), end.data() + end.size(), dropped);
+  return dropped;
 }
 
 }  // namespace dwell::live

@@ -35,13 +35,13 @@ class Client {
   Diagnosis diagnosis(std::uint64_t runtime) const;
   LogPage logs(std::uint64_t runtime, std::uint64_t after, std::size_t most) const;
   std::string inspect(std::uint64_t runtime, const std::string& name) const;
-  // Traces for so long, and writes the trace in "perfetto" or "chrome" format as it comes.
-  void trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const;
+  // Traces for so long, and writes the trace in "perfetto" or "chrome" format as it comes. Returns how many events were dropped.
+  std::uint64_t trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const;
 
  private:
   Client(Directory directory, const Process& process) : directory_(std::move(directory)), process_(process) {}
   template <class Take>
-  void ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const;
+  std::string ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const;
   std::string answer_to(const std::string& request) const;
 
   Directory directory_;

@@ -70,32 +70,42 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-Labels labels_of(const OperatorMetrics& op) { return {{"operator", op.name}, {"version", std::to_string(op.version)}}; }
-
-void add_operators(Families& families, const Metrics& metrics) {
-  families.begin("dwell_operator_tasks", Type::counter, "", "Tasks whose operator was called and has returned.");
-  for (const OperatorMetrics& op : metrics.operators) families.add(labels_of(op), static_cast<double>(op.tasks));
-  families.begin("dwell_operator_failures", Type::counter, "", "Tasks that have reported a failure.");
-  for (const OperatorMetrics& op : metrics.operators) families.add(labels_of(op), static_cast<double>(op.failures));
-  families.begin("dwell_operator_duration_seconds", Type::histogram, "seconds",
-                 "Time from the call of the operator to its return in all threads of the group.");
-  for (const OperatorMetrics& op : metrics.operators) {
-    if (op.timed != 0) families.add(labels_of(op), seconds(op.total_ns), op.times.total(), buckets_of(op.times));
-  }
-  const auto sampled = [&](std::string_view name, Type type, std::string_view unit, std::string_view help, auto value_of) {
-    families.begin(name, type, unit, help);
-    for (const OperatorMetrics& op : metrics.operators)
-      if (op.waits != 0 || op.sampled != 0) families.add(labels_of(op), value_of(op));
+// Where versions stand apart, version 0 is left out: it takes in one after the other, and what a counter gains then is no rate.
+void add_operators(Families& families, const std::vector<OperatorMetrics>& operators, bool versions) {
+  const auto labels_of = [&](const OperatorMetrics& op) {
+    Labels labels{{"operator", op.name}};
+    if (versions) labels.push_back({"version", std::to_string(op.version)});
+    return labels;
   };
-  sampled("dwell_operator_waits", Type::counter, "",
+  const auto add = [&](std::string_view name, Type type, std::string_view unit, std::string_view help, auto&& has, auto&& put) {
+    families.begin(name, type, unit, help);
+    for (const OperatorMetrics& op : operators)
+      if (has(op) && !(versions && op.version == 0)) put(op);
+  };
+  const auto any = [](const OperatorMetrics&) { return true; };
+  const auto counter = [&](std::string_view name, std::string_view unit, std::string_view help, auto&& has, auto value_of) {
+    add(name, Type::counter, unit, help, has, [&](const OperatorMetrics& op) { families.add(labels_of(op), value_of(op)); });
+  };
+  counter(versions ? "dwell_operator_version_tasks" : "dwell_operator_tasks", "", "Tasks whose operator was called and has returned.", any,
+          [](const OperatorMetrics& op) { return static_cast<double>(op.tasks); });
+  counter(versions ? "dwell_operator_version_failures" : "dwell_operator_failures", "", "Tasks that have reported a failure.", any,
+          [](const OperatorMetrics& op) { return static_cast<double>(op.failures); });
+  add(
+      versions ? "dwell_operator_version_duration_seconds" : "dwell_operator_duration_seconds", Type::histogram, "seconds",
+      "Time from the call of the operator to its return in all threads of the group.",
+      [](const OperatorMetrics& op) { return op.timed != 0; },
+      [&](const OperatorMetrics& op) { families.add(labels_of(op), seconds(op.total_ns), op.times.total(), buckets_of(op.times)); });
+  if (versions) return;
+  const auto sampled = [](const OperatorMetrics& op) { return op.waits != 0 || op.sampled != 0; };
+  counter("dwell_operator_waits", "",
           "Tasks of a sample of which it is known how long they waited: of the ring one in 256, of others one place of the queue in 16.",
-          [](const OperatorMetrics& op) { return static_cast<double>(op.waits); });
-  sampled("dwell_operator_waited_seconds", Type::counter, "seconds",
-          "Time that these have waited: from their submission to the call, nodes and spawned tasks in the queue.",
+          sampled, [](const OperatorMetrics& op) { return static_cast<double>(op.waits); });
+  counter("dwell_operator_waited_seconds", "seconds",
+          "Time that these have waited: from their submission to the call, nodes and spawned tasks in the queue.", sampled,
           [](const OperatorMetrics& op) { return seconds(op.waited_ns); });
-  sampled("dwell_operator_sampled_tasks", Type::counter, "", "Tasks of a sample whose arguments were looked at.",
+  counter("dwell_operator_sampled_tasks", "", "Tasks of a sample whose arguments were looked at.", sampled,
           [](const OperatorMetrics& op) { return static_cast<double>(op.sampled); });
-  sampled("dwell_operator_sampled_bytes", Type::counter, "bytes", "Bytes that the spans among the arguments of these name.",
+  counter("dwell_operator_sampled_bytes", "bytes", "Bytes that the spans among the arguments of these name.", sampled,
           [](const OperatorMetrics& op) { return static_cast<double>(op.sampled_bytes); });
 }
 
@@ -129,7 +139,8 @@ void add_workers(Families& families, const Metrics& metrics) {
 
 std::vector<MetricFamily> metric_families(const Metrics& metrics) {
   Families families(metrics);
-  add_operators(families, metrics);
+  add_operators(families, metrics.totals(), false);
+  add_operators(families, metrics.operators, true);
   add_workers(families, metrics);
 
   families.counter("dwell_submitted_tasks", metrics.submitted, "Tasks and launches of graphs that were submitted.");

@@ -48,6 +48,17 @@ void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
   for (std::size_t i = 0; i < from.log_dropped.size(); ++i) from.log_dropped[i] = grown(from.log_dropped[i], what.log_dropped[i]);
 }
 
+void add(OperatorMetrics& to, const OperatorMetrics& more) {
+  if (more.timed != 0) to.min_ns = to.timed == 0 ? more.min_ns : std::min(to.min_ns, more.min_ns);
+  to.max_ns = std::max(to.max_ns, more.max_ns);
+  to.longest_wait_ns = std::max(to.longest_wait_ns, more.longest_wait_ns);
+  for (const auto count :
+       {&OperatorMetrics::tasks, &OperatorMetrics::failures, &OperatorMetrics::timed, &OperatorMetrics::total_ns, &OperatorMetrics::waits,
+        &OperatorMetrics::waited_ns, &OperatorMetrics::sampled, &OperatorMetrics::sampled_bytes})
+    to.*count += more.*count;
+  for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket) to.times.count[bucket] += more.times.count[bucket];
+}
+
 // `op` holds the extremes of all times until now, which no time of the interval exceeds, and the buckets of the interval.
 void narrow_extremes(OperatorMetrics& op) {
   const auto& count = op.times.count;
@@ -81,6 +92,19 @@ double TimeHistogram::quantile(double q) const noexcept {
     seen += here;
   }
   return end;
+}
+
+std::vector<OperatorMetrics> Metrics::totals() const {
+  std::vector<OperatorMetrics> all;
+  for (const OperatorMetrics& op : operators) {
+    if (!all.empty() && all.back().name == op.name) {
+      add(all.back(), op);
+    } else {
+      all.push_back(op);
+      all.back().version = 0;
+    }
+  }
+  return all;
 }
 
 Metrics difference(const Metrics& later, const Metrics& earlier) {

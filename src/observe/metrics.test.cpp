@@ -117,6 +117,32 @@ TEST(MetricsDifference, CountsAreOfTheInterval) {
   EXPECT_EQ(interval.operators[1].tasks, 1U);
 }
 
+TEST(MetricsTotals, AddUpAllVersionsOfAnOperator) {
+  Metrics metrics;
+  metrics.operators = {timed_operator("add", 0, {100}), timed_operator("add", 3, {}), timed_operator("add", 4, {50, 300}),
+                       timed_operator("mul", 1, {7})};
+  metrics.operators[0].longest_wait_ns = 9;
+  metrics.operators[1].tasks = 5;
+  metrics.operators[2].failures = 2;
+  metrics.operators[2].waits = 3;
+  const std::vector<OperatorMetrics> totals = metrics.totals();
+  ASSERT_EQ(totals.size(), 2U);
+  EXPECT_EQ(totals[0].name, "add");
+  EXPECT_EQ(totals[0].version, 0U);
+  EXPECT_EQ(totals[0].tasks, 8U);
+  EXPECT_EQ(totals[0].failures, 2U);
+  EXPECT_EQ(totals[0].timed, 3U);
+  EXPECT_EQ(totals[0].total_ns, 450U);
+  EXPECT_EQ(totals[0].min_ns, 50U);
+  EXPECT_EQ(totals[0].max_ns, 300U);
+  EXPECT_EQ(totals[0].times.total(), 3U);
+  EXPECT_EQ(totals[0].waits, 3U);
+  EXPECT_EQ(totals[0].longest_wait_ns, 9U);
+  EXPECT_EQ(totals[1].name, "mul");
+  EXPECT_EQ(totals[1].version, 0U);
+  EXPECT_EQ(totals[1].min_ns, 7U);
+}
+
 TEST(MetricsDifference, SamplesAreThoseOfTheInterval) {
   Metrics earlier, later;
   earlier.operators = {timed_operator("add", 1, {10})};

@@ -105,6 +105,7 @@ std::string to_json(const Metrics& metrics) {
   json.field("metering", text_of(metrics.metering));
   json.field("clock_error_ns", metrics.clock_error_ns);
   append(json, "operators", metrics.operators);
+  append(json, "totals", metrics.totals());
   append(json, "workers", metrics.workers);
   json.field("submitted", metrics.submitted);
   json.field("in_flight_slots", metrics.in_flight_slots);

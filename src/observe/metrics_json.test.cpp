@@ -77,6 +77,18 @@ TEST(MetricsJson, OperatorsHaveTheirTimes) {
   EXPECT_EQ(op["p99_ns"], 1'000'000'000) << "no quantile exceeds the longest time";
 }
 
+TEST(MetricsJson, TotalsAreOfAllVersions) {
+  Metrics metrics = test::sample_metrics();
+  metrics.operators.insert(metrics.operators.begin() + 1, test::timed_operator("axpy<float>", 2, {7, 8}));
+  const json object = json::parse(to_json(metrics));
+  EXPECT_EQ(object["operators"].size(), 4U);
+  ASSERT_EQ(object["totals"].size(), 3U);
+  EXPECT_EQ(object["totals"][0]["name"], "axpy<float>");
+  EXPECT_EQ(object["totals"][0]["version"], 0);
+  EXPECT_EQ(object["totals"][0]["tasks"], 8);
+  EXPECT_EQ(object["totals"][0]["failures"], 2);
+}
+
 TEST(MetricsJson, BucketsAreThoseThatHoldSomething) {
   const Metrics metrics = test::sample_metrics();
   const json operators = json::parse(to_json(metrics))["operators"];

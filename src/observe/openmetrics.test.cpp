@@ -43,7 +43,7 @@ Exposition parsed(const std::string& text) {
   return result;
 }
 
-constexpr const char* kAxpy = R"(runtime="1",device="cuda:0",operator="axpy<float>",version="1")";
+constexpr const char* kAxpy = R"(runtime="1",device="cuda:0",operator="axpy<float>")";
 
 TEST(OpenMetrics, CountersOfOperatorsAndWorkersHaveTheirLabels) {
   Exposition text = parsed(to_openmetrics(test::sample_metrics()));
@@ -55,10 +55,39 @@ TEST(OpenMetrics, CountersOfOperatorsAndWorkersHaveTheirLabels) {
   EXPECT_EQ(text.series.at("dwell_operator_waited_seconds_total{" + axpy + "}"), 2);
   EXPECT_EQ(text.series.at("dwell_operator_sampled_tasks_total{" + axpy + "}"), 5);
   EXPECT_EQ(text.series.at("dwell_operator_sampled_bytes_total{" + axpy + "}"), 60'000);
+  EXPECT_EQ(text.series.at("dwell_operator_version_tasks_total{" + axpy + R"(,version="1"})"), 6);
+  EXPECT_EQ(text.series.at("dwell_operator_version_failures_total{" + axpy + R"(,version="1"})"), 2);
+  EXPECT_EQ(text.series.at("dwell_operator_version_duration_seconds_count{" + axpy + R"(,version="1"})"), 6);
   EXPECT_EQ(text.series.at(R"(dwell_worker_tasks_total{runtime="1",device="cuda:0",worker="0"})"), 7);
   EXPECT_EQ(text.series.at(R"(dwell_worker_busy_seconds_total{runtime="1",device="cuda:0",worker="0"})"), 1.5);
   EXPECT_EQ(text.series.at(R"(dwell_worker_busy_seconds_total{runtime="1",device="cuda:0",worker="1"})"), 0);
   EXPECT_EQ(text.series.at(R"(dwell_hand_overs_total{runtime="1",device="cuda:0",tier="lto"})"), 1);
+}
+
+TEST(OpenMetrics, CountersOfAnOperatorOnlyGrowWhileVersionsAreFolded) {
+  Metrics before = test::sample_metrics();
+  before.operators = {test::timed_operator("axpy", 1, {10, 20}), test::timed_operator("axpy", 2, {30, 40, 50})};
+  Metrics after = before;
+  after.operators = {test::timed_operator("axpy", 0, {10, 20}), test::timed_operator("axpy", 2, {30, 40, 50, 60}),
+                     test::timed_operator("axpy", 3, {70})};
+  const Exposition earlier = parsed(to_openmetrics(before));
+  const Exposition later = parsed(to_openmetrics(after));
+  const auto counts = [](const std::string& series) {
+    return series.starts_with("dwell_operator_") && series.find("_bucket") == std::string::npos;
+  };
+  const std::string axpy = R"({runtime="1",device="cuda:0",operator="axpy")";
+  EXPECT_EQ(earlier.series.at("dwell_operator_tasks_total" + axpy + "}"), 5);
+  EXPECT_EQ(later.series.at("dwell_operator_tasks_total" + axpy + "}"), 7);
+  EXPECT_EQ(later.series.at("dwell_operator_duration_seconds_count" + axpy + "}"), 7);
+  EXPECT_EQ(later.series.at("dwell_operator_version_tasks_total" + axpy + R"(,version="2"})"), 4);
+  for (const auto& [series, value] : later.series) {
+    if (!counts(series)) continue;
+    EXPECT_EQ(series.find(R"(version="0")"), std::string::npos) << series;
+    if (const auto same = earlier.series.find(series); same != earlier.series.end()) {
+      EXPECT_GE(value, same->second) << series;
+      EXPECT_LE(value - same->second, 2) << series << ": more than has run";
+    }
+  }
 }
 
 TEST(OpenMetrics, AnOperatorThatOnlyWaitsInASampleIsShown) {
@@ -105,7 +134,7 @@ TEST(OpenMetrics, BucketsAreCumulativeAndHoldWhatIsAtMostTheirEnd) {
   std::size_t buckets = 0;
   for (const std::string& series : text.order) {
     const auto le = series.find(",le=\"");
-    if (le == std::string::npos || series.find(axpy) == std::string::npos) continue;
+    if (le == std::string::npos || !series.starts_with("dwell_operator_duration_seconds_bucket{" + axpy)) continue;
     const std::string end = series.substr(le + 5, series.find('"', le + 5) - le - 5);
     const double number = end == "+Inf" ? std::numeric_limits<double>::infinity() : std::stod(end);
     EXPECT_GT(number, last_end);
@@ -120,14 +149,14 @@ TEST(OpenMetrics, BucketsAreCumulativeAndHoldWhatIsAtMostTheirEnd) {
 
 TEST(OpenMetrics, WhatTakesLongerThanTheLastEndIsCounted) {
   const Exposition text = parsed(to_openmetrics(test::sample_metrics()));
-  const std::string slow = R"(dwell_operator_duration_seconds_bucket{runtime="1",device="cuda:0",operator="slow",version="1",le=")";
+  const std::string slow = R"(dwell_operator_duration_seconds_bucket{runtime="1",device="cuda:0",operator="slow",le=")";
   EXPECT_EQ(text.series.at(slow + "68.719476735\"}"), 0);
   EXPECT_EQ(text.series.at(slow + "+Inf\"}"), 1);
 }
 
 TEST(OpenMetrics, LabelsAreEscaped) {
   const Exposition text = parsed(to_openmetrics(test::sample_metrics()));
-  const std::string never = R"({runtime="1",device="cuda:0",operator="never \"run\"\\\n",version="3"})";
+  const std::string never = R"({runtime="1",device="cuda:0",operator="never \"run\"\\\n"})";
   EXPECT_EQ(text.series.at("dwell_operator_tasks_total" + never), 0);
   EXPECT_FALSE(text.series.contains("dwell_operator_duration_seconds_count" + never)) << "nothing was timed";
 }

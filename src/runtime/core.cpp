@@ -186,8 +186,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_, counts_,
                                 host_events_, device_.on_host, options_.priorities.has_value()});
   ends_.emplace(Ends::Parts{*queue_, *keeper_, *launches_, *host_calls_, notifier_, *watch_, device_.on_host});
-  outcomes_.emplace(
-      Outcomes::Parts{*queue_, *keeper_, *launches_, options_.scratch_bytes, device::most_spawned(workers, options_.spawned_tasks)});
+  outcomes_.emplace(Outcomes::Parts{*queue_, *keeper_, *launches_, *host_calls_, options_.scratch_bytes,
+                                    device::most_spawned(workers, options_.spawned_tasks)});
   if (options_.priorities)
     preemptor_ = std::make_unique<Preemptor>(
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
@@ -198,6 +198,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
   watches_ = std::make_unique<Watches>(options_.warn);
+  align_for_waits();  // or tasks before the first snapshot would not be sampled
   if (options_.live) publish();
 }
 

@@ -174,6 +174,39 @@ TEST_P(HostNodeTest, WhatACallbackThrowsIsTheNodesFailure) {
   expect_error(errc::task_failed, HasSubstr("the disk is full"), [&] { failed.wait(); });
 }
 
+TEST_P(HostNodeTest, TheErrorOfTheLaunchHasWhatTheCallbackHasThrown) {
+  open();
+  struct Own {
+    int value;
+  };
+  int value = 17;
+  Graph graph;
+  graph.add_host("bad", [&] { throw Own{value}; });
+  const GraphExec exec = runtime->instantiate(graph);
+  // What is thrown by the cause of the error that `call` throws.
+  const auto thrown_by = [](auto&& call) -> std::optional<int> {
+    try {
+      call();
+    } catch (const Error& error) {
+      if (error.cause() == nullptr) return std::nullopt;
+      try {
+        std::rethrow_exception(error.cause());
+      } catch (const Own& own) {
+        return own.value;
+      }
+    }
+    return std::nullopt;
+  };
+  const Ticket first = runtime->launch(exec);
+  EXPECT_EQ(thrown_by([&] { first.wait(); }), 17);
+  value = 18;
+  const Ticket second = runtime->launch(exec);
+  EXPECT_EQ(thrown_by([&] { second.wait(); }), 18);
+  EXPECT_EQ(thrown_by([&] { first.wait(); }), 17) << "each launch has its own";
+  runtime->close();
+  EXPECT_EQ(thrown_by([&] { second.wait(); }), 18);
+}
+
 TEST_P(HostNodeTest, OneThatIsCancelledIsNotCalled) {
   open();
   int calls = 0;

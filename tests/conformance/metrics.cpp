@@ -250,6 +250,26 @@ TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
   EXPECT_EQ(row(difference(runtime.metrics(), before), "many").sampled, 0U);
 }
 
+TEST_P(MetricsTest, WaitsAreSampledBeforeTheFirstSnapshot) {
+  Options timed = options();
+  timed.metrics = Metering::times;
+  Runtime runtime(timed);
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  constexpr std::uint64_t kTasks = 8192;
+  for (std::uint64_t i = 0; i < kTasks; ++i) runtime.submit(nothing);
+  runtime.wait_all();
+  // A worker notes the wait of a task behind its completion. Only tasks from before the first snapshot are there.
+  OperatorMetrics op;
+  for (int i = 0; i < 100; ++i) {
+    op = row(runtime.metrics(), "nothing");
+    if (op.waits == op.sampled && op.waits != 0) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_NEAR(static_cast<double>(op.sampled), kTasks / 256.0, 12);
+  EXPECT_EQ(op.waits, op.sampled);
+  EXPECT_GT(op.waited_ns, 0U);
+}
+
 TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
   Options given = options();
   given.metrics = Metering::times;

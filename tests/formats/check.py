@@ -33,6 +33,8 @@ def check_openmetrics(parser, sample):
         assert all({"runtime", "device"} <= set(sample.labels) for sample in family.samples), name
     operators = [sample.labels["operator"] for sample in families["dwell_operator_tasks"].samples]
     assert operators == ["axpy<float>", 'never "run"\\\n', "slow"], operators
+    versions = [sample.labels["version"] for sample in families["dwell_operator_version_tasks"].samples]
+    assert versions == ["1", "3", "1"], versions
 
 
 def check_perfetto(schema, sample):
@@ -105,7 +107,8 @@ def check_endpoint(parser, sample):
         family = families[re.sub(r"_(total|count|bucket)$", "", name)]
         return [sample.value for sample in family.samples if sample.name == name and labels.items() <= sample.labels.items()]
 
-    assert values("dwell_operator_tasks_total", operator="nothing", version="1") == [1005]
+    assert values("dwell_operator_tasks_total", operator="nothing") == [1005]
+    assert values("dwell_operator_version_tasks_total", operator="nothing", version="1") == [1005]
     assert values("dwell_operator_failures_total", operator="nothing") == [0]
     assert values("dwell_operator_failures_total", operator="fails") == [10]
     assert sum(values("dwell_worker_tasks_total")) == 1015

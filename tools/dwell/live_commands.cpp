@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <iostream>
 #include <ostream>
 #include <thread>
 #include <utility>
@@ -44,6 +45,10 @@ void print(const std::deque<LogRecord>& lines, std::ostream& out) {
   out.flush();
 }
 
+void print_dropped(std::uint64_t events, std::ostream& out) {
+  if (events != 0) out << "dwell: " << text_of_count(events) << " events are missing in the trace: they came faster than they were read\n";
+}
+
 }  // namespace
 
 Exit trace_command(const TraceOptions& options, std::ostream& out) {
@@ -53,14 +58,14 @@ Exit trace_command(const TraceOptions& options, std::ostream& out) {
   const std::uint64_t runtime = choose_runtime(client, options.look);
   const auto time = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(options.seconds));
   if (options.output == "-") {
-    client.trace(runtime, time, options.format, out);
+    print_dropped(client.trace(runtime, time, options.format, out), std::cerr);
     return Exit::success;
   }
   const bool perfetto = options.format == "perfetto";
   const std::string path =
       !options.output.empty() ? options.output : "dwell-" + std::to_string(client.process().pid) + (perfetto ? ".perfetto-trace" : ".json");
   OutputFile file = open_output(path);
-  client.trace(runtime, time, options.format, file.stream());
+  const std::uint64_t dropped = client.trace(runtime, time, options.format, file.stream());
   try {
     file.finish();
     file.commit();
@@ -70,6 +75,7 @@ Exit trace_command(const TraceOptions& options, std::ostream& out) {
   if (std::filesystem::is_regular_file(path))
     out << path << ": " << text_of_count(std::filesystem::file_size(path)) << " bytes, for "
         << (perfetto ? "https://ui.perfetto.dev" : "chrome://tracing or https://ui.perfetto.dev") << '\n';
+  print_dropped(dropped, out);
   return Exit::success;
 }
 

@@ -57,6 +57,9 @@ class LiveCommands : public test::LiveTest {
       piece.device = "cpu";
       piece.names = {"the name of a task"};
       piece.events = {TraceEvent{.begin_ns = 1, .took_ns = 1, .worker = 0, .name = 0}};
+      piece.dropped = dropped_ / 2;
+      writer.write(piece);
+      piece.dropped = dropped_ - dropped_ / 2;
       writer.write(piece);
       if (trace_fails_) throw Error(errc::device_lost, "the device is lost");
     };
@@ -84,6 +87,7 @@ class LiveCommands : public test::LiveTest {
   std::atomic<std::uint64_t> lines_{2500};
   std::chrono::nanoseconds asked_{0};
   bool trace_fails_ = false;
+  std::uint64_t dropped_ = 0;
 };
 
 TEST_F(LiveCommands, TraceWritesAFile) {
@@ -101,6 +105,29 @@ TEST_F(LiveCommands, TraceWritesAFile) {
   std::ostringstream trace;
   trace_command(options, trace);
   EXPECT_THAT(trace.str(), HasSubstr("the name of a task"));
+}
+
+TEST_F(LiveCommands, TraceSaysHowManyEventsAreMissing) {
+  dropped_ = 12'345;
+  const live::Published published(source_, {});
+  TraceOptions options;
+  options.seconds = 0.25;
+  options.output = root_ / "trace";
+  std::ostringstream out;
+  EXPECT_EQ(trace_command(options, out), Exit::success);
+  EXPECT_THAT(out.str(), HasSubstr("\ndwell: 12,345 events are missing in the trace"));
+  options.output = "-";
+  options.format = "chrome";
+  std::ostringstream trace;
+  testing::internal::CaptureStderr();
+  trace_command(options, trace);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("12,345 events are missing"));
+  EXPECT_THAT(trace.str(), Not(HasSubstr("12,345 events"))) << "the trace is what a program reads";
+  dropped_ = 0;
+  out.str({});
+  options.output = root_ / "trace";
+  trace_command(options, out);
+  EXPECT_THAT(out.str(), Not(HasSubstr("missing")));
 }
 
 TEST_F(LiveCommands, ATraceThatFailsLeavesNoFile) {

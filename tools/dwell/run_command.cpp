@@ -1,7 +1,9 @@
 #include "run_command.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
@@ -31,6 +33,21 @@ constexpr const char* kMeasured =
 static_assert(kMostInFlight == 8192, "kMeasured says so");
 
 constexpr const char* kPathMeasured = "each task alone with its repetitions, in a second run of the job, by the device's clock";
+
+// A trace's file that knows what is missing in it. Used as TraceWriter is, and read behind the end of the trace.
+class CountedTrace : public TraceWriter {
+ public:
+  CountedTrace(std::unique_ptr<TraceWriter> writer, std::uint64_t& dropped) : writer_(std::move(writer)), dropped_(dropped) {}
+  void write(const Trace& piece) override {
+    dropped_ += piece.dropped;
+    writer_->write(piece);
+  }
+  void finish() override { writer_->finish(); }
+
+ private:
+  std::unique_ptr<TraceWriter> writer_;
+  std::uint64_t& dropped_;
+};
 
 // What the run took, and its critical path when that is asked for.
 struct Figures {
@@ -205,12 +222,16 @@ void run_command(const RunOptions& options, std::ostream& out) {
   if (job.has_after()) clock.emplace(runtime, job.tasks.size() + 1);
 
   Figures figures;
+  std::uint64_t dropped = 0;  // of the trace's events
   {
     Progress progress(job.file.filename().string(), "tasks", job.total_tasks());
-    if (!options.trace.empty()) runtime.start_trace(trace_file(options.trace));
+    if (!options.trace.empty()) runtime.start_trace(std::make_unique<CountedTrace>(trace_file(options.trace), dropped));
     figures.stream = run_stream(runtime, job, prepared, [&](std::uint64_t complete) { progress.show(complete); });
     runtime.stop_trace();
   }
+  if (dropped != 0)
+    std::fprintf(stderr, "dwell: %s events are missing in %s: they came faster than they were read\n", text_of_count(dropped).c_str(),
+                 options.trace.c_str());
   bench::StagedFiles outputs;
   stage_outputs(outputs, job, plans, arrays);
   if (clock && options.critical_path) {

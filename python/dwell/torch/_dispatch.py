@@ -12,6 +12,18 @@ from torch.utils._pytree import tree_leaves
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
+def _tensors_in(value: Any) -> list[torch.Tensor]:
+    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+
+
+def _tensors_of(function: Any, arguments: Any, keywords: dict[str, Any]) -> tuple[list[torch.Tensor], list[int]]:
+    """The tensors of a call, and of which argument each is."""
+    names = [argument.name for argument in function._schema.arguments]
+    by_place = [*enumerate(arguments), *((names.index(name), value) for name, value in keywords.items())]
+    all = [(tensor, place) for place, value in by_place for tensor in _tensors_in(value)]
+    return [tensor for tensor, _ in all], [place for _, place in all]
+
+
 class Dispatch(Protocol):
     """What becomes of the calling thread's operations."""
 
@@ -61,13 +73,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = function.name()
         if function.namespace == "dwell" or name in self._touch_nothing:
             return function(*arguments, **keywords)
-        tensors = [value for value in tree_leaves((arguments, keywords)) if isinstance(value, torch.Tensor)]
+        tensors, places = _tensors_of(function, arguments, keywords)
         # Classes of tensors and modes around this one are to see the operation: those that take it would go past them.
         plain = not types and torch._C._len_torch_dispatch_stack() == 0
-        taking, places = self._taking(function)
+        taking, tensor_places = self._taking(function)
         if plain and taking is not None:
             given = list(arguments)
-            for place in places:
+            for place in tensor_places:
                 if place < len(given) and (dtype := _NUMBERS.get(type(given[place]))) is not None:
                     given[place] = torch.scalar_tensor(given[place], dtype=dtype, device="cpu")
                     torch.ops.dwell.mark_number(given[place])
@@ -76,11 +88,14 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             keys = torch._C._dispatch_keys(tensors[0]) & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
             with self:  # what it is made of comes here
                 return function.redispatch(keys, *arguments, **keywords)
-        torch.ops.dwell.before_fallback(name, tensors, not plain)
+        torch.ops.dwell.before_fallback(name, tensors, places, not plain)
+        results: list[torch.Tensor] = []
         try:
-            return function(*arguments, **keywords)
+            result = function(*arguments, **keywords)
+            results = _tensors_in(result)
+            return result
         finally:
-            torch.ops.dwell.after_fallback()
+            torch.ops.dwell.after_fallback(results)
 
 
 class ByMode:

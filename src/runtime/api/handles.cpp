@@ -263,6 +263,11 @@ bool Ticket::done() const {
   return !core || core->done(position_);
 }
 
+bool Ticket::cancel() const {
+  const auto core = shell_ == nullptr ? nullptr : shell_->core();
+  return core != nullptr && core->cancel(position_);
+}
+
 int Ticket::status() const {
   if (shell_ == nullptr) return dwell::status::ok;
   if (const auto core = shell_->core()) {

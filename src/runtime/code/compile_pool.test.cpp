@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <set>
 
 namespace dwell::runtime {
@@ -64,7 +65,14 @@ TEST(CompilePool, StopsWithoutStartingQueuedJobs) {
   std::atomic<int> ran{0};
   pool.run([&] {
     begun.set_value();
-    std::this_thread::sleep_for(10ms);
+    // Until the pool is stopping: then it drops what it is given.
+    for (bool dropped = false; !dropped;) {
+      auto held = std::make_shared<int>();
+      const std::weak_ptr<int> probe = held;
+      pool.run([held = std::move(held)] {});
+      dropped = probe.expired();
+      std::this_thread::sleep_for(1ms);
+    }
     ++ran;
   });
   begun.get_future().wait();

@@ -92,7 +92,7 @@ void HostCalls::work() noexcept {
         // What callbacks hold is let go without the lock: it may come back here.
         const Unlocked unlocked(mutex_);
         ended.clear();
-        if (call) caller->answer(*call);
+        if (call) caller->answer(*call, causes_);
       }
       mine.caller = nullptr;
       {

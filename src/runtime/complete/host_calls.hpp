@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "runtime/complete/causes.hpp"
 
 namespace dwell::runtime {
 
@@ -31,8 +32,8 @@ class HostCaller {
   virtual std::vector<HostCall> waiting() = 0;
   // What the host node is called. Called by any thread.
   virtual std::string name(std::uint32_t number) const = 0;
-  // Runs the callback and answers the device. Called by any thread.
-  virtual void answer(const HostCall& call) noexcept = 0;
+  // Runs the callback, notes what it throws, and then answers the device. Called by any thread.
+  virtual void answer(const HostCall& call, Causes& causes) noexcept = 0;
 };
 
 // Runs the calls of execs of which launches are in flight. Starts its thread with the first prepare(). One thread at a time *leads*: it
@@ -85,6 +86,8 @@ class HostCalls {
     std::chrono::nanoseconds since;          // for how long it runs
   };
   std::vector<Open> open();
+  // What callbacks have thrown.
+  const Causes& causes() const { return causes_; }
   // Whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
   bool runs_here() const { return running != nullptr && running->of == this; }
   bool runs_here(std::uint64_t position) const { return runs_here() && running->launch == static_cast<std::uint32_t>(position); }
@@ -123,6 +126,7 @@ class HostCalls {
   void go_on() noexcept;
 
   const Done done_;
+  Causes causes_;
   Mutex mutex_;
   Condition changed_;
   std::list<Flight> flights_ DWELL_GUARDED_BY(mutex_);

@@ -29,7 +29,7 @@ class Caller final : public HostCaller {
     return all;
   }
   std::string name(std::uint32_t number) const override { return "'" + std::to_string(number) + "'"; }
-  void answer(const HostCall&) noexcept override {
+  void answer(const HostCall&, Causes&) noexcept override {
     callback_();
     ++answered;
   }
@@ -175,7 +175,10 @@ TEST_F(HostCallsTest, FinishWaitsForCallbacksAndTakesNoMore) {
   std::promise<void> begun;
   auto caller = launched([&] {
     begun.set_value();
-    std::this_thread::sleep_for(20ms);
+    // Until finish has begun: then nothing is prepared any more.
+    try {
+      for (;; std::this_thread::sleep_for(1ms)) calls_.prepare();
+    } catch (const Error&) {}
   });
   caller->called = 2;
   begun.get_future().wait();

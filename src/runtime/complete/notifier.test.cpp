@@ -27,8 +27,10 @@ std::size_t threads() {
 }
 
 TEST(Notifier, StartsNoThreadUntilItIsAsked) {
-  std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
-  std::this_thread::sleep_for(5ms);
+  // A sanitizer starts a thread of its own with the first one. The system forgets a thread a moment after it has been joined.
+  pid_t first = 0;
+  std::thread([&] { first = gettid(); }).join();
+  while (std::filesystem::exists("/proc/self/task/" + std::to_string(first))) std::this_thread::sleep_for(1ms);
   const std::size_t before = threads();
   Notifier notifier({});
   EXPECT_EQ(threads(), before);
@@ -37,7 +39,6 @@ TEST(Notifier, StartsNoThreadUntilItIsAsked) {
   EXPECT_NE(called.get_future().get(), std::this_thread::get_id());
   EXPECT_EQ(threads(), before + 1);
   notifier.finish();
-  // The system forgets a thread a moment after it has been joined.
   for (int i = 0; i < 1000 && threads() != before; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(threads(), before);
 }

@@ -226,6 +226,23 @@ TEST_P(MetersTest, AnOpcodeWithANewMeaningBeginsAnew) {
   expect_workers(metrics);
 }
 
+TEST_P(MetersTest, TheTotalOfAnOperatorOnlyGrowsWhileItsOldVersionsAreFolded) {
+  meters_.set(Metering::times);
+  MetersExpected all;
+  std::uint64_t before = 0;
+  for (std::uint32_t version = 1; version <= 40; ++version) {
+    meters_.assign(3, "op", version, {});
+    for (std::uint32_t i = 0; i < version; ++i) call(lease(), i % kWorkers, 3, 100 * version + i, all);
+    const Metrics metrics = snapshot();
+    EXPECT_LE(metrics.operators.size(), 17U);
+    const std::vector<OperatorMetrics> totals = metrics.totals();
+    ASSERT_EQ(totals.size(), 1U);
+    expect(totals[0], all);
+    EXPECT_EQ(totals[0].tasks, before + version);
+    before = totals[0].tasks;
+  }
+}
+
 TEST_P(MetersTest, TellOfWorkersAndTheQueue) {
   bench_.control().head.value = ~0U;
   bench_.control().tail.value = 4;

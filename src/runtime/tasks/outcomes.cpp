@@ -24,8 +24,9 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
     if (!inside.node.empty())
       first =
           "; the first node to fail in graphs that operators launched for it: " + inside.node + how_it_failed(inside.status, inside.why);
+    const std::string& why = failure.status == status::threw ? failure.why : inside.why;
     return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why) + first,
-                 {launch ? "node" : "task", failure.ran, position});
+                 {launch ? "node" : "task", failure.ran, position}, parts_.host_calls.causes().of(position, why));
   }
   if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");

@@ -8,6 +8,7 @@
 #include <dwell/error.hpp>
 
 #include "runtime/api/shell.hpp"
+#include "runtime/complete/host_calls.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
 #include "runtime/submit/submission_queue.hpp"
@@ -22,6 +23,7 @@ class Outcomes {
     SubmissionQueue& queue;
     const Keeper& keeper;
     const Launches& launches;
+    const HostCalls& host_calls;
     std::uint32_t scratch_bytes;  // Options::scratch_bytes
     std::uint32_t most_spawned;   // tasks of operators that there may be at once
   };

@@ -15,6 +15,7 @@
 
 #include <dwell/error.hpp>
 
+#include "baked.hpp"
 #include "collector.hpp"
 #include "dispatch_key.hpp"
 #include "memory.hpp"
@@ -40,7 +41,14 @@ AllFallbacks& fallbacks() {
 bool is_anything_collected() { return Collector::any_pending() || Recording::mine() != nullptr; }
 
 void flush_if_named(c10::StorageImpl* storage, const char* operation) {
-  if (Recording* const recording = Recording::mine(); recording != nullptr && recording->names(storage))
+  Recording* const recording = Recording::mine();
+  const bool recorded = recording != nullptr && recording->names(storage);
+  if (recorded && std::string_view(operation) == "aten::_local_scalar_dense")
+    throw Error(
+        errc::unsupported,
+        "item() of a tensor that was recorded: it has no number until it is replayed, and each replay would go on with that of now. "
+        "Compute with the tensor itself, as optimizers do with capturable=True, or leave it out of the recording");
+  if (recorded)
     throw Error(errc::unsupported, std::string(operation) +
                                        " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was "
                                        "recorded: leave it out of the recording, and call it between replays");
@@ -77,10 +85,14 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   }
   const Elsewhere elsewhere;
   const Aside aside;
-  if (any)
-    redispatch_behind(op, below(keys), stack);
-  else
-    op.redispatchBoxed(below(keys), stack);
+  if (!any) return op.redispatchBoxed(below(keys), stack);
+  if (Recording::mine() == nullptr) return redispatch_behind(op, below(keys), stack);
+  Beside beside = Beside::of(op);
+  const auto last = [&](std::size_t count) { return std::span(*stack).last(count); };
+  for (const c10::IValue& value : last(schema.arguments().size())) beside.argument(value);
+  redispatch_behind(op, below(keys), stack);
+  for (const c10::IValue& value : last(schema.returns().size())) beside.add(value);
+  beside.ran();
 }
 
 // How often the arguments that an operation may write have been written.
@@ -263,10 +275,34 @@ void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 
-void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode) {
+namespace {
+
+// Of calls that Python has told of and that have not ended: one that is not recorded, or nothing.
+thread_local std::vector<std::optional<Beside>> told;
+
+}  // namespace
+
+void before_fallback(const std::string& operation, at::TensorList tensors, const std::vector<std::int64_t>& places, bool is_mode) {
   fallbacks_of(operation.c_str(), "").count(is_mode ? Why::mode : Why::operation);
-  flush_for(tensors, operation.c_str());
+  const std::string name = operation.substr(0, operation.find('.'));
+  flush_for(tensors, name.c_str());
+  std::optional<Beside> beside;
+  const auto op =
+      c10::Dispatcher::singleton().findSchema({name, operation.size() == name.size() ? std::string() : operation.substr(name.size() + 1)});
+  if (Recording::mine() != nullptr && op) {
+    beside.emplace(Beside::of(*op));
+    for (std::size_t i = 0; i < tensors.size(); ++i) beside->argument(tensors[i], static_cast<std::size_t>(places[i]));
+  }
+  told.push_back(std::move(beside));
 }
-void after_fallback() { const Elsewhere elsewhere; }
+void after_fallback(at::TensorList results) {
+  const Elsewhere elsewhere;
+  if (told.empty()) return;
+  std::optional<Beside> beside = std::move(told.back());
+  told.pop_back();
+  if (!beside) return;
+  for (const at::Tensor& result : results) beside->add(result);
+  beside->ran();
+}
 
 }  // namespace dwell::pytorch

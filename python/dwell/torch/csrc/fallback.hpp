@@ -42,10 +42,10 @@ Passed passed();
 void pass_or_fall_back(torch::Library& aten, torch::Library& any);
 // Whether an operation gives nothing but views of arguments.
 bool only_views(const c10::FunctionSchema& schema);
-// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `is_mode`: another mode or a
-// class of tensors is to see it.
-void before_fallback(const std::string& operation, at::TensorList tensors, bool is_mode);
-void after_fallback();
+// For a mode of Python's: what is to be done before PyTorch runs an operation on these tensors, and behind it. `places`: of which argument
+// each is. `is_mode`: another mode or a class of tensors is to see it.
+void before_fallback(const std::string& operation, at::TensorList tensors, const std::vector<std::int64_t>& places, bool is_mode);
+void after_fallback(at::TensorList results);
 
 // Has a kernel of PyTorch's do a call, and once more where it has touched elements that are not computed yet, which nobody could tell
 // before: behind all that was collected, and with nothing taken meanwhile. `keys`: those of the kernel.

@@ -217,8 +217,8 @@ TORCH_LIBRARY(dwell, m) {
   m.def("stats() -> str[]", &dwell::pytorch::stats);
   m.def("mark_number(Tensor tensor) -> ()", &dwell::pytorch::mark_number);
   m.def("passed() -> (str[], str[])", &dwell::pytorch::names_passed);
-  m.def("before_fallback(str operation, Tensor[] tensors, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
-  m.def("after_fallback() -> ()", &dwell::pytorch::after_fallback);
+  m.def("before_fallback(str operation, Tensor[] tensors, int[] places, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
+  m.def("after_fallback(Tensor[] results) -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
   m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number) -> ()", &dwell::pytorch::replay);

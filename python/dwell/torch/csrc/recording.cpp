@@ -94,6 +94,7 @@ void Recording::record() {
 
 void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made,
                     const std::function<void(Batch&)>& collect) {
+  baked_.use(tensors, made);
   std::unique_lock lock(mutex_);
   work_ = &collect;
   changed_.notify_all();
@@ -112,6 +113,8 @@ void Recording::end() {
   changed_.notify_all();
   recorder_.join();
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  baked_.end();
+  baked_.check();
   exec_.emplace(runtime_.instantiate(*graph_));
   graph_.reset();
   tensors_.settle();
@@ -119,6 +122,7 @@ void Recording::end() {
 
 Ticket Recording::launch() const {
   if (!exec_) throw Error(errc::invalid_argument, "the recording has not ended");
+  baked_.check();
   if (!storages_.are_in_place())
     throw Error(errc::invalid_argument,
                 "a tensor that the recording names has been resized, and has other memory now: record anew, or keep the tensors' sizes");

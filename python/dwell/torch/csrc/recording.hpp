@@ -17,6 +17,7 @@
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
+#include "baked.hpp"
 #include "recorded_tensors.hpp"
 #include "storages.hpp"
 
@@ -37,16 +38,18 @@ class Recording {
   void start();
   void stop();
 
-  // Adds what collect(batch) collects, as Collector::take. Throws what it throws.
+  // Adds what collect(batch) collects, as Collector::take. Throws what it throws, and as Baked::use.
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);
-  // Nothing is added any more. Throws dwell::Error.
+  // Nothing is added any more. Throws dwell::Error, and as Baked::check.
   void end();
-  // Submits it, behind all that was submitted before and ahead of all that comes later.
+  // Submits it, behind all that was submitted before and ahead of all that comes later. Throws as Baked::check.
   Ticket launch() const;
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
   Runtime& runtime() const { return runtime_; }
+  // What it has of operations that were not recorded.
+  Baked& baked() { return baked_; }
 
  private:
   struct Mine;
@@ -60,6 +63,7 @@ class Recording {
   std::shared_ptr<Mine> started_here_;
   Storages storages_;
   RecordedTensors tensors_;
+  Baked baked_;
   std::optional<GraphExec> exec_;
 
   // Runtime::capture calls a function, and what it records comes from its thread: one that does what others hand to it.

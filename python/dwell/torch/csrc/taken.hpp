@@ -14,10 +14,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "baked.hpp"
 #include "call.hpp"
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
 #include "fast_path.hpp"
+#include "recording.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {
@@ -64,7 +66,13 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
     (flush_for(arguments, Op::name), ...);
     const Elsewhere elsewhere;
     const Aside aside;
-    return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
+    if (Recording::mine() == nullptr) [[likely]]
+      return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
+    Beside beside = Beside::of(Op::name, Op::overload_name);
+    (beside.argument(arguments), ...);
+    decltype(auto) result = Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
+    beside.ran(result);
+    return result;
   }
 
  private:
