@@ -127,6 +127,7 @@ Tensor Collector::operation(TensorOp op, const char* name, std::span<const Input
   const Session session(*this);
   auto value = make(Value::Kind::operation, result.type, result.shape, {operands.begin(), operands.end()});
   value->op = op;
+  round_numbers(op, value->inputs);
   enlist(*value);
   return {std::move(value), {}};
 }

@@ -74,7 +74,8 @@ void Collector::assign(const Tensor& to, const Input& from) {
 
 void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& operand) {
   check_writable(*x.value);
-  const std::array<Input, 2> operands = {Input{x.value, x.leaf, {}}, operand};
+  std::array<Input, 2> operands = {Input{x.value, x.leaf, {}}, operand};
+  round_numbers(op, operands);
   const Inferred result = infer(op, name, operands);
   const ElementType type = x.type();
   if (!(result.shape == x.shape()))
@@ -106,7 +107,7 @@ void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& op
   const Unlocked unlocked;
   const LeafPointer other = operand.value == nullptr ? nullptr : leaf_of(operand);
   begin_write(*value, leaf->view);
-  const std::array<Operand, 2> given = {leaf->view, other == nullptr ? operand.number.operand() : Operand(other->view)};
+  const std::array<Operand, 2> given = {leaf->view, other == nullptr ? operands[1].number.operand() : Operand(other->view)};
   batch_->apply(op, leaf->view, given);
   submit_when_many();
 }

@@ -1,5 +1,8 @@
 #include "lazy_value.hpp"
 
+#include <dwell/device/bfloat16.hpp>
+#include <dwell/device/half.hpp>
+
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -62,6 +65,32 @@ Inferred infer(TensorOp op, const char* name, std::span<const Input> operands) {
       shapes.at(i) = operands[i].leaf != nullptr ? operands[i].leaf->view.shape() : operands[i].value->shape;
   }
   return {result_type(op, std::span(types).first(operands.size())), broadcast(name, std::span(shapes).first(operands.size()))};
+}
+
+void round_numbers(TensorOp op, std::span<Input> operands) {
+  switch (op) {
+    case TensorOp::elu:
+    case TensorOp::leaky_relu:
+    case TensorOp::lerp:
+    case TensorOp::softplus: return;
+    case TensorOp::where: operands = operands.first(2); break;  // the condition is neither
+    default: break;
+  }
+  const auto is_short = [](ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; };
+  if (std::ranges::none_of(operands, [&](const Input& input) { return input.value != nullptr && is_short(input.value->type); })) return;
+  std::array<Typed, 3> types;
+  std::ranges::transform(operands, types.begin(), typed);
+  // Of any operation with a result of that type.
+  const ElementType common = operands.size() == 3   ? result_type(TensorOp::clamp, types)
+                             : operands.size() == 2 ? result_type(TensorOp::add, std::span(types).first(2))
+                                                    : types[0].type;
+  if (!is_short(common)) return;
+  for (Input& input : operands) {
+    if (input.value != nullptr) continue;
+    const auto value =
+        static_cast<float>(input.number.type == ElementType::f64 ? input.number.real : static_cast<double>(input.number.integer));
+    input.number = {ElementType::f64, common == ElementType::f16 ? float(half(value)) : float(bfloat16(value)), 0};
+  }
 }
 
 }  // namespace dwell::python

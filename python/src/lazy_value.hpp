@@ -87,4 +87,8 @@ struct Inferred {
 };
 Inferred infer(TensorOp op, const char* name, std::span<const Input> operands);
 
+// Numbers beside arrays of 16 bits become numbers of that type, as NumPy has it; but for factors of activations, which PyTorch takes as
+// f32. The caller holds the GIL.
+void round_numbers(TensorOp op, std::span<Input> operands);
+
 }  // namespace dwell::python

@@ -1,6 +1,7 @@
 """Lazy arrays: each operation against NumPy."""
 
 import math
+import operator
 
 import dwell
 import numpy as np
@@ -334,3 +335,25 @@ def test_making(rt):
     assert half.dtype == dwell.ElementType.bf16 and (half * 2).astype("float32").tolist() == [2, 5]
     large = dwell.arange(200_000, dtype="float64", runtime=rt)
     assert large.sum().item() == 199_999 * 100_000
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("number", [0.1, -0.7, 1 / 3, 7.77, 2049, True])
+def test_a_number_has_the_type_of_an_array_of_16_bits(rt, number):
+    x = np.array([0.1, -0.7, 1 / 3, 7.0, -2.5, 100.0, 2048.0], "f2")
+    a = of(rt, x)
+    for operation in (
+        operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.add, operator.sub, operator.mul,
+        operator.truediv, operator.mod,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(operation(a, number).numpy(), operation(x, number))
+        np.testing.assert_array_equal(operation(number, a).numpy(), operation(number, x))
+        np.testing.assert_array_equal(operation(a * 1, number).numpy(), operation(x, number))
+    np.testing.assert_array_equal(dwell.where(a > 0, a, number).numpy(), np.where(x > 0, x, np.float16(number)))
+    changed, expected = of(rt, x, copy=True), x.copy()
+    changed *= number
+    expected *= number
+    np.testing.assert_array_equal(changed.numpy(), expected)
+    assert (of(rt, np.float16([0.1])) == 0.1).tolist() == [True]
+    assert (of(rt, [0.1], dtype="bfloat16") == 0.1).tolist() == [True]
+    assert (0.1 // of(rt, np.float16([-0.1]))).tolist() == [-1]

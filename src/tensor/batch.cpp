@@ -225,6 +225,10 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   for (std::size_t i = 0; i < operands.size() && !floats; ++i) {
     const TensorView* const view = given[i].tensor;
     if (view != nullptr && view->type() != computed && !(op == TensorOp::where && view->type() == ElementType::boolean)) return false;
+    if (view == nullptr && tensor::is_short(computed) && tensor::rounds_numbers(op)) {
+      const double value = given[i].type == ElementType::f32 ? given[i].real : static_cast<double>(given[i].integer);
+      given[i] = {.real = tensor::rounded(value, computed)};
+    }
   }
 
   const std::span<const tensor::Given> all(given.data(), operands.size());

@@ -51,6 +51,8 @@ std::shared_ptr<Expressed> number(ElementType type, double real, std::int64_t in
   return node;
 }
 
+double value_of(const Expressed& number) { return is_floating(number.type) ? number.real : static_cast<double>(number.integer); }
+
 // The shape that two broadcast to.
 Dims broadcast(const Dims& a, const Dims& b) {
   Dims shape = a.size() >= b.size() ? a : b;
@@ -92,10 +94,15 @@ Pointer operation(TensorOp op, std::span<const Pointer> operands) {
   node->computed = computed_in(op, common.type());
   node->op = performed_in(op, node->computed);
   node->type = result_of(op, node->computed);
+  const bool rounds = is_short(node->computed) && rounds_numbers(op);
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const bool is_condition = op == TensorOp::where && i == 2;
-    const bool stays = is_condition || operands[i]->kind == Expressed::Kind::number;  // a number is rounded to nothing but its class
-    node->operand[i] = stays ? operands[i] : cast(operands[i], node->computed);
+    const Pointer& operand = operands[i];
+    if (op == TensorOp::where && i == 2)
+      node->operand[i] = operand;
+    else if (operand->kind != Expressed::Kind::number)
+      node->operand[i] = cast(operand, node->computed);
+    else
+      node->operand[i] = rounds ? number(ElementType::f32, rounded(value_of(*operand), node->computed), 0) : operand;
   }
   return node;
 }

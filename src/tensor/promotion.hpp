@@ -43,6 +43,24 @@ constexpr bool is_floating(ElementType type) {
   return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 || type == ElementType::f64;
 }
 
+// Whether an operation takes a number of the program as one of the type that it computes in, where that has 16 bits. Others take it as one
+// of f32: the result is rounded alone.
+constexpr bool rounds_numbers(TensorOp op) {
+  switch (op) {
+#define DWELL_CASE(name, operands) case TensorOp::name:
+    DWELL_COMPARISONS(DWELL_CASE)
+#undef DWELL_CASE
+    case TensorOp::floor_divide:
+    case TensorOp::remainder:
+    case TensorOp::fmod:
+    case TensorOp::pow: return true;
+    default: return false;
+  }
+}
+constexpr bool is_short(ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; }
+// The nearest number that a type of 16 bits has.
+double rounded(double number, ElementType type);
+
 // Whether each integer up to this one is a float, so that programs of narrow numbers may have it.
 constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }
 

@@ -486,6 +486,42 @@ TEST_P(TensorTest, SixteenBitResultsAreRoundedBehindEachOperation) {
   EXPECT_EQ(static_cast<float>(sums[1]), 2048.0F);
 }
 
+TEST_P(TensorTest, ANumberBeside16BitsIsComparedAsOneOfThem) {
+  // Neither type has the number: that next to it is the element.
+  const auto check = [&]<class T>(const std::vector<T>& elements) {
+    const auto x = filled_with(elements);
+    const TensorView view(x);
+    auto results = runtime().allocate<bool>(elements.size());
+    for (const TensorOp op : {TensorOp::eq, TensorOp::le, TensorOp::ge}) {
+      EXPECT_EQ(values_of<u8>(Expression::of(op, x, 0.1), 1)[0], 1);
+      EXPECT_EQ(values_of<u8>(Expression::of(op, 0.1, x), 1)[0], 1);
+      EXPECT_EQ(values_of<u8>(Expression::of(op, ops::neg(ops::neg(x)), 0.1), 1)[0], 1) << "in an expression";
+      batch().apply(op, results, {view, 0.1});
+      batch().flush().wait();
+      EXPECT_TRUE(read(results)[0]) << "by apply";
+    }
+    for (const TensorOp op : {TensorOp::remainder, TensorOp::fmod})
+      EXPECT_EQ(static_cast<float>(values_of<T>(Expression::of(op, x, 0.1), 1)[0]), 0.0F);
+    EXPECT_EQ(static_cast<float>(values_of<T>(ops::floor_divide(0.1, x), 1)[0]), 1.0F);
+    EXPECT_EQ(static_cast<float>(values_of<T>(ops::pow(x, 0.1), 1)[0]),
+              static_cast<float>(T(std::pow(static_cast<float>(elements[0]), static_cast<float>(elements[0])))));
+  };
+  check(std::vector<half>{half(0.1F)});
+  check(std::vector<bfloat16>{bfloat16(0.1F)});
+  // Others take it as it is, and round the result alone.
+  const auto x = filled_with(std::vector<half>{half(7.0F)});
+  EXPECT_EQ(static_cast<float>(values_of<half>(ops::mul(x, 1.0 / 3), 1)[0]), static_cast<float>(half(7.0F / 3.0F)));
+}
+
+TEST_P(TensorTest, WeightsOfHalfAndMoreStartFromTheOtherEnd) {
+  // The difference is rounded to 2^25: from which end it is taken is seen.
+  const auto from = filled_with(std::vector<float>{1.0F});
+  const auto to = filled_with(std::vector<float>{33554432.0F});
+  EXPECT_EQ(values_of<float>(ops::lerp(from, to, -0.25), 1)[0], -8388607.0F);
+  EXPECT_EQ(values_of<float>(ops::lerp(from, to, -0.5), 1)[0], -16777216.0F);
+  EXPECT_EQ(values_of<float>(ops::lerp(from, to, 1.0), 1)[0], 33554432.0F);
+}
+
 // ---- Shapes ----------------------------------------------------------------------------------------------------------------------
 
 // A view of random shape and strides inside of `memory` elements, that no two elements of share memory.

@@ -196,7 +196,7 @@ DWELL_DEVICE T frac(T x) {
 }
 template <class T>
 DWELL_DEVICE T lerp(T from, T to, T weight) {
-  return weight < T(0.5) ? from + weight * (to - from) : to - (to - from) * (1 - weight);
+  return abs(weight) < T(0.5) ? from + weight * (to - from) : to - (to - from) * (1 - weight);
 }
 template <class T>
 DWELL_DEVICE T sigmoid(T x) {
