@@ -161,3 +161,18 @@ def test_large_integers_are_as_they_are() -> None:
             changed = torch.zeros(2, dtype=torch.int64, device=DEVICE).fill_(number)
             copied = torch.zeros(2, dtype=torch.int64, device=DEVICE).copy_(torch.tensor(number))
         assert filled.tolist() == changed.tolist() == copied.tolist() == [number] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_overflows_on_the_way_is_what_the_backend_makes_of_it(dtype: Any) -> None:
+    x, y, z = (torch.tensor([1.0, float(value)], dtype=dtype, device=DEVICE) for value in (2, torch.finfo(dtype).max, 8))
+    for call in (torch.addcdiv, torch.addcmul):
+        expected, got = outcomes(lambda call=call: [call(x, y, z, value=value) for value in (4, 0.125, -3)])
+        assert [t.tolist() for t in got] == [t.tolist() for t in expected]
+
+
+def test_limits_of_logit_may_be_any_numbers() -> None:
+    x = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0, float("nan"), float("inf"), -1.0], device=DEVICE)
+    for eps in (0.1, 0.5, 0.75, 1.0, 2.0, float("nan"), float("inf")):
+        expected, got = outcomes(lambda eps=eps: torch.logit(x, eps))
+        assert torch.equal(got.nan_to_num(nan=7.0), expected.nan_to_num(nan=7.0)), eps
