@@ -353,7 +353,7 @@ def results_of(sample: Sample) -> Any:
 def is_taken(op: Any, dtype: Any) -> bool:
     """Whether dwell takes any part of it, at this type."""
     before = dt.stats()["taken"]
-    for sample in itertools.islice(samples_of(op, dtype), 6):
+    for sample in itertools.islice(samples_of(op, dtype), 3):
         attempt = prepare_call(sample)(same)
         with dt.eager():
             try:
