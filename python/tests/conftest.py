@@ -1,5 +1,6 @@
 """Shared by the tests: the device under test, and operators that work on every one."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -49,8 +50,11 @@ def appended(count: int) -> int:
     return number
 
 
+@functools.cache
 def device() -> str:
-    return os.environ.get("DWELL_TEST_DEVICE") or "cpu"
+    """The first GPU, where there is one and DWELL_TEST_DEVICE names nothing else."""
+    gpus = (one.device for one in dwell.devices() if one.device != "cpu")
+    return os.environ.get("DWELL_TEST_DEVICE") or next(gpus, "cpu")
 
 
 class Operators:

@@ -95,7 +95,7 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     global _forked
     _forked = True
-    torch.ops.dwell.take_none()
+    torch.ops.dwell.begin_forked()
 
 
 def _refuse_fork(what: str) -> None:

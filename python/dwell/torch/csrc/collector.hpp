@@ -104,6 +104,8 @@ class Collector {
   bool names(c10::StorageImpl* storage);
   // Whether any collector has operations that were not flushed.
   static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
+  // From now on none has, in a process that was forked off.
+  static void forget_pending() { pending_anywhere_.store(0, std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t kMostDevices = 65;  // the CPU, and CUDA devices behind it

@@ -168,7 +168,9 @@ struct Selu {
 struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
-    return Call([](Numbers n) { return ops::logit(ops::clamp(n[0], n[1], 1.0 - n[1])); }, Types::to_floats, Gives::common, x, Scalar(*eps));
+    // Not clamped: a number that the limits, which may have changed places, do not compare with stays.
+    return Call([](Numbers n) { return ops::logit(ops::where(n[1], ops::where(1.0 - n[1], n[0], ops::gt(n[0], 1.0 - n[1])), ops::lt(n[0], n[1]))); },
+                Types::to_floats, Gives::common, x, Scalar(*eps));
   }
 };
 struct Lerp {
@@ -194,13 +196,16 @@ struct MaskedFill {
     return Call(TensorOp::where, Types::floats, Gives::common, value, x, mask);
   }
 };
+// Backends multiply by the number at different places, which tells where products are too large for the type.
 struct Addcmul {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
-    return Call([](Numbers n) { return n[0] + n[3] * n[1] * n[2]; }, Types::floats, Gives::common, x, a, b, value);
+    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] * n[2]; }, Types::floats, Gives::common, x, a, b, value);
+    return Call([](Numbers n) { return n[0] + n[3] * (n[1] * n[2]); }, Types::floats, Gives::common, x, a, b, value);
   }
 };
 struct Addcdiv {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
+    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
     return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, Gives::common, x, a, b, value);
   }
 };

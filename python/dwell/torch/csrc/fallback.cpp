@@ -27,6 +27,7 @@ namespace {
 
 thread_local Taking taking = Taking::as_the_key;
 std::atomic<bool> takes_none{false};
+std::atomic<bool> forked{false};
 
 // By name. Counters stay where they are.
 struct AllFallbacks {
@@ -181,6 +182,13 @@ bool is_made_of_others(const c10::OperatorHandle& op) {
 bool takes() { return taking != Taking::no && !takes_none.load(std::memory_order_relaxed); }
 bool takes_here() { return taking == Taking::yes && !takes_none.load(std::memory_order_relaxed); }
 void take_none() { takes_none = true; }
+void begin_forked() {
+  forked = true;
+  take_none();
+  Collector::forget_pending();
+  Recording::forget_started();
+}
+bool is_forked() { return forked.load(std::memory_order_relaxed); }
 void set_taking(Taking now) { taking = now; }
 Taking taking_now() { return taking; }
 

@@ -22,8 +22,12 @@ namespace dwell::pytorch {
 bool takes();
 // Whether the calling thread itself is in a context that takes operations.
 bool takes_here();
-// In a process that was forked off none are from now on: the threads that would run them are not there.
+// None are from now on.
 void take_none();
+// The same in a process that was forked off: the threads that would run them are not there, and another may have held a lock of a
+// collector's or a recording's, so these are touched no more. What other threads had collected is lost there.
+void begin_forked();
+bool is_forked();
 enum class Taking : std::uint8_t {
   as_the_key,  // where the key is on: a thread of the autograd engine gets its keys from the thread that started the pass, and nothing else
   yes,

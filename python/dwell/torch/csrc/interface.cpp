@@ -148,6 +148,8 @@ std::int64_t begin_recording(const std::string& device) {
   return recordings().next++;
 }
 void end_recording(std::int64_t number) {
+  if (is_forked())
+    throw Error(errc::unsupported, "this process was forked off inside of the block that records: leave the block before, or start a process");
   const auto recording = recordings().of(number).second;
   recording->stop();
   recording->end();
@@ -157,6 +159,7 @@ void replay(std::int64_t number) {
   collector->replay(*recording);
 }
 void forget(std::int64_t number) {
+  if (is_forked()) return;  // it stays: the thread that would end it is the parent's
   const auto [collector, recording] = recordings().of(number);
   collector->flush(Reason::asked, true);  // it may run
   const std::lock_guard lock(recordings().mutex);
@@ -164,6 +167,7 @@ void forget(std::int64_t number) {
 }
 
 void flush(bool wait) {
+  if (is_forked()) return;
   for (Collector* const collector : Collector::all()) collector->flush(Reason::asked, wait);
 }
 
@@ -182,7 +186,8 @@ void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
 std::vector<std::string> stats() {
   BatchStats ran;
   std::uint64_t taken = 0;
-  for (Collector* const collector : Collector::all()) {
+  // A process that was forked off has none of its own.
+  for (Collector* const collector : is_forked() ? std::vector<Collector*>() : Collector::all()) {
     const BatchStats some = collector->stats();
     taken += collector->taken();
     ran.tasks += some.tasks;
@@ -210,7 +215,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("leave() -> ()", &dwell::pytorch::leave);
   m.def("set_aside() -> int", &dwell::pytorch::set_aside);
   m.def("set_back(int before) -> ()", &dwell::pytorch::set_back);
-  m.def("take_none() -> ()", &dwell::pytorch::take_none);
+  m.def("begin_forked() -> ()", &dwell::pytorch::begin_forked);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
   m.def("close() -> ()", &dwell::pytorch::close);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);

@@ -37,6 +37,8 @@ class Recording {
   // It is the calling thread's from now on, which has none; until that thread calls `stop`.
   void start();
   void stop();
+  // From now on no thread has one, in a process that was forked off.
+  static void forget_started() { started_.store(0, std::memory_order_relaxed); }
 
   // Adds what collect(batch) collects, as Collector::take. Throws what it throws, and as Baked::use.
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);

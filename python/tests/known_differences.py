@@ -1,0 +1,63 @@
+"""Where dwell.torch differs from PyTorch, and why: what operation_run.py finds and takes for known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Known:
+    """Patterns, as of file names. `case`: operation, type, way and number of the sample, as they are printed."""
+
+    case: str
+    kind: str
+    why: str
+    device: str = "*"
+
+    def is_of(self, difference: dict[str, str], device: str) -> bool:
+        return (
+            fnmatchcase(difference["case"], self.case) and fnmatchcase(difference["kind"], self.kind) and fnmatchcase(device, self.device)
+        )
+
+
+_OVERFLOWS = "products of the largest numbers are added up in another order: some sums overflow on the way, and then are NaN or infinite"
+
+KNOWN: tuple[Known, ...] = (
+    *(Known(f"{name} * special *", "NaN", _OVERFLOWS) for name in ("__rmatmul__", "matmul")),
+    Known(
+        "native_layer_norm * special *",
+        "NaN",
+        "the mean of a row that holds an infinity: PyTorch puts partial means together, and makes NaN of it",
+        "cpu",
+    ),
+    Known("native_layer_norm float64 value *", "*", "rows of one or two numbers: their mean is rounded, and PyTorch's is not", "cpu"),
+    Known("nn.functional.layer_norm float64 value *", "values", "rows of two numbers: their mean is rounded, and PyTorch's is not", "cpu"),
+    Known(
+        "nn.functional.gelu * special *",
+        "sign of zero",
+        "0 times a negative number: PyTorch's own functions in vectors and one by one differ in what is rounded to 0",
+        "cpu",
+    ),
+)
+
+
+def sorted_out(differences: list[dict[str, str]], device: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Those that are known, each with the reason, and the others."""
+    known, new = [], []
+    for one in differences:
+        why = next((entry.why for entry in KNOWN if entry.is_of(one, device)), None)
+        if why is None:
+            new.append(one)
+        else:
+            known.append({**one, "why": why})
+    return known, new
+
+
+def stale(differences: list[dict[str, str]], device: str) -> list[str]:
+    """Entries of which nothing was found."""
+    return [
+        f"{entry.case} ({entry.kind})"
+        for entry in KNOWN
+        if fnmatchcase(device, entry.device) and not any(entry.is_of(one, device) for one in differences)
+    ]
