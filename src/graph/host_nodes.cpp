@@ -1,5 +1,7 @@
 #include "graph/host_nodes.hpp"
 
+#include <unistd.h>
+
 #include <bit>
 #include <new>
 #include <utility>
@@ -51,7 +53,9 @@ std::vector<runtime::HostCall> HostNodes::waiting() {
 }
 
 void HostNodes::answer(const runtime::HostCall& call) noexcept {
+  const pid_t process = getpid();
   const std::optional<Error> error = runtime::failure_of(errc::invalid_argument, *callbacks_[call.number]);
+  if (process != getpid()) return;  // the callback has forked, and the memory may be shared
   const std::uint32_t cell = cells_[call.number];
   const Lock lock(mutex_);
   if (error) {

@@ -44,8 +44,10 @@ bool covers(const std::vector<JobValues::Place>& now, const std::vector<JobValue
 Error no_memory() { return {errc::out_of_memory, "the host has no memory for a job"}; }
 
 // All are called; the first exception is the result.
-std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callback>& callbacks) noexcept {
+std::exception_ptr call_all(std::uint64_t runtime, const Job& job, std::vector<JobRecord::Callback> callbacks) noexcept {
   std::exception_ptr first;
+  if (callbacks.empty()) return first;
+  const Callback call(runtime, "a callback of Job::then");
   for (const JobRecord::Callback& callback : callbacks) {
     try {
       callback(job);
@@ -53,13 +55,14 @@ std::exception_ptr call_all(const Job& job, const std::vector<JobRecord::Callbac
       if (!first) first = std::current_exception();
     }
   }
+  callbacks.clear();  // what they hold goes as they are called
   return first;
 }
 
 }  // namespace
 
 OrchestratorState::OrchestratorState(Runtime& on, const OrchestratorOptions& how)
-    : runtime_(on), options_(how), no_memory_(no_memory()), policy_({}) {
+    : runtime_(on), number_(on.info().runtime), options_(how), no_memory_(no_memory()), policy_({}) {
   const Lock lock(mutex_);
   update_limits();
 }
@@ -215,6 +218,7 @@ bool OrchestratorState::admit_one() {
   std::vector<KeptExec> dropped;  // without the lock
   {
     const Lock lock(mutex_);
+    if (abandoned_) return false;
     next = policy_.admit(now());
     if (!next) return false;
     job = jobs_.at(next->job);
@@ -360,9 +364,9 @@ void OrchestratorState::ended(const std::shared_ptr<JobRecord>& job) {
     const Lock lock(mutex_);
     unheard.swap(unheard_);
   }
-  std::exception_ptr first = call_all(Job(job), callbacks);
-  for (const auto& [other, its] : unheard) {
-    const std::exception_ptr problem = call_all(other, its);
+  std::exception_ptr first = call_all(number_, Job(job), std::move(callbacks));
+  for (auto& [other, its] : unheard) {
+    const std::exception_ptr problem = call_all(number_, other, std::move(its));
     if (!first) first = problem;
   }
   if (first) std::rethrow_exception(first);  // Options::warn hears of it
@@ -409,7 +413,7 @@ void OrchestratorState::finish_waiting(const std::shared_ptr<JobRecord>& job) {
   }
   const Error why(errc::cancelled, "the job of type '" + job->type->name + "' was cancelled before it was admitted",
                   {"job", job->type->name, job->number, 0});
-  static_cast<void>(call_all(Job(job), job->end(JobState::cancelled, why)));
+  static_cast<void>(call_all(number_, Job(job), job->end(JobState::cancelled, why)));
 }
 
 bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
@@ -424,13 +428,45 @@ bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
       return true;
     }
   }
-  if (!waited) return runtime_.cancel(*job->ticket);
+  if (!waited) {
+    if (abandoned()) throw Error(errc::closed, "the orchestrator is closed");
+    return runtime_.cancel(*job->ticket);
+  }
   finish_waiting(job);
   admit_all();  // of those that it held back
   return true;
 }
 
+bool OrchestratorState::abandoned() const {
+  const Lock lock(mutex_);
+  return abandoned_;
+}
+
+void OrchestratorState::abandon() noexcept {
+  {
+    const Lock lock(mutex_);
+    closing_ = abandoned_ = true;
+  }
+  // Whoever admits a job uses the runtime meanwhile.
+  if (admitting_.load(std::memory_order_relaxed) != std::this_thread::get_id()) const Lock serial(admission_);
+  for (;;) {
+    std::shared_ptr<JobRecord> waits;
+    {
+      const Lock lock(mutex_);
+      for (const auto& [number, job] : jobs_)
+        if (policy_.remove(job->type->number, number)) {
+          waits = job;
+          break;
+        }
+    }
+    if (waits == nullptr) return;
+    finish_waiting(waits);
+  }
+}
+
 void OrchestratorState::close(Close how) {
+  if (const char* const what = Callback::inside(number_); what != nullptr)
+    throw Error(errc::invalid_argument, std::string("Orchestrator::close was called by ") + what + ", for which it would wait: call it outside");
   std::vector<std::shared_ptr<JobRecord>> waited;
   std::vector<std::shared_ptr<JobRecord>> admitted;
   {

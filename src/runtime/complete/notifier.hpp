@@ -1,6 +1,7 @@
 // Tells the program of completions: callbacks, and a count in an eventfd.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <optional>
@@ -21,8 +22,8 @@ class Notifier {
   using Callback = std::function<void()>;
   using Warn = std::function<void(std::string_view)>;
 
-  // `warn`, unless it is empty, hears of the exceptions of callbacks.
-  explicit Notifier(Warn warn) : warn_(std::move(warn)) {}
+  // `warn`, unless it is empty, hears of the exceptions of callbacks. `runtime`: as of Callback.
+  explicit Notifier(Warn warn, std::uint64_t runtime = 0) : warn_(std::move(warn)), runtime_(runtime) {}
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
@@ -50,6 +51,7 @@ class Notifier {
   void call(Request& request) noexcept;
 
   const Warn warn_;
+  const std::uint64_t runtime_;
   Mutex mutex_;
   Condition changed_;
   std::list<Request> requests_ DWELL_GUARDED_BY(mutex_);  // that the thread has not seen yet

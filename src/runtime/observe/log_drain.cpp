@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 
@@ -132,7 +133,11 @@ void LogDrain::settle() noexcept {
 void LogDrain::hand_over(const LogLine& line, std::string text) {
   LogRecord record{
       line.severity(), std::move(text), *line.op, line.position, line.has_position, line.worker, parts_.time_of(line.device_ns)};
-  sink_.take(record);
+  {
+    const Callback callback(parts_.runtime, "the callback of the log");
+    sink_.take(record);
+    if (callback.is_forked()) forked_ = true;
+  }
   memory_->add(std::move(record));
 }
 
@@ -153,13 +158,14 @@ bool LogDrain::pass(bool last) noexcept {
     };
     limit_.end_seconds(now, tell);
     for (const LogLine& line : lines) {
+      if (forked_) return;
       const bool admitted = limit_.admits(line, now);
       (admitted ? lines_ : limited_).fetch_add(1, std::memory_order_relaxed);
       if (admitted) hand_over(line, format_line(line));
     }
     if (last) limit_.end_seconds(Clock::time_point::max(), tell);
   }));
-  sink_.flush();
+  if (!forked_) sink_.flush();
   return any;
 }
 
@@ -172,12 +178,12 @@ void LogDrain::work() noexcept {
     bool any = false;
     bool rests = false;
     woken_ = false;
-    {
-      const Unlocked unlocked(mutex_);
-      // Before the look, which then finds all that the loop has left.
-      rests = parts_.keeper.asleep() || parts_.keeper.failed();
-      any = pass(last);
-    }
+    lock.unlock();
+    // Before the look, which then finds all that the loop has left.
+    rests = parts_.keeper.asleep() || parts_.keeper.failed();
+    any = pass(last);
+    if (forked_) return;
+    lock.lock();
     flushed_ = last ? asked_ : asked;
     changed_.notify_all();
     if (last) return;

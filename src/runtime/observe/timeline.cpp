@@ -1,10 +1,13 @@
 #include "runtime/observe/timeline.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/observe/device_memory.hpp"
@@ -117,7 +120,9 @@ void Timeline::run() {
       if (over) arrows_.miss(ended_ns_, std::numeric_limits<std::int64_t>::max());
     }
     const auto begun = std::chrono::steady_clock::now();
+    const pid_t process = getpid();
     pass_on(over);
+    if (process != getpid()) return;  // the writer has forked: the child has nothing to do here
     rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
   }
   // What threads have noted since; and the memory, which may have held a million events.
@@ -167,6 +172,7 @@ void Timeline::pass_on(bool all) {
   piece.runtime = parts_.runtime;
   put_in_order(piece.events, piece.events.begin() + of_workers);
   if (over()) return;
+  const Callback callback(parts_.runtime, "the writer of a trace");
   try {
     sink_(piece);
   } catch (...) {
