@@ -252,8 +252,8 @@ class Orchestrator {
 
   // Ends the orchestrator. Close::when_done waits for all jobs. Close::now cancels those that wait, and the launches that have not begun,
   // and waits for the rest. Returns when all callbacks of jobs have returned: throws errc::invalid_argument in one of them, and in any
-  // other callback of the runtime. Afterwards submit, define and trim throw errc::closed. Nothing to do the second time. When the runtime was closed before, its jobs have ended with errc::closed or
-  // errc::cancelled already.
+  // other callback of the runtime. Afterwards submit, define and trim throw errc::closed. Nothing to do the second time. When the runtime
+  // was closed before, its jobs have ended with errc::closed or errc::cancelled already.
   void close(Close how = Close::when_done);
 
   OrchestratorStatistics statistics() const;

@@ -283,9 +283,9 @@ class Runtime {
   void park();
   void resume();
 
-  // Ends the runtime. Close::when_done waits for all tasks first. Close::now waits for operators that run, and starts nothing further: tasks
-  // and launches that have not begun end with errc::cancelled, those that have with errc::interrupted (a graph between two nodes, a task
-  // whose descendants have not ended, a gang that has yielded). Both wait for launches of ordinary kernels and for callbacks, and
+  // Ends the runtime. Close::when_done waits for all tasks first. Close::now waits for operators that run, and starts nothing further:
+  // tasks and launches that have not begun end with errc::cancelled, those that have with errc::interrupted (a graph between two nodes, a
+  // task whose descendants have not ended, a gang that has yielded). Both wait for launches of ordinary kernels and for callbacks, and
   // definitions in the background that are not done end with errc::cancelled. Afterwards its members throw errc::closed, its buffers and
   // operators errc::stale_handle. Throws errc::device_lost, errc::task_timeout when a task or kernel hangs, and errc::stalled when tasks
   // never end (Options::stall_timeout), which end as with Close::now; the runtime is closed then too. Throws errc::invalid_argument, with

@@ -466,7 +466,8 @@ void OrchestratorState::abandon() noexcept {
 
 void OrchestratorState::close(Close how) {
   if (const char* const what = Callback::inside(number_); what != nullptr)
-    throw Error(errc::invalid_argument, std::string("Orchestrator::close was called by ") + what + ", for which it would wait: call it outside");
+    throw Error(errc::invalid_argument,
+                std::string("Orchestrator::close was called by ") + what + ", for which it would wait: call it outside");
   std::vector<std::shared_ptr<JobRecord>> waited;
   std::vector<std::shared_ptr<JobRecord>> admitted;
   {

@@ -40,7 +40,8 @@ struct World {
     };
     runtime = std::make_shared<Runtime>(std::move(options));
     nothing = runtime->define("nothing", kNothing);
-    says = runtime->define("says", R"(DWELL_OPERATOR(says)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "now"); })");
+    says = runtime->define("says",
+                           R"(DWELL_OPERATOR(says)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "now"); })");
     cells.emplace(runtime->allocate<u32>(1));
   }
 };
@@ -65,8 +66,7 @@ std::shared_ptr<void> calls_when_dropped(World& world) {
 
 const Kind kKinds[] = {
     {"Then", true, [](World& w) { w.runtime->submit(w.nothing).then([&w](const Ticket&) { w.call(); }); }},
-    {"WhatThenHolds", true,
-     [](World& w) { w.runtime->submit(w.nothing).then([held = calls_when_dropped(w)](const Ticket&) {}); }},
+    {"WhatThenHolds", true, [](World& w) { w.runtime->submit(w.nothing).then([held = calls_when_dropped(w)](const Ticket&) {}); }},
     {"HostNode", true,
      [](World& w) {
        Graph graph;
@@ -81,9 +81,7 @@ const Kind kKinds[] = {
      [](World& w) { w.runtime->define_async("nothing", kNothing, {}, {.done = [&w](const auto&) { w.call(); }}); }},
     {"Log", true, [](World& w) { w.runtime->submit(w.says); }},
     {"Warning", true,
-     [](World& w) {
-       w.runtime->submit(w.nothing).then([](const Ticket&) { throw std::runtime_error("so that it warns"); });
-     }},
+     [](World& w) { w.runtime->submit(w.nothing).then([](const Ticket&) { throw std::runtime_error("so that it warns"); }); }},
     {"Watch", true, [](World& w) { w.watch.emplace(w.runtime->watch("queue", 1ms, [&w](const Inspection&) { w.call(); })); }},
     {"TraceWriter", true, [](World& w) { w.runtime->start_trace(std::make_shared<Writer>(w)); }},
     {"EndOfABuffer", false,

@@ -97,8 +97,8 @@ class Reaper {
     std::string how_far;
   };
   using Begun = std::map<std::uint64_t, Come>;  // by position
-  // Ends what is in flight before `tail`: what has begun as `begun` says, the rest with status::cancelled. Without `begun` nobody knows, and
-  // all is interrupted. The device no longer writes, and nothing is submitted any more.
+  // Ends what is in flight before `tail`: what has begun as `begun` says, the rest with status::cancelled. Without `begun` nobody knows,
+  // and all is interrupted. The device no longer writes, and nothing is submitted any more.
   void complete_all(std::uint64_t tail, std::optional<Begun> begun) noexcept;
 
   // The opcode of the task in flight at this position. Only meaningful while it is in flight.
@@ -134,7 +134,7 @@ class Reaper {
 
   alignas(64) SpinLock lock_;  // guards what follows
   std::map<std::uint64_t, Failure> failures_;
-  std::set<std::uint64_t> asked_;  // tasks that the user has asked to cancel and that are not reaped
+  std::set<std::uint64_t> asked_;            // tasks that the user has asked to cancel and that are not reaped
   std::optional<std::uint64_t> ended_from_;  // what complete_all has ended lies at or behind this, and its slots are its own for good
   std::optional<Begun> begun_;               // as complete_all was given it
   alignas(64) std::atomic<std::uint64_t> reaped_;

@@ -130,9 +130,8 @@ class BegunTasks::Search {
       }
     }
     for (const auto& [position, count] : left)
-      note(position, count == 0
-                         ? std::string("it was to go on (Group::then)")
-                         : counted(count, " task that descends from it was", " tasks that descend from it were") + " not complete");
+      note(position, count == 0 ? std::string("it was to go on (Group::then)")
+                                : counted(count, " task that descends from it was", " tasks that descend from it were") + " not complete");
   }
 
   // The record of the task from which the one in `number` descends. `known`: of those that were asked for, 0 of others.
