@@ -40,7 +40,7 @@ enum class errc {
   device_lost,
   // A task that this one was to start after failed or was cancelled, and the message names the first that failed (hard_link and
   // after_any_result go on); Runtime::cancel was called before it ran; the runtime was closed with Runtime::close(Close::now) before this
-  // task ran; or a definition in the background was called off, or overtaken by the end of the runtime.
+  // task ran; or a definition in the background was called off, or overtaken by the end of the runtime. Nothing of the task has run.
   cancelled,
   // The Runtime is closed.
   closed,
@@ -60,6 +60,9 @@ enum class errc {
   // callback that runs is waited for. The message names the first tasks and who waits for whom. The runtime stays open: cancel tasks, or
   // let go what keeps them, and wait again.
   stalled,
+  // The runtime was closed with Runtime::close(Close::now), or when nothing moved any more, in the middle of the launch of a graph, or of a
+  // task that has made others, yielded, or has several groups. The message says how far it came. What it has written is incomplete.
+  interrupted,
 };
 
 const std::error_category& error_category() noexcept;

@@ -228,7 +228,8 @@ class Orchestrator {
  public:
   // `runtime` must outlive the orchestrator, at the same address. Throws errc::closed.
   explicit Orchestrator(Runtime& runtime, const OrchestratorOptions& options = {});
-  // close(Close::when_done)
+  // close(Close::when_done). In a callback of a job or of the runtime it waits for nothing: jobs that wait are cancelled, those that are
+  // admitted end by themselves.
   ~Orchestrator();
   Orchestrator(const Orchestrator&) = delete;
   Orchestrator& operator=(const Orchestrator&) = delete;
@@ -250,9 +251,9 @@ class Orchestrator {
   void trim();
 
   // Ends the orchestrator. Close::when_done waits for all jobs. Close::now cancels those that wait, and the launches that have not begun,
-  // and waits for the rest. Returns when all callbacks of jobs have returned, so none of them may call it. Afterwards submit, define and
-  // trim throw errc::closed. Nothing to do the second time. When the runtime was closed before, its jobs have ended with errc::closed or
-  // errc::cancelled already.
+  // and waits for the rest. Returns when all callbacks of jobs have returned: throws errc::invalid_argument in one of them, and in any
+  // other callback of the runtime. Afterwards submit, define and trim throw errc::closed. Nothing to do the second time. When the runtime
+  // was closed before, its jobs have ended with errc::closed or errc::cancelled already.
   void close(Close how = Close::when_done);
 
   OrchestratorStatistics statistics() const;

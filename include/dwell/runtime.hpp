@@ -68,7 +68,7 @@ struct RuntimeInfo {
       0};  // the last change of image: loaded, until no lease of another was on the device; leases rolled meanwhile
 };
 
-// The end of the tasks in flight when a runtime is closed: all run first, or those that have not started are cancelled.
+// The end of the tasks in flight when a runtime is closed: all run first, or nothing starts any more.
 enum class Close : std::uint8_t { when_done, now };
 
 // Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
@@ -78,7 +78,9 @@ class Runtime {
  public:
   // Opens the device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument, errc::out_of_memory.
   explicit Runtime(Options options = {});
-  // close(), with errors dropped. Does nothing in a forked child, where the parent's runtimes, buffers and modules may only be destroyed.
+  // close(), with errors dropped. In a callback of the runtime, which close would wait for, a thread of its own does that when the callback
+  // has returned: code that runs in std::exit called there is none of it. Does nothing in a forked child, where the parent's runtimes,
+  // buffers and modules may only be destroyed.
   ~Runtime();
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
@@ -281,18 +283,20 @@ class Runtime {
   void park();
   void resume();
 
-  // Ends the runtime. Close::when_done waits for all tasks first, Close::now fails those that have not started with errc::cancelled; both
-  // wait for launches of ordinary kernels, and definitions in the background that are not done end with errc::cancelled. Afterwards its
-  // members throw errc::closed, its buffers and operators errc::stale_handle. Throws errc::device_lost, errc::task_timeout when a task or
-  // kernel hangs, and errc::stalled when tasks never start (Options::stall_timeout), which are cancelled then; the runtime is closed then
-  // too. Nothing to do the second time.
+  // Ends the runtime. Close::when_done waits for all tasks first. Close::now waits for operators that run, and starts nothing further:
+  // tasks and launches that have not begun end with errc::cancelled, those that have with errc::interrupted (a graph between two nodes, a
+  // task whose descendants have not ended, a gang that has yielded). Both wait for launches of ordinary kernels and for callbacks, and
+  // definitions in the background that are not done end with errc::cancelled. Afterwards its members throw errc::closed, its buffers and
+  // operators errc::stale_handle. Throws errc::device_lost, errc::task_timeout when a task or kernel hangs, and errc::stalled when tasks
+  // never end (Options::stall_timeout), which end as with Close::now; the runtime is closed then too. Throws errc::invalid_argument, with
+  // nothing changed, in a callback of the runtime. Nothing to do the second time.
   void close(Close how = Close::when_done);
 
   // Opens the device anew, with the same Options, after errc::device_lost or errc::task_timeout: the next generation of this runtime, with
   // no operators yet. Buffers, operators, and tickets of tasks that were lost are stale from now on (errc::stale_handle); other tickets
   // still say how their tasks ended, and positions go on. Waits for calls that other threads have begun on those handles.
   // When it throws, the runtime stays as failed as it was, and rebuild may be called again:
-  // - errc::invalid_argument, the device works;
+  // - errc::invalid_argument, the device works, or the caller is a callback of the runtime;
   // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (until it ends
   //   after all), another user in this process (another Runtime, PyTorch) of the context that a fault has taken down, or CUDA itself:
   //   drivers up to CUDA 13.0 at least give a process no new context after a fault. The remedy is a new process;

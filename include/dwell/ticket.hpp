@@ -31,9 +31,9 @@ class Ticket {
 
   // Returns once the task is complete and its effects are visible to this thread and to copies it makes. Throws dwell::Error:
   // errc::task_failed (with the operator's name and the code it gave to Group::fail), errc::cancelled (a task that it was to start
-  // after failed, and is named, Runtime::cancel was called, or the runtime was closed), errc::task_timeout, errc::device_lost,
-  // errc::stale_handle (the task was lost with its device, and the runtime has been rebuilt since), errc::stalled (nothing moves, see
-  // Options::stall_timeout: the task is not complete, and may be waited for again).
+  // after failed, and is named, Runtime::cancel was called, or the runtime was closed), errc::interrupted (the runtime was closed in the
+  // middle of it), errc::task_timeout, errc::device_lost, errc::stale_handle (the task was lost with its device, and the runtime has been
+  // rebuilt since), errc::stalled (nothing moves, see Options::stall_timeout: the task is not complete, and may be waited for again).
   void wait() const;
 
   // As wait, but gives up after `timeout`: returns whether the task is complete. The task goes on.
@@ -50,13 +50,14 @@ class Ticket {
   int status() const;
 
   // Calls `f` once, with this ticket, when the task is complete, successful or not: on a thread of the runtime, which calls one after the
-  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild. Options::warn hears of its
-  // exceptions. It is called too when the runtime has stalled (Options::stall_timeout): then the task is not complete, and `wait` throws
-  // errc::stalled. Runtime::close and rebuild call all that are left, with tasks that are complete, cancelled or lost by then, and return
-  // when they have returned. Of a ticket whose runtime is closed or rebuilt already, and of one of no task, `f` is called before `then`
-  // returns, on the calling thread, which gets its exceptions. Costs nothing while unused; the runtime's thread starts with the first call,
-  // looks at the tasks that are asked for from time to time (every 5 us to 1 ms, about an eighth of the time that it has waited), and
-  // sleeps otherwise. Throws errc::out_of_memory when there is no thread to be had, and std::bad_alloc; then `f` is not called.
+  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild (errc::invalid_argument); the last
+  // owner of the runtime may go there. Options::warn hears of its exceptions. It is called too when the runtime has stalled
+  // (Options::stall_timeout): then the task is not complete, and `wait` throws errc::stalled. Runtime::close and rebuild call all that are
+  // left, with tasks that are complete, cancelled or lost by then, and return when they have returned. Of a ticket whose runtime is closed
+  // or rebuilt already, and of one of no task, `f` is called before `then` returns, on the calling thread, which gets its exceptions. Costs
+  // nothing while unused; the runtime's thread starts with the first call, looks at the tasks that are asked for from time to time (every 5
+  // us to 1 ms, about an eighth of the time that it has waited), and sleeps otherwise. Throws errc::out_of_memory when there is no thread
+  // to be had, and std::bad_alloc; then `f` is not called.
   void then(std::function<void(const Ticket&)> f) const;
 
   // Adds 1 to the eventfd Runtime::completion_fd when the task is complete, successful or not, cancelled or lost. Nothing is added for a

@@ -108,7 +108,7 @@ class DeviceLost(Error):
 
 
 class Cancelled(Error):
-    """The task did not run: one that it was to start after failed, it was cancelled, or the runtime was closed."""
+    """The task has not begun: one that it was to start after failed, it was cancelled, or the runtime was closed."""
 
     kind = "cancelled"
 
@@ -153,6 +153,12 @@ class Stalled(Error):
     """For ``stall_timeout`` nothing has moved; the message says who waits for whom. The runtime stays open."""
 
     kind = "stalled"
+
+
+class Interrupted(Error):
+    """The runtime was closed in the middle of the task, or of the launch of a graph. The message says how far it came."""
+
+    kind = "interrupted"
 
 
 BY_KIND: dict[str, type[Error]] = {one.kind: one for one in Error.__subclasses__()}

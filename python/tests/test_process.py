@@ -259,6 +259,61 @@ def test_the_command_line(tmp_path):
         assert (found.stdout, found.returncode) == ("tool run job.toml\n", 3)
 
 
+# How Python code is called by a runtime: the runtime is opened with ``call`` where a line or a warning comes.
+CALLED = {
+    "done": "nothing().add_done_callback(call)",
+    "host node": "g = dwell.Graph(); g.add_host('h', call); rt.launch(rt.instantiate(g)); del g",
+    "watch": "w = rt.watch('queue', 0.001, call)",
+    "log": """
+rt = dwell.Runtime("cpu", workers=1, log=call)
+rt.define("says", 'DWELL_OPERATOR(says)(dwell::Group g) { dwell::log(g, dwell::level::error, "now"); }')()
+""",
+}
+
+
+@pytest.mark.parametrize("how", CALLED)
+def test_closing_in_a_callback_raises(how):
+    done = run(
+        f"""
+heard = threading.Event()
+def call(*_):
+    if heard.is_set(): return
+    try:
+        rt.close()
+    except dwell.InvalidArgument as error:
+        print("call it outside" in str(error), flush=True)
+    heard.set()
+{CALLED[how]}
+assert heard.wait(20)
+rt.close()
+print("closed")
+"""
+    )
+    assert (done.stdout, done.stderr) == ("True\nclosed\n", "")
+
+
+@pytest.mark.parametrize("what", ["sys.exit(3)", "raise KeyboardInterrupt", "os.fork() or os._exit(0)", "rt = nothing = spin = x = w = None"])
+@pytest.mark.parametrize("how", CALLED)
+def test_nothing_in_a_callback_ends_the_process_or_hangs_it(how, what):
+    done = run(
+        f"""
+heard = threading.Event()
+w = None
+def call(*_):
+    global rt, nothing, spin, x, w
+    if heard.is_set(): return
+    heard.set()
+    {what}
+sys.unraisablehook = lambda unraisable: None
+{CALLED[how]}
+assert heard.wait(20)
+time.sleep(0.05)
+print("goes on")
+"""
+    )
+    assert (done.stdout, done.stderr) == ("goes on\n", "")
+
+
 @pytest.fixture
 def real(tmp_path):
     """Runs the tool that was built, in a folder of the test's own."""

@@ -11,7 +11,7 @@
 //
 // A marked task ends when its turn comes: those that it waits for have ended by then. It goes the way of the cancelled (completion.hpp),
 // or, if it is in the ready queue already, that of a share: next_group says that no group is left. The shares of a wide task draw for it:
-// the first to draw, marked or not, decides whether the task runs. A gang that is first in line has begun.
+// the first to draw, marked or not, decides whether the task runs. A gang that is first in line has begun, and so has one that has yielded.
 //
 // The host's place in the list of cancels is its own until the device has seen to it. Nothing is allocated, and the idle path is as it was.
 // Modelled in tests/model/cancel.pml.
@@ -32,12 +32,14 @@ DWELL_DEVICE void mark(Quad* head, u32 position) {
   u64 now = load<Order::relaxed, Scope::device>(at);
   while (static_cast<u32>(now >> 32U) == position) {
     const u32 flags = static_cast<u32>(now) >> 4U;
-    // A node or a task of an operator has other words there; a share of a gang that is to be joined has begun.
+    // A node or a task of an operator has other words there. A gang has begun when it has been shared out and comes no more: its shares are
+    // to be joined, or it has yielded and stands in line anew.
     constexpr u32 kComing = flag::aside | flag::comes;
     const bool gang = (flags & flag::gang) != 0;
+    const bool begun = gang && (flags & (flag::share | flag::comes)) == flag::share;
     // So has a launch that has its exec.
     constexpr u32 kBegun = flag::graph | flag::turn;
-    if ((flags & flag::node) != 0 || (gang && (flags & kComing) == flag::aside) || (flags & kBegun) == kBegun) return;
+    if ((flags & flag::node) != 0 || begun || (flags & kBegun) == kBegun) return;
     const u32 word1 = (static_cast<u32>(now) & ~(gang ? kComing << 4U : 0U)) | kMark;
     const u64 seen = compare_exchange<Order::relaxed>(at, now, static_cast<u64>(position) << 32U | word1);
     if (seen == now) return;

@@ -91,6 +91,17 @@ TEST_F(CancelsTest, TurnAGangInTheQueueIntoATaskThatIsCancelled) {
   EXPECT_EQ(queued(1), flag::gang | flag::wide | flag::share | flag::aside) << "it has begun";
 }
 
+TEST_F(CancelsTest, AGangThatHasYieldedHasBegun) {
+  constexpr u32 kInLine = flag::gang | flag::wide | flag::share;
+  hold(Header{3, 2, 1, kInLine, 0}, 5);
+  hold(Header{3, 2, 1, kInLine | flag::aside | flag::comes, 0}, 6);  // one that has not run yet
+  ask(5);
+  ask(6);
+  cancels::look(bench_.lease);
+  EXPECT_EQ(held(5), kInLine);
+  EXPECT_EQ(held(6), flag::gang | flag::wide | kMarked);
+}
+
 TEST_F(CancelsTest, TheFirstToDrawDecidesOverAWideTask) {
   const Header marked{3, 8, 1, flag::wide | kMarked, 0};
   Wide begun{};

@@ -147,6 +147,36 @@ std::vector<std::uint32_t> ExecState::next_at(std::uint32_t cell, std::size_t mo
   return next;
 }
 
+ExecState::Left ExecState::left(std::span<const std::uint32_t> ready) const {
+  std::vector<bool> seen(graph.nodes.size());
+  std::vector<std::uint32_t> open;
+  const auto add = [&](std::span<const std::uint32_t> edges) {
+    for (const std::uint32_t edge : edges) {
+      const std::uint32_t node = edge & ~device::kOnly;
+      if (seen[node]) continue;
+      seen[node] = true;
+      open.push_back(node);
+    }
+  };
+  for (const std::uint32_t cell : ready) {
+    const std::uint32_t node = node_in(cell);
+    if (node != graph::Cells::kNone) add(std::span(&node, 1));
+    if (cell == device::kFirstRecord) add(layout.starts());
+  }
+  Left left{0, 0};
+  for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    // Which callbacks run, and which of them have returned, nobody has noted.
+    if (graph.nodes[node].op == kHostNode) add(std::span(&node, 1));
+    if (graph.nodes[node].op == kHostNode || graph.nodes[node].groups != 0) ++left.all;
+  }
+  for (std::size_t at = 0; at < open.size(); ++at) {
+    const std::uint32_t node = open[at];
+    if (graph.nodes[node].op == kHostNode || graph.nodes[node].groups != 0) ++left.nodes;
+    add(layout.successors(node));
+  }
+  return left;
+}
+
 namespace {
 
 // Room for `more` elements, so that they are added without memory.

@@ -61,6 +61,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::string title_at(std::uint32_t cell, const std::string& op) const override;
   std::string arguments_at(std::uint32_t cell) const override;
   std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const override;
+  Left left(std::span<const std::uint32_t> ready) const override;
   std::string why(std::uint64_t position, std::uint32_t cell) const override;
   bool names(std::uint64_t begin, std::uint64_t end) const override;
 

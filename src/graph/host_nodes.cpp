@@ -1,5 +1,7 @@
 #include "graph/host_nodes.hpp"
 
+#include <unistd.h>
+
 #include <bit>
 #include <exception>
 #include <new>
@@ -52,6 +54,7 @@ std::vector<runtime::HostCall> HostNodes::waiting() {
 }
 
 void HostNodes::answer(const runtime::HostCall& call, runtime::Causes& causes) noexcept {
+  const pid_t process = getpid();
   std::exception_ptr thrown;
   const std::optional<Error> error = runtime::failure_of(errc::invalid_argument, [&] {
     try {
@@ -61,6 +64,7 @@ void HostNodes::answer(const runtime::HostCall& call, runtime::Causes& causes) n
       throw;
     }
   });
+  if (process != getpid()) return;  // the callback has forked, and the memory may be shared
   if (error) causes.note(call.launch, error->message(), std::move(thrown));
   const std::uint32_t cell = cells_[call.number];
   const Lock lock(mutex_);

@@ -92,7 +92,12 @@ void Job::then(std::function<void(const Job&)> f) const {
 Orchestrator::Orchestrator(Runtime& runtime, const OrchestratorOptions& options)
     : state_(std::make_shared<detail::OrchestratorState>(runtime, options)) {}
 
-Orchestrator::~Orchestrator() { close(); }
+Orchestrator::~Orchestrator() {
+  if (state_->called_back())
+    state_->abandon();
+  else
+    close();
+}
 
 JobType Orchestrator::define(std::string_view name, Graph graph, const JobOptions& options) {
   return JobType(state_->define(name, std::move(graph), options));

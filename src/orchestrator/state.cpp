@@ -48,8 +48,10 @@ Error no_memory() { return {errc::out_of_memory, "the host has no memory for a j
 Error cancelled() { return {errc::cancelled, "a job was cancelled before it was admitted"}; }
 
 // All are called; the first exception is the result.
-std::exception_ptr call_all(const JobCall& call) noexcept {
+std::exception_ptr call_all(std::uint64_t runtime, JobCall& call) noexcept {
   std::exception_ptr first;
+  if (call.callbacks.empty()) return first;
+  const Callback inside(runtime, "a callback of Job::then");
   for (const JobRecord::Callback& callback : call.callbacks) {
     try {
       callback(call.job);
@@ -57,13 +59,14 @@ std::exception_ptr call_all(const JobCall& call) noexcept {
       if (!first) first = std::current_exception();
     }
   }
+  call.callbacks.clear();  // what they hold goes as they are called
   return first;
 }
 
 }  // namespace
 
 OrchestratorState::OrchestratorState(Runtime& on, const OrchestratorOptions& how)
-    : runtime_(on), options_(how), no_memory_(no_memory()), cancelled_(cancelled()), policy_({}) {
+    : runtime_(on), number_(on.info().runtime), options_(how), no_memory_(no_memory()), cancelled_(cancelled()), policy_({}) {
   const Lock lock(mutex_);
   update_limits();
 }
@@ -224,6 +227,7 @@ bool OrchestratorState::admit_one() noexcept {
   {
     KeptExecs dropped;  // without the lock
     const Lock lock(mutex_);
+    if (abandoned_) return false;
     next = policy_.admit(now());
     if (!next) return false;
     job = jobs_.find(next->job)->second;
@@ -378,8 +382,8 @@ void OrchestratorState::ended(const std::shared_ptr<JobRecord>& job) {
     calls.splice(calls.end(), unheard_);
   }
   std::exception_ptr first;
-  for (const JobCall& each : calls) {
-    const std::exception_ptr problem = call_all(each);
+  for (JobCall& each : calls) {
+    const std::exception_ptr problem = call_all(number_, each);
     if (!first) first = problem;
   }
   if (first) std::rethrow_exception(first);  // Options::warn hears of it
@@ -453,7 +457,8 @@ void OrchestratorState::finish_waiting(const std::shared_ptr<JobRecord>& job) no
   } catch (...) {
     // The shorter one.
   }
-  for (const JobCall& call : end(job, JobState::cancelled, std::move(why))) static_cast<void>(call_all(call));
+  JobCalls calls = end(job, JobState::cancelled, std::move(why));
+  for (JobCall& call : calls) static_cast<void>(call_all(number_, call));
 }
 
 bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
@@ -468,13 +473,46 @@ bool OrchestratorState::cancel(const std::shared_ptr<JobRecord>& job) {
       return true;
     }
   }
-  if (!waited) return runtime_.cancel(*job->ticket);
+  if (!waited) {
+    if (abandoned()) throw Error(errc::closed, "the orchestrator is closed");
+    return runtime_.cancel(*job->ticket);
+  }
   finish_waiting(job);
   admit_all();  // of those that it held back
   return true;
 }
 
+bool OrchestratorState::abandoned() const {
+  const Lock lock(mutex_);
+  return abandoned_;
+}
+
+void OrchestratorState::abandon() noexcept {
+  {
+    const Lock lock(mutex_);
+    closing_ = abandoned_ = true;
+  }
+  // Whoever admits a job uses the runtime meanwhile.
+  if (admitting_.load(std::memory_order_relaxed) != std::this_thread::get_id()) const Lock serial(admission_);
+  for (;;) {
+    std::shared_ptr<JobRecord> waits;
+    {
+      const Lock lock(mutex_);
+      for (const auto& [number, job] : jobs_)
+        if (policy_.remove(job->type->number, number)) {
+          waits = job;
+          break;
+        }
+    }
+    if (waits == nullptr) return;
+    finish_waiting(waits);
+  }
+}
+
 void OrchestratorState::close(Close how) {
+  if (const char* const what = Callback::inside(number_); what != nullptr)
+    throw Error(errc::invalid_argument,
+                std::string("Orchestrator::close was called by ") + what + ", for which it would wait: call it outside");
   {
     const Lock lock(mutex_);
     closing_ = true;

@@ -14,6 +14,7 @@
 #include <dwell/detail/prepared_then.hpp>
 #include <dwell/orchestrator.hpp>
 
+#include "base/callback.hpp"
 #include "base/mutex.hpp"
 #include "orchestrator/histogram.hpp"
 #include "orchestrator/job_record.hpp"
@@ -45,7 +46,12 @@ struct OrchestratorState final : std::enable_shared_from_this<OrchestratorState>
   std::shared_ptr<JobRecord> submit(const std::shared_ptr<JobTypeRecord>& type, JobValues values, bool or_throw);
   bool cancel(const std::shared_ptr<JobRecord>& job);
   void trim();
+  // Throws errc::invalid_argument in a callback of the runtime, for which it would wait.
   void close(Close how);
+  // The end without waiting, for whoever runs such a callback: jobs that wait are cancelled, those that are admitted end by themselves, and
+  // the runtime is not used any more behind this.
+  void abandon() noexcept;
+  bool called_back() const noexcept { return Callback::inside(number_) != nullptr; }
   OrchestratorStatistics statistics() const;
 
  private:
@@ -78,6 +84,7 @@ struct OrchestratorState final : std::enable_shared_from_this<OrchestratorState>
     OrchestratorState& state_;
   };
 
+  bool abandoned() const;
   void admit_all() noexcept;
   bool admit_one() noexcept DWELL_REQUIRES(admission_);
   // What an admitted job needs to be launched: an exec, unless it has one, and `heard`. Returns why it cannot be had.
@@ -106,6 +113,7 @@ struct OrchestratorState final : std::enable_shared_from_this<OrchestratorState>
   Error failure_now() const noexcept;
 
   Runtime& runtime_;
+  const std::uint64_t number_;  // of the runtime, as of Callback
   const OrchestratorOptions options_;
   const Error no_memory_;
   const Error cancelled_;  // says less than one that is made when a job is cancelled
@@ -123,6 +131,7 @@ struct OrchestratorState final : std::enable_shared_from_this<OrchestratorState>
   JobCalls unheard_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t inside_ DWELL_GUARDED_BY(mutex_) = 0;
   bool closing_ DWELL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dwell::detail

@@ -9,6 +9,7 @@
 
 #include <dwell/device/status.hpp>
 
+#include "base/callback.hpp"
 #include "runtime/api/option_check.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/lease/blame.hpp"
@@ -24,10 +25,24 @@ namespace {
 // is known, one lasts for a minute.
 constexpr double kMostWaitError = 5000;
 
+// The options of a runtime whose Options::warn is one of its callbacks.
+Options with_callback(Options options, std::uint64_t runtime) {
+  if (options.warn)
+    options.warn = [runtime, warn = std::move(options.warn)](std::string_view line) {
+      const Callback callback(runtime, "Options::warn");
+      warn(line);
+    };
+  return options;
+}
+
 }  // namespace
 
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
-    : options_(std::move(options)), first_position_(first_position), shell_(shell), notifier_(options_.warn) {
+    : warn_(options.warn),
+      options_(with_callback(std::move(options), shell->lineage->runtime)),
+      first_position_(first_position),
+      shell_(shell),
+      notifier_(options_.warn, shell->lineage->runtime) {
   check_options(options_, first_position_);
   static_cast<void>(no_memory());  // made while there is memory
   Device device = shell_->lineage->open(options_);
@@ -164,7 +179,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                       [this](std::uint64_t device_ns) {
                         return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(clock_->to_host(device_ns)));
                       },
-                      workers, options_.warn},
+                      workers, options_.warn, shell_->lineage->runtime},
       options_.log);
   Registry::Settings made{options_.compile, options_.compile_threads, options_.tier,
                           options_.warn,    options_.limits,          {meters_.get(), flight_.get(), &host_events_}};
@@ -172,7 +187,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   launches_ = std::make_unique<Launches>(*backend_);
   gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_, options_.bursts);
-  host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); });
+  host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); },
+                                            shell_->lineage->runtime);
   modules_ = std::make_unique<Modules>(registry_->compiler(), *backend_, *keeper_, *launches_, shell_);
   blocks_ = std::make_unique<Blocks>(*backend_, *queue_, *keeper_);
   buffers_ = std::make_unique<Buffers>(*backend_, *queue_, *keeper_, *launches_, notifier_, *blocks_, graphs_, shell_,
@@ -180,6 +196,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                          // A callback of a graph would wait for the graph, or for what comes behind it.
                                          if (!host_calls_->runs_here()) wait(position, std::nullopt);
                                        });
+  begun_.emplace(BegunTasks::Parts{*backend_, arena_->device(), layout, ring, graphs_});
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
@@ -197,7 +214,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
-  watches_ = std::make_unique<Watches>(options_.warn);
+  watches_ = std::make_unique<Watches>(options_.warn, shell_->lineage->runtime);
   align_for_waits();  // or tasks before the first snapshot would not be sampled
   if (options_.live) publish();
 }
@@ -269,9 +286,7 @@ void Core::park() {
 }
 
 void Core::close(Close how) {
-  if (host_calls_->runs_here())
-    throw Error(errc::invalid_argument, "Runtime::close was called by the callback of a host node, for which it would wait: close outside");
-  check_not_logging("Runtime::close");
+  check_outside("Runtime::close");
   end_observation();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
@@ -280,15 +295,18 @@ void Core::close(Close how) {
     const std::optional<Error> its = failure_of(errc::device_lost, step);
     if (!failure) failure = its;
   };
-  // Nothing starts any more, and what has not started is cancelled.
+  // Nothing starts any more: what has not started is cancelled, and what has begun is interrupted.
   const auto end_loop = [&] {
-    attempt([this] {
-      keeper_->retire();
+    attempt([this] { keeper_->retire(); });
+    if (failure) return;
+    std::optional<Reaper::Begun> begun;
+    static_cast<void>(failure_of(errc::device_lost, [&] { begun = begun_->find(); }));
+    attempt([&] {
       const Lock lock(shell_->mutex);
       // The queue keeps the failures of the last tasks only. A ticket never lies: the shell keeps all.
-      outcomes_->add_open(shell_->cancelled);
+      if (begun) outcomes_->add_open(*begun, shell_->cancelled);
     });
-    if (!failure) queue_->complete_all(status::cancelled);
+    queue_->complete_all(std::move(begun));
   };
   // Callbacks of the user's may wait for tasks: so those run, or are cancelled, before the callbacks are waited for.
   if (how == Close::now) {
@@ -298,7 +316,7 @@ void Core::close(Close how) {
     keeper_->resume_all();
   }
   registry_->close();
-  std::optional<Error> stalled;  // then what has not started is cancelled
+  std::optional<Error> stalled;  // then all that is left ends as with Close::now
   if (how == Close::when_done) attempt([this] { ends_->wait_before(queue_->tail()); });
   if (failure && failure->kind() == errc::stalled) failure.swap(stalled);
   watch_->stop();
@@ -312,13 +330,14 @@ void Core::close(Close how) {
 }
 
 void Core::give_up() {
-  check_not_logging("Runtime::rebuild");
+  check_outside("Runtime::rebuild");
   if (!keeper_->lost()) throw Error(errc::invalid_argument, "the device works: only a runtime that has lost its device is rebuilt");
   if (const std::string why = backend_->stuck(); !why.empty())
     throw Error(errc::device_lost, device_.device + " cannot be opened again: " + why);
   const Error failure = keeper_->failure();
   Options again = options_;
   again.device = device_.device;  // "auto" must not come to mean another one
+  again.warn = warn_;
   {
     const Lock lock(shell_->mutex);
     shell_->failure = failure;
@@ -346,10 +365,11 @@ void Core::close_launches() {
   throw Error(failure);
 }
 
-void Core::check_not_logging(const char* call) const {
-  if (!log_->runs_here()) return;
-  throw Error(errc::invalid_argument,
-              std::string(call) + " was called by the callback of the log, for which it would wait: call it outside");
+void Core::check_outside(const char* call) const {
+  if (const char* const what = Callback::inside(shell_->lineage->runtime); what != nullptr)
+    throw Error(errc::invalid_argument, std::string(call) + " was called by " + what +
+                                            ", for which it would wait: call it outside, or drop the last owner of the runtime there, "
+                                            "which closes it when the callback has returned");
 }
 
 void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {

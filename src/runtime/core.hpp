@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <dwell/buffer.hpp>
@@ -43,6 +45,7 @@
 #include "runtime/observe/watches.hpp"
 #include "runtime/open_check.hpp"
 #include "runtime/submit/submission_queue.hpp"
+#include "runtime/tasks/begun.hpp"
 #include "runtime/tasks/ends.hpp"
 #include "runtime/tasks/intake.hpp"
 #include "runtime/tasks/outcomes.hpp"
@@ -185,13 +188,14 @@ class Core {
   void end_observation() noexcept;
   // Sees to it that the clocks are aligned while it is noted how long tasks wait.
   void align_for_waits();
-  // Throws when the caller is the thread of the log, for which close and give_up would wait; `call` is what it has called.
-  void check_not_logging(const char* call) const;
+  // Throws when the caller is a callback of this runtime, for which close and give_up would wait; `call` is what it has called.
+  void check_outside(const char* call) const;
   // The last position up to the tail that ends in these 32 bits.
   std::uint64_t position_of(std::uint32_t low) const;
   // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
 
+  const std::function<void(std::string_view)> warn_;  // Options::warn as it was given
   Options options_;
   const std::uint64_t first_position_;
   detail::Shell* shell_;
@@ -228,6 +232,7 @@ class Core {
   std::optional<Intake> intake_;
   std::optional<Ends> ends_;
   std::optional<Outcomes> outcomes_;
+  std::optional<BegunTasks> begun_;
   std::unique_ptr<Preemptor> preemptor_;  // null without priorities
   std::unique_ptr<DeviceClock> clock_;
   std::unique_ptr<Timeline> timeline_;

@@ -55,6 +55,13 @@ class Exec {
   // The cells of the nodes with operators that come next behind this cell's and run whenever it has succeeded, `most` at most. Behind
   // kFirstRecord those that come first.
   virtual std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const = 0;
+  // How many nodes run an operator or a callback, and how many of them at most are not complete while these cells hold nodes that are to
+  // run, or whose successors are.
+  struct Left {
+    std::uint32_t all;
+    std::uint32_t nodes;
+  };
+  virtual Left left(std::span<const std::uint32_t> ready) const = 0;
   // What the callback of the host node in this cell has thrown in the launch at `position`; empty when that is not known.
   virtual std::string why(std::uint64_t position, std::uint32_t cell) const = 0;
   // Whether one of its nodes names memory in [begin, end).

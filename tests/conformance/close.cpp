@@ -1,4 +1,6 @@
 // How runtimes begin, end, move, and live beside each other.
+#include <algorithm>
+#include <future>
 #include <memory>
 
 #include "tests/conformance/suite.hpp"
@@ -46,6 +48,164 @@ TEST_P(CloseTest, ClosingNowCancelsTasksNotStarted) {
     ASSERT_EQ(ticket.status(), status::cancelled);
     ASSERT_TRUE(ticket.done());
     DWELL_EXPECT_ERROR(ticket.wait(), errc::cancelled, AllOf(HasSubstr("add (version 1)"), HasSubstr(std::to_string(ticket.position()))));
+  }
+}
+
+// Each of these ends when the runtime ends all tasks, and not before: a callback that waits for a task behind its own launch.
+struct Stuck {
+  explicit Stuck(Runtime& runtime) : add(runtime.define<Add>("add", kAdd)), cells(runtime.allocate<u32>(2, Memory::host)) {
+    std::ranges::fill(cells.host(), 0U);
+    Graph graph;
+    const Node first = graph.add(add, cells, 0U, 1U);
+    Node calls = graph.add_host("waits", [this] {
+      began.set_value();
+      behind.get_future().get().status();
+    });
+    graph.add(add, cells, 1U, 1U).after(calls.after(first));
+    exec = runtime.instantiate(graph);
+  }
+  // A task behind `ticket`, for which the callback waits.
+  Ticket begin(Runtime& runtime, const Ticket& ticket) {
+    const Ticket after_it = runtime.submit(add, cells, 1U, 1U, after(ticket));
+    behind.set_value(after_it);
+    began.get_future().wait();
+    return after_it;
+  }
+
+  Operator<Add> add;
+  Buffer<u32> cells;
+  std::promise<void> began;
+  std::promise<Ticket> behind;
+  GraphExec exec;
+};
+
+TEST_P(CloseTest, ALaunchThatHasBegunIsInterruptedAndSaysHowFarItCame) {
+  Runtime runtime(options());
+  Stuck stuck(runtime);
+  const Ticket launch = runtime.launch(stuck.exec);
+  const Ticket second = runtime.launch(stuck.exec);
+  const Ticket behind = stuck.begin(runtime, second);
+  EXPECT_EQ(std::atomic_ref(stuck.cells.host()[0]).load(), 1U);
+  runtime.close(Close::now);
+  EXPECT_EQ(launch.status(), status::interrupted);
+  DWELL_EXPECT_ERROR_FIELDS(launch.wait(), errc::interrupted, "task", "", launch.position(), 0U);
+  DWELL_EXPECT_ERROR(launch.wait(), errc::interrupted,
+                     AllOf(HasSubstr("ticket " + std::to_string(launch.position()) + " of a graph was interrupted"),
+                           HasSubstr("at most 2 of its 3 nodes were not complete")));
+  DWELL_EXPECT_ERROR(second.wait(), errc::cancelled, HasSubstr("ticket " + std::to_string(second.position())));
+  EXPECT_EQ(behind.status(), status::cancelled);
+}
+
+TEST_P(CloseTest, ATaskWhoseDescendantsHaveNotEndedIsInterrupted) {
+  Runtime runtime(options());
+  Stuck stuck(runtime);
+  runtime.define("nothing", kNothing);
+  const auto tree = runtime.define<void(Exec, u32)>("tree", R"(
+DWELL_USES(tree, dwell::Exec, dwell::u32)
+DWELL_OPERATOR(tree)(dwell::Group g, dwell::Exec exec, dwell::u32 levels) {
+  if (levels == 0)
+    g.launch(exec);
+  else
+    g.spawn(uses::tree, exec, levels - 1);
+})");
+  // The task, a child that has a child of its own, and the launch that this makes. A chain takes two records, whatever its length.
+  const Ticket task = runtime.submit(tree, stuck.exec, 2U);
+  const Ticket behind = stuck.begin(runtime, task);
+  runtime.close(Close::now);
+  EXPECT_EQ(task.status(), status::interrupted);
+  DWELL_EXPECT_ERROR(task.wait(), errc::interrupted,
+                     AllOf(HasSubstr("of operator tree (version 1) was interrupted"), HasSubstr("1 task that descends from it was not")));
+  EXPECT_EQ(behind.status(), status::cancelled);
+}
+
+TEST_P(CloseTest, AGangThatHasYieldedIsInterrupted) {
+  Runtime runtime(options());
+  const auto yields = runtime.define<void(Span<u32>)>("yields", R"(
+DWELL_OPERATOR(yields)(dwell::Group g, dwell::Span<dwell::u32> turns) {
+  using namespace dwell::device;
+  const dwell::Gang gang = g.gang();
+  const dwell::u32 turn = gang.resume(0u);
+  if (g.rank() == 0) store<Order::relaxed, Scope::system>(&turns[0], turn);
+  gang.yield(turn + 1);
+})");
+  const auto turns = runtime.allocate<u32>(1, Memory::host);
+  const std::atomic_ref<u32> turn(turns.host()[0]);
+  turn.store(0);
+  const Ticket ticket = runtime.submit(yields, turns, gang(1));
+  while (turn.load() < 3) std::this_thread::sleep_for(20us);
+  EXPECT_TRUE(runtime.cancel(ticket)) << "which comes too late";
+  const u32 seen = turn.load();
+  while (turn.load() < seen + 100) std::this_thread::sleep_for(20us);
+  EXPECT_FALSE(ticket.done());
+  runtime.close(Close::now);
+  EXPECT_EQ(ticket.status(), status::interrupted);
+  DWELL_EXPECT_ERROR(ticket.wait(), errc::interrupted, HasSubstr("it had yielded"));
+}
+
+// The first number in an error's message behind `text`.
+u32 number_behind(const Ticket& ticket, const std::string& text) {
+  try {
+    ticket.wait();
+  } catch (const Error& error) {
+    if (const auto at = error.message().find(text); at != std::string::npos)
+      return static_cast<u32>(std::stoul(error.message().substr(at + text.size())));
+    ADD_FAILURE() << error.message();
+  }
+  return ~0U;
+}
+
+TEST_P(CloseTest, WhatTicketsSayOfInterruptedTasksIsTrue) {
+  constexpr u32 kAll = 400;
+  Runtime other(little());
+  auto memory = other.allocate<u32>(3, Memory::host);  // which is there behind the end of the runtime
+  for (u32 turn = 0; turn < (kSanitized ? 4 : 24); ++turn) {
+    SCOPED_TRACE(turn);
+    std::ranges::fill(memory.host(), 0U);
+    Runtime runtime(options());
+    const auto step = runtime.define<void(Span<u32>, u32)>("step", R"(
+DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> count, dwell::u32 ns) {
+  using namespace dwell::device;
+  if (g.rank() != 0) return;
+  fetch_add<Order::relaxed>(&count[0], 1u);
+  const dwell::u64 start = now_ns();
+  while (now_ns() - start < ns) {}
+})");
+    const auto tree = runtime.define<void(Span<u32>, u32, u32)>("tree", R"(
+DWELL_USES(step, dwell::Span<dwell::u32>, dwell::u32)
+DWELL_OPERATOR(tree)(dwell::Group g, dwell::Span<dwell::u32> count, dwell::u32 tasks, dwell::u32 ns) {
+  for (dwell::u32 i = 0; i < tasks; ++i) g.spawn(uses::step, count, ns);
+})");
+    Buffer<u32> count[3];
+    for (int i = 0; i < 3; ++i) count[i] = runtime.wrap(&memory.host()[static_cast<std::size_t>(i)], 1);
+    Graph graph;
+    std::vector<Node> nodes;
+    for (u32 i = 0; i < kAll; ++i) {
+      nodes.push_back(graph.add(step, count[0], 5'000U));
+      if (i != 0) nodes[i].after(nodes[turn % 2 == 0 ? i - 1 : (i - 1) / 2]);  // a chain, a tree
+    }
+    const GraphExec exec = runtime.instantiate(graph);
+    const Ticket launch = runtime.launch(exec);
+    const Ticket makes = runtime.submit(tree, count[1], kAll, 5'000U);
+    const Ticket wide = runtime.submit(step, count[2], 5'000U, groups(kAll));
+    std::this_thread::sleep_for(std::chrono::microseconds(200) * turn);
+    runtime.close(Close::now);
+    const auto ran = [&](std::size_t i) { return std::atomic_ref(memory.host()[i]).load(); };
+    const auto expect = [&](const Ticket& ticket, std::size_t i) {
+      const int status = ticket.status();
+      EXPECT_THAT(status, testing::AnyOf(status::ok, status::cancelled, status::interrupted));
+      if (status == status::interrupted) return true;
+      EXPECT_EQ(ran(i), status == status::ok ? kAll : 0U);
+      return false;
+    };
+    if (expect(launch, 0)) {
+      EXPECT_EQ(ran(0) + number_behind(launch, "at most "), kAll);
+    }
+    if (expect(makes, 1)) {
+      EXPECT_EQ(ran(1) + number_behind(makes, "in the middle of it, when "), kAll);
+    }
+    if (expect(wide, 2)) {
+      EXPECT_EQ(ran(2), number_behind(wide, "in the middle of it, when "));
+    }
   }
 }
 

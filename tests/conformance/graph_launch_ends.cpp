@@ -255,7 +255,8 @@ TEST_P(GraphLaunchEndsTest, ClosingEndsLaunchesInLine) {
   runtime->close(Close::now);
   releases.join();
   EXPECT_EQ(launch.status(), status::cancelled);
-  EXPECT_EQ(task.status(), status::cancelled);
+  // Its operator may have run, and stands in line for the launch that it has made.
+  EXPECT_THAT(task.status(), testing::AnyOf(status::cancelled, status::interrupted));
 }
 
 }  // namespace

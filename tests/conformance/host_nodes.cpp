@@ -302,7 +302,7 @@ TEST_P(HostNodeTest, ACallbackThatWouldWaitForItselfIsTold) {
   what = 1;
   expect_error(errc::task_failed, HasSubstr("waits for its own launch"), [&] { runtime->launch(exec).wait(); });
   what = 2;
-  expect_error(errc::task_failed, HasSubstr("close outside"), [&] { runtime->launch(exec).wait(); });
+  expect_error(errc::task_failed, HasSubstr("call it outside"), [&] { runtime->launch(exec).wait(); });
 }
 
 TEST_P(HostNodeTest, ALongCallbackHoldsUpNoOther) {
@@ -393,7 +393,7 @@ TEST_P(HostNodeTest, CloseRunsThemOrCancelsThem) {
     EXPECT_TRUE(returned) << "close returns when callbacks have returned";
     EXPECT_EQ(later, how == Close::now ? 0 : 1);
     if (how == Close::now)
-      expect_error(errc::cancelled, HasSubstr("closed"), [&] { ticket.wait(); });
+      expect_error(errc::interrupted, HasSubstr("at most 3 of its 3 nodes were not complete"), [&] { ticket.wait(); });
     else
       ticket.wait();
   }
@@ -417,8 +417,8 @@ TEST_P(HostNodeTest, CloseNowFreesACallbackThatWaits) {
   begun.get_future().wait();
   std::this_thread::sleep_for(5ms);
   runtime->close(Close::now);
-  EXPECT_EQ(status, status::cancelled);
-  expect_error(errc::cancelled, HasSubstr("closed"), [&] { ticket.wait(); });
+  EXPECT_THAT(status.load(), testing::AnyOf(status::cancelled, status::interrupted)) << "its callback may run";
+  expect_error(errc::interrupted, HasSubstr("closed"), [&] { ticket.wait(); });
 }
 
 TEST_P(HostNodeTest, TimeoutsDoNotCountACallback) {

@@ -24,6 +24,7 @@ DWELL_CONSTANT i32 no_barrier = -13;      // Gang::sync was given a name beyond 
 DWELL_CONSTANT i32 launch_refused = -14;  // Group::launch of no exec, or by a task that descends from a launch of the same exec
 DWELL_CONSTANT i32 index_out_of_range = -15;  // an index named an element that a tensor does not have (Batch::gather and the like)
 DWELL_CONSTANT i32 exception = -16;           // a C++ exception left the operator, on the CPU
+DWELL_CONSTANT i32 interrupted = -17;         // the runtime was closed in the middle of it
 }  // namespace status
 
 }  // namespace dwell

@@ -29,6 +29,7 @@ class Category final : public std::error_category {
       case errc::resource_limit: return "more than a limit allows";
       case errc::stale_handle: return "the handle is stale";
       case errc::stalled: return "the runtime has stalled";
+      case errc::interrupted: return "interrupted";
     }
     return "unknown error";
   }

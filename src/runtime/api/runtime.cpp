@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
@@ -14,9 +15,21 @@ namespace dwell {
 Runtime::Runtime(Options options) : shell_(detail::Shell::first(std::move(options))) {}
 
 Runtime::~Runtime() {
+  if (shell_ == nullptr || shell_->lineage->is_forked()) return;
   try {
+    // In a callback of its own, which close would wait for.
+    if (shell_->core() != nullptr && Callback::inside(shell_->lineage->runtime) != nullptr) {
+      Callback::put_off([shell = shell_] {
+        try {
+          Runtime(shell).close();
+        } catch (const Error&) {
+          // As below.
+        }
+      });
+      return;
+    }
     close();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // The tickets of the lost tasks tell their waiters.
   }
 }

@@ -6,6 +6,7 @@
 #include <dwell/detail/open_at.hpp>
 #include <dwell/device/status.hpp>
 
+#include "base/callback.hpp"
 #include "runtime/core.hpp"
 
 namespace dwell::detail {
@@ -61,6 +62,9 @@ void Shell::enter(Stage next) noexcept {
 
 Shell* Shell::next() {
   if (lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
+  if (const char* const what = Callback::inside(lineage->runtime); what != nullptr)
+    throw Error(errc::invalid_argument,
+                std::string("Runtime::rebuild was called by ") + what + ", for which it would wait: call it outside");
   if (const std::shared_ptr<runtime::Core> lost_core = core()) lost_core->give_up();
   // All that other threads still hold of the lost device must go first: it keeps the device from being opened as new.
   alive.wait(true);

@@ -14,7 +14,8 @@
 //
 // Closing, in this order (Core::close; modelled in tests/model/close.pml):
 //   1. Stage closing. New requests throw errc::closed or errc::stale_handle.
-//   2. Close::now: the loop leaves the device for good, tasks that have not started are cancelled. Close::when_done: the user's parks end.
+//   2. Close::now: the loop leaves the device for good, tasks that have not started are cancelled, those that have begun are interrupted.
+//   Close::when_done: the user's parks end.
 //      The runtime's own holds do not: a hand-over ends its hold itself.
 //   3. The registry closes. A hand-over under way completes; other definitions end with errc::cancelled. The registry waits for
 //      compilations and for the user's callbacks; each callback runs once.
@@ -22,7 +23,8 @@
 //   5. Callbacks of host nodes that run are waited for; others are not called any more. Buffers and programs lose their memory. The shell
 //   notes how tasks ended, enters its last stage and drops the core.
 //   6. Calls all that waits for tasks (Ticket::then, notify, co_await), and waits until it has returned.
-// A failure in one step does not skip the later steps.
+// A failure in one step does not skip the later steps. Steps 1 to 6 wait for threads that call the program's code: so they are refused
+// inside of such a call (base/callback.hpp), and a Runtime that is destroyed there is closed by a thread of its own when that returns.
 //
 // Lifetimes:
 //   Shell                  is never freed: no handle can dangle

@@ -96,8 +96,10 @@ void CompilePool::work() noexcept {
     }
     --idle_;
     lock.unlock();
+    const pid_t process = getpid();
     job();
-    job = nullptr;  // its members may lock
+    if (process != getpid()) return;  // a callback has forked: the child has nothing to do here
+    job = nullptr;                    // its members may lock
     lock.lock();
     ++idle_;
   }

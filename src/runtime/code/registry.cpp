@@ -7,8 +7,10 @@
 #include <future>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "jit/source/fingerprint.hpp"
 #include "jit/source/source.hpp"
+#include "runtime/api/shell.hpp"
 #include "runtime/caught.hpp"
 
 namespace dwell::runtime {
@@ -294,8 +296,10 @@ void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& reque
 }
 
 CompilePool::Errand Registry::prepare(CompilePool::Job job) {
-  return pool_.prepare([this, job = std::move(job)] {
-    const std::optional<Error> thrown = failure_of(errc::invalid_argument, job);
+  return pool_.prepare([this, job = std::make_shared<CompilePool::Job>(std::move(job))]() mutable {
+    const Callback callback(shell_ == nullptr ? 0 : shell_->lineage->runtime, "the callback of a definition");
+    const auto called = std::exchange(job, nullptr);  // what it holds goes here too
+    const std::optional<Error> thrown = failure_of(errc::invalid_argument, *called);
     if (!thrown || !warn_) return;
     static_cast<void>(failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw: " + thrown->message()); }));
   });

@@ -7,6 +7,7 @@
 
 #include <dwell/error.hpp>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 
 namespace dwell::runtime {
@@ -88,17 +89,23 @@ void HostCalls::work() noexcept {
       mine.caller = caller.get();
       mine.number = call ? call->number : 0;
       mine.since = Clock::now();
+      // What callbacks hold is let go without the lock: it may come back here.
+      lock.unlock();
       {
-        // What callbacks hold is let go without the lock: it may come back here.
-        const Unlocked unlocked(mutex_);
+        const Callback callback(runtime_, "the callback of a host node");
         ended.clear();
         if (call) caller->answer(*call, causes_);
+        if (callback.is_forked()) return;
       }
+      lock.lock();
       mine.caller = nullptr;
+      lock.unlock();
       {
-        const Unlocked unlocked(mutex_);
+        const Callback callback(runtime_, "the callback of a host node");
         caller.reset();
+        if (callback.is_forked()) return;
       }
+      lock.lock();
       since = Clock::now();
       continue;
     }

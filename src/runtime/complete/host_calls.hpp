@@ -46,7 +46,8 @@ class HostCalls {
   // Whether the task at a position is complete, or will never be.
   using Done = std::function<bool(std::uint64_t position)>;
 
-  explicit HostCalls(Done done) : done_(std::move(done)) {}
+  // `runtime`: as of Callback.
+  explicit HostCalls(Done done, std::uint64_t runtime = 0) : done_(std::move(done)), runtime_(runtime) {}
   ~HostCalls() { finish(); }
   HostCalls(const HostCalls&) = delete;
   HostCalls& operator=(const HostCalls&) = delete;
@@ -127,6 +128,7 @@ class HostCalls {
 
   const Done done_;
   Causes causes_;
+  const std::uint64_t runtime_;
   Mutex mutex_;
   Condition changed_;
   std::list<Flight> flights_ DWELL_GUARDED_BY(mutex_);

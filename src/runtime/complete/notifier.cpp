@@ -13,6 +13,7 @@
 
 #include <dwell/error.hpp>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 
@@ -84,7 +85,12 @@ void Notifier::work() noexcept {
       if (is_due) due.splice(due.end(), waiting, request);
     }
     const bool answers = !due.empty();
-    for (; !due.empty(); due.pop_front()) call(due.front());
+    while (!due.empty()) {
+      const dwell::Callback callback(runtime_, "a callback of Ticket::then");
+      call(due.front());
+      due.pop_front();  // and with it all that the callback holds
+      if (callback.is_forked()) return;
+    }
     const Clock::time_point now = Clock::now();
     if (answers) since = now;
     lock.lock();

@@ -1,6 +1,7 @@
 // Tells the program of completions: callbacks, and a count in an eventfd.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <optional>
@@ -25,8 +26,8 @@ class Notifier {
     Callback callback;
   };
 
-  // `warn`, unless it is empty, hears of the exceptions of callbacks.
-  explicit Notifier(Warn warn) : warn_(std::move(warn)) {}
+  // `warn`, unless it is empty, hears of the exceptions of callbacks. `runtime`: as of Callback.
+  explicit Notifier(Warn warn, std::uint64_t runtime = 0) : warn_(std::move(warn)), runtime_(runtime) {}
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
@@ -62,6 +63,7 @@ class Notifier {
   void call(Request& request) noexcept;
 
   const Warn warn_;
+  const std::uint64_t runtime_;
   Mutex mutex_;
   Condition changed_;
   std::list<Request> requests_ DWELL_GUARDED_BY(mutex_);  // that the thread has not seen yet

@@ -6,9 +6,30 @@
 
 #include <dwell/error.hpp>
 
+#include "base/callback.hpp"
 #include "runtime/caught.hpp"
 
 namespace dwell::runtime {
+
+namespace {
+
+// What the program has given for its memory, dropped as a callback.
+std::shared_ptr<void> called_back(std::shared_ptr<void> keep_alive, std::uint64_t runtime) {
+  struct Kept {
+    Kept(std::shared_ptr<void> given, std::uint64_t number) : keep_alive(std::move(given)), runtime(number) {}
+    ~Kept() {
+      const Callback callback(runtime, "the end of what a buffer kept alive");
+      keep_alive.reset();
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    std::shared_ptr<void> keep_alive;
+    const std::uint64_t runtime;
+  };
+  return std::make_shared<Kept>(std::move(keep_alive), runtime);
+}
+
+}  // namespace
 
 void Buffers::check_size(std::size_t count, std::size_t element) {
   // A span has 44 bits for its size, an address 47.
@@ -59,6 +80,7 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = bytes;
   state->foreign = true;
+  if (keep_alive != nullptr) keep_alive = called_back(std::move(keep_alive), shell_ == nullptr ? 0 : shell_->lineage->runtime);
   state->allocation = backend_.wrap(pointer, bytes, std::move(keep_alive));
   keeper_.memory_made();
   state->memory = state->allocation->host() != nullptr ? Memory::host : Memory::device;

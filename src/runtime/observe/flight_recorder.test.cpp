@@ -201,6 +201,7 @@ class NamedExec final : public Exec {
   std::string title_at(std::uint32_t, const std::string&) const override { return {}; }
   std::string arguments_at(std::uint32_t) const override { return {}; }
   std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }
+  Left left(std::span<const std::uint32_t>) const override { return {}; }
   std::string why(std::uint64_t, std::uint32_t) const override { return {}; }
   bool names(std::uint64_t, std::uint64_t) const override { return false; }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 
@@ -133,7 +134,11 @@ void LogDrain::settle() noexcept {
 void LogDrain::hand_over(const LogLine& line, std::string text) {
   LogRecord record{
       line.severity(), std::move(text), *line.op, line.position, line.has_position, line.worker, parts_.time_of(line.device_ns)};
-  sink_.take(record);
+  {
+    const Callback callback(parts_.runtime, "the callback of the log");
+    sink_.take(record);
+    if (callback.is_forked()) forked_ = true;
+  }
   memory_->add(std::move(record));
 }
 
@@ -154,6 +159,7 @@ bool LogDrain::pass(bool last) noexcept {
     };
     static_cast<void>(failure_of(errc::out_of_memory, [&] { limit_.end_seconds(now, tell); }));  // else with the next look
     for (const LogLine& line : lines) {
+      if (forked_) return;
       bool admitted = true;
       if (failure_of(errc::out_of_memory, [&] {
             admitted = limit_.admits(line, now);
@@ -165,7 +171,7 @@ bool LogDrain::pass(bool last) noexcept {
     }
     if (last) limit_.end_seconds(Clock::time_point::max(), tell);
   });
-  sink_.flush();
+  if (!forked_) sink_.flush();
   missed_ = failure.has_value();
   return any;
 }
@@ -179,17 +185,17 @@ void LogDrain::work() noexcept {
     bool any = false;
     bool rests = false;
     woken_ = false;
-    {
-      const Unlocked unlocked(mutex_);
-      // Before the look, which then finds all that the loop has left.
-      rests = parts_.keeper.asleep() || parts_.keeper.failed();
+    lock.unlock();
+    // Before the look, which then finds all that the loop has left.
+    rests = parts_.keeper.asleep() || parts_.keeper.failed();
+    any = pass(last);
+    // Lines for which there was no memory are in the rings, where the next look finds them. Behind the last look there is none.
+    for (int attempt = 1; last && missed_ && !forked_ && attempt < kLastAttempts; ++attempt) {
+      std::this_thread::sleep_for(kShortest);
       any = pass(last);
-      // Lines for which there was no memory are in the rings, where the next look finds them. Behind the last look there is none.
-      for (int attempt = 1; last && missed_ && attempt < kLastAttempts; ++attempt) {
-        std::this_thread::sleep_for(kShortest);
-        any = pass(last);
-      }
     }
+    if (forked_) return;
+    lock.lock();
     flushed_ = last ? asked_ : asked;
     changed_.notify_all();
     if (last) return;

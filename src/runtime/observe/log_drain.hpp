@@ -45,6 +45,7 @@ class LogDrain {
     std::function<std::chrono::steady_clock::time_point(std::uint64_t)> time_of;  // of the device's clock
     std::uint32_t workers;                                                        // of any lease, at most
     LogSink::Warn warn;
+    std::uint64_t runtime = 0;  // as of Callback
   };
   // Throws errc::out_of_memory, and errc::invalid_argument for a file that cannot be opened.
   LogDrain(Parts parts, const Logging& logging);
@@ -103,6 +104,7 @@ class LogDrain {
   LogSink sink_;
   SiteLimit limit_;
   bool missed_ = false;  // the last pass had no memory for all
+  bool forked_ = false;  // a callback has come back in a child, where the thread ends
 
   std::atomic<std::uint64_t> lines_{0};
   std::atomic<std::uint64_t> limited_{0};

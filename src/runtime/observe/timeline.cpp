@@ -1,10 +1,13 @@
 #include "runtime/observe/timeline.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 #include "runtime/observe/device_memory.hpp"
@@ -118,6 +121,7 @@ void Timeline::run() noexcept {
       ended_ns = ended_ns_;
     }
     const auto begun = std::chrono::steady_clock::now();
+    const pid_t process = getpid();
     try {
       if (last) arrows_.miss(ended_ns, std::numeric_limits<std::int64_t>::max());
       pass_on(last);
@@ -127,6 +131,7 @@ void Timeline::run() noexcept {
       over_.store(true, std::memory_order_release);
       parts_.host.want(false);
     }
+    if (process != getpid()) return;  // the writer has forked: the child has nothing to do here
     rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
   }
   // What threads have noted since; and the memory, which may have held a million events.
@@ -176,6 +181,7 @@ void Timeline::pass_on(bool all) {
   piece.device = parts_.device;
   piece.runtime = parts_.runtime;
   put_in_order(piece.events, piece.events.begin() + of_workers);
+  const Callback callback(parts_.runtime, "the writer of a trace");
   sink_(piece);
 }
 

@@ -8,6 +8,7 @@
 
 #include <dwell/error.hpp>
 
+#include "base/callback.hpp"
 #include "base/thread.hpp"
 #include "runtime/caught.hpp"
 
@@ -18,7 +19,9 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
   Watches::Look look;
   Watches::Callback callback;
   Watches::Warn warn;
+  std::uint64_t runtime = 0;
   std::chrono::nanoseconds every{0};
+  bool forked = false;  // the thread's: the callback has come back in a child, where the thread ends
 
   mutable Mutex mutex;
   Condition changed;
@@ -30,11 +33,10 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
     auto next = std::chrono::steady_clock::now();
     Lock lock(mutex);
     while (!stops) {
-      bool goes_on = false;
-      {
-        const Unlocked unlocked(mutex);
-        goes_on = step();
-      }
+      lock.unlock();
+      const bool goes_on = step();
+      if (forked) return;
+      lock.lock();
       if (!goes_on) break;
       next = std::max(next + every, std::chrono::steady_clock::now());
       while (!stops && changed.wait_until(lock, next) == std::cv_status::no_timeout) {}
@@ -48,7 +50,9 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
     std::optional<Inspection> found;
     // Without memory it looks the next time.
     if (const auto why = failure_of(errc::io_failed, [&] { found = look(); })) return why->kind() == errc::out_of_memory;
+    const Callback call(runtime, "the callback of a watch");
     const auto failure = failure_of(errc::io_failed, [&] { callback(*found); });
+    if ((forked = call.is_forked())) return false;
     if (!failure) return true;
     if (!warn) return false;
     if (failure_of(errc::io_failed, [&] { warn("the watch of '" + found->name + "' has ended: its callback has thrown " + failure->message()); }))
@@ -69,6 +73,7 @@ std::shared_ptr<WatchState> Watches::start(Look look, std::chrono::nanoseconds e
   state->look = std::move(look);
   state->callback = std::move(callback);
   state->warn = warn_;
+  state->runtime = runtime_;
   state->every = every;
   const Lock lock(mutex_);
   if (stopped_) throw Error(errc::closed, "Runtime::watch: the runtime is being closed");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,7 +21,8 @@ class Watches {
   using Callback = std::function<void(const Inspection&)>;
   using Warn = std::function<void(std::string_view)>;
 
-  explicit Watches(Warn warn) : warn_(std::move(warn)) {}
+  // `runtime`: as of Callback.
+  explicit Watches(Warn warn, std::uint64_t runtime = 0) : warn_(std::move(warn)), runtime_(runtime) {}
   ~Watches() { stop_all(); }
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;
@@ -33,6 +35,7 @@ class Watches {
 
  private:
   Warn warn_;
+  std::uint64_t runtime_;
   Mutex mutex_;
   bool stopped_ DWELL_GUARDED_BY(mutex_) = false;
   std::list<std::weak_ptr<WatchState>> all_ DWELL_GUARDED_BY(mutex_);

@@ -58,8 +58,10 @@ bool Reaper::succeeded(std::uint64_t position) const {
 Failure Reaper::result(std::uint64_t position) {
   const std::lock_guard guard(lock_);
   if (reaped() <= position) return failure_at(position, completion(position).status);
-  const auto at = failures_.find(position);
-  return at == failures_.end() ? Failure{} : at->second;
+  if (const auto at = failures_.find(position); at != failures_.end()) return at->second;
+  if (!ended_from_ || position < *ended_from_) return Failure{};
+  const Completion entry = completion(position);
+  return entry.lap == lap(position) && entry.status != status::ok ? failure_at(position, entry.status) : Failure{};
 }
 
 Reaper::Cancel Reaper::cancel(std::uint64_t position) {
@@ -85,6 +87,10 @@ std::vector<std::uint64_t> Reaper::failed_positions() {
   std::vector<std::uint64_t> positions;
   positions.reserve(failures_.size());
   for (const auto& [position, failure] : failures_) positions.push_back(position);
+  if (!begun_) return positions;
+  for (const auto& [position, come] : *begun_)
+    if (come.status != status::ok && !failures_.contains(position)) positions.push_back(position);
+  std::ranges::sort(positions);
   return positions;
 }
 
@@ -146,7 +152,7 @@ Reaper::Ran Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
   const std::uint64_t head = launched_at(position);
   if (head == 0) return {name_of_(opcode_at(position)), status == status::exception ? failed_node(position, 0).second : "", ""};
   Ran all{"", "", title_of_graph(head)};
-  if (status != status::cancelled) std::tie(all.ran, all.why) = failed_node(position, head);
+  if (status != status::cancelled && status != status::interrupted) std::tie(all.ran, all.why) = failed_node(position, head);
   return all;
 }
 
@@ -157,6 +163,12 @@ Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
   failure.ran = std::move(ran.ran);
   failure.why = std::move(ran.why);
   failure.graph = std::move(ran.graph);
+  if (status == status::interrupted) {
+    failure.why = "nobody knows how far it came";
+    if (begun_)
+      if (const auto at = begun_->find(position); at != begun_->end()) failure.why = at->second.how_far;
+    return failure;
+  }
   if (status != status::cancelled) failure.inside = failed_inside(position);
   failure.asked = status == status::cancelled && asked_.contains(position);
   if (status == status::cancelled && !failure.asked) failure.cause = cause_of(position);
@@ -202,10 +214,17 @@ void Reaper::try_reap(std::uint64_t tail) noexcept {
   reap_locked(tail);
 }
 
-void Reaper::complete_all(std::uint64_t tail, std::int32_t status) {
+void Reaper::complete_all(std::uint64_t tail, std::optional<Begun> begun) noexcept {
   const std::lock_guard guard(lock_);
-  for (std::uint64_t at = reaped(); at < tail; ++at)
-    if (completion(at).lap != lap(at)) complete_here(at, status);
+  begun_.swap(begun);
+  ended_from_ = reaped();
+  for (std::uint64_t position = reaped(); position < tail; ++position) {
+    if (completion(position).lap == lap(position)) continue;
+    std::int32_t status = begun_ ? status::cancelled : status::interrupted;
+    if (begun_)
+      if (const auto at = begun_->find(position); at != begun_->end()) status = at->second.status;
+    complete_here(position, status);
+  }
   reap_locked(tail);
 }
 

@@ -20,7 +20,7 @@ namespace dwell::runtime {
 struct Failure {
   std::int32_t status = 0;
   std::string ran;    // operator and version; of the launch of a graph, the node that failed first
-  std::string why;    // what an operator, or the callback of a host node, has thrown
+  std::string why;    // what an operator, or the callback of a host node, has thrown; of a task that was interrupted: how far it came
   std::string graph;  // of a launch: title_of its graph; else empty
   // The node that failed first in launches of graphs by operators that descend from the task.
   struct Inside {
@@ -64,7 +64,7 @@ class Reaper {
   bool done(std::uint64_t position) const;
   // Whether a task that is done is known to have succeeded, without taking a lock; false says nothing.
   bool succeeded(std::uint64_t position) const;
-  // The status of a task that is done.
+  // How a task that is done has ended. Of very many that failed only the latest are known, until complete_all: then all that it has ended.
   Failure result(std::uint64_t position);
 
   // How a task has ended as far as is known; of one that has been reaped, whether it is known to have failed.
@@ -92,8 +92,15 @@ class Reaper {
 
   // Stores a completion entry, of a place that the device does not complete.
   void complete_here(std::uint64_t position, std::int32_t status);
-  // Completes what is in flight before `tail` with `status`. The device no longer writes.
-  void complete_all(std::uint64_t tail, std::int32_t status);
+  // Of a task that has begun: how it ends, with status::interrupted when it has not run to its end, and how far it came.
+  struct Come {
+    std::int32_t status;
+    std::string how_far;
+  };
+  using Begun = std::map<std::uint64_t, Come>;  // by position
+  // Ends what is in flight before `tail`: what has begun as `begun` says, the rest with status::cancelled. Without `begun` nobody knows,
+  // and all is interrupted. The device no longer writes, and nothing is submitted any more.
+  void complete_all(std::uint64_t tail, std::optional<Begun> begun) noexcept;
 
   // The opcode of the task in flight at this position. Only meaningful while it is in flight.
   std::uint32_t opcode_at(std::uint64_t position) const;
@@ -128,7 +135,9 @@ class Reaper {
 
   alignas(64) SpinLock lock_;  // guards what follows
   std::map<std::uint64_t, Failure> failures_;
-  std::set<std::uint64_t> asked_;  // tasks that the user has asked to cancel and that are not reaped
+  std::set<std::uint64_t> asked_;            // tasks that the user has asked to cancel and that are not reaped
+  std::optional<std::uint64_t> ended_from_;  // what complete_all has ended lies at or behind this, and its slots are its own for good
+  std::optional<Begun> begun_;               // as complete_all was given it
   alignas(64) std::atomic<std::uint64_t> reaped_;
 };
 

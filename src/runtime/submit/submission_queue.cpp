@@ -137,12 +137,12 @@ bool SubmissionQueue::reap() noexcept {
   return reaped() == tail();
 }
 
-void SubmissionQueue::complete_all(std::int32_t status) {
+void SubmissionQueue::complete_all(std::optional<Reaper::Begun> begun) {
   {
     Tail tail(*this, nullptr);
     tail.stand_alone();
   }
-  reaper_.complete_all(tail(), status);
+  reaper_.complete_all(tail(), std::move(begun));
 }
 
 bool SubmissionQueue::roomy() {

@@ -141,8 +141,8 @@ class SubmissionQueue {
   // The same for all threads that stand still. For those who wait for tasks behind them.
   bool pass_over_idle() { return shared_count_.load(std::memory_order_relaxed) != 0 && pass_over_idle_slowly(); }
 
-  // Completes everything in flight with `status`. The device no longer writes.
-  void complete_all(std::int32_t status);
+  // Ends everything in flight, as Reaper::complete_all.
+  void complete_all(std::optional<Reaper::Begun> begun);
 
   std::uint32_t capacity() const { return 1U << shift_; }
 

@@ -468,7 +468,7 @@ TEST_F(SubmissionQueueCause, OfSeveralTheFirstThatHasFailedIsNamed) {
   ASSERT_GT(queue().reaped(), behind);
   expect_cause(position, bad);
   expect_cause(behind, bad);
-  queue().complete_all(status::cancelled);
+  queue().complete_all(Reaper::Begun());
   EXPECT_FALSE(queue().result(unharmed).cause) << "the end of the runtime has cancelled it";
 }
 
@@ -479,7 +479,7 @@ TEST_F(SubmissionQueueCause, ATaskThatTheEndOfTheRuntimeCancelsHasNone) {
   const auto behind = submit({}, detail::kLink);
   const auto hard = submit({}, detail::kLink | detail::kHard);
   bench_.finish(*bad, 7);
-  queue().complete_all(status::cancelled);
+  queue().complete_all(Reaper::Begun());
   EXPECT_FALSE(queue().result(*second).cause);
   expect_cause(*behind, *bad);
   EXPECT_EQ(queue().result(*hard).status, status::cancelled);
@@ -545,7 +545,7 @@ TEST_F(SubmissionQueueTest, AllInFlightCanBeCompletedAtOnce) {
   submit_many(2);
   submit(counted(50));
   bench_.finish(1, 9);
-  queue().complete_all(status::cancelled);
+  queue().complete_all(Reaper::Begun());
   EXPECT_EQ(queue().reaped(), queue().tail());
   EXPECT_EQ(queue().result(0).status, status::cancelled);
   EXPECT_EQ(queue().result(1).status, 9) << "it was complete before";

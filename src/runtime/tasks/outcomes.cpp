@@ -17,6 +17,9 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
   if (failure.status == status::ok) return std::nullopt;
   const bool launch = !failure.graph.empty();
   const std::string task = "ticket " + std::to_string(position) + (launch ? " of " + failure.graph : " of operator " + failure.ran);
+  if (failure.status == status::interrupted)
+    return Error(errc::interrupted, task + " was interrupted: the runtime was closed in the middle of it, when " + failure.why,
+                 {"task", failure.ran, position});
   if (failure.status != status::cancelled) {
     const std::string node = launch ? ": node " + failure.ran : "";
     const Failure::Inside& inside = failure.inside;
@@ -45,6 +48,7 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
     case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
     case status::cancelled: return " was cancelled by Runtime::cancel";
+    case status::interrupted: return " was interrupted when the runtime was closed";
     case status::out_of_scratch:
       return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(parts_.scratch_bytes) + " bytes)";
     case status::overlap:
@@ -81,9 +85,9 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
   }
 }
 
-void Outcomes::add_open(detail::Shell::Ranges& open) const {
+void Outcomes::add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open) const {
   for (std::uint64_t position = parts_.queue.reaped(); position < parts_.queue.tail(); ++position)
-    if (!parts_.queue.done(position)) detail::Shell::add(position, open);
+    if (!parts_.queue.done(position) && !begun.contains(position)) detail::Shell::add(position, open);
 }
 
 void Outcomes::add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open) {

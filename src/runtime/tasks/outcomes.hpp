@@ -36,8 +36,8 @@ class Outcomes {
   // The error of one that has not succeeded.
   std::optional<Error> error_of(std::uint64_t position);
 
-  // What a shell must know behind the end of its core. The tasks that are not complete:
-  void add_open(detail::Shell::Ranges& open) const;
+  // What a shell must know behind the end of its core. The tasks that are not complete and have not begun:
+  void add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open) const;
   // Those that did not succeed, and those that are not complete.
   void add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open);
 
