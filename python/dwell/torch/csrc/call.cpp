@@ -8,7 +8,9 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <dwell/batch.hpp>
@@ -39,19 +41,24 @@ Wanted as(const Number& number) {
 }
 
 template <class T>
-bool holds(std::int64_t number) {
-  return number >= std::numeric_limits<T>::min() && number <= std::numeric_limits<T>::max();
-}
-// Whether a type has the number, up to rounding: else it wraps around, in ways of the kernel's.
-bool has(at::ScalarType type, const Number& number) {
-  if (number.kind != Number::Kind::integer) return number.kind != Number::Kind::other;
-  switch (type) {
-    case at::kByte: return holds<std::uint8_t>(number.integer);
-    case at::kChar: return holds<std::int8_t>(number.integer);
-    case at::kShort: return holds<std::int16_t>(number.integer);
-    case at::kInt: return holds<std::int32_t>(number.integer);
-    default: return true;
+bool has(const Number& number) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_integral_v<T>) {
+    if (number.kind != Number::Kind::real) return number.integer >= Limits::min() && number.integer <= Limits::max();
+    constexpr double kBeyond = 2 * static_cast<double>(Limits::max() / 2 + 1);
+    return number.real >= static_cast<double>(Limits::min()) && number.real <= static_cast<double>(Limits::max()) && number.real < kBeyond;
+  } else {
+    const double value = number.kind == Number::Kind::real ? number.real : static_cast<double>(number.integer);
+    return !(std::abs(value) > static_cast<double>(static_cast<float>(Limits::max()))) || std::isinf(value);
   }
+}
+bool is_short(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
+// The nearest number that a type of 16 bits has.
+Number rounded(const Number& number, at::ScalarType type) {
+  const float value = number.kind == Number::Kind::real ? static_cast<float>(number.real) : static_cast<float>(number.integer);
+  Number near;
+  near.real = type == at::kHalf ? static_cast<float>(at::Half(value)) : static_cast<float>(at::BFloat16(value));
+  return near;
 }
 
 // Whether a number leaves the type of tensors of that type as it is.
@@ -61,18 +68,34 @@ bool keeps(at::ScalarType type, const Number& number) {
   return type != at::kBool ? number.kind != Number::Kind::real : number.kind == Number::Kind::truth;
 }
 
-// As a kernel of PyTorch's would allocate it for inputs of any strides.
-at::Tensor allocated_for(std::span<const Input> inputs, at::ScalarType type, const c10::Device& device) {
+// As a kernel of PyTorch's would allocate it for inputs of any strides: the first ones decide. `foremost`: the input that comes first
+// there. `numbers`: they are inputs there too, tensors without dimensions.
+at::Tensor allocated_for(std::span<const Input> inputs, std::size_t foremost, bool numbers, at::ScalarType type, const at::Tensor& beside) {
   const c10::impl::ExcludeDispatchKeyGuard guard(the_key.key);
   at::TensorIteratorConfig config;
   at::Tensor out;
   std::array<std::optional<Lifted>, Call::kMost> lifted;  // an iterator notes addresses
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].tensor != nullptr) lifted[i].emplace(storage_of(*inputs[i].tensor));
-  config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, device).add_output(out);
-  for (const Input& input : inputs)
-    if (input.tensor != nullptr) config.add_const_input(*input.tensor);
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, beside.device()).add_output(out);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = inputs[(i + foremost) % inputs.size()];
+    if (input.tensor != nullptr)
+      config.add_const_input(*input.tensor);
+    else if (numbers)
+      config.add_owned_const_input(empty_on(beside, {}, type));
+  }
   return config.build().output();
+}
+
+// Whether its strides are those of a tensor made anew, those of dimensions of one element too.
+bool has_default_strides(const at::Tensor& tensor) {
+  std::int64_t expected = 1;
+  for (std::int64_t dim = tensor.dim(); dim-- != 0;) {
+    if (tensor.stride(dim) != expected) return false;
+    expected *= tensor.size(dim);
+  }
+  return true;
 }
 
 bool have_same_sizes(const at::Tensor& a, const at::Tensor& b) {
@@ -102,13 +125,28 @@ bool is_apart(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool has(at::ScalarType type, const Number& number) {
+  if (number.kind == Number::Kind::other) return false;
+  switch (type) {
+    case at::kByte: return has<std::uint8_t>(number);
+    case at::kChar: return has<std::int8_t>(number);
+    case at::kShort: return has<std::int16_t>(number);
+    case at::kInt: return has<std::int32_t>(number);
+    case at::kLong: return has<std::int64_t>(number);
+    case at::kHalf: return has<at::Half>(number);
+    case at::kBFloat16: return has<at::BFloat16>(number);
+    case at::kFloat: return has<float>(number);
+    default: return true;
+  }
+}
+
 Number::Number(const at::Scalar& given) {
   if (given.isFloatingPoint()) {
     real = given.toDouble();
   } else if (given.isBoolean()) {
     kind = Kind::truth;
     integer = given.toBool() ? 1 : 0;
-  } else if (given.isIntegral(false) && !given.isSymbolic()) {
+  } else if (given.type() == at::kLong && !given.isSymbolic()) {  // not of 64 bits without a sign
     kind = Kind::integer;
     integer = given.toLong();
   } else {
@@ -187,6 +225,9 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
                                       : at::native::update_result_type_state(as<at::Scalar>(input.number), state);
     }
     type = at::native::result_type(state);
+    if (is_short(type) && rounds_inputs_late(type)) return left(Why::type);
+    // Whole numbers beside a number: the batch has f32 for these, whatever PyTorch's default is.
+    if (type == at::kDouble && c10::get_default_dtype_as_scalartype() != at::kFloat) return left(Why::type);
   }
   for (const Input& input : inputs())
     if (input.tensor == nullptr && !has(type, input.number)) return left(Why::type);
@@ -216,12 +257,56 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
   return type;
 }
 
+// Whether an input of another type would be computed with before it is rounded to the common one, of 16 bits; or PyTorch does so.
+bool Call::rounds_inputs_late(at::ScalarType common) const {
+  if (gives_ == Gives::target) return false;
+  const auto is_wider = [common](const Input& input) {
+    return input.tensor != nullptr && input.tensor->scalar_type() != common && input.tensor->itemsize() > 1;
+  };
+  if (formula_ != nullptr) return std::ranges::any_of(inputs(), is_wider);
+  // On a CPU a second factor or a divisor of one element keeps its digits.
+  return (op_ == TensorOp::mul || op_ == TensorOp::div) && is_wider(inputs_[1]) && inputs_[1].tensor->is_cpu() &&
+         inputs_[1].tensor->numel() == 1;
+}
+
+// Whether numbers are tensors to PyTorch's kernel.
+bool Call::broadcasts_numbers() const {
+  if (formula_ != nullptr) return false;
+  switch (op_) {
+    case TensorOp::clamp:
+    case TensorOp::clamp_min:
+    case TensorOp::clamp_max:
+    case TensorOp::threshold:
+    case TensorOp::lerp:
+    case TensorOp::leaky_relu:
+    case TensorOp::elu:
+    case TensorOp::softplus: return false;
+    case TensorOp::pow: return inputs_[0].tensor == nullptr;
+    default: return true;
+  }
+}
+
+// Whether PyTorch rounds numbers to the type that it computes in, where dwell would not.
+bool Call::rounds_numbers(at::ScalarType computed, const c10::Device& device) const {
+  if (!is_short(computed)) return false;
+  RoundsNumbers rounds = rounds_;
+  if (formula_ == nullptr) {
+    if (op_ == TensorOp::add || op_ == TensorOp::sub) rounds = RoundsNumbers::on_cpu;
+    if (op_ == TensorOp::threshold) rounds = RoundsNumbers::on_cuda;
+  }
+  return rounds == (device.is_cpu() ? RoundsNumbers::on_cpu : RoundsNumbers::on_cuda);
+}
+
 at::Tensor Call::make() const {
   const at::Tensor* first = nullptr;
   bool same = true;        // all have the sizes of the first
   bool contiguous = true;  // all are
+  bool numbers = false;    // some are none
   for (const Input& input : inputs()) {
-    if (input.tensor == nullptr) continue;
+    if (input.tensor == nullptr) {
+      numbers = true;
+      continue;
+    }
     const at::Tensor& tensor = *input.tensor;
     if (!is_small(tensor)) return {};
     if (first == nullptr) first = &tensor;
@@ -234,19 +319,22 @@ at::Tensor Call::make() const {
   if (!computed) return {};
   const at::ScalarType type = gives_ == Gives::boolean ? at::kBool : *computed;
   at::Tensor out;
-  if (same && contiguous) {
+  numbers = numbers && broadcasts_numbers();
+  if (same && contiguous && (!numbers || has_default_strides(*first))) {
     out = empty_on(*first, first->sizes(), type);
   } else {
     at::DimVector sizes(first->sizes());
+    bool plain = contiguous;
     for (const Input& input : inputs()) {
       if (input.tensor == nullptr) continue;
       if (!at::are_expandable(sizes, input.tensor->sizes())) return {};
       sizes = at::infer_size_dimvector(sizes, input.tensor->sizes());
+      plain = plain && has_default_strides(*input.tensor);
     }
     std::int64_t elements = 1;
     for (const std::int64_t size : sizes) elements *= size;
     if (!holds(elements <= limits().elements.load(std::memory_order_relaxed) && sizes.size() <= Dims::kMost, Why::size)) return {};
-    out = contiguous ? empty_on(*first, sizes, type) : allocated_for(inputs(), type, first->device());
+    out = plain ? empty_on(*first, sizes, type) : allocated_for(inputs(), is_condition(count_ - 1) ? count_ - 1 : 0, numbers, type, *first);
   }
   collect(out, *computed, true);
   return out;
@@ -267,11 +355,23 @@ bool Call::write(const at::Tensor& out) const {
   }
   const std::optional<at::ScalarType> computed = common_type(first != nullptr ? *first : out);
   if (!computed) return false;
-  if (gives_ == Gives::common && *computed != out.scalar_type() && !holds(at::canCast(*computed, out.scalar_type()), Why::type))
-    return false;
+  if (*computed != out.scalar_type() && !converts(*computed, out.scalar_type())) return false;
   if ((!same || first == nullptr) && !broadcasts_to(out.sizes())) return false;
   collect(out, gives_ == Gives::target ? out.scalar_type() : *computed, false);
   return true;
+}
+
+// Whether a result of one type may be written where another is.
+bool Call::converts(at::ScalarType computed, at::ScalarType written) const {
+  switch (gives_) {
+    case Gives::common: return holds(false, Why::type);
+    case Gives::converted: return holds(at::canCast(computed, written), Why::type);
+    case Gives::boolean: return true;
+    case Gives::target: break;
+  }
+  // PyTorch converts a number as such.
+  return std::ranges::all_of(inputs(),
+                             [&](const Input& input) { return input.tensor != nullptr || holds(has(written, input.number), Why::type); });
 }
 
 // Whether the inputs broadcast to that shape, exactly; where everything is converted, to it.
@@ -310,18 +410,18 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     view(out, to);
     std::array<std::optional<TensorView>, kMost> views;
     std::array<Operand, kMost> operands{0.0, 0.0, 0.0, 0.0, 0.0};
+    const bool rounds = rounds_numbers(computed, out.device());
     for (std::size_t i = 0; i < count_; ++i) {
       const at::Tensor* const tensor = inputs_[i].tensor;
       if (tensor == nullptr)
-        operands[i] = as<Operand>(inputs_[i].number);
+        operands[i] = as<Operand>(rounds ? rounded(inputs_[i].number, computed) : inputs_[i].number);
       else
         operands[i] = tensor->is_same(out) ? *to : view(*tensor, views[i]);
     }
     const std::span<const Operand> given = std::span(operands).first(count_);
     if (formula_ == nullptr) return batch.apply(op_, *to, given);
     // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
-    const bool is_short = computed == at::kHalf || computed == at::kBFloat16;
-    batch.apply(formula_, is_short ? ElementType::f32 : *element_type_of(computed), *to, given);
+    batch.apply(formula_, is_short(computed) ? ElementType::f32 : *element_type_of(computed), *to, given);
   });
 }
 

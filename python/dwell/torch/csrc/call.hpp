@@ -44,8 +44,16 @@ enum class Types : std::uint8_t {
   floats,     //
   to_floats,  // others become the default type
 };
-// The type of the result: the common one; bool; or that of where it is written, into which everything is converted.
-enum class Gives : std::uint8_t { common, boolean, target };
+// The type of the result.
+enum class Gives : std::uint8_t {
+  common,     // the common type of the inputs; PyTorch converts it or refuses where another is to be written
+  converted,  // the same, converted to the type of where it is written
+  boolean,    // converted to that, too
+  target,     // that of where it is written, to which everything is converted
+};
+// On which device PyTorch rounds numbers beside tensors of 16 bits to that type, before it computes with 32. Comparisons, remainders and
+// powers always do.
+enum class RoundsNumbers : std::uint8_t { never, on_cpu, on_cuda };
 
 class Call {
  public:
@@ -63,6 +71,10 @@ class Call {
   Call(Formula formula, Types types, Gives gives, const Inputs&... inputs)
       : formula_(formula), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
 
+  template <class... Inputs>
+  Call(Formula formula, Types types, Gives gives, RoundsNumbers rounds, const Inputs&... inputs)
+      : formula_(formula), types_(types), gives_(gives), rounds_(rounds), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+
   // Takes it, with a result of its own, which is undefined if it cannot.
   at::Tensor make() const;
   // The same with the result there; false if it cannot.
@@ -71,7 +83,11 @@ class Call {
  private:
   std::span<const Input> inputs() const { return std::span(inputs_).first(count_); }
   bool is_condition(std::size_t input) const { return formula_ == nullptr && op_ == TensorOp::where && input == 2; }
+  bool broadcasts_numbers() const;
+  bool rounds_inputs_late(at::ScalarType common) const;
+  bool rounds_numbers(at::ScalarType computed, const c10::Device& device) const;
   std::optional<at::ScalarType> common_type(const at::Tensor& first) const;
+  bool converts(at::ScalarType computed, at::ScalarType written) const;
   bool broadcasts_to(at::IntArrayRef wanted) const;
   // `made`: the result's memory was allocated for it.
   void collect(const at::Tensor& out, at::ScalarType computed, bool made) const;
@@ -80,10 +96,13 @@ class Call {
   Formula formula_ = nullptr;
   Types types_ = Types::all;
   Gives gives_ = Gives::common;
+  RoundsNumbers rounds_ = RoundsNumbers::never;
   std::size_t count_ = 0;
   std::array<Input, kMost> inputs_;
 };
 
+// Whether a type has the number, up to rounding: what PyTorch refuses, or wraps around in ways of the kernel's, is left to it.
+bool has(at::ScalarType type, const Number& number);
 // Memory for a result on a device, of elements behind each other.
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
 // Whether operations on this tensor are taken.

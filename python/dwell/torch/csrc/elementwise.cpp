@@ -30,11 +30,11 @@ struct Direct {
   }
 };
 // A formula of all arguments.
-template <Call::Formula kFormula, Types kTypes, Gives kGives = Gives::common>
+template <Call::Formula kFormula, Types kTypes, RoundsNumbers kRounds = RoundsNumbers::never>
 struct Formed {
   template <class... Inputs>
   static Call of(const Inputs&... inputs) {
-    return Call(kFormula, kTypes, kGives, inputs...);
+    return Call(kFormula, kTypes, Gives::common, kRounds, inputs...);
   }
 };
 
@@ -46,31 +46,38 @@ bool is_truth(const Input& x) { return x.tensor != nullptr ? x.tensor->scalar_ty
 
 // Whether a factor of b is one that PyTorch takes and that does not change the common type of a and b.
 bool is_factor(const Input& a, const Input& b, const Scalar& alpha) {
-  return alpha.equal(1) || !is_whole(a) || !is_whole(b) || (!alpha.isFloatingPoint() && !(is_truth(a) && is_truth(b)));
+  if (alpha.isFloatingPoint()) return !is_whole(a) || !is_whole(b);
+  return alpha.isIntegral(false) && (alpha.equal(1) || !(is_truth(a) && is_truth(b)));
+}
+Expression add_scaled(Numbers x) { return x[0] + x[1] * x[2]; }
+Expression sub_scaled(Numbers x) { return x[0] - x[1] * x[2]; }
+Expression sub_from_scaled(Numbers x) { return x[1] - x[0] * x[2]; }
+Call scaled(Call::Formula formula, const Input& a, const Input& b, const Scalar& alpha) {
+  return Call(formula, Types::numbers, Gives::converted, RoundsNumbers::on_cpu, a, b, alpha);
 }
 // a + alpha b.
 struct Add {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
     if (!is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::common, a, b);
-    return Call([](Numbers x) { return x[0] + x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+    if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::converted, a, b);
+    return scaled(add_scaled, a, b, alpha);
   }
 };
 struct Sub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
     if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, a, b);
-    return Call([](Numbers x) { return x[0] - x[1] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, a, b);
+    return scaled(sub_scaled, a, b, alpha);
   }
 };
 struct Rsub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
     if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::common, b, a);
-    return Call([](Numbers x) { return x[1] - x[0] * x[2]; }, Types::numbers, Gives::common, a, b, alpha);
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, b, a);
+    return scaled(sub_from_scaled, a, b, alpha);
   }
 };
 
@@ -84,23 +91,77 @@ struct Divided {
     return Call(kOp, Types::numbers, Gives::common, a, b);
   }
 };
+// As whole numbers. Backends round quotients of 16 bits at different places.
+template <TensorOp kOp>
+struct WholeQuotient {
+  template <class A, class B>
+  static Call of(const A& a, const B& b) {
+    if (is_short_float(Input(a)) || is_short_float(Input(b))) return left(Why::type);
+    return Divided<kOp>::of(a, b);
+  }
+};
 struct DivMode {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, std::optional<c10::string_view> mode) {
-    if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::common, a, b);
-    if (is_short_float(Input(a)) || is_short_float(Input(b))) return left(Why::type);  // backends round the quotient at different places
-    if (*mode == "floor") return Divided<TensorOp::floor_divide>::of(a, b);
-    if (*mode == "trunc") return Divided<TensorOp::trunc_divide>::of(a, b);
-    return {};
+    if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::converted, a, b);
+    if (*mode == "floor") return WholeQuotient<TensorOp::floor_divide>::of(a, b);
+    if (*mode != "trunc") return {};
+    const Input divisor(b);
+    // On a GPU PyTorch multiplies by the reciprocal of a number, with another result where the quotient is nearly whole.
+    if (divisor.tensor == nullptr && !a.is_cpu() && !(is_whole(Input(a)) && is_whole(divisor))) return left(Why::type);
+    return WholeQuotient<TensorOp::trunc_divide>::of(a, b);
   }
 };
 struct Pow {
   template <class A, class B>
   static Call of(const A& base, const B& exponent) {
-    const Number number = Input(exponent).number;
-    // PyTorch raises an error.
-    if (Input(exponent).tensor == nullptr && number.kind == Number::Kind::integer && number.integer < 0 && is_whole(Input(base))) return {};
-    return Call(TensorOp::pow, Types::numbers, Gives::common, base, exponent);
+    const Input x(base);
+    const Input power(exponent);
+    if (power.tensor == nullptr) {
+      const Number& number = power.number;
+      // PyTorch raises an error.
+      if (number.kind == Number::Kind::integer && number.integer < 0 && is_whole(x)) return {};
+      if (x.tensor != nullptr && number.kind != Number::Kind::other && at::isFloatingType(x.tensor->scalar_type())) {
+        const double value = number.kind == Number::Kind::real ? number.real : static_cast<double>(number.integer);
+        if (std::optional<Call> call = by_number(x, value)) return *call;
+      }
+    }
+    return Call(TensorOp::pow, Types::numbers, Gives::common, x, power);
+  }
+
+ private:
+  // For some exponents PyTorch has other functions, which differ at infinities and -0, and round in between.
+  static std::optional<Call> by_number(const Input& x, double exponent) {
+    const at::ScalarType type = x.tensor->scalar_type();
+    if (type == at::kHalf && x.tensor->is_cpu()) return {};
+    if (exponent == 2) return Call(TensorOp::mul, Types::floats, Gives::common, x, x);
+    if (exponent == 0.5) return Call(TensorOp::sqrt, Types::floats, Gives::common, x);
+    if (exponent == -0.5) return Call(TensorOp::rsqrt, Types::floats, Gives::common, x);
+    if (exponent == -1) return Call(TensorOp::reciprocal, Types::floats, Gives::common, x);
+    if (exponent == 3)
+      return Call(type == at::kHalf       ? cube<ElementType::f16>
+                  : type == at::kBFloat16 ? cube<ElementType::bf16>
+                                          : cube<ElementType::f64>,
+                  Types::floats, Gives::common, x);
+    if (exponent == -2)
+      return Call(type == at::kHalf       ? inverse_square<ElementType::f16>
+                  : type == at::kBFloat16 ? inverse_square<ElementType::bf16>
+                                          : inverse_square<ElementType::f64>,
+                  Types::floats, Gives::common, x);
+    return {};
+  }
+  // The square rounded to a type of 16 bits; to f64, as it is.
+  template <ElementType kType>
+  static Expression square(const Expression& x) {
+    return kType == ElementType::f64 ? x * x : (x * x).as(kType).as(ElementType::f32);
+  }
+  template <ElementType kType>
+  static Expression cube(Numbers x) {
+    return square<kType>(x[0]) * x[0];
+  }
+  template <ElementType kType>
+  static Expression inverse_square(Numbers x) {
+    return 1.0 / square<kType>(x[0]);
   }
 };
 struct PowOfNumber {
@@ -119,8 +180,11 @@ struct RoundDecimals {
   }
 };
 
+bool is_nan(const Scalar& number) { return number.isFloatingPoint() && std::isnan(number.toDouble()); }
 struct Clamp {
   static Call of(const Tensor& x, const std::optional<Scalar>& least, const std::optional<Scalar>& most) {
+    // Whether a bound that is no number is one depends on the version and the device.
+    if ((least && is_nan(*least)) || (most && is_nan(*most))) return {};
     if (least && most) return Call(TensorOp::clamp, Types::numbers, Gives::common, x, *least, *most);
     if (least) return Call(TensorOp::clamp_min, Types::numbers, Gives::common, x, *least);
     if (most) return Call(TensorOp::clamp_max, Types::numbers, Gives::common, x, *most);
@@ -140,17 +204,22 @@ struct ClampTensors {
 };
 struct Hardtanh {
   static Call of(const Tensor& x, const Scalar& least, const Scalar& most) {
+    if (is_nan(least) || is_nan(most)) return {};
     return Call(TensorOp::clamp, Types::floats, Gives::common, x, least, most);
   }
 };
 struct Gelu {
   static Call of(const Tensor& x, c10::string_view approximate) {
+    if (approximate != "none" && approximate != "tanh") return {};
     return Call(approximate == "tanh" ? TensorOp::gelu_tanh : TensorOp::gelu, Types::floats, Gives::common, x);
   }
 };
+// Whether tensors of that type have these numbers.
+bool have(const Tensor& x, const auto&... numbers) { return (has(x.scalar_type(), Number(numbers)) && ...); }
 // elu: x, factor below 0, factor of the whole, factor of the exponent.
 struct Elu {
   static Call of(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
+    if (!have(x, alpha, scale, input_scale)) return left(Why::type);
     if (scale.equal(1)) return Call(TensorOp::elu, Types::floats, Gives::common, x, alpha, input_scale);
     return Call([](Numbers n) { return ops::where(n[0] * n[2], ops::expm1(n[0] * n[3]) * n[1], ops::gt(n[0], 0.0)); }, Types::floats,
                 Gives::common, x, Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
@@ -158,7 +227,7 @@ struct Elu {
 };
 struct Celu {
   static Call of(const Tensor& x, const Scalar& alpha) {
-    return alpha.toDouble() != 0 ? Elu::of(x, alpha, 1, 1 / alpha.toDouble()) : Call();
+    return have(x, alpha) && alpha.toDouble() != 0 ? Elu::of(x, alpha, 1, 1 / alpha.toDouble()) : Call();
   }
 };
 // With the factors of PyTorch's.
@@ -167,6 +236,7 @@ struct Selu {
 };
 struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
+    if (eps && std::isnan(*eps)) return {};
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
     // Not clamped: a number that the limits, which may have changed places, do not compare with stays.
     return Call([](Numbers n) { return ops::logit(ops::where(n[1], ops::where(1.0 - n[1], n[0], ops::gt(n[0], 1.0 - n[1])), ops::lt(n[0], n[1]))); },
@@ -230,8 +300,10 @@ struct Zero {
 
 // ---- What autograd needs ---------------------------------------------------------------------------------------------------------------
 
-using ops::erf, ops::exp, ops::ge, ops::gt, ops::le, ops::log1p, ops::logical_and, ops::lt, ops::sigmoid, ops::tanh, ops::where;
+using ops::erf, ops::exp, ops::ge, ops::gt, ops::le, ops::log1p, ops::logical_and, ops::logical_or, ops::lt, ops::sigmoid, ops::tanh,
+    ops::where;
 
+// What is no number fails each comparison: conditions are those of PyTorch's kernels.
 Expression sigmoid_backward(Numbers x) { return x[0] * (1.0 - x[1]) * x[1]; }
 Expression tanh_backward(Numbers x) { return x[0] * (1.0 - x[1] * x[1]); }
 Expression threshold_backward(Numbers x) { return where(0.0, x[0], le(x[1], x[2])); }
@@ -254,10 +326,12 @@ Expression gelu_tanh_backward(Numbers x) {
   return x[0] * (left + right);
 }
 Expression leaky_relu_backward(Numbers x) { return where(x[0], x[0] * x[2], gt(x[1], 0.0)); }
-Expression hardtanh_backward(Numbers x) { return where(x[0], 0.0, logical_and(gt(x[1], x[2]), lt(x[1], x[3]))); }
-Expression hardsigmoid_backward(Numbers x) { return where(x[0] * (1.0 / 6), 0.0, logical_and(gt(x[1], -3.0), lt(x[1], 3.0))); }
+Expression hardtanh_backward(Numbers x) { return where(0.0, x[0], logical_or(le(x[1], x[2]), ge(x[1], x[3]))); }
+Expression hardsigmoid_backward(Numbers x) {
+  return where(x[0] * static_cast<double>(1.0F / 6.0F), 0.0, logical_and(gt(x[1], -3.0), lt(x[1], 3.0)));
+}
 
-Expression hardswish_backward(Numbers x) { return where(where(x[0] * (x[1] * (1.0 / 3) + 0.5), x[0], lt(x[1], 3.0)), 0.0, gt(x[1], -3.0)); }
+Expression hardswish_backward(Numbers x) { return where(0.0, where(x[0] * (x[1] * (1.0 / 3) + 0.5), x[0], lt(x[1], 3.0)), le(x[1], -3.0)); }
 Expression mish_backward(Numbers x) {
   const Expression t = tanh(log1p(exp(x[1])));
   return x[0] * (t + x[1] * sigmoid(x[1]) * (1.0 - t * t));
@@ -268,27 +342,38 @@ Expression softplus_backward(Numbers x) {
   return where(x[0], x[0] * z / (z + 1.0), gt(x[1] * x[2], x[3]));
 }
 // Of the gradient, x or the result, and the factors below 0, above it, and of the exponent.
-Expression elu_backward_of_x(Numbers x) { return where(x[0] * x[3], x[0] * x[4] * x[2] * exp(x[1] * x[4]), gt(x[1], 0.0)); }
-Expression elu_backward_of_result(Numbers x) { return where(x[0] * x[3], x[0] * x[4] * (x[1] + x[2]), gt(x[1], 0.0)); }
+Expression elu_backward_of_x(Numbers x) { return where(x[0] * x[4] * x[2] * exp(x[1] * x[4]), x[0] * x[3], le(x[1], 0.0)); }
+Expression elu_backward_of_result(Numbers x) { return where(x[0] * x[4] * (x[1] + x[2]), x[0] * x[3], le(x[1], 0.0)); }
 Expression logit_backward(Numbers x) { return x[0] / (x[1] * (1.0 - x[1])); }
 
 struct EluBackward {
   static Call of(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, bool is_result, const Tensor& x) {
+    if (!have(x, alpha, scale, input_scale)) return left(Why::type);
+    // PyTorch refuses it: the result does not tell what it comes from.
+    if (is_result && alpha.toDouble() < 0) return {};
     return Call(is_result ? elu_backward_of_result : elu_backward_of_x, Types::floats, Gives::common, grad, x,
                 Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
   }
 };
+struct HardtanhBackward {
+  static Call of(const Tensor& grad, const Tensor& x, const Scalar& least, const Scalar& most) {
+    if (is_nan(least) || is_nan(most)) return {};  // one at which kernels for vectors and for single elements differ
+    return Call(hardtanh_backward, Types::floats, Gives::common, grad, x, least, most);
+  }
+};
 struct LogitBackward {
   static Call of(const Tensor& grad, const Tensor& x, std::optional<double> eps) {
+    if (eps && std::isnan(*eps)) return {};
     const bool limited = eps && *eps >= 0;
     const double least = limited ? *eps : 0;
     const double outside = limited ? 0 : std::numeric_limits<double>::quiet_NaN();
-    return Call([](Numbers n) { return where(logit_backward(n), n[3], logical_and(ge(n[1], n[2]), le(n[1], 1.0 - n[2]))); }, Types::floats,
+    return Call([](Numbers n) { return where(n[3], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], 1.0 - n[2]))); }, Types::floats,
                 Gives::common, grad, x, Scalar(least), Scalar(outside));
   }
 };
 struct GeluBackward {
   static Call of(const Tensor& grad, const Tensor& x, c10::string_view approximate) {
+    if (approximate != "none" && approximate != "tanh") return {};
     return Call(approximate == "tanh" ? gelu_tanh_backward : gelu_backward, Types::floats, Gives::common, grad, x);
   }
 };
@@ -366,15 +451,15 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   take_all<Add, aten::add_Tensor, aten::add__Tensor, aten::add_out>(m);
   take_all<Sub, aten::sub_Tensor, aten::sub__Tensor, aten::sub_out>(m);
   take_all<Rsub, aten::rsub_Tensor, aten::rsub_Scalar>(m);
-  take_all<Direct<TensorOp::mul, Types::all>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
-  take_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
+  take_all<Direct<TensorOp::mul, Types::all, Gives::converted>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
+  take_all<Direct<TensorOp::div, Types::to_floats, Gives::converted>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
   take_all<DivMode, aten::div_Tensor_mode, aten::div__Tensor_mode, aten::div_out_mode>(m);
   // Numbers are tensors to the dispatcher.
   offer_all<Add, aten::add_Scalar, aten::add__Scalar>();
   offer_all<Sub, aten::sub_Scalar, aten::sub__Scalar>();
-  offer_all<Direct<TensorOp::mul, Types::all>, aten::mul_Scalar, aten::mul__Scalar>();
-  offer_all<Direct<TensorOp::div, Types::to_floats>, aten::div_Scalar, aten::div__Scalar>();
-  take_all<Divided<TensorOp::floor_divide>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
+  offer_all<Direct<TensorOp::mul, Types::all, Gives::converted>, aten::mul_Scalar, aten::mul__Scalar>();
+  offer_all<Direct<TensorOp::div, Types::to_floats, Gives::converted>, aten::div_Scalar, aten::div__Scalar>();
+  take_all<WholeQuotient<TensorOp::floor_divide>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
   take_all<Divided<TensorOp::remainder>, aten::remainder_Scalar_Tensor, aten::remainder_Tensor, aten::remainder__Tensor,
            aten::remainder_Tensor_out>(m);
   take_all<Divided<TensorOp::fmod>, aten::fmod_Tensor, aten::fmod__Tensor, aten::fmod_Tensor_out>(m);
@@ -431,11 +516,12 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
 
   take_all<Formed<sigmoid_backward, Types::floats>, aten::sigmoid_backward, aten::sigmoid_backward_grad_input>(m);
   take_all<Formed<tanh_backward, Types::floats>, aten::tanh_backward, aten::tanh_backward_grad_input>(m);
-  take_all<Formed<threshold_backward, Types::floats>, aten::threshold_backward, aten::threshold_backward_grad_input>(m);
+  take_all<Formed<threshold_backward, Types::floats, RoundsNumbers::on_cuda>, aten::threshold_backward,
+           aten::threshold_backward_grad_input>(m);
   take_all<Formed<silu_backward, Types::floats>, aten::silu_backward>(m);
   take_all<GeluBackward, aten::gelu_backward, aten::gelu_backward_grad_input>(m);
   take_all<LeakyReluBackward, aten::leaky_relu_backward>(m);
-  take_all<Formed<hardtanh_backward, Types::floats>, aten::hardtanh_backward>(m);
+  take_all<HardtanhBackward, aten::hardtanh_backward>(m);
   take_all<Formed<hardsigmoid_backward, Types::floats>, aten::hardsigmoid_backward>(m);
   take_all<Formed<hardswish_backward, Types::floats>, aten::hardswish_backward>(m);
   take_all<Formed<mish_backward, Types::floats>, aten::mish_backward>(m);

@@ -21,8 +21,10 @@ using at::Scalar;
 using at::Tensor;
 using Made = std::optional<Tensor>;
 
-constexpr std::int64_t kMean = 1;  // at::Reduction's
+constexpr std::int64_t kNone = 0;  // at::Reduction's
+constexpr std::int64_t kMean = 1;
 constexpr std::int64_t kSum = 2;
+bool is_reduction(std::int64_t number) { return number >= kNone && number <= kSum; }
 
 // Results lie in the order of rows, however x does, as PyTorch's do.
 FromOne reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
@@ -103,8 +105,8 @@ struct Spread {
     if (!is_float(x)) return left(Why::type);
     if (!is_small(x)) return {};
     const std::optional<Axes> axes = axes_of(x, named(dims));
+    if (!axes || (correction && !has(at::kDouble, Number(*correction)))) return {};
     const double less = correction ? correction->toDouble() : 1;
-    if (!axes) return {};
     // PyTorch warns of too few elements.
     double count = 1;
     for (const std::int64_t dim : to_dims(x, *axes)) count *= static_cast<double>(x.size(dim));
@@ -120,7 +122,7 @@ struct LogSumExp {
 struct VectorNorm {
   static FromOne of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
                     std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && *type != x.scalar_type())) return left(Why::type);
+    if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), Number(ord))) return left(Why::type);
     return reduce(Reduction::norm, x, named(dims), keep, {}, ord.toDouble());
   }
 };
@@ -224,6 +226,8 @@ struct Cumsum {
   static FromOne of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
     if (!result || !is_small(x) || x.dim() == 0 || !axes_of(x, dim)) return {};
+    // A GPU's kernel adds in 16 bits, in an order of its own.
+    if (!x.is_cpu() && wide_type(*result) != *result) return left(Why::type);
     return FromOne(
         x, x.sizes(), *result, {.number = dim},
         [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) { batch.cumsum(to, from, with.number); },
@@ -255,17 +259,17 @@ struct Triangle {
 struct SquaredError {
   static Made of(const Tensor& x, const Tensor& target, std::int64_t reduction) {
     if (!is_float(x) || x.scalar_type() != target.scalar_type()) return left(Why::type);
-    if (x.sizes() != target.sizes()) return {};
+    if (x.sizes() != target.sizes() || !is_reduction(reduction)) return {};
     const Tensor terms =
         Call([](std::span<const Expression> n) { return (n[0] - n[1]) * (n[0] - n[1]); }, Types::floats, Gives::common, x, target).make();
     if (!terms.defined()) return {};
-    if (reduction != kMean && reduction != kSum) return terms;
+    if (reduction == kNone) return terms;
     return reduce(reduction == kMean ? Reduction::mean : Reduction::sum, terms, {}, false, {}).make();
   }
 };
 struct SquaredErrorBackward {
   static Call of(const Tensor& grad, const Tensor& x, const Tensor& target, std::int64_t reduction) {
-    if (x.sizes() != target.sizes()) return {};
+    if (x.sizes() != target.sizes() || !is_reduction(reduction)) return {};
     if (!grad.is_contiguous() || !x.is_contiguous() || !target.is_contiguous()) return left(Why::layout);  // the result is all the same
     const double factor = reduction == kMean ? 2.0 / static_cast<double>(x.numel()) : 2.0;
     return Call([](std::span<const Expression> n) { return n[3] * (n[1] - n[2]) * n[0]; }, Types::floats, Gives::common, grad, x, target,
