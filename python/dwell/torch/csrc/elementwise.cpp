@@ -239,8 +239,11 @@ struct Logit {
     if (eps && std::isnan(*eps)) return {};
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
     // Not clamped: a number that the limits, which may have changed places, do not compare with stays.
-    return Call([](Numbers n) { return ops::logit(ops::where(n[1], ops::where(1.0 - n[1], n[0], ops::gt(n[0], 1.0 - n[1])), ops::lt(n[0], n[1]))); },
-                Types::to_floats, Gives::common, x, Scalar(*eps));
+    const auto limited = [](Numbers n) {
+      const Expression most = 1.0 - n[1];
+      return ops::logit(ops::where(n[1], ops::where(most, n[0], ops::gt(n[0], most)), ops::lt(n[0], n[1])));
+    };
+    return Call(limited, Types::to_floats, Gives::common, x, Scalar(*eps));
   }
 };
 struct Lerp {

@@ -149,7 +149,8 @@ std::int64_t begin_recording(const std::string& device) {
 }
 void end_recording(std::int64_t number) {
   if (is_forked())
-    throw Error(errc::unsupported, "this process was forked off inside of the block that records: leave the block before, or start a process");
+    throw Error(errc::unsupported,
+                "this process was forked off inside of the block that records: leave the block before, or start a process");
   const auto recording = recordings().of(number).second;
   recording->stop();
   recording->end();
