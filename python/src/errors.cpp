@@ -91,7 +91,7 @@ void set_cause(nb::handle made, const std::exception_ptr& cause) {
 
 Raised::Raised() : Raised(take_exception()) {}
 
-Raised::Raised(const nb::object& exception) : std::runtime_error(text_of(exception)), exception_(exception) {
+Raised::Raised(const nb::object& raised) : std::runtime_error(text_of(raised)), exception_(raised) {
   auto& last = last_raised();
   last.push_back(exception_);
   if (last.size() <= kMostRaised) return;

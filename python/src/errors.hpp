@@ -25,7 +25,7 @@ class Raised : public std::runtime_error {
   PyObject* get() const { return exception_.get(); }
 
  private:
-  explicit Raised(const nanobind::object& exception);
+  explicit Raised(const nanobind::object& raised);
   Shared exception_;
 };
 

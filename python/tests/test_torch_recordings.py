@@ -143,11 +143,11 @@ def test_an_optimizer_that_reads_its_count_on_the_host_is_an_error() -> None:
 def test_an_optimizer_that_keeps_its_count_in_a_tensor_is_replayed() -> None:
     start = [made(8) for _ in range(2)] + [torch.zeros(8, device=DEVICE) for _ in range(2)]
     expected, got = ([t.clone() for t in start] for _ in range(2))
-    step = adam(torch.zeros((), device=DEVICE), capturable=True)
+    ours, theirs = (adam(torch.zeros((), device=DEVICE), capturable=True) for _ in range(2))
     with dt.record() as recorded:
-        adam(torch.zeros((), device=DEVICE), capturable=True)(*got)
+        ours(*got)
     for _ in range(5):
-        step(*expected)
+        theirs(*expected)
         recorded().replay()
     torch.testing.assert_close(got, expected)
 
