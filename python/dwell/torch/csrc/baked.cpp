@@ -38,7 +38,7 @@ bool overwrites(std::string_view name) {
   return std::ranges::find(all, name) != all.end();
 }
 
-const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+const c10::StorageImpl* storage_or_null(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
@@ -53,7 +53,7 @@ Baked::Read Baked::read_of(const std::string& operation, const at::Tensor& tenso
 }
 
 const Baked::Left* Baked::left_in(const at::Tensor& tensor) const {
-  const auto found = left_.find(storage_of(tensor));
+  const auto found = left_.find(storage_or_null(tensor));
   return found == left_.end() ? nullptr : &found->second;
 }
 
@@ -68,7 +68,7 @@ void Baked::ran(const std::string& operation, std::vector<Read> reads, std::span
     if (left->renewed != Renewed::the_same) from = *left;
   }
   for (const at::Tensor& tensor : written) {
-    const c10::StorageImpl* const storage = storage_of(tensor);
+    const c10::StorageImpl* const storage = storage_or_null(tensor);
     if (storage == nullptr || tensor.numel() == 0) continue;
     Left left{c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()), operation, text_of(tensor), renewed, reads};
     if (renewed != Renewed::random && from) {
@@ -106,7 +106,7 @@ void Baked::use(std::span<const at::Tensor* const> tensors, bool made) {
     const Left* const left = left_in(*tensor);
     if (left == nullptr) continue;
     take_over(*left);
-    const auto is_it = [&](const at::Tensor* other) { return storage_of(*other) == storage_of(*tensor); };
+    const auto is_it = [&](const at::Tensor* other) { return storage_or_null(*other) == storage_or_null(*tensor); };
     if (made || tensor != tensors.front() || std::ranges::none_of(tensors.subspan(1), is_it)) continue;
     throw Error(errc::unsupported, "the recording changes " + left->what + ", which " + left->operation +
                                        " has made beside it, once: replays would go on from what the last one has left. Make it before the "
@@ -133,7 +133,7 @@ Beside Beside::of(const c10::OperatorHandle& op) { return Beside(op.schema(), op
 Beside Beside::of(const char* name, const char* overload) { return of(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)); }
 
 void Beside::note(const at::Tensor& tensor) {
-  if (storage_of(tensor) == nullptr || tensor.numel() == 0 || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+  if (storage_or_null(tensor) == nullptr || tensor.numel() == 0 || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
   const bool known = at_ < schema_.arguments().size();
   const c10::AliasInfo* const alias = known ? schema_.arguments()[at_].alias_info() : nullptr;
   const bool writes = alias != nullptr && alias->isWrite();
@@ -176,10 +176,10 @@ void Beside::argument(const c10::IValue& value) {
 }
 
 void Beside::add(const at::Tensor& result) {
-  const c10::StorageImpl* const storage = storage_of(result);
+  const c10::StorageImpl* const storage = storage_or_null(result);
   if (storage == nullptr) return;
   // One that is an argument is written as such, if at all.
-  const auto is_it = [&](const at::Tensor& other) { return storage_of(other) == storage; };
+  const auto is_it = [&](const at::Tensor& other) { return storage_or_null(other) == storage; };
   if (std::ranges::none_of(read_, is_it) && std::ranges::none_of(written_, is_it)) written_.push_back(result);
 }
 void Beside::add(const c10::IValue& result) {
