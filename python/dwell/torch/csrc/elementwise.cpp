@@ -202,6 +202,21 @@ struct ClampTensors {
     return {};
   }
 };
+// PyTorch's kernels keep -0 on a CPU, and make 0 of it on a GPU.
+struct Relu {
+  static Call of(const Tensor& x) {
+    if (x.is_cpu() || !at::isFloatingType(x.scalar_type())) return Call(TensorOp::relu, Types::numbers, Gives::common, x);
+    return Call([](Numbers n) { return ops::where(0.0, n[0], ops::le(n[0], 0.0)); }, Types::numbers, Gives::common, x);
+  }
+};
+// PyTorch's kernels for a GPU multiply f64 by a sixth that has the digits of f32.
+template <TensorOp kOp>
+struct Hard {
+  static Call of(const Tensor& x) {
+    if (!x.is_cpu() && x.scalar_type() == at::kDouble) return left(Why::type);
+    return Call(kOp, Types::floats, Gives::common, x);
+  }
+};
 struct Hardtanh {
   static Call of(const Tensor& x, const Scalar& least, const Scalar& most) {
     if (is_nan(least) || is_nan(most)) return {};
@@ -234,16 +249,20 @@ struct Celu {
 struct Selu {
   static Call of(const Tensor& x) { return Elu::of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
 };
+// 1 - eps as PyTorch has it for elements of that type.
+double upper_limit(const Tensor& x, double eps) {
+  return x.scalar_type() == at::kDouble ? 1.0 - eps : static_cast<double>(1.0F - static_cast<float>(eps));
+}
 struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
     if (eps && std::isnan(*eps)) return {};
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
-    // Not clamped: a number that the limits, which may have changed places, do not compare with stays.
+    // Not clamped: a number that the limits, which may have changed places, do not compare with stays. The upper one is computed in the type.
     const auto limited = [](Numbers n) {
-      const Expression most = 1.0 - n[1];
-      return ops::logit(ops::where(n[1], ops::where(most, n[0], ops::gt(n[0], most)), ops::lt(n[0], n[1])));
+      return ops::logit(ops::where(n[1], ops::where(n[2], n[0], ops::gt(n[0], n[2])), ops::lt(n[0], n[1])));
     };
-    return Call(limited, Types::to_floats, Gives::common, x, Scalar(*eps));
+    const double most = upper_limit(x, *eps);
+    return Call(limited, Types::to_floats, Gives::common, x, Scalar(*eps), Scalar(most));
   }
 };
 struct Lerp {
@@ -278,8 +297,7 @@ struct Addcmul {
 };
 struct Addcdiv {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
-    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
-    return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, Gives::common, x, a, b, value);
+    return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
   }
 };
 // Of any types: everything becomes that of the target.
@@ -370,8 +388,8 @@ struct LogitBackward {
     const bool limited = eps && *eps >= 0;
     const double least = limited ? *eps : 0;
     const double outside = limited ? 0 : std::numeric_limits<double>::quiet_NaN();
-    return Call([](Numbers n) { return where(n[3], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], 1.0 - n[2]))); }, Types::floats,
-                Gives::common, grad, x, Scalar(least), Scalar(outside));
+    return Call([](Numbers n) { return where(n[4], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], n[3]))); }, Types::floats,
+                Gives::common, grad, x, Scalar(least), Scalar(upper_limit(x, least)), Scalar(outside));
   }
 };
 struct GeluBackward {
@@ -415,7 +433,7 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   DWELL_ONE(abs, numbers);
   DWELL_ONE(sign, numbers);
   take_all<Direct<TensorOp::sign, Types::numbers>, aten::sgn, aten::sgn_, aten::sgn_out>(m);
-  take_all<Direct<TensorOp::relu, Types::numbers>, aten::relu, aten::relu_>(m);
+  take_all<Relu, aten::relu, aten::relu_>(m);
   DWELL_ONE(floor, numbers);
   DWELL_ONE(ceil, numbers);
   DWELL_ONE(round, numbers);
@@ -446,8 +464,8 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   DWELL_ONE(sigmoid, to_floats);
   DWELL_ONE(silu, floats);
   DWELL_ONE(mish, floats);
-  DWELL_ONE(hardsigmoid, floats);
-  take_all<Direct<TensorOp::hardswish, Types::floats>, aten::hardswish, aten::hardswish_, aten::hardswish_out>(m);
+  take_all<Hard<TensorOp::hardsigmoid>, aten::hardsigmoid, aten::hardsigmoid_, aten::hardsigmoid_out>(m);
+  take_all<Hard<TensorOp::hardswish>, aten::hardswish, aten::hardswish_, aten::hardswish_out>(m);
   DWELL_ONE(logical_not, all, Gives::boolean);
   DWELL_ONE(bitwise_not, integers);
 

@@ -69,6 +69,8 @@ struct LayerNorm {
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
       batch.mean(view_of(mean), from, along);
+      // PyTorch's kernel for a GPU puts means of parts together, and has NaN where one is infinite.
+      if (!x.is_cpu()) batch.assign(view_of(mean), Expression(view_of(mean)) + Expression(view_of(mean)) * 0.0);
       batch.var(view_of(spread), from, along, 0);
       batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(spread)) + epsilon));
     });

@@ -207,7 +207,8 @@ struct SoftmaxBackward {
     const at::ScalarType wide = wide_type(type);
     const Tensor out = empty_on(grad, grad.sizes(), type);
     const Tensor sums = empty_on(grad, sizes_without(grad, *axes_of(grad, dim), true), wide);
-    const Tensor products = kLog ? Tensor() : empty_on(grad, grad.sizes(), wide);
+    // PyTorch's kernel for a GPU is given the products in the type.
+    const Tensor products = kLog ? Tensor() : empty_on(grad, grad.sizes(), grad.is_cpu() ? wide : type);
     const ElementType in = *element_type_of(wide);
     const Tensor& terms = kLog ? grad : products;
     const Tensor& between = kLog ? sums : products;
@@ -217,7 +218,7 @@ struct SoftmaxBackward {
       if (!kLog) batch.assign(view_of(products), g * y);
       batch.sum(view_of(sums), view_of(terms), {dim});
       const Expression sum(view_of(sums));
-      batch.assign(view_of(out), kLog ? g - ops::exp(y) * sum : g * y - y * sum);
+      batch.assign(view_of(out), kLog ? g - ops::exp(y) * sum : Expression(view_of(products)).as(in) - y * sum);
     });
     return out;
   }
