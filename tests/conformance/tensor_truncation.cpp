@@ -29,10 +29,10 @@ T integer_of(double value) {
 
 const std::vector<double>& edge_numbers() {
   static const std::vector<double> all = [] {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
     std::vector<double> values = {std::numeric_limits<double>::quiet_NaN(),
-                                  kInfinity,
-                                  -kInfinity,
+                                  kInfinite,
+                                  -kInfinite,
                                   0,
                                   -0.0,
                                   0.5,
@@ -48,7 +48,7 @@ const std::vector<double>& edge_numbers() {
     for (const int bits : {31, 63}) {
       values.push_back(std::nextafter(std::ldexp(1, bits), 0));
       values.push_back(static_cast<double>(std::nextafterf(std::ldexp(1.0F, bits), 0)));
-      values.push_back(-std::nextafter(std::ldexp(1, bits), kInfinity));
+      values.push_back(-std::nextafter(std::ldexp(1, bits), kInfinite));
       values.push_back(-static_cast<double>(std::nextafterf(std::ldexp(1.0F, bits), std::numeric_limits<float>::infinity())));
     }
     return values;

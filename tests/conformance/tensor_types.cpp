@@ -477,7 +477,7 @@ TEST_P(TensorTypesTest, ReductionsAreRightOrRefused) {
 // ---- Copies of elements of any type ----------------------------------------------------------------------------------------------------
 
 TEST_P(TensorTypesTest, CopiesKeepTheBits) {
-  struct Layout {
+  struct CopyLayout {
     Dims shape;
     Dims to_strides;
     std::int64_t to_first;
@@ -486,7 +486,7 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
     std::int64_t from_first;
   };
   // In one piece of memory, so that some read what others write.
-  const Layout layouts[] = {
+  const CopyLayout layouts[] = {
       {{5, 7}, {7, 1}, 0, {7, 1}, {5, 7}, 100},
       {{5, 7}, {7, 1}, 0, {7, 1}, {5, 7}, 3},
       {{5, 7}, {1, 5}, 0, {7, 1}, {5, 7}, 0},
@@ -508,7 +508,7 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
       for (std::size_t i = 0; i < kElements; ++i) put_number_at(type, before.data() + i * bytes, static_cast<double>(random() % 100));
     Buffer<std::byte> buffer = runtime().allocate<std::byte>(before.size());
     const BufferView memory(buffer, type);
-    for (const Layout& layout : layouts) {
+    for (const CopyLayout& layout : layouts) {
       buffer.write(before);
       const TensorView to(memory, layout.shape, layout.to_strides, static_cast<std::size_t>(layout.to_first));
       const TensorView from(memory, layout.from_shape, layout.from_strides, static_cast<std::size_t>(layout.from_first));

@@ -76,19 +76,25 @@ TEST_F(ScarceGraphsTest, Building) {
             made.add(world.cells).add(0U);
             return made;
           }();
+          // One behind the other: they count in the same cells.
+          const auto follow = [&] { insist([&] { nodes.back().after(nodes[nodes.size() - 2]); }); };
           for (int i = 0; i < 3; ++i) {
             attempt(inner, 1, [&] { nodes.push_back(inner.add("a name that does not fit into a string itself", world.op, world.cells, 0U)); });
+            if (i != 0) follow();
             attempt(inner, 1, [&] { nodes.push_back(inner.add(world.op, arguments)); });
+            follow();
           }
           attempt(graph, 8, [&] { nodes.push_back(graph.add("a graph within a graph, with a long name", inner)); });
           attempt(graph, 1, [&] { nodes.push_back(graph.add_host("a host node with a long name, and a callback", [&called] { ++called; })); });
-          insist([&] { nodes.back().after(nodes[nodes.size() - 2]); });
+          follow();
           const std::size_t size = graph.size();
-          if (throws([&] { graph.add_if("a condition with a long name of its own", world.cells, inner); })) {
+          const auto add_condition = [&] { nodes.push_back(graph.add_if("a condition with a long name of its own", world.cells, inner)); };
+          if (throws(add_condition)) {
             EXPECT_EQ(graph.size(), size);
             ScarceMemory::relent();
-            graph.add_if("a condition with a long name of its own", world.cells, inner);
+            add_condition();
           }
+          follow();
           ScarceMemory::relent();
           GraphExec exec = world.runtime->instantiate(graph);
           world.runtime->launch(exec).wait();

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -178,7 +179,9 @@ class Thrown {
 // A stack for handlers of signals, without which one could not tell of a stack that has overflowed.
 class SignalStack {
  public:
-  SignalStack() : memory_(std::make_unique<std::byte[]>(kBytes)) {
+  // Without memory there is none: nobody would hear of it.
+  SignalStack() : memory_(new (std::nothrow) std::byte[kBytes]) {
+    if (memory_ == nullptr) return;
     stack_t stack{};
     stack.ss_sp = memory_.get();
     stack.ss_size = kBytes;
