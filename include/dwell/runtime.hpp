@@ -313,10 +313,9 @@ class Runtime {
 
   // Takes a timeline for so long: events of workers and of the host's threads, on one clock. The first returns it, of at most the last ten
   // million events; the second hands it to the writer piece by piece, on a thread of its own, and finishes it. Events that workers
-  // overwrite before they are read are dropped and counted. A writer that throws ends the trace, and stop_trace throws the same; so does the
-  // lack of memory, with std::bad_alloc or errc::out_of_memory. Throws
-  // errc::invalid_argument when a trace is being taken already, or the time is negative, and as metrics; on CUDA the first one compiles a
-  // kernel that reads the clock, with its errors.
+  // overwrite before they are read are dropped and counted. A writer that throws ends the trace, and stop_trace throws the same; so does
+  // the lack of memory, with std::bad_alloc or errc::out_of_memory. Throws errc::invalid_argument when a trace is being taken already, or
+  // the time is negative, and as metrics; on CUDA the first one compiles a kernel that reads the clock, with its errors.
   Trace trace(std::chrono::nanoseconds duration);
   void trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer);
   // The same between two calls. close stops it too.

@@ -1180,7 +1180,9 @@ class Metrics:
 
     @property
     def totals(self) -> list[OperatorMetrics]:
-        """All versions of each operator together. Counts of one that is here only grow."""
+        """
+        All versions of each operator together. Counts of one that is here only grow.
+        """
 
     @property
     def workers(self) -> list[WorkerMetrics]: ...

@@ -292,7 +292,9 @@ print("closed")
     assert (done.stdout, done.stderr) == ("True\nclosed\n", "")
 
 
-@pytest.mark.parametrize("what", ["sys.exit(3)", "raise KeyboardInterrupt", "os.fork() or os._exit(0)", "rt = nothing = spin = x = w = None"])
+@pytest.mark.parametrize(
+    "what", ["sys.exit(3)", "raise KeyboardInterrupt", "os.fork() or os._exit(0)", "rt = nothing = spin = x = w = None"]
+)
 @pytest.mark.parametrize("how", CALLED)
 def test_nothing_in_a_callback_ends_the_process_or_hangs_it(how, what):
     done = run(

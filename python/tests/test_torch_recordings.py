@@ -133,7 +133,8 @@ def test_an_optimizer_that_reads_its_count_on_the_host_is_an_error() -> None:
     # Of a type that dwell leaves to PyTorch, as it leaves tensors of the host beside a GPU.
     step = adam(torch.zeros((), dtype=torch.complex64), capturable=False)
     tensors = [made(8) for _ in range(4)]
-    with pytest.raises(RuntimeError, match=r"reads a tensor of ComplexFloat \[\] on cpu, which aten::add_ has changed.*capturable=True"), dt.record():
+    what = r"reads a tensor of ComplexFloat \[\] on cpu, which aten::add_ has changed.*capturable=True"
+    with pytest.raises(RuntimeError, match=what), dt.record():
         step(*tensors)
     step = adam(torch.zeros((), device=DEVICE), capturable=False)
     with pytest.raises(RuntimeError, match=r"item\(\) of a tensor that was recorded.*capturable=True"), dt.record():
@@ -191,7 +192,8 @@ def test_a_number_that_was_read_may_not_change() -> None:
     recording.replay()
     assert torch.equal(y, x * 0.5)
     rate.fill_(0.25)
-    with pytest.raises(RuntimeError, match=r"a tensor of Float \[1\] on cpu, which item\(\) has read beside the recording, has been changed"):
+    what = r"a tensor of Float \[1\] on cpu, which item\(\) has read beside the recording, has been changed"
+    with pytest.raises(RuntimeError, match=what):
         recording.replay()
 
 
@@ -238,7 +240,8 @@ def test_random_numbers_are_not_recorded() -> None:
 
 def test_what_is_made_once_is_not_gone_on_from() -> None:
     x = made(8)
-    with pytest.raises(RuntimeError, match="the recording changes a tensor of Float .8.*aten::arange has made beside it, once"), dt.record():
+    what = r"the recording changes a tensor of Float .8.*aten::arange has made beside it, once"
+    with pytest.raises(RuntimeError, match=what), dt.record():
         total = torch.arange(8.0, device=DEVICE)
         total += x
     # Constants may be read; and what is filled there is filled in each replay.

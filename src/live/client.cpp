@@ -120,11 +120,12 @@ std::uint64_t Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time
   const std::uint64_t most = (static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count()) + 1) * kMostTraced;
   std::uint64_t bytes = 0;
   // The first piece may come at the end.
-  const std::string end = ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience, [&](const std::string& piece) {
-    bytes += piece.size();
-    if (bytes > most) throw Error(errc::unsupported, "the trace is too long: trace for less time");
-    to.write(piece.data(), static_cast<std::streamsize>(piece.size()));
-  });
+  const std::string end =
+      ask("trace " + std::to_string(runtime) + " " + seconds + " " + format, time + kPatience, [&](const std::string& piece) {
+        bytes += piece.size();
+        if (bytes > most) throw Error(errc::unsupported, "the trace is too long: trace for less time");
+        to.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+      });
   std::uint64_t dropped = 0;  // of a process that runs an earlier build nothing is known
   std::from_chars(end.data(), end.data() + end.size(), dropped);
   return dropped;

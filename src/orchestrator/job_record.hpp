@@ -66,10 +66,10 @@ struct JobRecord {
   // Guarded by the orchestrator's mutex.
   orchestrator::Policy::Time admitted{0};
   std::optional<Ticket> ticket;
-  bool is_cancelled = false;  // before there was a ticket
-  KeptExecs exec;                // one while it is in flight
-  bool is_called_off = false;    // by close: it waits for nothing any more, and is not in the policy
-  JobCalls call{1};              // empty; made with the job, so that its end takes no memory
+  bool is_cancelled = false;   // before there was a ticket
+  KeptExecs exec;              // one while it is in flight
+  bool is_called_off = false;  // by close: it waits for nothing any more, and is not in the policy
+  JobCalls call{1};            // empty; made with the job, so that its end takes no memory
 
   mutable Mutex mutex;
   mutable Condition ended;

@@ -79,13 +79,15 @@ TEST_F(ScarceGraphsTest, Building) {
           // One behind the other: they count in the same cells.
           const auto follow = [&] { insist([&] { nodes.back().after(nodes[nodes.size() - 2]); }); };
           for (int i = 0; i < 3; ++i) {
-            attempt(inner, 1, [&] { nodes.push_back(inner.add("a name that does not fit into a string itself", world.op, world.cells, 0U)); });
+            attempt(inner, 1,
+                    [&] { nodes.push_back(inner.add("a name that does not fit into a string itself", world.op, world.cells, 0U)); });
             if (i != 0) follow();
             attempt(inner, 1, [&] { nodes.push_back(inner.add(world.op, arguments)); });
             follow();
           }
           attempt(graph, 8, [&] { nodes.push_back(graph.add("a graph within a graph, with a long name", inner)); });
-          attempt(graph, 1, [&] { nodes.push_back(graph.add_host("a host node with a long name, and a callback", [&called] { ++called; })); });
+          attempt(graph, 1,
+                  [&] { nodes.push_back(graph.add_host("a host node with a long name, and a callback", [&called] { ++called; })); });
           follow();
           const std::size_t size = graph.size();
           const auto add_condition = [&] { nodes.push_back(graph.add_if("a condition with a long name of its own", world.cells, inner)); };

@@ -102,7 +102,8 @@ TEST_F(ScarceJobsTest, Defining) {
           Graph graph("a graph with a long name, of which a copy takes memory");
           graph.add("a node with a long name, of which a copy takes memory", world.op, world.cells, 0U);
           JobType type;
-          const bool threw = throws([&] { type = jobs->define("a type with a long name, of which a copy takes memory", std::move(graph)); });
+          const bool threw =
+              throws([&] { type = jobs->define("a type with a long name, of which a copy takes memory", std::move(graph)); });
           ScarceMemory::relent();
           EXPECT_EQ(jobs->statistics().types.size(), threw ? 0U : 1U);
           if (!threw) jobs->submit(type).wait();

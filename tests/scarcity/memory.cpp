@@ -212,7 +212,8 @@ TEST_F(ScarceMemoryTest, Closing) {
           for (std::size_t i = 2; i + 1 < world.tickets.size(); ++i) {
             const int status = world.tickets[i].status();
             const int own = static_cast<int>((i - 2) % 3);
-            EXPECT_TRUE(status == own || status == status::cancelled || status == status::interrupted || status == status::lost) << status << " of task " << i;
+            EXPECT_TRUE(status == own || status == status::cancelled || status == status::interrupted || status == status::lost)
+                << status << " of task " << i;
           }
         });
   }

@@ -161,7 +161,8 @@ TEST_F(ScarceObservationTest, Watches) {
         [](World& world) {
           std::atomic<u32> seen{0};
           Watch watch;
-          if (throws([&] { watch = world.runtime->watch("op", std::chrono::microseconds(200), [&](const Inspection&) { ++seen; }); })) return;
+          if (throws([&] { watch = world.runtime->watch("op", std::chrono::microseconds(200), [&](const Inspection&) { ++seen; }); }))
+            return;
           std::this_thread::sleep_for(std::chrono::milliseconds(2));
           ScarceMemory::relent();
           const u32 before = seen;

@@ -25,7 +25,8 @@ LogSink::LogSink(const Logging& logging, Warn warn)
 void LogSink::take(const LogRecord& record) noexcept {
   if (callback_) {
     if (const auto thrown = failure_of(errc::invalid_argument, [&] { callback_(record); }))
-      if (failure_of(errc::out_of_memory, [&] { complain(told_of_callback_, "dwell: the callback of the log threw: " + thrown->message()); }))
+      if (failure_of(errc::out_of_memory,
+                     [&] { complain(told_of_callback_, "dwell: the callback of the log threw: " + thrown->message()); }))
         complain(told_of_callback_, "dwell: the callback of the log threw");
   }
   if (!file_ && !to_stderr_) return;

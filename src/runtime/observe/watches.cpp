@@ -55,7 +55,8 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
     if ((forked = call.is_forked())) return false;
     if (!failure) return true;
     if (!warn) return false;
-    if (failure_of(errc::io_failed, [&] { warn("the watch of '" + found->name + "' has ended: its callback has thrown " + failure->message()); }))
+    if (failure_of(errc::io_failed,
+                   [&] { warn("the watch of '" + found->name + "' has ended: its callback has thrown " + failure->message()); }))
       static_cast<void>(failure_of(errc::io_failed, [&] { warn("a watch has ended: its callback has thrown"); }));
     return false;
   }

@@ -87,7 +87,8 @@ bool Ends::when_done(std::uint64_t position, bool or_stalled, Notifier::Callback
 
 Ends::Prepared Ends::prepare_when_done(Notifier::Callback callback) {
   auto position = std::make_shared<std::uint64_t>(0);
-  auto request = parts_.notifier.prepare([this, position] { return done(*position) || parts_.watch.holds(*position); }, std::move(callback));
+  auto request =
+      parts_.notifier.prepare([this, position] { return done(*position) || parts_.watch.holds(*position); }, std::move(callback));
   return {std::move(position), std::move(request)};
 }
 

@@ -257,7 +257,8 @@ struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
     if (eps && std::isnan(*eps)) return {};
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
-    // Not clamped: a number that the limits, which may have changed places, do not compare with stays. The upper one is computed in the type.
+    // Not clamped: a number that the limits, which may have changed places, do not compare with stays. The upper one is computed in the
+    // type.
     const auto limited = [](Numbers n) {
       return ops::logit(ops::where(n[1], ops::where(n[2], n[0], ops::gt(n[0], n[2])), ops::lt(n[0], n[1])));
     };
