@@ -138,9 +138,12 @@ class Worker:
             self._seen, self._since = now, time.monotonic()
         return time.monotonic() - self._since
 
-    def end(self) -> int:
+    def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self) -> int:
+        self.kill()
         try:
             return self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -169,10 +172,9 @@ class Results:
         self.operations[item["operation"]] += sum(ways.values())
 
 
-def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folder: Path) -> Results:
+def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folder: Path, deadline: float) -> Results:
     results = Results()
     waiting = list(reversed(items))
-    deadline = time.monotonic() + arguments.seconds
     selector = selectors.DefaultSelector()
     workers: list[Worker] = []
     ends_early = 0  # workers that ended before they were ready
@@ -226,7 +228,9 @@ def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folde
         if time.monotonic() > deadline:
             results.left_out += [f"{item['operation']} {item['dtype']}: no time" for item in waiting]
             waiting.clear()
-            for worker in list(workers):
+            for worker in workers:  # all at once: a process that has a GPU takes seconds to end
+                worker.kill()
+            for worker in workers:
                 if worker.item is not None:
                     results.left_out.append(f"{worker.at()[2]} and the rest of its operation and type: no time")
                 worker.end()
@@ -317,7 +321,7 @@ def main() -> int:
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        results = go_through(items, arguments, Path(folder))
+        results = go_through(items, arguments, Path(folder), begun + arguments.seconds)
         for log in sorted(Path(folder).glob("worker*.log")):
             text = log.read_text(errors="replace")
             if text.strip():

@@ -1,13 +1,14 @@
 #include "base/output_file.hpp"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <random>
 #include <system_error>
 #include <utility>
 
@@ -77,8 +78,9 @@ void check(const fs::path& target, const Found& found) {
 
 // A name beside `place` that nobody can foresee.
 fs::path staged_name(const fs::path& place) {
-  std::random_device random;
-  return folder_of(place) / ("." + place.filename().string() + "." + std::to_string(random()) + std::to_string(random()) + ".part");
+  std::uint64_t number = 0;  // std::random_device takes a newer glibc
+  if (getrandom(&number, sizeof number, 0) != sizeof number) fail(place, errno);
+  return folder_of(place) / ("." + place.filename().string() + "." + std::to_string(number) + ".part");
 }
 
 }  // namespace

@@ -115,11 +115,6 @@ const Kind kKinds[] = {
      }},
 };
 
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
-  return condition();
-}
-
 class CallbackTest : public DeviceTest {
  protected:
   // Calls `act` in a callback of each kind, and `then` behind it, with the runtime that is still there.

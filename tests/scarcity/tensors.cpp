@@ -151,7 +151,7 @@ TEST_F(ScarceTensorsTest, CompiledPrograms) {
           static_cast<void>(throws([&] { world.runtime->define("waits", adds("waits", 1)); }));
         }
         ScarceMemory::relent();
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
         for (u64 before = batch->stats().compiled; batch->stats().compiled == before && std::chrono::steady_clock::now() < end;) run();
         EXPECT_GT(batch->stats().compiled, 0U) << "it stays interpreted for ever";
         const std::vector<float> found = read(tensors->z);
