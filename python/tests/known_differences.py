@@ -24,6 +24,14 @@ class Known:
 _OVERFLOWS = "products of the largest numbers are added up in another order: some sums overflow on the way, and then are NaN or infinite"
 
 KNOWN: tuple[Known, ...] = (
+    *(
+        Known(f"{name} float* special *", "values", "a number that the integer does not hold: docs/torch.md has what becomes of it")
+        for name in ("byte", "char", "int", "long", "short")
+    ),
+    *(
+        Known(f"nn.functional.{name} float* special *", "sign of zero", "which of two equal zeros is the greater one", "cpu")
+        for name in ("hardtanh", "relu6")
+    ),
     *(Known(f"{name} * special *", "NaN", _OVERFLOWS) for name in ("__rmatmul__", "matmul")),
     Known(
         "native_layer_norm * special *",

@@ -28,6 +28,16 @@ def made(*sizes: int, **options: Any) -> Any:
     return torch.rand(*sizes, device=DEVICE, **options) + 0.5
 
 
+def copy_of(value: Any, *, grad: bool = False) -> Any:
+    """The same with tensors of its own, which have the same strides."""
+    if isinstance(value, torch.Tensor):
+        copy = value.detach().clone(memory_format=torch.preserve_format)
+        return copy.requires_grad_() if grad and value.is_floating_point() else copy
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(copy_of(one, grad=grad) for one in value)
+    return value
+
+
 def tensors_in(value: Any) -> Iterator[Any]:
     if isinstance(value, torch.Tensor):
         yield value

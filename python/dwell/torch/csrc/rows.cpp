@@ -123,6 +123,7 @@ struct VectorNorm {
   static FromOne of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
                     std::optional<at::ScalarType> type) {
     if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), Number(ord))) return left(Why::type);
+    if (std::isnan(ord.toDouble())) return {};
     return reduce(Reduction::norm, x, named(dims), keep, {}, ord.toDouble());
   }
 };
@@ -218,7 +219,12 @@ struct SoftmaxBackward {
       if (!kLog) batch.assign(view_of(products), g * y);
       batch.sum(view_of(sums), view_of(terms), {dim});
       const Expression sum(view_of(sums));
-      batch.assign(view_of(out), kLog ? g - ops::exp(y) * sum : Expression(view_of(products)).as(in) - y * sum);
+      if (kLog)
+        batch.assign(view_of(out), g - ops::exp(y) * sum);
+      else if (grad.is_cpu())
+        batch.assign(view_of(out), y * (g - sum));
+      else
+        batch.assign(view_of(out), Expression(view_of(products)).as(in) - y * sum);
     });
     return out;
   }
