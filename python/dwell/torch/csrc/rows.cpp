@@ -1,6 +1,7 @@
 // Operations along dimensions: reductions, and what follows from all elements of a row.
 #include <ATen/Operators.h>
 
+#include <cmath>
 #include <optional>
 #include <tuple>
 #include <utility>
