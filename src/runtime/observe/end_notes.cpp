@@ -28,7 +28,7 @@ constexpr std::size_t kMostFiles = 64;  // further ones go without
 
 // What the handler reads. Without destructors: it may be called until the process is gone.
 constinit std::array<std::atomic<FlightFile*>, kMostFiles> files{};
-constinit std::array<struct sigaction, kSignals.size()> before{};
+constinit std::array<struct sigaction, kSignals.size()> previous{};
 static_assert(std::atomic<FlightFile*>::is_always_lock_free);
 
 // Whether the file is this process's: a forked child has the same memory.
@@ -66,7 +66,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   note(signal);
   std::size_t index = 0;
   while (kSignals[index] != signal) ++index;
-  const struct sigaction& was = before[index];
+  const struct sigaction& was = previous[index];
   if ((was.sa_flags & SA_SIGINFO) != 0 && was.sa_sigaction != nullptr) {
     was.sa_sigaction(signal, info, context);
   } else if (was.sa_handler != SIG_DFL && was.sa_handler != SIG_IGN) {
@@ -105,12 +105,12 @@ void install() {
   static const bool exits = std::atexit(on_exit) == 0;
   static_cast<void>(exits);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    // Behind a handler that was set over ours we are still called: as the one before it, too, each would call the other.
-    if (set[i] || sigaction(kSignals[i], nullptr, &before[i]) != 0) continue;
+    // Behind a handler that was set over ours we are still called: as the one previous it, too, each would call the other.
+    if (set[i] || sigaction(kSignals[i], nullptr, &previous[i]) != 0) continue;
     struct sigaction ours {};
     ours.sa_sigaction = on_signal;
-    ours.sa_mask = before[i].sa_mask;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (before[i].sa_flags & (SA_NODEFER | SA_RESTART));
+    ours.sa_mask = previous[i].sa_mask;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (previous[i].sa_flags & (SA_NODEFER | SA_RESTART));
     set[i] = sigaction(kSignals[i], &ours, nullptr) == 0;
   }
 }
@@ -121,7 +121,7 @@ void uninstall() {
     // Over ours another one may have been set, which may call it. Then it stays, and only passes signals on.
     if (!set[i] || sigaction(kSignals[i], nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != on_signal)
       continue;
-    set[i] = sigaction(kSignals[i], &before[i], nullptr) != 0;
+    set[i] = sigaction(kSignals[i], &previous[i], nullptr) != 0;
   }
 }
 

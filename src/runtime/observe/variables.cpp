@@ -23,7 +23,7 @@ using device::Order;
 using device::Scope;
 
 constexpr int kTries = 1000;  // to find a Seqlock at rest
-constexpr std::size_t kWord = 8;
+constexpr std::size_t kWordBytes = 8;
 
 template <class Word>
 void copy_word(std::byte* to, const std::byte* from) {
@@ -36,9 +36,9 @@ void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   while (bytes != 0) {
     const auto at = reinterpret_cast<std::uintptr_t>(from);
     std::size_t step = 1;
-    if (at % kWord == 0 && bytes >= kWord) {
+    if (at % kWordBytes == 0 && bytes >= kWordBytes) {
       copy_word<u64>(to, from);
-      step = kWord;
+      step = kWordBytes;
     } else if (at % sizeof(u32) == 0 && bytes >= sizeof(u32)) {
       copy_word<u32>(to, from);
       step = sizeof(u32);
@@ -59,7 +59,7 @@ void store_words(std::byte* to, const std::byte* from, std::size_t bytes) {
       device::store<Order::relaxed, Scope::system>(reinterpret_cast<Word*>(to), word);
       return sizeof(word);
     };
-    const std::size_t step = at % kWord == 0 && bytes >= kWord               ? put(u64{})
+    const std::size_t step = at % kWordBytes == 0 && bytes >= kWordBytes               ? put(u64{})
                              : at % sizeof(u32) == 0 && bytes >= sizeof(u32) ? put(u32{})
                                                                              : put(u8{});
     to += step;
@@ -186,7 +186,7 @@ bool Variables::read_guarded(std::span<const Variable> variables, std::vector<In
   return whole;
 }
 
-bool Variables::is_one_word(const List& list) { return list.size() == 1 && list.front().bytes() <= kWord; }
+bool Variables::is_one_word(const List& list) { return list.size() == 1 && list.front().bytes() <= kWordBytes; }
 
 std::optional<Inspection> Variables::read(std::string_view name) {
   return with_all([&](std::span<const Of> all) -> std::optional<Inspection> {
