@@ -61,7 +61,7 @@ nb::object take_exception() {
 
 // "ValueError: what it says". An exception whose text cannot be had goes by its class.
 std::string text_of(nb::handle exception) {
-  const auto type = nb::cast<std::string>(exception.type().attr("__name__"));
+  auto type = nb::cast<std::string>(exception.type().attr("__name__"));
   try {
     return type + ": " + nb::cast<std::string>(nb::str(exception));
   } catch (nb::python_error&) {

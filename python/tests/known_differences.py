@@ -32,6 +32,7 @@ KNOWN: tuple[Known, ...] = (
         Known(f"nn.functional.{name} float* special *", "sign of zero", "which of two equal zeros is the greater one", "cpu")
         for name in ("hardtanh", "relu6")
     ),
+    Known("addcdiv * special *", "infinity", "PyTorch's kernel multiplies and adds in one step, which overflows less", "cuda"),
     *(Known(f"{name} * special *", "NaN", _OVERFLOWS) for name in ("__rmatmul__", "matmul")),
     Known(
         "native_layer_norm * special *",

@@ -234,6 +234,10 @@ for _ in range(4): many()
 before = size()
 for _ in range(4): many()
 after = size()
+for _ in range(100):  # on a busy machine it comes back later
+    if after[1] < before[1] + 16_000_000: break
+    time.sleep(0.1); rt.sync(); rt.allocate(1)
+    after = size()
 assert after[1] < before[1] + 16_000_000, (before, after)
 """,
         timeout=120,

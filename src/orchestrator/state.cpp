@@ -320,7 +320,7 @@ std::optional<Error> OrchestratorState::make_exec(const JobTypeRecord& type, Kep
   constexpr int kAttempts = 36;
   bool has_dropped = false;
   for (int attempt = 1;; ++attempt) {
-    const std::optional<Error> why = [&]() -> std::optional<Error> {
+    std::optional<Error> why = [&]() -> std::optional<Error> {
       try {
         exec.push_back({runtime_.instantiate(type.graph), {}, 0});
         return std::nullopt;

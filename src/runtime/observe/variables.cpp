@@ -59,7 +59,7 @@ void store_words(std::byte* to, const std::byte* from, std::size_t bytes) {
       device::store<Order::relaxed, Scope::system>(reinterpret_cast<Word*>(to), word);
       return sizeof(word);
     };
-    const std::size_t step = at % kWordBytes == 0 && bytes >= kWordBytes               ? put(u64{})
+    const std::size_t step = at % kWordBytes == 0 && bytes >= kWordBytes     ? put(u64{})
                              : at % sizeof(u32) == 0 && bytes >= sizeof(u32) ? put(u32{})
                                                                              : put(u8{});
     to += step;

@@ -167,15 +167,22 @@ class BegunTasks::Search {
 
   void find_queued() {
     const device::ArenaHeader& layout = parts_.layout;
-    const std::vector<Slot> queue = all<Slot>(layout.queue, std::size_t{1} << layout.queue_shift);
-    const auto look_at_place = [&](std::uint32_t place) {
-      const Slot& slot = queue[device::index_of(place, layout.queue_shift)];
-      if (slot.quad[0].lap == device::lap_of(place, layout.queue_shift)) look_at(slot);
+    // The queue has megabytes, of which few are in use.
+    const auto look_at_places = [&](std::uint32_t place, std::uint32_t count) {
+      while (count != 0) {
+        const std::uint32_t first = device::index_of(place, layout.queue_shift);
+        const std::uint32_t run = std::min(count, (1U << layout.queue_shift) - first);
+        for (const Slot& slot : all<Slot>(layout.queue, run, first))
+          if (slot.quad[0].lap == device::lap_of(place++, layout.queue_shift)) look_at(slot);
+        count -= run;
+      }
     };
     // Places that a worker has claimed, and those that nobody has.
     for (const std::uint64_t claim : all<std::uint64_t>(layout.claims, layout.max_workers))
-      if ((claim & device::kClaimed) != 0) look_at_place(static_cast<std::uint32_t>(claim));
-    for (std::uint32_t place = control_.head.value; device::is_after(control_.tail.value, place); ++place) look_at_place(place);
+      if ((claim & device::kClaimed) != 0) look_at_places(static_cast<std::uint32_t>(claim), 1);
+    const std::uint32_t head = control_.head.value;
+    const std::uint32_t tail = control_.tail.value;
+    if (device::is_after(tail, head)) look_at_places(head, tail - head);
     const std::size_t slots = device::level_slots_of(layout.level_shift);
     const std::vector<std::uint32_t> states = all<std::uint32_t>(layout.level_states, slots);
     const std::vector<Slot> levels = all<Slot>(layout.level_slots, slots);

@@ -249,21 +249,19 @@ struct Celu {
 struct Selu {
   static Call of(const Tensor& x) { return Elu::of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
 };
-// 1 - eps as PyTorch has it for elements of that type.
-double upper_limit(const Tensor& x, double eps) {
-  return x.scalar_type() == at::kDouble ? 1.0 - eps : static_cast<double>(1.0F - static_cast<float>(eps));
+// Not clamped: a number that the limits, which may have changed places, do not compare with stays.
+Expression limited_logit(const Expression& x, const Expression& least, const Expression& most) {
+  return ops::logit(ops::where(least, ops::where(most, x, ops::gt(x, most)), ops::lt(x, least)));
 }
+// Where numbers alone are computed with, that has the digits of f32: those of f64 are given.
 struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
     if (eps && std::isnan(*eps)) return {};
     if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
-    // Not clamped: a number that the limits, which may have changed places, do not compare with stays. The upper one is computed in the
-    // type.
-    const auto limited = [](Numbers n) {
-      return ops::logit(ops::where(n[1], ops::where(n[2], n[0], ops::gt(n[0], n[2])), ops::lt(n[0], n[1])));
-    };
-    const double most = upper_limit(x, *eps);
-    return Call(limited, Types::to_floats, Gives::common, x, Scalar(*eps), Scalar(most));
+    if (x.scalar_type() == at::kDouble)
+      return Call([](Numbers n) { return limited_logit(n[0], n[1], n[2]); }, Types::to_floats, Gives::common, x, Scalar(*eps),
+                  Scalar(1.0 - *eps));
+    return Call([](Numbers n) { return limited_logit(n[0], n[1], 1.0 - n[1]); }, Types::to_floats, Gives::common, x, Scalar(*eps));
   }
 };
 struct Lerp {
@@ -298,7 +296,8 @@ struct Addcmul {
 };
 struct Addcdiv {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
-    return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
+    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
+    return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, Gives::common, x, a, b, value);
   }
 };
 // Of any types: everything becomes that of the target.
@@ -389,8 +388,11 @@ struct LogitBackward {
     const bool limited = eps && *eps >= 0;
     const double least = limited ? *eps : 0;
     const double outside = limited ? 0 : std::numeric_limits<double>::quiet_NaN();
-    return Call([](Numbers n) { return where(n[4], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], n[3]))); }, Types::floats,
-                Gives::common, grad, x, Scalar(least), Scalar(upper_limit(x, least)), Scalar(outside));
+    if (x.scalar_type() == at::kDouble)
+      return Call([](Numbers n) { return where(n[4], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], n[3]))); }, Types::floats,
+                  Gives::common, grad, x, Scalar(least), Scalar(1.0 - least), Scalar(outside));
+    return Call([](Numbers n) { return where(n[3], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], 1.0 - n[2]))); }, Types::floats,
+                Gives::common, grad, x, Scalar(least), Scalar(outside));
   }
 };
 struct GeluBackward {
