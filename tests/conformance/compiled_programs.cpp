@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -180,7 +181,20 @@ TEST_P(CompiledProgramsTest, OperationsOnTruthsGiveTheSameBits) {
 // Numbers that integers do not have.
 TEST_P(CompiledProgramsTest, TruncationsGiveTheSameBits) {
   const auto edge = [](std::size_t i) {
-    constexpr double kEdges[] = {NAN, INFINITY, -INFINITY, 3e9, -3e9, 300, -200.5, 0x1p31, -0x1p31, 0x1p63, -0x1p63, 1e19, -1e19};
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    constexpr double kEdges[] = {std::numeric_limits<double>::quiet_NaN(),
+                                 kInfinite,
+                                 -kInfinite,
+                                 3e9,
+                                 -3e9,
+                                 300,
+                                 -200.5,
+                                 0x1p31,
+                                 -0x1p31,
+                                 0x1p63,
+                                 -0x1p63,
+                                 1e19,
+                                 -1e19};
     return kEdges[i % std::size(kEdges)];
   };
   const auto floats = filled<float>(kElements, edge);

@@ -108,20 +108,20 @@ TEST_F(ScarceTensorsTest, Programs) {
 
 TEST_F(ScarceTensorsTest, Reductions) {
   at_every_operation([](Tensors& t, Batch& batch) {
-    batch.sum(t.row, t.matrix(t.x), {1});
-    batch.softmax(t.matrix(t.y), t.matrix(t.x), 1);
-    batch.max(t.row, t.places, t.matrix(t.y), 1);
-    batch.cumsum(t.matrix(t.z), t.matrix(t.x), 0);
-    batch.layer_norm(t.matrix(t.x), t.matrix(t.z), {8});
+    batch.sum(t.row, Tensors::matrix(t.x), {1});
+    batch.softmax(Tensors::matrix(t.y), Tensors::matrix(t.x), 1);
+    batch.max(t.row, t.places, Tensors::matrix(t.y), 1);
+    batch.cumsum(Tensors::matrix(t.z), Tensors::matrix(t.x), 0);
+    batch.layer_norm(Tensors::matrix(t.x), Tensors::matrix(t.z), {8});
   });
 }
 
 TEST_F(ScarceTensorsTest, ProductsAndSelections) {
   at_every_operation([](Tensors& t, Batch& batch) {
-    batch.mm(t.matrix(t.z), t.matrix(t.x), t.matrix(t.y));
-    batch.addmv(t.row, t.row, t.matrix(t.x), TensorView(t.y).slice(0, 0, 8));
-    batch.index_select(t.matrix(t.y).slice(0, 0, 4), t.matrix(t.x), 0, t.index);
-    batch.tril(t.matrix(t.x), t.matrix(t.z));
+    batch.mm(Tensors::matrix(t.z), Tensors::matrix(t.x), Tensors::matrix(t.y));
+    batch.addmv(t.row, t.row, Tensors::matrix(t.x), TensorView(t.y).slice(0, 0, 8));
+    batch.index_select(Tensors::matrix(t.y).slice(0, 0, 4), Tensors::matrix(t.x), 0, t.index);
+    batch.tril(Tensors::matrix(t.x), Tensors::matrix(t.z));
     const std::vector<TensorView> parts{TensorView(t.x).slice(0, 0, 32), TensorView(t.z).slice(0, 0, 32)};
     batch.cat(t.y, parts, 0);
   });

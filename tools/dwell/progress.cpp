@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kEraseLine = "\r\x1b[K";
 }
 
-Progress::Progress(std::string label, std::string unit, std::uint64_t total)
+Progress::Progress(std::string_view label, std::string unit, std::uint64_t total)
     : on_(isatty(STDERR_FILENO) == 1),
       label_(printable(label)),
       unit_(std::move(unit)),

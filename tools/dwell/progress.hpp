@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dwell::tool {
 
@@ -11,7 +12,7 @@ namespace dwell::tool {
 class Progress {
  public:
   // `total` of what `unit` says ("tasks").
-  Progress(std::string label, std::string unit, std::uint64_t total);
+  Progress(std::string_view label, std::string unit, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
