@@ -31,9 +31,9 @@ struct NpyHeader {
   std::uint64_t data_bytes() const { return element_count(shape, bytes_of(type)) * bytes_of(type); }
 };
 
-// Reads the header of `file` and checks that the data behind it is of the size that the header promises. Throws std::runtime_error that
-// says what is wrong and what to do; the message does not name the file. Only regular files are read.
-NpyHeader read_npy_header(const std::filesystem::path& file);
+// Reads the header of the file at `path` and checks that the data behind it is of the size that the header promises. Throws
+// std::runtime_error that says what is wrong and what to do; the message does not name the file. Only regular files are read.
+NpyHeader read_npy_header(const std::filesystem::path& path);
 
 // The data behind a header, read a piece at a time.
 class NpyData {
