@@ -27,7 +27,7 @@ std::string_view text_of(MetricFamily::Type type) {
 std::string text_of(double number) {
   char digits[32];
   // Counts stay whole numbers: the shortest form of 100000 would be 1e+05.
-  const auto whole = static_cast<std::uint64_t>(number);
+  const std::uint64_t whole = number >= 0 && number < 0x1p64 ? static_cast<std::uint64_t>(number) : 0;
   char* const end = static_cast<double>(whole) == number ? std::to_chars(digits, digits + sizeof digits, whole).ptr
                                                          : std::to_chars(digits, digits + sizeof digits, number).ptr;
   return {digits, end};
