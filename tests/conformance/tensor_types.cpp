@@ -36,7 +36,7 @@ bool is_computable(Type type) {
 // Calls f with a number of the type that real parts of elements have.
 template <class F>
 auto with_part(Type type, const F& f) {
-  switch (type) {
+  switch (type) {  // NOLINT(bugprone-branch-clone): each has a type of its own
     case Type::f16: return f(half());
     case Type::bf16: return f(bfloat16());
     case Type::f32:
