@@ -241,6 +241,7 @@ TEST_P(CallbackTest, TheLastOwnerMayGoInEachAndTheRuntimeIsClosedBehindIt) {
 
 // A child, since the process ends. CUDA does not work in one.
 TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
+  if (kSanitized) GTEST_SKIP() << "a search for leaks as the process ends finds what its threads still have";
   if (!on_cpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);
