@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch_support import DEVICE, dt, torch
+from torch_support import DEVICE, dt, tensors_in, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -101,17 +101,6 @@ class Copier:
             self._storages[storage._cdata] = storage.clone()
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return made.set_(self._storages[storage._cdata], tensor.storage_offset(), tensor.shape, tensor.stride())
-
-
-def tensors_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_in(one)
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from tensors_in(one)
 
 
 def whole(tensor: Any) -> Any:

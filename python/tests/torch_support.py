@@ -44,6 +44,9 @@ def tensors_in(value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple):
         for one in value:
             yield from tensors_in(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors_in(one)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
