@@ -85,7 +85,7 @@ TEST_F(ScarceGraphsTest, Building) {
             attempt(inner, 1, [&] { nodes.push_back(inner.add(world.op, arguments)); });
             follow();
           }
-          attempt(graph, 8, [&] { nodes.push_back(graph.add("a graph within a graph, with a long name", inner)); });
+          attempt(graph, 6, [&] { nodes.push_back(graph.add("a graph within a graph, with a long name", inner)); });
           attempt(graph, 1,
                   [&] { nodes.push_back(graph.add_host("a host node with a long name, and a callback", [&called] { ++called; })); });
           follow();

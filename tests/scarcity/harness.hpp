@@ -51,9 +51,11 @@ class SharedCompiler final : public jit::Compiler {
   }
 };
 
+// Counts in each cell; jobs and launches of one operator may run at the same time.
 inline std::string adds(const std::string& name, u32 k) {
   return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 code) {\n" +
-         "  for (auto i : g.range(x.size())) x[i] += " + std::to_string(k) + ";\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
+         "  for (auto i : g.range(x.size())) x.atomic_add(i, " + std::to_string(k) +
+         "U);\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
 }
 
 // A runtime with two versions of an operator, a buffer, and tickets of tasks that have come to all ends.
