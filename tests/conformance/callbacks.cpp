@@ -260,6 +260,7 @@ TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
 }
 
 TEST_P(CallbackTest, AForkInEachThatReturnsEndsTheChild) {
+  if (kThreadSanitized) GTEST_SKIP() << "the thread sanitizer refuses threads in a child of a process that has some";
   if (!on_cpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   for (const Kind& kind : kKinds) {
     if (!kind.own_thread || std::string_view(kind.name).starts_with("What")) continue;
