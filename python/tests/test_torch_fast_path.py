@@ -214,6 +214,12 @@ def test_a_tensor_that_is_negative_by_a_bit_takes_the_dispatcher(x: Any) -> None
     assert (torch.mul(negative, 2.0) + x * 2.0).abs().max().item() == 0
 
 
+def test_a_method_of_where_has_its_condition_behind_the_tensor() -> None:
+    x, y, condition = (torch.tensor(values, device=DEVICE) for values in ([True, True, False], [False, False, True], [True, False, False]))
+    assert x.where(condition, y).tolist() == [True, False, True]
+    assert torch.where(condition, x, y).tolist() == [True, False, True]
+
+
 def test_alpha_by_place_means_the_older_order(x: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

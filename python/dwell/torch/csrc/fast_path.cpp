@@ -454,11 +454,18 @@ void open_fast_paths() {
     if (object != nullptr) put_behind(object, candidates);
     Py_XDECREF(object);
   };
+  PyObject* const self = PyUnicode_InternFromString("self");
   for (const auto& [name, candidates] : by_name) {
-    for (PyObject* const in : {methods, functions, layers}) put(in, name.c_str(), candidates);
+    for (PyObject* const in : {functions, layers}) put(in, name.c_str(), candidates);
+    // The tensor before a method's dot is the parameter `self`, which `where` has in second place.
+    std::vector<Candidate> of_methods = candidates;
+    std::erase_if(of_methods, [self](const Candidate& one) { return one.names[0] != self; });
+    if (of_methods.empty()) continue;
+    put(methods, name.c_str(), of_methods);
     if (const auto symbols = operators().find(name); symbols != operators().end())
-      for (const char* const symbol : symbols->second) put(methods, symbol, candidates);
+      for (const char* const symbol : symbols->second) put(methods, symbol, of_methods);
   }
+  Py_DECREF(self);
   for (PyObject* const done : {torch, methods, functions, layers}) Py_XDECREF(done);
 }
 
