@@ -111,7 +111,7 @@ def cpu(rt):
         pytest.skip("only on the CPU")
 
 
-def run_python(code: str, *, timeout: float = 60, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
+def run_python(code: str, *, timeout: float = 300, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
     """Runs a program of its own."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],

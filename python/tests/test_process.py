@@ -256,7 +256,7 @@ def test_the_command_line(tmp_path):
     if missing.returncode == 2:
         assert "neither in this package nor on PATH" in missing.stderr
     fake = tmp_path / "dwell"
-    fake.write_text("#!/bin/sh\necho tool \"$@\"\nexit 3\n")
+    fake.write_text('#!/bin/sh\necho tool "$@"\nexit 3\n')
     fake.chmod(0o755)
     found = tool("run", "job.toml", PATH=f"{tmp_path}:{os.environ['PATH']}")
     if missing.returncode == 2:
