@@ -25,7 +25,7 @@ _OVERFLOWS = "products of the largest numbers are added up in another order: som
 
 KNOWN: tuple[Known, ...] = (
     *(
-        Known(f"{name} float* special *", "values", "a number that the integer does not hold: docs/torch.md has what becomes of it")
+        Known(f"{name} *float* special *", "values", "a number that the integer does not hold: docs/torch.md has what becomes of it")
         for name in ("byte", "char", "int", "long", "short")
     ),
     *(

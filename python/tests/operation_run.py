@@ -39,6 +39,7 @@ def work(journal: int, ways: str) -> int:
     import faulthandler
 
     faulthandler.enable()
+    import operation_comparison as comparison
     import operation_database as database
     import torch
 
@@ -65,14 +66,14 @@ def work(journal: int, ways: str) -> int:
             for number, case in enumerate(database.cases(name, dtype, item["taken"])):
                 if number < start or not fnmatch.fnmatchcase(case.way, ways):
                     continue
-                kind, detail = database.check(case, lambda phase, n=number, c=case: tell(f"{n}\t{phase}\t{c}"))
+                kind, detail = comparison.check(case, lambda phase, n=number, c=case: tell(f"{n}\t{phase}\t{c}"))
                 if kind == "impossible":
                     continue
                 by_way["keyword" if "=" in case.way else case.way.split(" ")[0].rstrip(",")] += 1
                 if kind:
                     answer(case=str(case), kind=kind, detail=detail)
         except Exception as error:
-            if isinstance(error, database.Stopped) or database.is_stopped():
+            if isinstance(error, comparison.Stopped) or comparison.is_stopped():
                 answer(done=item, ways=by_way, stopped=str(error))
                 return 3
             # Of the database itself: samples for which something is not installed.
