@@ -111,7 +111,9 @@ void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView* 
   const std::string_view what = name_of(reduction);
   tensor::check_result(to);
   if (values != nullptr) tensor::check_result(*values);
-  const tensor::RowsPlan plan = tensor::plan_of(reduction, x.type(), to.type(), parameter);
+  tensor::RowsPlan plan = tensor::plan_of(reduction, x.type(), to.type(), parameter);
+  // Squares of the largest floats are not too large for 64 bits, which cost a CPU little. PyTorch's variances there have them too.
+  if (plan.statistic == device::RowStatistic::moments && !state_->operators.on_cuda()) plan.number = device::NumberClass::f64;
   if (values != nullptr) static_cast<void>(tensor::computed_in(what, x.type(), values->type(), false));
   static_cast<void>(repeated(to, x, axes, what));
   if (values != nullptr) static_cast<void>(repeated(*values, x, axes, what));

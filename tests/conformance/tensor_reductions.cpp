@@ -390,6 +390,23 @@ TEST_P(TensorReductionTest, SumsAreBetterThanOneByOne) {
   EXPECT_NEAR(read(result)[0], 0.25, 1e-3);
 }
 
+TEST_P(TensorReductionTest, EqualElementsHaveNoVariance) {
+  // Of 0.1 a sum of floats, divided by their count, is another number.
+  for (const u32 n : {3U, 7U, 125U, 1000U, 100'000U}) {
+    SCOPED_TRACE(n);
+    const auto x = filled_with(std::vector<float>(std::size_t{3} * n, 0.1F));
+    const auto rows = runtime().allocate<float>(3);
+    for (const Reduction reduction : {Reduction::var, Reduction::stddev}) {
+      batch().reduce(reduction, rows, TensorView(x, {3, n}), {1}, 1);
+      run();
+      EXPECT_EQ(read(rows), std::vector<float>(3));
+      batch().reduce(reduction, rows, TensorView(x, {n, 3}), {0}, 1);
+      run();
+      EXPECT_EQ(read(rows), std::vector<float>(3));
+    }
+  }
+}
+
 TEST_P(TensorReductionTest, IntegersWrapAndTypesAreConverted) {
   const auto bytes = filled_with(std::vector<std::uint8_t>(1000, 255));
   const auto sum = runtime().allocate<i64>(1);

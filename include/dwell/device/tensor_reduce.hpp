@@ -52,7 +52,7 @@ DWELL_DEVICE_COLD C part_of_fold(const u32* task, u32 pass, u32 row, u32 part, C
     return pass == 0 ? first : math::mul(second, RowMath<C>::exp(math::sub(first, of_row)));
   const C count = static_cast<C>(part_size(words, part));
   const C apart = math::sub(first, of_row);
-  return pass == 0 ? math::mul(first, count) : math::add(second, math::mul(count, math::mul(apart, apart)));
+  return pass == 0 ? math::mul(apart, count) : math::add(second, math::mul(count, math::mul(apart, apart)));
 }
 
 #if DWELL_ON_CUDA
@@ -379,7 +379,7 @@ class RowMachine {
   }
   DWELL_DEVICE RowMap map_of(u32 pass) const {
     if (words_.statistic() == RowStatistic::fold) return words_.map();
-    if (pass == 0) return RowMap::none;
+    if (pass == 0) return has_reference() ? RowMap::difference : RowMap::none;
     return words_.statistic() == RowStatistic::moments ? RowMap::difference_squared : RowMap::exp_difference;
   }
   DWELL_DEVICE C real_parameter() const { return Converted<C>::of(bits_as<double>(words_.parameter())); }
@@ -420,13 +420,25 @@ class RowMachine {
     return infinite && words_.result() == RowResult::log ? C(0) : most;
   }
 
+  // A variance's mean is that of what a row has beside its first element: where all are equal, it is that element, and the variance is 0.
+  DWELL_DEVICE bool has_reference() const {
+    return words_.result() == RowResult::variance || words_.result() == RowResult::deviation;
+  }
+  // The first element of the columns that were taken, or the mean of the first part.
+  DWELL_DEVICE C reference(u32 k, bool of_parts) const {
+    if (!has_reference() || first_ >= end_) return C(0);
+    if (of_parts) return number_in<C>(part_statistics(words_, row(k), 0)[0]);
+    const u32* const tensor = words_.tensor(RowsWords::kInput);
+    return load_from_row<C>(tensor, words_.row_offset(tensor, row(k)) + words_.column_offset(tensor, first_));
+  }
+
   DWELL_DEVICE void reduce() {
     const bool rest = words_.phase() == RowPhase::rest;
     if (rest)
       take_columns(0, words_.result() == RowResult::running ? part_ : words_.parts());
     else
       take_part();
-    PerRow<C> given = of_rows([](u32) { return C(0); });
+    PerRow<C> given = of_rows([&](u32 k) { return reference(k, rest); });
     PerRow<C> first = given;
     PerRow<C> second = given;
 #if DWELL_ON_CUDA
@@ -437,7 +449,10 @@ class RowMachine {
       if (pass == 0) {
         const C count = static_cast<C>(rest ? words_.columns() : end_ - first_);
         const bool mean = words_.statistic() == RowStatistic::moments;
-        first = of_rows([&](u32 k) { return mean ? RowMath<C>::quotient(result.at(k), count) : result.at(k); });
+        first = of_rows([&](u32 k) {
+          const C number = mean ? RowMath<C>::quotient(result.at(k), count) : result.at(k);
+          return has_reference() ? math::add(given.at(k), number) : number;
+        });
         given = of_rows([&](u32 k) { return mean ? first.at(k) : subtracted(first.at(k)); });
       }
       second = result;

@@ -14,7 +14,7 @@ enum class RowStatistic : u8 {
   most,          // the largest and its place, the first of several; the first that is no number, if there is one
   least          // the smallest, likewise
 };
-enum class RowMap : u8 { none, nonzero, abs, square, power, difference_squared, exp_difference };
+enum class RowMap : u8 { none, nonzero, abs, square, power, difference_squared, exp_difference, difference };
 enum class RowFold : u8 { sum, product, max, min };
 
 // What becomes of that: a number for the row, or one for each of its elements.
