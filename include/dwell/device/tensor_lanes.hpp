@@ -82,8 +82,9 @@ template <class C, class Use>
 DWELL_DEVICE void with_fold(RowFold fold, const Use& use) {
   switch (fold) {
     case RowFold::product: use([](C a, C b) { return math::mul(a, b); }); break;
-    case RowFold::max: use([](C a, C b) { return math::maximum(a, b); }); break;
-    case RowFold::min: use([](C a, C b) { return math::minimum(a, b); }); break;
+    // What is no number comes first, and of equal ones the second, as PyTorch has it in reductions.
+    case RowFold::max: use([](C a, C b) { return !math::is_number(a) || a > b ? a : b; }); break;
+    case RowFold::min: use([](C a, C b) { return !math::is_number(a) || a < b ? a : b; }); break;
     default: use([](C a, C b) { return math::add(a, b); }); break;
   }
 }
@@ -110,6 +111,7 @@ DWELL_DEVICE void with_map(RowMap map, C exponent, const Use& use) {
     case RowMap::square: use([](C x, C) { return math::mul(x, x); }); break;
     case RowMap::power: use([exponent](C x, C) { return RowMath<C>::pow(math::abs(x), exponent); }); break;
     case RowMap::difference_squared: use([](C x, C row) { return math::mul(math::sub(x, row), math::sub(x, row)); }); break;
+    case RowMap::difference: use([](C x, C row) { return math::sub(x, row); }); break;
     case RowMap::exp_difference: use([](C x, C row) { return RowMath<C>::exp(math::sub(x, row)); }); break;
     default: break;
   }

@@ -148,14 +148,22 @@ template <class T>
 DWELL_DEVICE bool is_number(T x) {
   return x == x;  // NOLINT(misc-redundant-expression)
 }
+// What is no number comes first. Of two zeros it is the second on a CPU, and on CUDA the positive one is greater, as for its instructions:
+// in both PyTorch's choice.
 template <class T>
 DWELL_DEVICE T maximum(T a, T b) {
   if (!is_number(a)) return a;
-  return a > b ? a : b;  // b, when it is no number
+#if DWELL_ON_CUDA
+  if (is_number(b)) return fmax(a, b);
+#endif
+  return a > b ? a : b;
 }
 template <class T>
 DWELL_DEVICE T minimum(T a, T b) {
   if (!is_number(a)) return a;
+#if DWELL_ON_CUDA
+  if (is_number(b)) return fmin(a, b);
+#endif
   return a < b ? a : b;
 }
 template <class T>
