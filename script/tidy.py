@@ -6,8 +6,8 @@ usage: script/tidy.py BUILD FILE...     BUILD holds compile_commands.json; a sou
 A check walks through everything that a source includes, most of which is the standard library. So sources are checked together, as one
 source that includes them, with the definitions and folders of them all. Two sources whose flags contradict, or of which one defines a local
 name that the other mentions, go to different batches.
-When a batch has a finding, its sources are checked one by one, and only those findings count. That each source includes what it uses is
-not checked here: the release build compiles the library's sources without precompiled headers.
+When a batch has findings, the sources in which they are get checked one by one, and only those findings count; the others are checked
+together again. That each source includes what it uses is not checked here: a build without DWELL_UNITY shows it.
 
 misc-unused-using-decls and misc-unused-alias-decls pass over included sources; a search for the name stands in for them.
 """
@@ -129,14 +129,24 @@ def has_unused_name(path):
     return any(len(re.findall(rf"\b{using or alias}\b", text)) == 1 for using, alias in names)
 
 
+def write_together(path, files):
+    lines = (f'#define main main_{at}\n#include "{file}"\n#undef main\n' for at, file in enumerate(files))
+    path.write_text("".join(lines), encoding="utf-8")
+
+
 def check(batch, together, build):
     """(passed, what to show). `together` includes the sources of the batch; None when it is one."""
     files = [source.entry["file"] for source in batch.sources]
-    if together and not any(has_unused_name(file) for file in files):
-        passed, _ = tidy(str(together.parent), str(together), "--checks=-bugprone-suspicious-include")
+    apart = [file for file in files if has_unused_name(file)] if together else files
+    while len(apart) < len(files):
+        rest = [file for file in files if file not in apart]
+        write_together(together, rest)
+        passed, text = tidy(str(together.parent), str(together), "--checks=-bugprone-suspicious-include")
         if passed:
-            return True, ""
-    results = [tidy(build, file) for file in files]
+            break
+        found = {match[1] for match in re.finditer(r"^(/[^:\n]+):\d+:\d+: ", text, re.MULTILINE)}
+        apart += [file for file in rest if file in found] or rest
+    results = [tidy(build, file) for file in apart]
     return all(passed for passed, _ in results), "\n".join(text for _, text in results if text)
 
 
@@ -153,9 +163,6 @@ def main():
             work.append((batch, None))
             continue
         together = folder / f"batch_{number}.cpp"
-        files = (source.entry["file"] for source in batch.sources)
-        lines = (f'#define main main_{at}\n#include "{file}"\n#undef main\n' for at, file in enumerate(files))
-        together.write_text("".join(lines), encoding="utf-8")
         command = shlex.join(["c++", *batch.flags(), "-c", str(together)])
         commands.append({"directory": batch.sources[0].entry["directory"], "command": command, "file": str(together)})
         work.append((batch, together))

@@ -36,10 +36,10 @@ bool is_computable(Type type) {
 // Calls f with a number of the type that real parts of elements have.
 template <class F>
 auto with_part(Type type, const F& f) {
-  switch (type) {  // NOLINT(bugprone-branch-clone): each has a type of its own
+  switch (type) {
     case Type::f16: return f(half());
     case Type::bf16: return f(bfloat16());
-    case Type::f32:
+    case Type::f32:  // NOLINT(bugprone-branch-clone): each has a type of its own
     case Type::complex64: return f(float());
     case Type::f64:
     case Type::complex128: return f(double());
