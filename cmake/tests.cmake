@@ -62,12 +62,14 @@ function(dwell_test name)
   foreach(suite IN LISTS suites)
     dwell_filter_of(patterns ${suite})
     set(labels ${name})
+    set(limit 300)
     if(suite IN_LIST arg_TOGETHER)
       list(APPEND labels compilers)
+      set(limit 900)
     endif()
     add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${patterns})
     # gtest ends its output with what was skipped, unless something failed. The longest start first, so that none is waited for alone.
-    set_tests_properties(${name}.${suite} PROPERTIES LABELS "${labels}" TIMEOUT 900 PROCESSORS ${arg_PROCESSORS} COST 100
+    set_tests_properties(${name}.${suite} PROPERTIES LABELS "${labels}" TIMEOUT ${limit} PROCESSORS ${arg_PROCESSORS} COST 100
       FAIL_REGULAR_EXPRESSION "Running 0 tests" SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
     )
   endforeach()
