@@ -421,9 +421,7 @@ class RowMachine {
   }
 
   // A variance's mean is that of what a row has beside its first element: where all are equal, it is that element, and the variance is 0.
-  DWELL_DEVICE bool has_reference() const {
-    return words_.result() == RowResult::variance || words_.result() == RowResult::deviation;
-  }
+  DWELL_DEVICE bool has_reference() const { return words_.result() == RowResult::variance || words_.result() == RowResult::deviation; }
   // The first element of the columns that were taken, or the mean of the first part.
   DWELL_DEVICE C reference(u32 k, bool of_parts) const {
     if (!has_reference() || first_ >= end_) return C(0);
