@@ -432,3 +432,11 @@ def test_jiterator_kernels_see_what_was_collected() -> None:
         stack.enter_context(dt.eager())
         y = function(made(64) * 3) + 1
     torch.testing.assert_close(y, made(64) * 6 + 2)
+
+
+def test_whether_a_storage_is_shared_is_asked_while_its_elements_are_collected() -> None:
+    """PyTorch looks at the memory's address, and ends the process when that is an error."""
+    with dt.eager():
+        x = torch.ones(4) + 1
+        assert not x.untyped_storage().is_shared()
+        assert x.tolist() == [2, 2, 2, 2]

@@ -39,7 +39,7 @@ _READ_ON_THE_HOST = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_cs
 _JITERATOR = ["_cuda_jiterator_compile_and_launch_kernel", "_cuda_jiterator_compile_and_launch_kernel_multiple_outputs"]
 # Of storages: they touch no memory.
 _STORAGE_AS_IT_IS = {
-    *("nbytes", "element_size", "resizable", "is_shared", "_get_filename", "_weak_ref", "_fix_weakref", "_set_cdata"),
+    *("nbytes", "element_size", "resizable", "_weak_ref", "_fix_weakref", "_set_cdata"),
     *("__new__", "__init__", "__len__"),
 }
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
