@@ -82,7 +82,7 @@ template <class C, class Use>
 DWELL_DEVICE void with_fold(RowFold fold, const Use& use) {
   switch (fold) {
     case RowFold::product: use([](C a, C b) { return math::mul(a, b); }); break;
-    // What is no number comes first, and of equal ones the second, as PyTorch has it in reductions.
+    // Gives a NaN before any number, and the second of two equal ones, as reductions of PyTorch do.
     case RowFold::max: use([](C a, C b) { return !math::is_number(a) || a > b ? a : b; }); break;
     case RowFold::min: use([](C a, C b) { return !math::is_number(a) || a < b ? a : b; }); break;
     default: use([](C a, C b) { return math::add(a, b); }); break;

@@ -148,8 +148,8 @@ template <class T>
 DWELL_DEVICE bool is_number(T x) {
   return x == x;  // NOLINT(misc-redundant-expression)
 }
-// What is no number comes first. Of two zeros it is the second on a CPU, and on CUDA the positive one is greater, as for its instructions:
-// in both PyTorch's choice.
+// Gives a NaN before any number. Of two zeros a CPU gives the second; CUDA takes +0 for greater than -0, as its instructions do. PyTorch
+// gives the same on both.
 template <class T>
 DWELL_DEVICE T maximum(T a, T b) {
   if (!is_number(a)) return a;
