@@ -8,11 +8,14 @@ source that includes them, with the definitions and folders of them all. Two sou
 name that the other mentions, go to different batches.
 When a batch has findings, the sources in which they are get checked one by one, and only those findings count; the others are checked
 together again. That each source includes what it uses is not checked here: a build without DWELL_UNITY shows it.
+What has passed is noted in ~/.cache/dwell-tidy ($XDG_CACHE_HOME), by a hash of all that a check reads, and not checked again.
 
 misc-unused-using-decls and misc-unused-alias-decls pass over included sources; a search for the name stands in for them.
 """
 
 import concurrent.futures
+import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -20,8 +23,12 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 
 BATCH = 32
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dwell-tidy"
+KEPT = 30 * 24 * 3600  # seconds behind the last use of a note
 OF_THE_CODE = re.compile(r"-O\d?$|-f(PI[CE]|visibility=|(no-)?stack-protector|(function|data)-sections)")  # nothing to a check
 
 
@@ -113,13 +120,45 @@ def batches_of(entries):
     return sorted(batches, key=lambda batch: len(batch.sources), reverse=True)
 
 
-def tidy(build, source, *options):
+@functools.cache
+def version():
+    return subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+
+
+def note_of(entry, options):
+    """The file that is there when what `entry` compiles has passed: named by clang-tidy, its configuration, and the preprocessed text with
+    its comments and macros. None when clang++ is not there or cannot read the source."""
+    words = iter(shlex.split(entry["command"])[1:])
+    flags = [word for word in words if word not in ("-c", entry["file"]) and not (word == "-o" and next(words))]
+    command = ["clang++", "-w", *flags, "-E", "-C", "-dD", entry["file"]]
+    try:
+        text = subprocess.run(command, capture_output=True, check=True, cwd=entry["directory"]).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    parts = (version(), (ROOT / ".clang-tidy").read_bytes(), shlex.join(options).encode(), text.replace(str(ROOT).encode(), b""))
+    return PASSED / hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def forget_old_notes():
+    for note in PASSED.glob("*"):
+        if note.stat().st_mtime < time.time() - KEPT:
+            note.unlink(missing_ok=True)
+
+
+def tidy(build, entry, *options):
     """(passed, what to show)"""
-    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", build, *options, source]
+    note = note_of(entry, options)
+    if note and note.exists():
+        note.touch()
+        return True, ""
+    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", build, *options, entry["file"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     noise = ("warnings generated", "Suppressed ", "Use -header-filter")
     errors = [line for line in done.stderr.splitlines() if not any(word in line for word in noise)]
-    return done.returncode == 0, "\n".join([*done.stdout.splitlines(), *errors])
+    text = "\n".join([*done.stdout.splitlines(), *errors])
+    if note and done.returncode == 0 and not text:
+        note.touch()
+    return done.returncode == 0, text
 
 
 def has_unused_name(path):
@@ -135,18 +174,18 @@ def write_together(path, files):
 
 
 def check(batch, together, build):
-    """(passed, what to show). `together` includes the sources of the batch; None when it is one."""
+    """(passed, what to show). `together` is compiled to check the batch in one; None when it is one source."""
     files = [source.entry["file"] for source in batch.sources]
     apart = [file for file in files if has_unused_name(file)] if together else files
     while len(apart) < len(files):
         rest = [file for file in files if file not in apart]
-        write_together(together, rest)
-        passed, text = tidy(str(together.parent), str(together), "--checks=-bugprone-suspicious-include")
+        write_together(pathlib.Path(together["file"]), rest)
+        passed, text = tidy(os.path.dirname(together["file"]), together, "--checks=-bugprone-suspicious-include")
         if passed:
             break
         found = {match[1] for match in re.finditer(r"^(/[^:\n]+):\d+:\d+: ", text, re.MULTILINE)}
         apart += [file for file in rest if file in found] or rest
-    results = [tidy(build, file) for file in apart]
+    results = [tidy(build, source.entry) for source in batch.sources if source.entry["file"] in apart]
     return all(passed for passed, _ in results), "\n".join(text for _, text in results if text)
 
 
@@ -154,6 +193,8 @@ def main():
     build, names = sys.argv[1], {os.path.realpath(name) for name in sys.argv[2:]}
     folder = pathlib.Path(build).resolve() / "tidy"
     folder.mkdir(exist_ok=True)
+    PASSED.mkdir(parents=True, exist_ok=True)
+    forget_old_notes()
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {entry["file"]: entry for entry in json.load(file)}
     batches = batches_of([entry for name, entry in sorted(entries.items()) if name in names])
@@ -165,7 +206,7 @@ def main():
         together = folder / f"batch_{number}.cpp"
         command = shlex.join(["c++", *batch.flags(), "-c", str(together)])
         commands.append({"directory": batch.sources[0].entry["directory"], "command": command, "file": str(together)})
-        work.append((batch, together))
+        work.append((batch, commands[-1]))
     (folder / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
 
     failed = False

@@ -57,7 +57,7 @@ TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path_);
   Trace piece = test::sample_trace()[0];
   const TraceEvent event = piece.events.at(0);
-  piece.events.assign(100'000, event);
+  piece.events.assign(10'000, event);
   expect_full([&] { writer->write(piece); });
   expect_full([&] { writer->write(test::sample_trace()[0]); });
   expect_full([&] { writer->finish(); });
@@ -67,7 +67,7 @@ TEST_P(TraceFileOnAFullDisc, TheReasonIsThatOfTheWrite) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path_);
   Trace piece = test::sample_trace()[0];
   const TraceEvent event = piece.events.at(0);
-  piece.events.assign(100'000, event);
+  piece.events.assign(10'000, event);
   expect_full([&] { writer->write(piece); });
   errno = EAGAIN;  // of whoever was busy since
   expect_full([&] { writer->finish(); });

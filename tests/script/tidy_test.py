@@ -5,10 +5,12 @@
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -29,6 +31,14 @@ UNUSED = "#include <vector>\nusing std::vector;\nint unused() { return 1; }\n"
 
 @unittest.skipUnless(shutil.which("clang-tidy"), "clang-tidy is not installed")
 class TidyTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cache = Path(folder.name)
+
+    def notes(self):
+        return sorted((self.cache / "dwell-tidy").iterdir())
+
     def tidy(self, sources):
         """Runs a copy of the script in a tree of its own that holds `sources`."""
         with tempfile.TemporaryDirectory() as name:
@@ -46,7 +56,8 @@ class TidyTest(unittest.TestCase):
                 commands.append({"directory": str(root), "command": command, "file": str(root / path)})
             (root / "build" / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
             command = [sys.executable, script, "build", *sources, "not_compiled.cpp"]
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
+            where = os.environ | {"XDG_CACHE_HOME": str(self.cache)}
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120, env=where)
             return done.returncode, done.stdout + done.stderr
 
     def batches(self, sources):
@@ -94,6 +105,27 @@ class TidyTest(unittest.TestCase):
         code, text = self.tidy({"tests/a.cpp": CLEAN, "tests/b.cpp": UNUSED})
         self.assertEqual(code, 1)
         self.assertRegex(text, r"/tests/b\.cpp:2:.*misc-unused-using-decls")
+
+    def test_what_has_passed_is_checked_again_only_when_it_reads_another_text(self):
+        sources = {"tests/a.cpp": '#include "a.hpp"\n' + CLEAN, "tests/a.hpp": "", "tests/b.cpp": ALSO_CLEAN}
+        self.assertEqual(self.tidy(sources), (0, ""))
+        (note,) = self.notes()
+        os.utime(note, (time.time() - 1000,) * 2)
+        self.assertEqual(self.tidy(sources), (0, ""))  # in another folder
+        self.assertEqual(self.notes(), [note])
+        self.assertLess(time.time() - note.stat().st_mtime, 900)
+        code, text = self.tidy(sources | {"tests/a.hpp": MOVED})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"/tests/a\.hpp:2:.*bugprone-use-after-move")
+        self.assertEqual(self.tidy(sources | {"tests/a.cpp": "// another\n" + sources["tests/a.cpp"]}), (0, ""))
+        self.assertEqual(len(self.notes()), 3)
+
+    def test_old_notes_are_forgotten(self):
+        (self.cache / "dwell-tidy").mkdir()
+        (self.cache / "dwell-tidy" / "old").touch()
+        os.utime(self.cache / "dwell-tidy" / "old", (time.time() - 40 * 24 * 3600,) * 2)
+        self.tidy({"tests/a.cpp": MOVED})
+        self.assertEqual(self.notes(), [])
 
 
 if __name__ == "__main__":

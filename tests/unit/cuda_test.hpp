@@ -31,10 +31,11 @@ class CudaTest : public testing::Test {
   static bool compiles_for(const std::string& arch) {
     return std::ranges::count(Nvrtc::get().architectures(), std::stoi(arch.substr(3))) != 0;
   }
-  // With the real loop and without a cache; one an architecture for all tests, as compiling the loop takes most of the time.
+  // With the real loop; one an architecture for all tests, and from the user's cache in any process behind the first, as compiling the loop
+  // takes most of the time.
   static CudaCompiler& compiler_for(const std::string& arch) {
     static std::map<std::string, CudaCompiler> all;
-    return all.try_emplace(arch, CudaCompiler::Options{.arch = arch, .cache = {}}).first->second;
+    return all.try_emplace(arch, CudaCompiler::Options{.arch = arch, .cache = FileCache::from_environment({})}).first->second;
   }
   static CudaCompiler& compiler() { return compiler_for("sm_90"); }
 };

@@ -178,7 +178,8 @@ TEST_P(CudaCubinTest, SurvivesDamagedImages) {
     read_statics(image);
     read_signature(image, "hungry_1");
   };
-  const std::size_t step = kSanitized ? 1021 : 127;
+  // One byte in so many; of the architectures behind the first, which differ in what the bytes mean and not in how they are read, fewer.
+  const std::size_t step = GetParam() == std::string_view(kArchitectures[0]) && !kSanitized ? 253 : 1021;
   for (const int value : {0x00, 0x7f, 0xff}) {
     for (std::size_t at = 0; at < image.size(); at += at < 64 ? 1 : step) {
       const std::byte before = std::exchange(image[at], static_cast<std::byte>(value));
