@@ -355,6 +355,8 @@ def other_names_of_memory(state: State, draw: random.Random) -> Any:
 @step(1)
 def lazy_copies(state: State, draw: random.Random) -> Any:
     one = pick(state, draw).detach()
+    if not one.untyped_storage().resizable():
+        one = one.clone()  # PyTorch itself crashes when a lazy copy of memory without an allocator (that of a loaded file) is written
     return torch._lazy_clone(one)
 
 
