@@ -14,6 +14,7 @@ misc-unused-using-decls and misc-unused-alias-decls pass over included sources; 
 """
 
 import concurrent.futures
+import contextlib
 import functools
 import hashlib
 import json
@@ -27,7 +28,7 @@ import time
 
 BATCH = 32
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dwell-tidy"
+PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "dwell-tidy"
 KEPT = 30 * 24 * 3600  # seconds behind the last use of a note
 OF_THE_CODE = re.compile(r"-O\d?$|-f(PI[CE]|visibility=|(no-)?stack-protector|(function|data)-sections)")  # nothing to a check
 
@@ -127,7 +128,9 @@ def version():
 
 def note_of(entry, options):
     """The file that is there when what `entry` compiles has passed: named by clang-tidy, its configuration, and the preprocessed text with
-    its comments and macros. None when clang++ is not there or cannot read the source."""
+    its comments and macros. None when notes cannot be kept, and when clang++ is not there or cannot read the source."""
+    if not os.access(PASSED, os.W_OK):
+        return None
     words = iter(shlex.split(entry["command"])[1:])
     flags = [word for word in words if word not in ("-c", entry["file"]) and not (word == "-o" and next(words))]
     command = ["clang++", "-w", *flags, "-E", "-C", "-dD", entry["file"]]
@@ -139,7 +142,10 @@ def note_of(entry, options):
     return PASSED / hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def forget_old_notes():
+def open_notes():
+    """Makes their folder where it can be made, and removes the old ones."""
+    with contextlib.suppress(OSError):
+        PASSED.mkdir(parents=True, exist_ok=True)
     for note in PASSED.glob("*"):
         if note.stat().st_mtime < time.time() - KEPT:
             note.unlink(missing_ok=True)
@@ -193,8 +199,7 @@ def main():
     build, names = sys.argv[1], {os.path.realpath(name) for name in sys.argv[2:]}
     folder = pathlib.Path(build).resolve() / "tidy"
     folder.mkdir(exist_ok=True)
-    PASSED.mkdir(parents=True, exist_ok=True)
-    forget_old_notes()
+    open_notes()
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {entry["file"]: entry for entry in json.load(file)}
     batches = batches_of([entry for name, entry in sorted(entries.items()) if name in names])
