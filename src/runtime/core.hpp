@@ -93,8 +93,8 @@ class Core {
     return ends_->wait(position, deadline);
   }
   void wait_all() { ends_->wait_all(); }
-  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback) {
-    return ends_->when_done(position, or_stalled, std::move(callback));
+  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback& callback) {
+    return ends_->when_done(position, or_stalled, callback);
   }
   Ends::Prepared prepare_when_done(Notifier::Callback callback) { return ends_->prepare_when_done(std::move(callback)); }
   bool when_done(std::uint64_t position, Ends::Prepared& prepared) { return ends_->when_done(position, prepared); }

@@ -284,14 +284,9 @@ int Ticket::status() const {
 }
 
 void Ticket::then(std::function<void(const Ticket&)> f) const {
+  runtime::Notifier::Callback call = [f = std::move(f), ticket = *this] { f(ticket); };
   const auto core = shell_ == nullptr ? nullptr : shell_->core();
-  if (core != nullptr) {
-    // Shared, as it is needed again where the runtime is closed meanwhile.
-    const auto call = std::make_shared<std::function<void(const Ticket&)>>(std::move(f));
-    if (core->when_done(position_, true, [call, ticket = *this] { (*call)(ticket); })) return;
-    f = std::move(*call);
-  }
-  f(*this);
+  if (core == nullptr || !core->when_done(position_, true, call)) call();
 }
 
 void Ticket::notify() const {
@@ -299,7 +294,8 @@ void Ticket::notify() const {
   if (core == nullptr) return;
   runtime::Notifier& notifier = core->notifier();
   static_cast<void>(notifier.event_fd());
-  core->when_done(position_, false, [&notifier] { notifier.count(); });
+  runtime::Notifier::Callback call = [&notifier] { notifier.count(); };
+  core->when_done(position_, false, call);
 }
 
 }  // namespace dwell

@@ -8,18 +8,15 @@ namespace dwell::detail {
 
 struct PreparedThen::State {
   Shell* shell;
-  // Shared, as both are needed again when the runtime is closed meanwhile.
-  std::shared_ptr<Ticket> ticket;
-  std::shared_ptr<std::function<void(const Ticket&)>> call;
+  std::shared_ptr<Ticket> ticket;  // that the callback is called with
   runtime::Ends::Prepared prepared;
 };
 
 PreparedThen::PreparedThen(const Runtime& runtime, std::function<void(const Ticket&)> f) {
   const auto core = Shell::require(runtime.shell_);
   auto ticket = std::make_shared<Ticket>();
-  auto call = std::make_shared<std::function<void(const Ticket&)>>(std::move(f));
-  auto prepared = core->prepare_when_done([ticket, call] { (*call)(*ticket); });
-  state_ = std::make_unique<State>(State{runtime.shell_, std::move(ticket), std::move(call), std::move(prepared)});
+  auto prepared = core->prepare_when_done([ticket, f = std::move(f)] { f(*ticket); });
+  state_ = std::make_unique<State>(State{runtime.shell_, std::move(ticket), std::move(prepared)});
 }
 
 PreparedThen::~PreparedThen() = default;
@@ -31,7 +28,7 @@ void PreparedThen::call_after(const Ticket& ticket) {
   *state->ticket = ticket;
   const auto core = ticket.shell_ == state->shell ? state->shell->core() : nullptr;
   if (core != nullptr && core->when_done(ticket.position_, state->prepared)) return;
-  (*state->call)(ticket);
+  state->prepared.request.call();
 }
 
 }  // namespace dwell::detail

@@ -31,12 +31,13 @@ void Notifier::start() {
   started_ = true;
 }
 
-bool Notifier::when(Due due, Callback callback) {
+bool Notifier::when(Due due, Callback& callback) {
   std::list<Request> request;
-  request.push_back({std::move(due), std::move(callback)});
+  request.push_back({std::move(due), {}});
   const Lock lock(mutex_);
   if (finishing_) return false;
   start();
+  request.front().callback.swap(callback);
   requests_.splice(requests_.end(), request);
   changed_.notify_all();
   return true;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "base/mutex.hpp"
 
@@ -34,11 +35,17 @@ class Notifier {
 
   // Calls `callback` once, on the notifier's thread, when `due` holds, or when finish has begun. False once finish has begun: then nothing
   // is called. Callbacks run one after the other; those that are due at one look, in the order of the requests. Throws errc::out_of_memory
-  // when there is no thread, and std::bad_alloc; then nothing is called.
-  bool when(Due due, Callback callback);
+  // when there is no thread, and std::bad_alloc; then nothing is called. Takes `callback` when it returns true, so that what the callback
+  // holds goes on the notifier's thread; leaves it to the caller when it returns false.
+  bool when(Due due, Callback& callback);
+  bool when(Due due, Callback&& callback) { return when(std::move(due), callback); }
 
   // A request that cannot fail any more.
   class Prepared {
+   public:
+    // Calls the callback of a request that `when` has refused.
+    void call() { request_.front().callback(); }
+
    private:
     friend class Notifier;
     std::list<Request> request_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -87,6 +88,25 @@ TEST(Notifier, FinishCallsTheRemainingCallbacksAndTakesNoMore) {
   EXPECT_EQ(calls, 2);
   EXPECT_FALSE(notifier.when([] { return true; }, [&] { ++calls; }));
   notifier.finish();
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Notifier, TakesACallbackThatItWillCallAndLeavesOneThatItRefuses) {
+  Notifier notifier({});
+  std::promise<std::thread::id> dropped;
+  std::shared_ptr<void> held(nullptr, [&](void*) { dropped.set_value(std::this_thread::get_id()); });
+  Notifier::Callback callback = [held = std::move(held)] {};
+  EXPECT_TRUE(notifier.when([] { return true; }, callback));
+  EXPECT_FALSE(callback) << "what it holds may go on this thread";
+  EXPECT_NE(dropped.get_future().get(), std::this_thread::get_id());
+  int calls = 0;
+  callback = [&] { ++calls; };
+  Notifier::Prepared prepared = notifier.prepare([] { return true; }, callback);
+  notifier.finish();
+  EXPECT_FALSE(notifier.when([] { return true; }, callback));
+  callback();
+  EXPECT_FALSE(notifier.when(prepared));
+  prepared.call();
   EXPECT_EQ(calls, 2);
 }
 

@@ -79,10 +79,10 @@ void Ends::wait_all() {
   parts_.launches.collect();
 }
 
-bool Ends::when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback) {
+bool Ends::when_done(std::uint64_t position, bool or_stalled, Notifier::Callback& callback) {
   Recorder::refuse(position);
   const auto due = [this, position, or_stalled] { return done(position) || (or_stalled && parts_.watch.holds(position)); };
-  return parts_.notifier.when(due, std::move(callback));
+  return parts_.notifier.when(due, callback);
 }
 
 Ends::Prepared Ends::prepare_when_done(Notifier::Callback callback) {

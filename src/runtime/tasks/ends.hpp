@@ -45,8 +45,9 @@ class Ends {
   void wait_all();
 
   // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
-  // the runtime is closed: then it does not. `or_stalled`: or once the watchdog says that it will not be.
-  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback callback);
+  // the runtime is closed: then it does not, and leaves the callback to the caller. `or_stalled`: or once the watchdog says that it will
+  // not be.
+  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback& callback);
   // The same in two steps, with `or_stalled`, of which the second takes no memory and throws errc::invalid_argument alone. The first
   // throws errc::closed too.
   struct Prepared {
