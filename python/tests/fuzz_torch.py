@@ -189,7 +189,8 @@ def not_taken(state: State, draw: random.Random) -> Any:
 
 @step(2)
 def typed(state: State, draw: random.Random) -> Any:
-    return pick(state, draw).to(draw.choice([torch.float64, torch.float32, torch.int64, torch.bool]))
+    one = pick(state, draw)
+    return one.to(draw.choice([torch.float64, torch.float32] if one.is_floating_point() else [torch.float64, torch.int64, torch.bool]))
 
 
 # ---- Views, and what is gone ------------------------------------------------------------------------------------------------------------
@@ -297,12 +298,12 @@ def empties_storage(state: State, draw: random.Random) -> Any:
 
 @step(2)
 def writes_storage(state: State, draw: random.Random) -> None:
-    one, other = storage(state, draw), storage(state, draw)
+    one = storage(state, draw)
     kind = draw.randrange(4)
     if kind == 0:
         one.fill_(0)
-    elif kind == 1 and one.nbytes() == other.nbytes():
-        one.copy_(other)
+    elif kind == 1:
+        one.copy_((torch.arange(one.nbytes()) % 2).to(torch.uint8).untyped_storage())
     elif kind == 2:
         one[0] = 1
     else:
@@ -385,7 +386,7 @@ def reads(state: State, draw: random.Random) -> None:
                 lambda: flat[0].item(),
                 lambda: flat.tolist(),
                 lambda: flat.double().numpy(force=True).tolist(),
-                lambda: bool(flat[0]),
+                lambda: bool(flat[0] if not one.is_floating_point() else flat[0].abs() * 0 + 1),
                 lambda: float(f"{flat[0].double():.3f}"),
                 lambda: len(repr(one.abs().round() if one.is_floating_point() else one)),  # no sign of zero, no last digit
                 lambda: float(flat.double().sum()),

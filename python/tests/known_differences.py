@@ -25,7 +25,7 @@ _OVERFLOWS = "products of the largest numbers are added up in another order: som
 
 KNOWN: tuple[Known, ...] = (
     *(
-        Known(f"{name} *float* special *", "values", "a number that the integer does not hold: docs/torch.md has what becomes of it")
+        Known(f"{name} *float* special *", "values", "a number that the integer does not hold: docs/torch.md has what becomes of it", "cpu")
         for name in ("byte", "char", "int", "long", "short")
     ),
     *(
@@ -34,6 +34,31 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known("addcdiv * special *", "infinity", "PyTorch's kernel multiplies and adds in one step, which overflows less", "cuda"),
     *(Known(f"{name} * special *", "NaN", _OVERFLOWS) for name in ("__rmatmul__", "matmul")),
+    Known("mm * special *", "NaN", _OVERFLOWS, "cuda"),
+    Known("prod * special *", "*", "numbers are multiplied in another order: some products overflow or vanish on the way"),
+    *(
+        Known(f"{name} float32 argument 0 0.1 *", "values", "the tenth power of a sum, in which its last digit counts ten times")
+        for name in ("norm", "norm-inf")
+    ),
+    Known(
+        "nn.functional.layer_norm float64 special *",
+        "sign of zero",
+        "the mean of a row is rounded in another order, and so is what lies around it",
+        "cuda",
+    ),
+    Known(
+        "nn.functional.scaled_dot_product_attention float64 overlapped *",
+        "values",
+        "exp() of scores around -40, whose last digit is that of the result times 40",
+        "cuda",
+    ),
+    Known("masked.var uint8 overlapped *", "values", "squares are added up in another order", "cuda"),
+    Known(
+        "signal.windows.nuttall * *",
+        "values",
+        "at the ends four terms, the largest of them 0.5, add up to 0.0004, in another order: exact would be any of both",
+        "cuda",
+    ),
     Known(
         "native_layer_norm * special *",
         "NaN",

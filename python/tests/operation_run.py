@@ -204,8 +204,10 @@ def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folde
         item = worker.item
         if item is not None:
             end = why or (signal.Signals(-status).name if status < 0 else f"exit status {status}")
-            if phase == "PyTorch" or phase == "prepare":
+            if phase in ("PyTorch", "prepare"):
                 results.left_out.append(f"{case}: PyTorch alone: {end}")
+            elif phase == "compare":
+                results.left_out.append(f"{case}: PyTorch alone, asked for more exact results: {end}")
             elif phase == "probe":
                 results.left_out.append(f"{case}: while its samples were made or tried: {end}")
             else:

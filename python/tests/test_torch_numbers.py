@@ -322,3 +322,29 @@ def test_a_number_that_the_type_does_not_hold() -> None:
     ):
         expected, got = outcomes(run)
         compare(expected, got, "a number")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("to", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_what_is_no_number_as_an_integer(dtype: Any, to: Any) -> None:
+    """PyTorch's result depends on the device, and on CUDA on the types."""
+    x = torch.tensor([math.nan, 1.5, -2.5], dtype=dtype, device=DEVICE)
+    compare(*outcomes(lambda: x.to(to)), (dtype, to))
+
+
+@pytest.mark.parametrize("elements", [1, 6, 8])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_rows_with_an_infinity_over_their_root_mean_square(dtype: Any, elements: int) -> None:
+    """On CUDA PyTorch has NaN in all of such a row, unless its elements are taken by four."""
+    x = torch.linspace(-2, 3, 3 * elements, dtype=dtype, device=DEVICE).view(3, elements)
+    x[1, 0] = -math.inf
+    compare(*outcomes(lambda: torch.nn.functional.rms_norm(x, (elements,))), (dtype, elements))
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 1e6, -1e6, 0.1, math.inf])
+def test_norms_of_one_number_are_its_magnitude(order: float) -> None:
+    """It is raised to no power, which may overflow."""
+    x = torch.tensor([[-3e38], [7.02], [0.0]], device=DEVICE)
+    for dims in (1, -1):
+        compare(*outcomes(lambda dims=dims: torch.linalg.vector_norm(x, order, dim=dims)), order)  # type: ignore[misc]
+    compare(*outcomes(lambda: torch.linalg.vector_norm(x[0, 0], order)), order)

@@ -89,12 +89,24 @@ struct RmsNorm {
     const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
     const Tensor rstd = empty_on(x, sizes_without(x, rows->axes, true), wide);
     const Tensor squares = empty_on(x, x.sizes(), wide);
-    collect({&out, &rstd, &squares, &x, exists(weight) ? &*weight : &x}, 3, [&](Batch& batch) {
+    // PyTorch's kernel for a GPU takes elements by four. For other rows it makes the mean of squares of mean and variance, and has NaN in a
+    // whole row where one element is infinite.
+    std::int64_t elements = 1;
+    for (const std::int64_t size : rows->shape) elements *= size;
+    const bool of_means = !x.is_cpu() && elements % 4 != 0;
+    const Tensor mean = of_means ? empty_on(rstd, rstd.sizes(), wide) : rstd;
+    collect({&out, &rstd, &squares, &mean, &x, exists(weight) ? &*weight : &x}, 4, [&](Batch& batch) {
       const TensorView from = view_of(x);
       batch.rms_norm(view_of(out), from, rows->shape, exists(weight) ? std::optional(view_of(*weight)) : std::nullopt, least);
       const Expression number = Expression(from).as(*element_type_of(wide));
       batch.assign(view_of(squares), number * number);
       batch.mean(view_of(rstd), view_of(squares), to_dims(x, rows->axes));
+      if (of_means) {
+        batch.mean(view_of(mean), from, to_dims(x, rows->axes));
+        const Expression nothing = Expression(view_of(mean)) * 0.0;
+        batch.assign(view_of(rstd), Expression(view_of(rstd)) + nothing);
+        batch.assign(view_of(out), ops::where(Expression(view_of(out)), nothing, ops::eq(nothing, 0.0)));
+      }
       batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(rstd)) + least));
     });
     return std::tuple(out, rstd);

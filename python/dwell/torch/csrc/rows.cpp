@@ -1,6 +1,7 @@
 // Operations along dimensions: reductions, and what follows from all elements of a row.
 #include <ATen/Operators.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -125,7 +126,16 @@ struct VectorNorm {
                     std::optional<at::ScalarType> type) {
     if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), Number(ord))) return left(Why::type);
     if (std::isnan(ord.toDouble())) return {};
-    return reduce(Reduction::norm, x, named(dims), keep, {}, ord.toDouble());
+    return reduce(Reduction::norm, x, named(dims), keep, {}, norms_of_one(x, named(dims)) && ord.toDouble() != 0 ? 1 : ord.toDouble());
+  }
+
+ private:
+  // Whether each is that of one number, which PyTorch does not raise to a power.
+  static bool norms_of_one(const Tensor& x, at::IntArrayRef dims) {
+    const std::optional<Axes> axes = axes_of(x, dims);
+    if (!axes) return false;
+    const Dims reduced = to_dims(x, *axes);
+    return std::all_of(reduced.begin(), reduced.end(), [&](std::int64_t dim) { return x.size(dim) == 1; });
   }
 };
 
