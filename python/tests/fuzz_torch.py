@@ -98,7 +98,7 @@ def tame(value: Any) -> Any:
 _UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "square", "erf", "clone", "logical_not"]
 _BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "lt", "hypot"]
 # Of fractions, where the last digit may differ: what jumps there, and what takes its place.
-_SMOOTH = {"logical_not": "neg", "lt": "sub", "atan2": "hypot", "any": "amax", "argmax": "amax", "max": "amax"}
+_SMOOTH = {"logical_not": "neg", "lt": "sub", "atan2": "hypot", "sqrt": "square", "any": "amax", "argmax": "amax", "max": "amax"}
 _ROWS = ["sum", "mean", "amax", "argmax", "softmax", "cumsum", "logsumexp", "std", "norm", "max", "prod", "any", "log_softmax"]
 
 

@@ -52,7 +52,6 @@ KNOWN: tuple[Known, ...] = (
         "exp() of scores around -40, whose last digit is that of the result times 40",
         "cuda",
     ),
-    Known("masked.var uint8 overlapped *", "values", "squares are added up in another order", "cuda"),
     Known(
         "signal.windows.nuttall * *",
         "values",

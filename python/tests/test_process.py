@@ -12,7 +12,7 @@ import pytest
 from conftest import run_python
 
 BEGIN = """
-import os, sys, threading, time
+import os, sys, threading, time, warnings
 import dwell
 rt = dwell.Runtime("cpu", workers=2, task_timeout=0)
 nothing = rt.define("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}")
@@ -311,6 +311,7 @@ def call(*_):
     heard.set()
     {what}
 sys.unraisablehook = lambda unraisable: None
+warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, of a fork beside threads
 {CALLED[how]}
 assert heard.wait(20)
 time.sleep(0.05)

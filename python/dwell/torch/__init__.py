@@ -262,9 +262,9 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
     default the current CUDA device, where there is one."""
     if _OFF:
         raise RuntimeError("dwell.torch.record: DWELL_TORCH=off switches recordings off too: unset it")
+    _refuse_fork("dwell.torch.record")  # before CUDA is asked, which says it in other words
     if device is None:
         device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
-    _refuse_fork("dwell.torch.record")
     ops = _ops()
     made: list[Recording] = []
 

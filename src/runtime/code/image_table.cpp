@@ -248,8 +248,10 @@ bool ImageTable::promote(const std::stop_token& stop) {
         if (!version->bindings.empty() && version->inlinable.entries.empty()) to_compile.push_back(version.get());
   }
   std::vector<jit::Object> compiled;
+  // The driver may load nothing for good while a task hangs, nor behind it.
+  const auto is_in_vain = [&] { return stop.stop_requested() || keeper_.failed() || revision() != revision_then; };
   for (const Version* const version : to_compile) {
-    if (stop.stop_requested() || revision() != revision_then) return false;
+    if (is_in_vain()) return false;
     compiled.push_back(compile_inlinable(compiler_, *version));
   }
   std::vector<jit::Opcode> list;
@@ -259,9 +261,10 @@ bool ImageTable::promote(const std::stop_token& stop) {
     if (revision() != revision_then) return false;
     list = opcodes(Tier::lto);
   }
+  if (is_in_vain()) return false;
   auto image = std::make_shared<const jit::Image>(compiler_.link(list, Tier::lto));
   const Lock lock(mutex_);
-  if (revision() != revision_then) return false;
+  if (is_in_vain()) return false;
   check(*image, {}, room_for(*image, device_, keeper_.scratch_bytes()));
   // Nobody waits for this image, least of all behind a task that runs long.
   if (!keeper_.outlast_tasks(kPatience)) return false;

@@ -62,6 +62,16 @@ TEST_F(PromoterTest, InliningKeepsTheVersionsThatRan) {
   EXPECT_THAT(image(), testing::ElementsAre("a1"));
 }
 
+TEST_F(PromoterTest, NothingIsInlinedBehindALostDevice) {
+  const auto a = define("a", "a1");
+  finish(submit(*a));
+  keeper_->give_up(Error(errc::task_timeout, "it hangs"));
+  EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1500)));
+  EXPECT_EQ(device_->programs, 1) << "it would be loaded onto a device that may hang";
+  registry_->close();
+  EXPECT_TRUE(warnings_.empty());
+}
+
 TEST_F(PromoterTest, AFailedInliningIsReportedAndChangesNothing) {
   const auto a = define("a", "a1");
   workshop_->refuses_link = true;

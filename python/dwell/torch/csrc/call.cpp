@@ -421,7 +421,7 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     const std::span<const Operand> given = std::span(operands).first(count_);
     if (formula_ == nullptr) return batch.apply(op_, *to, given);
     // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
-    batch.apply(formula_, is_short(computed) ? ElementType::f32 : *element_type_of(computed), *to, given);
+    batch.apply(formula_, in_floats_ || is_short(computed) ? ElementType::f32 : *element_type_of(computed), *to, given);
   });
 }
 

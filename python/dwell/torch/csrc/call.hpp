@@ -75,6 +75,13 @@ class Call {
   Call(Formula formula, Types types, Gives gives, RoundsNumbers rounds, const Inputs&... inputs)
       : formula_(formula), types_(types), gives_(gives), rounds_(rounds), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
 
+  // The same by a formula that is computed in f32, of which the result is converted.
+  Call in_floats() const {
+    Call other = *this;
+    other.in_floats_ = true;
+    return other;
+  }
+
   // Takes it, with a result of its own, which is undefined if it cannot.
   at::Tensor make() const;
   // The same with the result there; false if it cannot.
@@ -97,6 +104,7 @@ class Call {
   Types types_ = Types::all;
   Gives gives_ = Gives::common;
   RoundsNumbers rounds_ = RoundsNumbers::never;
+  bool in_floats_ = false;
   std::size_t count_ = 0;
   std::array<Input, kMost> inputs_;
 };

@@ -308,7 +308,7 @@ struct Copy {
     if (self.device() != from.device()) return left(Why::device);
     // On CUDA what is no number becomes 0 as an integer of 32 bits, unless it comes from one of 64.
     if (self.scalar_type() == at::kInt && !self.is_cpu() && at::isFloatingType(from.scalar_type()) && from.scalar_type() != at::kDouble)
-      return Call([](Numbers x) { return ops::where(x[0], 0.0, ops::eq(x[0], x[0])); }, Types::all, Gives::target, from);
+      return Call([](Numbers x) { return ops::where(x[0], 0.0, ops::eq(x[0], x[0])); }, Types::all, Gives::target, from).in_floats();
     return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, from);
   }
 };

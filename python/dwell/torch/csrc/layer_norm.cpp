@@ -89,11 +89,11 @@ struct RmsNorm {
     const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
     const Tensor rstd = empty_on(x, sizes_without(x, rows->axes, true), wide);
     const Tensor squares = empty_on(x, x.sizes(), wide);
-    // PyTorch's kernel for a GPU takes elements by four. For other rows it makes the mean of squares of mean and variance, and has NaN in a
-    // whole row where one element is infinite.
+    // PyTorch's kernel for a GPU takes elements by four. For other rows, and for those of doubles, it makes the mean of squares of mean and
+    // variance, and has NaN in a whole row where one element is infinite.
     std::int64_t elements = 1;
     for (const std::int64_t size : rows->shape) elements *= size;
-    const bool of_means = !x.is_cpu() && elements % 4 != 0;
+    const bool of_means = !x.is_cpu() && (elements % 4 != 0 || x.scalar_type() == at::kDouble);
     const Tensor mean = of_means ? empty_on(rstd, rstd.sizes(), wide) : rstd;
     collect({&out, &rstd, &squares, &mean, &x, exists(weight) ? &*weight : &x}, 4, [&](Batch& batch) {
       const TensorView from = view_of(x);

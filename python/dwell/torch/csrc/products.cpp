@@ -3,6 +3,7 @@
 #include <ATen/Operators.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -50,6 +51,8 @@ class Product {
     bias_ = &bias;
     beta_ = beta.toDouble();
     alpha_ = alpha.toDouble();
+    // Which infinities times 0 cuBLAS has as NaN depends on the kernel that it chooses.
+    if (!a.is_cpu() && (!std::isfinite(alpha_) || !std::isfinite(beta_))) collect_ = nullptr;
   }
 
   // The same with the second factor transposed.
