@@ -312,11 +312,12 @@ def is_of_low_rank(case: Case) -> bool:
 
 def is_near(x: Any, y: Any, given: list[Any]) -> bool:
     """Whether products of decompositions are apart by no more than rounding, which is relative to the largest singular value of what is
-    given (LAPACK Users' Guide, section 4.9), here 32 units of it."""
+    decomposed (LAPACK Users' Guide, section 4.9). Here that is the product of two factors, less a matrix where there is one. 32 units."""
     matrices = [t.detach().double() for t in given if t.is_floating_point() and t.dim() >= 2 and t.numel() != 0]
     if not matrices or x.shape != y.shape or x.dtype != y.dtype or not x.is_floating_point():
         return False
-    largest = max(float(torch.linalg.matrix_norm(t, 2).max()) for t in matrices)
+    norms = [float(torch.linalg.matrix_norm(t, 2).max()) for t in matrices]
+    largest = math.prod(norms[:2]) + sum(norms[2:])
     return bool(((x - y).abs() <= 32 * torch.finfo(x.dtype).eps * largest).all())
 
 

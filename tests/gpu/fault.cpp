@@ -1,5 +1,6 @@
 // Tasks that take the device down with them, or never end.
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -204,6 +205,7 @@ TEST_F(FaultTest, WaitersGetTheError) {
         {"define", [&] { runtime.define("other", "DWELL_OPERATOR(other)(dwell::Group) {}"); }},
     };
     std::vector<std::optional<Error>> told(waits.size());
+    std::vector<std::atomic<bool>> over(waits.size());
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < waits.size(); ++i) {
       threads.emplace_back([&, i] {
@@ -212,8 +214,11 @@ TEST_F(FaultTest, WaitersGetTheError) {
         } catch (const Error& error) {
           told[i] = error;
         }
+        over[i] = true;
       });
     }
+    for (std::size_t i = 0; i < waits.size(); ++i)
+      EXPECT_TRUE(eventually([&] { return over[i].load(); })) << waits[i].first << " does not return";
     threads.clear();
     for (std::size_t i = 0; i < waits.size(); ++i) {
       SCOPED_TRACE(waits[i].first);

@@ -208,6 +208,7 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
 
 std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) {
   keeper_.outlast_tasks();
+  if (keeper_.failed()) throw keeper_.failure();  // a driver may load nothing for good behind a task that has hung
   try {
     return backend_.load(image.bytes);
   } catch (const Error& error) {
