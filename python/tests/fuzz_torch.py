@@ -11,10 +11,11 @@ process is named by its number and shortened in processes of its own. The exit s
 With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler
 that adds it.
 
-    cmake --preset asan && cmake --build --preset asan --target dwell_python
+    cmake --preset asan -B build/asan-python -D DWELL_BUILD_PYTHON=ON -D Python_EXECUTABLE="$PWD/build/python-venv/bin/python"
+    cmake --build build/asan-python --target dwell_python
     printf '#!/bin/sh\\nexec g++ "$@" -fsanitize=address\\n' > /tmp/g++asan && chmod +x /tmp/g++asan
     CXX=/tmp/g++asan ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so.6)" \\
-        PYTHONPATH=build/asan/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 10000
+        PYTHONPATH=build/asan-python/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 10000
 """
 
 from __future__ import annotations
