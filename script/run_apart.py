@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the tests of a GoogleTest executable apart, so that one that hangs, or takes the device down with it, disturbs no other.
 
-    script/run_apart.py EXECUTABLE [--filter PATTERN] [--alone REGEX] [--limit SECONDS] [--seconds SECONDS]
+    script/run_apart.py EXECUTABLE [--filter PATTERN] [--alone REGEX] [--jobs N] [--limit SECONDS] [--seconds SECONDS]
 
-Each suite gets a process of its own, and so does each test of a suite whose name matches --alone. Tests of a suite that fails, hangs or
-crashes are run again one by one, but for those that had passed by then: that tells apart a test that fails by itself, and one that only
-fails with others. What runs when --seconds are over is cut off, and what has not begun by then is left out.
+Each suite gets a process of its own, and so does each test of a suite whose name matches --alone. --jobs processes run at once (default:
+1), but those of --alone, which come first. Tests of a suite that fails, hangs or crashes are run again one by one, last and with nothing
+beside them, but for those that had passed by then: that tells apart a test that fails by itself, and one that only fails with others.
+What runs when --seconds are over is cut off, and what has not begun by then is left out.
 
 Closes with a line `apart: 12 passed, 2 failed, 1 skipped` and one indented line for each failure. Exit status 0: nothing failed.
 """
@@ -18,7 +19,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 # Test names hold no spaces; the parameter and the time stand behind them. Output of the test itself may stand before.
 STARTED = re.compile(r"\[ RUN      \] (\S+)$", re.MULTILINE)
@@ -78,25 +81,50 @@ def stop(process: subprocess.Popen) -> None:
         process.wait(20)
 
 
-def run(executable: str, tests: list[str], limit: float, deadline: float) -> Run:
-    command = [executable, f"--gtest_filter={':'.join(tests)}", "--gtest_color=no"]
-    # A file, not a pipe: processes that a test leaves behind must not hold the reader up.
-    with tempfile.TemporaryFile("w+", errors="replace") as file:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-        status = None
-        left = deadline - time.monotonic()
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                status = process.wait(min(limit, left))
-        finally:
-            stop(process)  # processes that it has left running too
-        file.seek(0)
-        output = file.read()
-    print(output, end="" if output.endswith("\n") else "\n")
-    if status is None:
-        print(f"stopped after {min(limit, left):.0f} s")
-    sys.stdout.flush()
-    return Run(output, status, tests, status is None and left < limit)
+class Processes:
+    """Runs the executable's tests in processes, of several threads at once."""
+
+    def __init__(self, executable: str, limit: float, deadline: float):
+        self._executable = executable
+        self._limit = limit
+        self._deadline = deadline
+        self._output = threading.Lock()
+        self._running: set[subprocess.Popen] = set()
+        self._ends = False
+
+    def end(self) -> None:
+        """Ends those that run; none starts any more."""
+        self._ends = True
+        for process in list(self._running):
+            stop(process)
+
+    def are_over(self) -> bool:
+        return self._ends or self._deadline - time.monotonic() < 1
+
+    def run(self, tests: list[str]) -> Run:
+        if self.are_over():
+            return Run("", None, tests, cut_off=True)
+        command = [self._executable, f"--gtest_filter={':'.join(tests)}", "--gtest_color=no"]
+        # A file, not a pipe: processes that a test leaves behind must not hold the reader up.
+        with tempfile.TemporaryFile("w+", errors="replace") as file:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+            self._running.add(process)
+            status = None
+            left = self._deadline - time.monotonic()
+            try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    status = process.wait(min(self._limit, left))
+            finally:
+                stop(process)  # processes that it has left running too
+                self._running.discard(process)
+            file.seek(0)
+            output = file.read()
+        with self._output:
+            print(output, end="" if output.endswith("\n") else "\n")
+            if status is None:
+                print(f"stopped after {min(self._limit, left):.0f} s")
+            sys.stdout.flush()
+        return Run(output, status, tests, cut_off=status is None and left < self._limit)
 
 
 def main() -> int:
@@ -104,46 +132,48 @@ def main() -> int:
     parser.add_argument("executable")
     parser.add_argument("--filter", default="*")
     parser.add_argument("--alone", default="$^")
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=150)  # of one process
     parser.add_argument("--seconds", type=float, default=3600)  # of all together
     arguments = parser.parse_args()
-    executable = os.path.abspath(arguments.executable)
-    deadline = time.monotonic() + arguments.seconds
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through `finally`
+    processes = Processes(os.path.abspath(arguments.executable), arguments.limit, time.monotonic() + arguments.seconds)
 
-    processes: list[list[str]] = []
-    for suite, tests in list_tests(executable, arguments.filter).items():
-        processes += [[test] for test in tests] if re.search(arguments.alone, suite) else [tests]
+    def ended(*_: object) -> None:
+        processes.end()
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, ended)
+
+    alone, beside = [], []
+    for suite, tests in list_tests(arguments.executable, arguments.filter).items():
+        if re.search(arguments.alone, suite):
+            alone += [[test] for test in tests]
+        else:
+            beside.append(tests)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        runs = [*map(processes.run, alone), *pool.map(processes.run, beside)]
 
     passed = skipped = left_out = 0
     problems: dict[str, str] = {}
-
-    def is_over() -> bool:
-        return deadline - time.monotonic() < 1
-
-    for tests in processes:
-        if is_over():
-            left_out += len(tests)
-            continue
-        together = run(executable, tests, arguments.limit, deadline)
+    for tests, together in zip(alone + beside, runs, strict=True):
         skipped += len(together.skipped)
         left_out += len(together.left_out)
         passed += len(tests) - len(together.skipped) - len(together.problems) - len(together.left_out)
         if together.end:
             problems[tests[0].split(".")[0]] = together.end
         for name, problem in together.problems.items():
-            if len(tests) > 1 and not is_over():
-                alone = run(executable, [name], arguments.limit, deadline)
-                if alone.left_out:
+            if len(tests) > 1 or (tests in beside and arguments.jobs > 1):
+                again = processes.run([name])
+                if again.left_out:
                     pass  # what is known of it stays
-                elif alone.problems:
-                    problem = alone.problems[name]
+                elif again.problems:
+                    problem = again.problems[name]
                 elif problem == "did not start":
-                    skipped += len(alone.skipped)
-                    passed += 1 - len(alone.skipped)
+                    skipped += len(again.skipped)
+                    passed += 1 - len(again.skipped)
                     continue
                 else:
-                    problem += " with others of its suite, alone it passes"
+                    problem += " with others of its suite, alone it passes" if len(tests) > 1 else " beside others, alone it passes"
             problems[name] = problem
 
     print(f"apart: {passed} passed, {len(problems)} failed, {skipped} skipped" + (f", {left_out} left out" if left_out else ""))

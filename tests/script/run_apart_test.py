@@ -5,9 +5,11 @@
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -42,6 +44,7 @@ for test in "${chosen[@]}"; do
     Bad.Skips) echo "[  SKIPPED ] $test (0 ms)" && continue ;;
     Dies.Here) kill -SEGV $$ ;;
     Hangs.Long) sleep 100 ;;
+    Slow.A | Late.B) sleep 3 ;;
     Watched.Hangs) echo "Watched.Hangs hangs: no end after 1 s" && kill -ABRT $$ ;;
     Mixed.Dirty) dirty=true ;;
     Mixed.Victim) if [[ ${dirty:-} ]]; then fail "$test" && continue; fi ;;
@@ -95,6 +98,24 @@ class RunApart(unittest.TestCase):
         )
         self.assertIn("process Dies.After\n", output)
         self.assertNotIn("process Dies.Before\n", output)
+
+    def test_suites_run_beside_each_other_but_those_that_are_alone(self):
+        started = time.monotonic()
+        status, output, summary = self.run_apart("--filter", "Slow.A:Late.B:Bad.Fails:Fault.A:Good.One", "--alone", "Fault", "--jobs", "3")
+        self.assertLess(time.monotonic() - started, 5.5)
+        self.assertEqual((status, summary), (1, ["4 passed, 1 failed, 0 skipped", "  Bad.Fails: failed"]))
+        self.assertLess(output.index("process Fault.A\n"), output.index("process Good.One\n"))
+        self.assertEqual(output.count("process Bad.Fails\n"), 2, "once more, with nothing beside it")
+
+    def test_being_ended_ends_what_runs(self):
+        with subprocess.Popen(
+            [str(RUN_APART), self.executable, "--filter", "Hangs.Long:Good.One", "--jobs", "2"], stdout=subprocess.PIPE, text=True
+        ) as process:
+            time.sleep(1)
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 143)
+        self.assertIn("process Hangs.Long\n", output)
 
     def test_what_the_time_does_not_hold_is_cut_off_or_left_out(self):
         status, _, summary = self.run_apart("--filter", "Hangs.Short:Hangs.Long:Hangs.After:Good.One:Good.Two", "--seconds", "2")
