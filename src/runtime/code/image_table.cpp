@@ -208,7 +208,7 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
 
 std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) {
   keeper_.outlast_tasks();
-  if (keeper_.failed()) throw keeper_.failure();  // a driver may load nothing for good behind a task that has hung
+  if (keeper_.failed()) throw keeper_.failure();  // loading waits for a task that hangs
   try {
     return backend_.load(image.bytes);
   } catch (const Error& error) {
@@ -249,7 +249,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
         if (!version->bindings.empty() && version->inlinable.entries.empty()) to_compile.push_back(version.get());
   }
   std::vector<jit::Object> compiled;
-  // The driver may load nothing for good while a task hangs, nor behind it.
+  // A link takes seconds, for which those who close or rebuild would wait.
   const auto is_in_vain = [&] { return stop.stop_requested() || keeper_.failed() || revision() != revision_then; };
   for (const Version* const version : to_compile) {
     if (is_in_vain()) return false;

@@ -67,7 +67,7 @@ TEST_F(PromoterTest, NothingIsInlinedBehindALostDevice) {
   finish(submit(*a));
   keeper_->give_up(Error(errc::task_timeout, "it hangs"));
   EXPECT_FALSE(becomes(Tier::lto, std::chrono::milliseconds(1500)));
-  EXPECT_EQ(device_->programs, 1) << "it would be loaded onto a device that may hang";
+  EXPECT_EQ(device_->programs, 1) << "whoever closes would wait for it";
   registry_->close();
   EXPECT_TRUE(warnings_.empty());
 }
