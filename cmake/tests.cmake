@@ -29,6 +29,10 @@ function(dwell_test name)
   if(NOT arg_SOURCES)
     return()
   endif()
+  # Of `unit` it is a source anyway.
+  if(DWELL_SANITIZE AND NOT name STREQUAL unit)
+    list(APPEND arg_SOURCES tests/unit/leak_search.cpp)
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE src "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${name} PRIVATE
