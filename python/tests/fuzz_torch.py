@@ -9,9 +9,10 @@ A number gives the same program each time. A program that differs is made shorte
 process is named by its number and shortened in processes of its own. The exit status is 1 if there was any.
 
 With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler
-that adds it.
+that adds it, both of GCC.
 
-    cmake --preset asan -B build/asan-python -D DWELL_BUILD_PYTHON=ON -D Python_EXECUTABLE="$PWD/build/python-venv/bin/python"
+    cmake -B build/asan-python -D CMAKE_BUILD_TYPE=RelWithDebInfo -D CMAKE_CXX_COMPILER=g++ -D DWELL_SANITIZE=address \\
+        -D DWELL_UNITY=ON -D DWELL_BUILD_PYTHON=ON -D Python_EXECUTABLE="$PWD/build/python-venv/bin/python"
     cmake --build build/asan-python --target dwell_python
     printf '#!/bin/sh\\nexec g++ "$@" -fsanitize=address\\n' > /tmp/g++asan && chmod +x /tmp/g++asan
     CXX=/tmp/g++asan ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so.6)" \\
