@@ -76,7 +76,7 @@ def tame(value: Any) -> Any:
 
 _UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "square", "erf", "clone", "logical_not"]
 _BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "lt", "hypot"]
-# Of fractions, where the last digit may differ: what jumps there, and what takes its place.
+# Operations whose result jumps when an input is rounded differently, and the smooth one that replaces each for fractions.
 _SMOOTH = {"logical_not": "neg", "lt": "sub", "atan2": "hypot", "sqrt": "square", "any": "amax", "argmax": "amax", "max": "amax"}
 _ROWS = ["sum", "mean", "amax", "argmax", "softmax", "cumsum", "logsumexp", "std", "norm", "max", "prod", "any", "log_softmax"]
 

@@ -43,19 +43,19 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "nn.functional.layer_norm float64 special *",
         "sign of zero",
-        "the mean of a row is rounded in another order, and so is what lies around it",
+        "one zero: presumably of a mean that is rounded in another order; the cause was not looked for",
         "cuda",
     ),
     Known(
         "nn.functional.scaled_dot_product_attention float64 overlapped *",
         "values",
-        "exp() of scores around -40, whose last digit is that of the result times 40",
+        "results of 1e-18, which are exp(-41): an error in the last place of the exponent counts 41 times",
         "cuda",
     ),
     Known(
         "signal.windows.nuttall * *",
         "values",
-        "at the ends four terms, the largest of them 0.5, add up to 0.0004, in another order: exact would be any of both",
+        "at the ends four terms of up to 0.5 add up to 0.0004, in another order: the difference is one unit of the terms",
         "cuda",
     ),
     Known(

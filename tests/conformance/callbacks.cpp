@@ -260,7 +260,7 @@ TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
 }
 
 TEST_P(CallbackTest, AForkInEachThatReturnsEndsTheChild) {
-  // That of threads refuses them in a child of a process that has some.
+  // ThreadSanitizer also refuses to start threads in a forked child of a process that has threads.
   if (kSanitized) GTEST_SKIP() << "another thread may hold a lock of the sanitizer's allocator at the fork";
   if (!on_cpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
   for (const Kind& kind : kKinds) {

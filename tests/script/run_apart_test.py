@@ -43,8 +43,9 @@ for test in "${chosen[@]}"; do
     Bad.Fails) fail "$test" && continue ;;
     Bad.Skips) echo "[  SKIPPED ] $test (0 ms)" && continue ;;
     Dies.Here) kill -SEGV $$ ;;
-    Hangs.Long) sleep 100 ;;
-    Slow.A | Late.B) sleep 3 ;;
+    Hangs.Long) touch "$0.hangs" && sleep 100 ;;
+    Meets.Late) touch "$0.meets" && until [[ -e $0.late ]]; do sleep 0.02; done ;;
+    Late.Meets) touch "$0.late" && until [[ -e $0.meets ]]; do sleep 0.02; done ;;
     Watched.Hangs) echo "Watched.Hangs hangs: no end after 1 s" && kill -ABRT $$ ;;
     Mixed.Dirty) dirty=true ;;
     Mixed.Victim) if [[ ${dirty:-} ]]; then fail "$test" && continue; fi ;;
@@ -100,9 +101,8 @@ class RunApart(unittest.TestCase):
         self.assertNotIn("process Dies.Before\n", output)
 
     def test_suites_run_beside_each_other_but_those_that_are_alone(self):
-        started = time.monotonic()
-        status, output, summary = self.run_apart("--filter", "Slow.A:Late.B:Bad.Fails:Fault.A:Good.One", "--alone", "Fault", "--jobs", "3")
-        self.assertLess(time.monotonic() - started, 5.5)
+        tests = "Meets.Late:Late.Meets:Bad.Fails:Fault.A:Good.One"  # the first two wait for each other
+        status, output, summary = self.run_apart("--filter", tests, "--alone", "Fault", "--jobs", "2", "--limit", "20")
         self.assertEqual((status, summary), (1, ["4 passed, 1 failed, 0 skipped", "  Bad.Fails: failed"]))
         self.assertLess(output.index("process Fault.A\n"), output.index("process Good.One\n"))
         self.assertEqual(output.count("process Bad.Fails\n"), 2, "once more, with nothing beside it")
@@ -111,7 +111,8 @@ class RunApart(unittest.TestCase):
         with subprocess.Popen(
             [str(RUN_APART), self.executable, "--filter", "Hangs.Long:Good.One", "--jobs", "2"], stdout=subprocess.PIPE, text=True
         ) as process:
-            time.sleep(1)
+            while not Path(self.executable + ".hangs").exists():
+                time.sleep(0.02)
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 143)

@@ -1,6 +1,6 @@
-// NVIDIA's compilers leak, and now and then the search for leaks crashes over what they leave behind. In a process that was forked off,
-// what the parent's threads hold looks lost, and the search waits for locks that one of them may have held. So the leak sanitizer's runtime
-// is told not to search there.
+// NVIDIA's compilers leak, and now and then the search for leaks crashes over what they leave behind.
+// In a forked process, what only the parent's other threads refer to looks lost.
+// So the leak sanitizer's runtime is told not to search there.
 #include <link.h>
 #include <unistd.h>
 

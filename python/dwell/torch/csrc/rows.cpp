@@ -130,7 +130,7 @@ struct VectorNorm {
   }
 
  private:
-  // Whether each is that of one number, which PyTorch does not raise to a power.
+  // Whether each norm is of a single element. PyTorch's is then the absolute value, without a power that may overflow.
   static bool norms_of_one(const Tensor& x, at::IntArrayRef dims) {
     const std::optional<Axes> axes = axes_of(x, dims);
     if (!axes) return false;
