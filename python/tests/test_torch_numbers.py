@@ -341,6 +341,34 @@ def test_rows_with_an_infinity_over_their_root_mean_square(dtype: Any, elements:
     compare(*outcomes(lambda: torch.nn.functional.rms_norm(x, (elements,))), (dtype, elements))
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="of PyTorch's kernels for a CPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_moments_that_overflow_are_those_of_pytorch(dtype: Any) -> None:
+    """NaN, infinities and zeros in the same places, where sums or squares are too large."""
+    large = torch.finfo(dtype).max * 0.9
+    rows = [[math.inf], [1.0, math.inf], [-math.inf, math.inf], [large**0.6, -(large**0.6), large**0.9], [large, -large, 1.0], [1.0, large]]
+    for row in rows:
+        x = torch.tensor([row, [1.0] * len(row)], dtype=dtype)
+
+        def normed(x: Any = x) -> Any:
+            return torch.native_layer_norm(x, (x.shape[1],), None, None, 1e-5)
+
+        if row[:1] != [large]:  # its mean and deviation are finite, but PyTorch's way there is not
+            compare(*outcomes(normed), ("layer norm", dtype, row))
+        compare(*outcomes(lambda x=x: (x.var(1), x.std(1))), ("variance", dtype, row))  # type: ignore[misc]
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="of PyTorch's kernels for a CPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_four_terms_that_cancel_are_added_in_order(dtype: Any) -> None:
+    x = torch.tensor([0.3635819, -0.4891775, 0.1365995, -0.0106411], dtype=dtype)
+    for shaped in (x, x.view(4, 1), x.view(1, 4), x.view(4, 1).expand(4, 2).contiguous()):
+        rows = shaped.reshape(-1, 4) if shaped.numel() == 4 else shaped.t()
+        with dt.eager():
+            sums = rows.sum(1)
+        assert sums.equal(rows.sum(1)), shaped
+
+
 @pytest.mark.parametrize("order", [0, 1, 2, 1e6, -1e6, 0.1, math.inf])
 def test_norms_of_one_number_are_its_magnitude(order: float) -> None:
     """It is raised to no power, which may overflow."""

@@ -359,6 +359,11 @@ class RowMachine {
   PerRow<C> over_lanes(Lanes<C>* all, RowFold fold) const {
     if (!across_)
       with_fold<C>(fold, [&](auto f) {
+        // Four from the first to the last, as PyTorch adds them: where terms cancel, the order shows.
+        if (lanes_ == 4) {
+          all->at[0] = f(f(f(all->at[0], all->at[1]), all->at[2]), all->at[3]);
+          return;
+        }
         for (u32 half = lanes_ / 2; half > 0; half /= 2)
           for (u32 k = 0; k < half; ++k) all->at[k] = f(all->at[k], all->at[k + half]);
       });
@@ -421,7 +426,14 @@ class RowMachine {
   }
 
   // A variance's mean is that of what a row has beside its first element: where all are equal, it is that element, and the variance is 0.
-  DWELL_DEVICE bool has_reference() const { return words_.result() == RowResult::variance || words_.result() == RowResult::deviation; }
+  // On a CPU other means are, too.
+  DWELL_DEVICE bool has_reference() const {
+#if DWELL_ON_CUDA
+    return words_.result() == RowResult::variance || words_.result() == RowResult::deviation;
+#else
+    return words_.statistic() == RowStatistic::moments;
+#endif
+  }
   // The first element of the columns that were taken, or the mean of the first part.
   DWELL_DEVICE C reference(u32 k, bool of_parts) const {
     if (!has_reference() || first_ >= end_) return C(0);
@@ -455,6 +467,9 @@ class RowMachine {
       }
       second = result;
     }
+#if !DWELL_ON_CUDA
+    if (words_.statistic() == RowStatistic::moments && words_.phase() == RowPhase::whole) overflow(&first, &second);
+#endif
     if (words_.phase() == RowPhase::parts) {
       each_row([&](u32 k) {
         u64* const numbers = part_statistics(words_, row(k), part_);
@@ -471,6 +486,40 @@ class RowMachine {
         replace(first, second);
     }
   }
+
+#if !DWELL_ON_CUDA
+  // Moments that are too large for their type, or of infinities, become what PyTorch makes of them on a CPU: it adds one element to those
+  // before it (Welford, Technometrics 4, 1962). Of rows that are replaced it adds vectors of 32 bytes, to those elements that fill none:
+  // where there are no such vectors or no such elements, a mean whose square is infinite is multiplied by 0.
+  void overflow(PerRow<C>* mean, PerRow<C>* squares) const {
+    u32 vector = 1;
+    with_type(ProgramWords::type(words_.tensor(RowsWords::kInput)),
+              [&](auto* type) { vector = 32 / sizeof(typename Pointee<decltype(type)>::type); });
+    const bool lone = words_.columns() < vector || words_.columns() % vector == 0;
+    for (u32 k = 0; k < (across_ ? rows_ : 1); ++k) {
+      const bool vectors = words_.result() == RowResult::layer_norm;
+      const C size = mean->at(k);
+      if (vectors ? math::mul(size, size) < RowMath<C>::infinity() : squares->at(k) < RowMath<C>::infinity()) continue;
+      C now = 0;
+      C sum = 0;
+      for (u32 i = first_; i < end_; ++i) {
+        const u32* const tensor = words_.tensor(RowsWords::kInput);
+        const C number = load_from_row<C>(tensor, words_.row_offset(tensor, row(k)) + words_.column_offset(tensor, i));
+        const C apart = math::sub(number, now);
+        now = math::add(now, RowMath<C>::quotient(apart, static_cast<C>(i - first_ + 1)));
+        sum = math::add(sum, math::mul(apart, math::sub(number, now)));
+      }
+      const C none = math::sub(RowMath<C>::infinity(), RowMath<C>::infinity());
+      if (vectors && !(math::mul(now, now) < RowMath<C>::infinity())) sum = lone || now != now ? none : RowMath<C>::infinity();
+      if (vectors && !(now < RowMath<C>::infinity() && now > RowMath<C>::least())) now = none;
+      // All lanes of a row have its numbers.
+      for (u32 lane = across_ ? k : 0; lane < (across_ ? k + 1 : lanes_); ++lane) {
+        mean->of(lane) = now;
+        squares->of(lane) = sum;
+      }
+    }
+  }
+#endif
 
   DWELL_DEVICE C number_of_row(C first, C second, C given) const {
     const C count = static_cast<C>(words_.columns());

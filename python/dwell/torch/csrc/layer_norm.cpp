@@ -51,6 +51,14 @@ std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, con
   return rows;
 }
 
+// Whether PyTorch's kernel for a CPU takes the elements of a row by vectors of 32 bytes alone, or has not enough for one.
+bool has_none_beside_vectors(const Dims& shape, std::int64_t element_size) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  const std::int64_t vector = 32 / element_size;
+  return elements < vector || elements % vector == 0;
+}
+
 struct LayerNorm {
   static Three of(const Tensor& x, c10::SymIntArrayRef normalized, const Maybe& weight, const Maybe& bias, double epsilon) {
     const std::optional<Rows> rows = rows_of(x, normalized, weight, bias);
@@ -69,10 +77,14 @@ struct LayerNorm {
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
       batch.mean(view_of(mean), from, along);
-      // PyTorch's kernel for a GPU puts means of parts together, and has NaN where one is infinite.
-      if (!x.is_cpu()) batch.assign(view_of(mean), Expression(view_of(mean)) + Expression(view_of(mean)) * 0.0);
+      // PyTorch puts means of parts together, and has NaN where one is infinite; on a CPU also for the variance where one's square is.
+      batch.assign(view_of(mean), Expression(view_of(mean)) + Expression(view_of(mean)) * 0.0);
       batch.var(view_of(spread), from, along, 0);
-      batch.assign(view_of(rstd), ops::rsqrt(Expression(view_of(spread)) + epsilon));
+      const Expression root = ops::rsqrt(Expression(view_of(spread)) + epsilon);
+      const Expression size = Expression(view_of(mean)).as(*element_type_of(wide));
+      const Expression nothing = size * size * 0.0;
+      const bool none = has_none_beside_vectors(rows->shape, x.element_size());
+      batch.assign(view_of(rstd), !x.is_cpu() ? root : none ? root + nothing : ops::where(root, size * 0.0 * size, ops::eq(nothing, 0.0)));
     });
     return std::tuple(out, mean, rstd);
   }
