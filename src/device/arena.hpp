@@ -53,16 +53,18 @@ struct Notes {
 // A worker's place in the runtime: who holds it, and what its holder hands on to the next. Worker `s` of each lease takes seat `s`.
 struct alignas(128) Seat {
   u64 word;           // see seat.hpp
+  u64 range;          // on the CPU: tasks that the worker has taken out of the ring and not begun (ring_range.hpp)
   OpenWindow window;  // of a member of the fetch crew
   u32 quiet_since;    // when the worker last saw anything to do, in ticks
   u32 reads;          // 1: the member left while it alone read the ring; its successor reads on before it looks at anything else
   u32 drains;         // as that member had seen them
-  u32 running_since;  // on the CPU: when the task began that runs, in ticks, or 0
+  u32 running_since;  // on the CPU: when the task began that runs, in ticks; kRuns: not long ago; 0: none runs
   u32 records;        // free records of tasks that operators make, a bundle, or 0 (spawn.hpp)
   Notes notes;        // what the next holder numbers on from
-  u32 reserved[19];
+  u32 reserved[17];
 };
 static_assert(sizeof(Seat) == 128);
+inline constexpr u32 kRuns = 1;
 
 // In claims: a place of the ready queue that the worker of this seat has claimed and not yet read; 0 for none.
 inline constexpr u64 kClaimed = 1ULL << 32U;
@@ -98,6 +100,7 @@ struct Control {
   Counter spare_shares;  // places of the ready queue that wide tasks may still take
   Counter idle;          // workers that wait at the ready queue, less operators' tasks that are in it: what else they would take
   Counter fetch_lock;    // the CPU's crew of one: who fetches
+  Counter ranges;        // on the CPU: seats whose range is not empty
   Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
   CrewLine crew;
   GangLine gangs;
@@ -212,7 +215,7 @@ static_assert(sizeof(GangState) == 32);
                   part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 12;
+inline constexpr u32 kArenaVersion = 13;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 

@@ -1,8 +1,9 @@
 // The resident loop of a CPU worker: one thread that fetches, runs and completes.
 //
-// The crew is one at a time here: an idle worker takes the fetch lock, takes one task and gives the lock back before it runs it, so a
-// long task holds up nobody. Shares of wide tasks come through the ready queue. A worker that has found nothing there nor in the ring
-// steals nodes of graphs from the deques of others, until there are none.
+// The crew is one at a time here: an idle worker takes the fetch lock, takes one task, or a range of those that need nothing but to be run,
+// and gives the lock back before it runs the first. Others take from its range meanwhile, so a long task holds up nobody. Shares of wide
+// tasks come through the ready queue. A worker that has found nothing there nor in the ring steals nodes of graphs from the deques of
+// others, until there are none.
 #pragma once
 
 #include "device/reseat.hpp"
@@ -43,7 +44,8 @@ class CpuWorker {
   }
 
  private:
-  enum class Taken : u8 { nothing, blocked, passed, run, stolen };
+  // `ready`: the task is plain, and in its frame.
+  enum class Taken : u8 { nothing, blocked, passed, run, stolen, ready };
 
   void work() {
     const LeaseReport& report = *lease_.report;
@@ -68,8 +70,11 @@ class CpuWorker {
       TaskQuads task;
       const Taken taken = take(&task);
       idle = taken == Taken::nothing;
-      steals_ = taken != Taken::run;
-      if (taken == Taken::run || taken == Taken::stolen) {
+      steals_ = taken != Taken::run && taken != Taken::ready;
+      if (taken == Taken::ready) {
+        run_plain();
+        ran_ = true;
+      } else if (taken == Taken::run || taken == Taken::stolen) {
         run_taken(task);
         ran_ = true;
       } else if (taken == Taken::nothing) {
@@ -77,6 +82,7 @@ class CpuWorker {
       }
       if ((round & (taken == Taken::nothing ? 15U : 255U)) == 0 || taken == Taken::blocked) tick();
     }
+    count_completed();
     mine.quiet_since = ran_ ? now_ticks() : worker_->quiet_since;
   }
 
@@ -90,12 +96,13 @@ class CpuWorker {
     if (was_queued_ && graph::ring_has_next(lease_)) {
       was_queued_ = false;
       const Taken taken = take_fetched(task);
-      if (taken == Taken::run || taken == Taken::passed) return taken;
+      if (taken != Taken::nothing && taken != Taken::blocked) return taken;
     }
     was_queued_ = take_queued(task);
     if (was_queued_) return Taken::run;
     if (steals_ && lease_.deques != nullptr && steal(task)) return Taken::stolen;
-    return take_fetched(task);
+    const Taken taken = take_fetched(task);
+    return taken == Taken::nothing || taken == Taken::blocked ? take_of_others(task, taken) : taken;
   }
 
   bool take_queued(TaskQuads* task) {
@@ -108,13 +115,48 @@ class CpuWorker {
   }
 
   Taken take_fetched(TaskQuads* task) {
-    u32* const lock = &lease_.control->fetch_lock.value;
-    if (load<Order::relaxed, Scope::device>(lock) != 0) return Taken::nothing;
-    // Pairs with the release below: the fetch position and all that admission has done.
-    if (exchange<Order::acq_rel>(lock, 1U) != 0) return Taken::nothing;
+    u32 position = 0;
+    if (range::take(lease_, me_, &position)) return begin_ranged(task, position);
+    count_completed();  // another may have taken the last one
+    if (!lock_fetching()) return Taken::nothing;
     const Taken taken = fetch(task);
-    store<Order::release, Scope::device>(lock, 0U);
+    unlock_fetching();
     return taken;
+  }
+
+  // A worker that is alone in all leases asks nobody.
+  bool lock_fetching() {
+    if (lease_.max_workers == 1) return true;
+    u32* const lock = &lease_.control->fetch_lock.value;
+    // Pairs with unlock_fetching: the fetch position and all that admission has done.
+    return load<Order::relaxed, Scope::device>(lock) == 0 && exchange<Order::acq_rel>(lock, 1U) == 0;
+  }
+  void unlock_fetching() { store<Order::release, Scope::device>(&lease_.control->fetch_lock.value, 0U); }
+
+  // Takes a task out of the range of a worker that is at another one. `otherwise`: what to say when there is none.
+  Taken take_of_others(TaskQuads* task, Taken otherwise) {
+    if (!range::are_there(lease_)) return otherwise;
+    for (u32 i = 1; i < lease_.max_workers; ++i) {
+      u32 position = 0;
+      const u32 victim = me_ + i < lease_.max_workers ? me_ + i : me_ + i - lease_.max_workers;
+      if (range::take(lease_, victim, &position)) return begin_ranged(task, position);
+    }
+    return otherwise;
+  }
+
+  // Loads a task that was taken out of a range, which the host may have cancelled meanwhile.
+  Taken begin_ranged(TaskQuads* task, u32 position) {
+    const Slot& slot = lease_.ring[index_of(position, lease_.ring_shift)];
+    u32* const words = frame_at(worker_, kFrame0)->word;
+    DWELL_UNROLL
+    for (u32 i = 0; i < 4; ++i) load_words<Scope::system>(&slot.quad[i], words + i * 3);
+    if (is_plain(words[1]) && lease_.timed == 0) return Taken::ready;
+    load_slot(task, position, 0);
+    const u32 word1 = unranked(task->quad[0].word[1]);
+    task->quad[0].word[1] = word1;
+    if (Header::simple(word1, word1 >> 20U)) return Taken::run;
+    share_out(lease_, *task, Header::from(task->quad[0].word[0], word1), position, true);
+    return Taken::passed;
   }
 
   // Takes a ready node out of another worker's deque, of a former lease too, whose node may still run.
@@ -133,9 +175,7 @@ class CpuWorker {
 
   // Takes all tasks out of the ring, so that the most urgent of them comes first.
   Taken sort() {
-    u32* const lock = &lease_.control->fetch_lock.value;
-    // As in take_fetched.
-    if (load<Order::relaxed, Scope::device>(lock) != 0 || exchange<Order::acq_rel>(lock, 1U) != 0) return Taken::nothing;
+    if (!lock_fetching()) return Taken::nothing;
     Taken last = Taken::nothing;
     for (u32 tasks = 0;; ++tasks) {
       TaskQuads task;
@@ -146,11 +186,12 @@ class CpuWorker {
       }
       if (taken == Taken::run) levels::push(lease_, task);
     }
-    store<Order::release, Scope::device>(lock, 0U);
+    unlock_fetching();
     return last;
   }
 
-  // Takes the task at the fetch position out of the ring. The caller holds the fetch lock.
+  // Takes the task at the fetch position out of the ring, and as many behind it as there are and need nothing but to be run, for this
+  // worker's range, which is empty. The caller holds the fetch lock.
   Taken fetch(TaskQuads* task) {
     const u32 position = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
     drains_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
@@ -166,9 +207,22 @@ class CpuWorker {
       store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + header.slots);
       return admission == Admission::run ? Taken::run : Taken::passed;
     }
-    observe::fetched(lease_, worker_, position, 1);
-    store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + 1);
+    u32 count = 1;
+    if (lease_.levels == 0)
+      while (count < range::kMost && is_simple_at(position + count)) ++count;
+    observe::fetched(lease_, worker_, position, count);
+    store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + count);
+    if (count > 1) range::put(lease_, me_, position + 1, count - 1);
     return Taken::run;
+  }
+
+  bool is_simple_at(u32 position) const {
+    const Slot& from = lease_.ring[index_of(position, lease_.ring_shift)];
+    const u32 lap = lap_of(position, lease_.ring_shift);
+    for (u32 i = 3; i > 0; --i)
+      if (load_quad<Scope::system>(&from.quad[i]).lap != lap) return false;
+    const Quad head = load_quad<Scope::system>(&from.quad[0]);
+    return head.lap == lap && Header::simple(head.word[1], drains_);
   }
 
   bool load_slot(TaskQuads* task, u32 position, u32 slot) const {
@@ -187,12 +241,43 @@ class CpuWorker {
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     set_level(lease_, worker_, frame->word[0]);
+    if (is_plain(frame->word[1]) && lease_.timed == 0) return run_plain();
+    count_completed();
     in_flight::note(worker_, frame->word[0], frame->word[1], frame->position());
     if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, static_cast<u32>(worker_clock::now(&worker_->clock) >> kTickShift) | 1U);
     run(lease_, worker_, kFrame0);
     store<Order::relaxed, Scope::device>(running, 0U);
+  }
+
+  // Runs a task that needs nothing but to be run and completed.
+  void run_plain() {
+    const Frame& frame = *frame_at(worker_, kFrame0);
+    const u32 position = frame.position();
+    const u32 opcode = frame.word[0] & Header::kOpcodeMask;
+    in_flight::note(worker_, position, opcode);
+    u32* const running = &lease_.seats[me_].running_since;
+    store<Order::relaxed, Scope::device>(running, kRuns);
+    observe::call(lease_, worker_, opcode, kCountingThread);
+    chain::Steps(worker_).call(callee_of(lease_, opcode), opcode, kFrame0);
+    const Context& context = worker_->context;
+    if ((static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0) {
+      count_completed();
+      run(lease_, worker_, kFrame0, true);
+    } else {
+      give_back(lease_, position, status::ok);
+      ++completed_;
+      if (!range::has_any(lease_, me_)) count_completed();
+    }
+    store<Order::relaxed, Scope::device>(running, 0U);
+  }
+
+  // Counts what this worker has completed. It may wait until the range is empty: nobody asks but for all tasks up to one that is behind it.
+  void count_completed() {
+    // Pairs with the acquire in admission::drained: the effects of these tasks.
+    if (completed_ != 0) add<Order::release>(&lease_.control->completed.value, completed_);
+    completed_ = 0;
   }
 
   // Calls the lease over when its time is, and ends it when nothing has happened for long enough.
@@ -214,6 +299,7 @@ class CpuWorker {
   Worker* worker_;
   u32 me_;
   u32 drains_ = 0;
+  u32 completed_ = 0;        // tasks, and not counted yet
   bool ran_ = false;         // something since the last tick
   bool was_queued_ = false;  // the last task came from the ready queue
   bool steals_ = false;      // the last round has found nothing to run, or stolen it

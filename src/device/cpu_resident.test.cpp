@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,9 @@ using test::task_of;
 
 std::atomic<u32> ran[1024];
 void count(const Group&, const u32* arguments) { ++ran[arguments[0]]; }
+// What the operator with the opcode 1 does.
+std::function<void()> amid;
+void call_amid(const Group&, const u32*) { amid(); }
 
 class CpuResidentTest : public testing::Test {
  protected:
@@ -41,8 +46,15 @@ class CpuResidentTest : public testing::Test {
   }
 
   Bench bench_{7, 1};
-  const void* entries_[1] = {entry_of<&count>()};
+  // Submits a task that calls amid.
+  void submit_amid() {
+    std::uint64_t last = 0;
+    ASSERT_TRUE(bench_.queue.try_submit(amid_alias_, task_of({}), &last));
+  }
+
+  const void* entries_[2] = {entry_of<&count>(), entry_of<&call_amid>()};
   std::atomic<u32> alias_{0};
+  std::atomic<u32> amid_alias_{1};
 };
 
 TEST_F(CpuResidentTest, TasksBeforeTheRequestToLeaveAreRun) {
@@ -92,6 +104,77 @@ TEST_F(CpuResidentTest, TheNextLeaseRunsTheRemainingTasks) {
   bench_.lease.lease_ticks = bench_.lease.stretch_ticks = 1;  // so short that it ends amid them
   for (; bench_.lease.number < 1000 && !bench_.queue.reap(); ++bench_.lease.number) serve();
   for (u32 i = 0; i < 50; ++i) EXPECT_EQ(ran[i], 3U) << "task " << i;
+}
+
+// ---- Tasks that a worker has taken at once ----
+
+TEST_F(CpuResidentTest, ATaskThatIsTakenRunsElsewhereWhileTheOneBeforeItLasts) {
+  Bench bench{7, 2};
+  bench.lease.operators = entries_;
+  bool met = false;
+  amid = [&] {  // ends when the last task has run, which its own worker has taken with it
+    for (int i = 0; i < 20'000 && ran[5] == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    met = ran[5] != 0;
+  };
+  std::uint64_t last = 0;
+  ASSERT_TRUE(bench.queue.try_submit(amid_alias_, task_of({}), &last));
+  for (u32 i = 1; i < 6; ++i) ASSERT_TRUE(bench.queue.try_submit(alias_, task_of({i}), &last));
+  ASSERT_TRUE(bench.queue.try_submit(alias_, task_of({6}, detail::kDrain), &last));
+  ASSERT_TRUE(bench.queue.try_close_lease(bench.lease.number, true));
+  std::vector<std::jthread> workers;
+  for (u32 me = 0; me < 2; ++me)
+    workers.emplace_back([&, me] {
+      Worker worker{};
+      alignas(64) u8 scratch[64];
+      CpuWorker(bench.lease, &worker, scratch, me).serve();
+    });
+  workers.clear();
+  EXPECT_TRUE(met);
+  for (u32 i = 1; i < 7; ++i) EXPECT_EQ(ran[i], 1U) << "task " << i;
+  EXPECT_TRUE(bench.queue.reap());
+  EXPECT_EQ(bench.control().ranges.value, 0U);
+}
+
+TEST_F(CpuResidentTest, ATaskThatIsTakenIsCancelledBeforeItsTurn) {
+  submit_amid();
+  for (u32 i = 1; i < 4; ++i) submit(i);
+  bool cancelled = false;
+  amid = [&] { cancelled = bench_.queue.cancel(2); };
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
+  serve();
+  EXPECT_TRUE(cancelled);
+  for (u32 i = 1; i < 4; ++i) EXPECT_EQ(ran[i], i == 2 ? 0U : 1U) << "task " << i;
+  EXPECT_EQ(bench_.completions[2].status, status::cancelled);
+  EXPECT_TRUE(bench_.queue.reap());
+}
+
+TEST_F(CpuResidentTest, TasksThatAreTakenOutliveTheLease) {
+  submit_amid();
+  for (u32 i = 1; i < 4; ++i) submit(i);
+  amid = [&] { store<Order::relaxed, Scope::system>(&bench_.report.end, bench_.lease.number); };
+  serve();
+  EXPECT_EQ(bench_.report.left[0], 1U);
+  EXPECT_EQ(bench_.control().completed.value, 1U) << "counted where the worker leaves";
+  EXPECT_TRUE(range::has_any(bench_.lease, 0));
+  ++bench_.lease.number;
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
+  serve();
+  for (u32 i = 1; i < 4; ++i) EXPECT_EQ(ran[i], 1U) << "task " << i;
+  EXPECT_TRUE(bench_.queue.reap());
+  EXPECT_EQ(bench_.control().ranges.value, 0U);
+}
+
+TEST_F(CpuResidentTest, ATaskThatFailsAmidOthersFailsAlone) {
+  amid = [] { throw std::runtime_error("amid"); };
+  submit(0);
+  submit_amid();
+  submit(2);
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
+  serve();
+  for (u32 i = 0; i < 3; ++i) {
+    EXPECT_EQ(ran[i], i == 1 ? 0U : 1U) << "task " << i;
+    EXPECT_EQ(bench_.completions[i].status, i == 1 ? status::exception : status::ok) << "task " << i;
+  }
 }
 
 TEST_F(CpuResidentTest, WithNothingToDoItLeaves) {

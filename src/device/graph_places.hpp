@@ -3,6 +3,7 @@
 
 #include "device/graph_layout.hpp"
 #include "device/levels.hpp"
+#include "device/ring_range.hpp"
 
 namespace dwell::device::graph {
 
@@ -28,8 +29,9 @@ DWELL_DEVICE bool has_room(const Lease& lease) {
 }
 
 #if !DWELL_ON_CUDA
-// Whether a task stands at the ring's next place, for any worker to fetch. Advice: others may be about to.
+// Whether a task of the ring is there for any worker to take, at its next place or in a range. Advice: others may be about to.
 DWELL_DEVICE bool ring_has_next(const Lease& lease) {
+  if (range::are_there(lease)) return true;
   const u32 next = load<Order::relaxed, Scope::device>(&lease.control->fetch_position);
   return load<Order::relaxed, Scope::system>(&lease.ring[index_of(next, lease.ring_shift)].quad[0].lap) == lap_of(next, lease.ring_shift);
 }

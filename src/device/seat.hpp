@@ -123,8 +123,11 @@ DWELL_DEVICE_COLD bool is_overdue(const Lease& lease, [[maybe_unused]] u32 now) 
 #else
   // A CPU worker is inside the operator itself, so others look.
   for (u32 seat = 0; seat < lease.workers; ++seat) {
-    const u32 since = crew_word(&lease.seats[seat].running_since);
-    if (since != 0 && now - since > kLong) return true;
+    u32* const at = &lease.seats[seat].running_since;
+    const u32 since = crew_word(at);
+    // A look at the clock would take longer than many a task, so who asks says since when it runs: a later store of the worker stays.
+    if (since == kRuns) compare_exchange<Order::relaxed>(at, kRuns, now | 1U);
+    if (since > kRuns && now - since > kLong) return true;
   }
   return false;
 #endif

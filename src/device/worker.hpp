@@ -466,11 +466,20 @@ DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* work
   return follow(lease, worker, before, status::ok, position, frame) ? to : chain::kNowhere;
 }
 
-// Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. Called by all threads of the
-// group.
-DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place) {
-  for (;;) {
-    Ended ended = run_operator(lease, worker, &place);
+// Whether a task with this word 1 needs nothing but to be run and completed: one slot, one group, and nobody waits for it.
+DWELL_DEVICE bool is_plain(u32 word1) { return (word1 & 0xFFFFFU & ~((flag::system | flag::memory) << 4U)) == 1; }
+
+// How the operator of the plain task at `place` has ended, which was called elsewhere. Called by all threads of the group.
+DWELL_DEVICE Ended ended_at(Worker* worker, FramePlace place) {
+  const Frame& frame = *frame_at(worker, place);
+  return Ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
+}
+
+// Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. `ran`: it is a plain one, and
+// its operator has returned. Called by all threads of the group.
+DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool ran = false) {
+  for (;; ran = false) {
+    Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
     const bool token = levels::is_token(ended.header);
     const bool spawns = !token && (ended.spawned || ended.header.is_spawned());

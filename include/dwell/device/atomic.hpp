@@ -261,6 +261,11 @@ inline void store_quad(Quad* to, const Quad& quad) {
   __atomic_store_n(&to->word[0], quad.word[0], __ATOMIC_RELAXED);
   __atomic_store_n(&to->lap, quad.lap, __ATOMIC_RELEASE);
 }
+// Loads a quad that is there, and puts its three words to `to`, where there is room for four.
+template <Scope S>
+inline void load_words(const Quad* from, u32* to) {
+  for (u32 i = 0; i < 3; ++i) to[i] = __atomic_load_n(&from->word[i], __ATOMIC_RELAXED);
+}
 #else
 // Aligned 16-byte vector accesses are single-copy atomic on every x86-64 processor with AVX (Intel SDM vol. 3, 9.1.1; AMD APM vol. 2,
 // 7.3.2), loads acquire and stores release.
@@ -279,6 +284,13 @@ inline void store_quad(Quad* to, const Quad& quad) {
                                       static_cast<int>(quad.lap));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   *reinterpret_cast<volatile __m128i*>(to) = value;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+template <Scope S>
+inline void load_words(const Quad* from, u32* to) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const __m128i quad = *reinterpret_cast<const volatile __m128i*>(from);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi32(quad, _MM_SHUFFLE(0, 3, 2, 1)));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 #endif
