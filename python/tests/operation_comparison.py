@@ -310,7 +310,7 @@ def compare(case: Case, expected: Outcome, got: Outcome) -> str:
 
 def is_unwritten(case: Case) -> bool:
     """Whether results are memory that nobody has written."""
-    # Of what is wholly masked, torch.masked says that it is any number.
+    # torch.masked leaves the value undefined where every element is masked.
     wholly_masked = case.operation == "masked.median" and case.way in ("expanded", "lasting")
     return OPERATIONS[case.operation].name in UNWRITTEN or wholly_masked
 

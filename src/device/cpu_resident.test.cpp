@@ -21,7 +21,7 @@ using test::task_of;
 
 std::atomic<u32> ran[1024];
 void count(const Group&, const u32* arguments) { ++ran[arguments[0]]; }
-// What the operator with the opcode 1 does.
+// Called by the operator with the opcode 1.
 std::function<void()> amid;
 void call_amid(const Group&, const u32*) { amid(); }
 
@@ -43,6 +43,17 @@ class CpuResidentTest : public testing::Test {
     Worker worker{};
     alignas(64) u8 scratch[64];
     CpuWorker(bench_.lease, &worker, scratch, me).serve();
+  }
+
+  // A lease of so many workers, until all have left it.
+  static void serve_all(Bench& bench, u32 count) {
+    std::vector<std::jthread> workers;
+    for (u32 me = 0; me < count; ++me)
+      workers.emplace_back([&bench, me] {
+        Worker worker{};
+        alignas(64) u8 scratch[64];
+        CpuWorker(bench.lease, &worker, scratch, me).serve();
+      });
   }
 
   Bench bench_{7, 1};
@@ -121,14 +132,7 @@ TEST_F(CpuResidentTest, ATaskThatIsTakenRunsElsewhereWhileTheOneBeforeItLasts) {
   for (u32 i = 1; i < 6; ++i) ASSERT_TRUE(bench.queue.try_submit(alias_, task_of({i}), &last));
   ASSERT_TRUE(bench.queue.try_submit(alias_, task_of({6}, detail::kDrain), &last));
   ASSERT_TRUE(bench.queue.try_close_lease(bench.lease.number, true));
-  std::vector<std::jthread> workers;
-  for (u32 me = 0; me < 2; ++me)
-    workers.emplace_back([&, me] {
-      Worker worker{};
-      alignas(64) u8 scratch[64];
-      CpuWorker(bench.lease, &worker, scratch, me).serve();
-    });
-  workers.clear();
+  serve_all(bench, 2);
   EXPECT_TRUE(met);
   for (u32 i = 1; i < 7; ++i) EXPECT_EQ(ran[i], 1U) << "task " << i;
   EXPECT_TRUE(bench.queue.reap());
@@ -204,14 +208,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
     for (u32 leases = 0; !bench.queue.reap(); ++leases) {
       ASSERT_LT(leases, 60U);
       bench.lease.number += leases == 0 ? 0 : 1;
-      std::vector<std::jthread> workers;
-      for (u32 me = 0; me < 3; ++me)
-        workers.emplace_back([&, me] {
-          Worker worker{};
-          alignas(64) u8 scratch[64];
-          CpuWorker(bench.lease, &worker, scratch, me).serve();
-        });
-      workers.clear();
+      serve_all(bench, 3);
       EXPECT_EQ(bench.report.left[0], bench.lease.number);
     }
     for (u32 i = 0; i < 60; ++i) ASSERT_EQ(ran[i].exchange(0), i % 5 == 0 ? 3U : 1U) << "task " << i;
