@@ -129,6 +129,19 @@ TEST_F(SeatTest, AWorkerStaysUntilItsSuccessorComesOrTheStretchIsOver) {
   EXPECT_TRUE(seat::may_leave(mine, 0, &way)) << "it ends at once";
 }
 
+TEST_F(SeatTest, WhoAsksNotesSinceWhenAPlainTaskRuns) {
+  u32* const running = &bench_.lease.seats[1].running_since;
+  *running = kRuns;
+  const u32 now = now_ticks();
+  EXPECT_FALSE(seat::is_overdue(bench_.lease, now)) << "nobody has seen it before";
+  EXPECT_EQ(*running, now | 1U);
+  EXPECT_FALSE(seat::is_overdue(bench_.lease, now + seat::kLong));
+  EXPECT_TRUE(seat::is_overdue(bench_.lease, now + seat::kLong + 2));
+  *running = 0;
+  EXPECT_FALSE(seat::is_overdue(bench_.lease, now + 100));
+  EXPECT_EQ(*running, 0U);
+}
+
 TEST_F(SeatTest, NumbersOnlyGrowAcrossTheEdge) {
   u32 number = ~0U - 1;
   EXPECT_TRUE(raise(&number, 3));
