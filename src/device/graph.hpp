@@ -292,7 +292,7 @@ DWELL_DEVICE_COLD void look_at_turn(const Lease& lease, Worker* worker) {
   if (now - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
   const bool over = seat::is_over(lease, load<Order::relaxed, Scope::device>(&lease.control->crew.over));
   const u32 since = load<Order::relaxed, Scope::device>(&lease.seats[worker->me].running_since);
-  if (since != 0 && now - since > kTurn && others_wait(lease)) worker->turn_over = 1;
+  if (since != 0 && is_after(now, since + kTurn) && others_wait(lease)) worker->turn_over = 1;
   if (over || worker->turn_over != 0) worker->context.yield = 1;
 }
 // The same when more urgent tasks may wait. What the ring holds is not sorted yet.

@@ -127,7 +127,7 @@ DWELL_DEVICE_COLD bool is_overdue(const Lease& lease, [[maybe_unused]] u32 now) 
     const u32 since = crew_word(at);
     // A look at the clock would take longer than many a task, so who asks says since when it runs: a later store of the worker stays.
     if (since == kRuns) compare_exchange<Order::relaxed>(at, kRuns, now | 1U);
-    if (since > kRuns && now - since > kLong) return true;
+    if (since > kRuns && is_after(now, since + kLong)) return true;  // one that has just begun may say the next tick
   }
   return false;
 #endif

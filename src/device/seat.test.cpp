@@ -135,6 +135,7 @@ TEST_F(SeatTest, WhoAsksNotesSinceWhenAPlainTaskRuns) {
   const u32 now = now_ticks();
   EXPECT_FALSE(seat::is_overdue(bench_.lease, now)) << "nobody has seen it before";
   EXPECT_EQ(*running, now | 1U);
+  EXPECT_FALSE(seat::is_overdue(bench_.lease, now & ~1U)) << "in the tick before that of the note";
   EXPECT_FALSE(seat::is_overdue(bench_.lease, now + seat::kLong));
   EXPECT_TRUE(seat::is_overdue(bench_.lease, now + seat::kLong + 2));
   *running = 0;
