@@ -80,20 +80,32 @@ struct Hands {
     arrive();
   }
 
-  // The same for a task of one slot that was acquired, without a word between the lanes.
-  DWELL_DEVICE void hand_lone(const Lease& lease, const Quad& quad, u32 position) {
+  // Where the words of a lone task go that this lane will hold: found while the load of the ring is under way.
+  DWELL_DEVICE u32* words_of_lane() const { return frame()->word + (lane() & 3U) * 3; }
+
+  // The same for a task of one slot that was acquired, without a word between the lanes, to words_of_lane(). What the executing warps need
+  // comes first: a plain task is noted behind the hand-over, and who has more to do behind it than to complete it waits for that.
+  DWELL_DEVICE void hand_lone(const Lease& lease, const Quad& quad, u32* to, u32 position) {
     if (lane() < 4) {
-      u32* const to = frame()->word + lane() * 3;
       to[0] = quad.word[0];
       to[1] = quad.word[1];
       to[2] = quad.word[2];
     }
+    const u32 opcode = quad.word[0] & Header::kOpcodeMask;
+    const bool first = !is_plain(quad.word[1]) || lease.timed != 0;
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
       set_level(lease, worker, 0);
-      in_flight::note(worker, position, quad.word[0] & Header::kOpcodeMask);
+      if (first)
+        in_flight::note(worker, position, opcode);
+      else
+        *const_cast<volatile u32*>(&worker->noting) = 1;
     }
     arrive();
+    if (lane() == 0 && !first) {
+      in_flight::note(worker, position, opcode);
+      *const_cast<volatile u32*>(&worker->noting) = 0;
+    }
   }
 
   // Hands over a task taken from this place of the ready queue: its first slot is in lanes 0 to 3. The caller has acquired.
@@ -515,12 +527,14 @@ class ControlWarp {
   // Polls the first slots of a window. Returns the slots passed.
   DWELL_DEVICE u32 read_quiet(OpenWindow* window, u32 rounds) {
     u32 got = 0;
+    const u32 known = drains();
     for (u32 round = 0; round < rounds; ++round) {
       const u32 position = window->number * kWindow + window->offset;
       // An acquire spares the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is
       // cheap here, where one warp polls, and too dear for read_busy.
       const bool idle = hands_.idle();  // in the shadow of the load; once true, it stays so until a task is handed over
       const bool links = linked::is_on(hands_.worker);
+      u32* const to = hands_.words_of_lane();
       Quad quad = acquire_quad(ring_quad(position));
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
       if ((votes & 15U) != 15U) {
@@ -528,13 +542,13 @@ class ControlWarp {
         continue;
       }
       // The lone task, which is what latency is about: nothing between the votes and the executing warps.
-      const bool plain = ballot(Header::simple(quad.word[1], drains()) && idle) % 2 != 0;  // lane 0 has the header
+      const bool plain = ballot(Header::simple(quad.word[1], known) && idle) % 2 != 0;  // lane 0 has the header
       if ((votes >> 4U & 15U) == 15U || !plain) {
         const u32 passed = take<1>(&quad, window);
         if (passed >= kBusyAt) set_busy(true);
         return got + passed;
       }
-      hands_.hand_lone(lease_, quad, position);
+      hands_.hand_lone(lease_, quad, to, position);
       ++got;
       advance(window, 1, draw(*window, 1));
       if (window->offset == 0) return got;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/cuda_control.hpp"
+#include "device/plain.hpp"
 
 // What operators call that make tasks.
 extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
@@ -25,6 +26,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
   extern __shared__ __align__(16) u8 scratch[];
   if (threadIdx.x == 0) {
     worker.idle = 1;
+    worker.noting = 0;
     worker.backlog = 0;
     worker.counted = 0;
     worker.level = 0;
@@ -42,11 +44,16 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     ControlWarp(lease, &worker, blockIdx.x).serve();
     return;
   }
+  const chain::Steps steps(&worker);
   for (u32 turn = 0;; ++turn) {
     asm volatile("barrier.sync %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
     const FramePlace place = (turn & 1U) == 0 ? kFrame0 : kFrame1;
-    if (frame_at(&worker, place)->word[0] == kQuit) return;
-    run(lease, &worker, place);
+    const plain::Head head = plain::head_at(steps.address(), place);
+    if (head.word0 == kQuit) return;
+    const bool is_plain_one = is_plain(head.word1) && lease.timed == 0;
+    if (is_plain_one && plain::run(lease, steps, place, head.word0)) continue;
+    if (is_plain_one && threadIdx.x == 0) plain::await_note(steps.worker());
+    run(lease, steps.worker(), place, is_plain_one);
   }
 }
 #undef DWELL_BOUNDS

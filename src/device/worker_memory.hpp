@@ -114,7 +114,11 @@ struct Worker {
   u32 follows;      // what one thread tells the others: see worker.hpp
   u32 level;        // of the header of the task that runs, or of its launch
   u32 idle;         // 1: the next task may be handed over
-  u32 steps;        // of graphs and of spawned tasks, on the CPU
+#if DWELL_ON_CUDA
+  u32 noting;  // 1: the control warp is about to note the plain task that it has handed over
+#else
+  u32 steps;  // of graphs and of spawned tasks
+#endif
   GraphWork graph;
   SpawnWork spawn;
 #if DWELL_ON_CUDA
