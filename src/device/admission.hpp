@@ -66,7 +66,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
   }
   if ((header.flags & flag::drain) != 0 && broadcast(drained(lease, position) ? 1 : 0) == 0) return Admission::not_yet;
   bool cancelled = header.is_cancelled(false);
-  if ((header.flags & (flag::link | flag::after)) != 0) {
+  if (has(part::links) && (header.flags & (flag::link | flag::after)) != 0) {
     const u32 named = broadcast(task->quad[0].word[2]);
     if (lane() == 0) task->quad[0].word[2] = position;
     hold(lease, *task, position, header.slots);
@@ -74,7 +74,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     const Outcome outcome = wait(lease, *task, header, position, named);
     if (outcome == Outcome::none) return Admission::taken;
     cancelled = header.is_cancelled(outcome == Outcome::failed);
-  } else if ((header.flags & flag::gate) != 0) {
+  } else if (has(part::gates) && (header.flags & flag::gate) != 0) {
     hold(lease, *task, position, header.slots);
     sync_lanes();
     if (broadcast(task->quad[gates::kQuad / kLanes].word[0], gates::kQuad % kLanes) != gates::kOpen) {
@@ -86,7 +86,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
   }
   // Passes on to the runner of this task what was acquired from the tasks before.
   if ((header.flags & (flag::drain | flag::link | flag::after)) != 0) fence<Scope::device>();
-  if (cancelled || (header.flags & flag::wide) != 0) {
+  if (has_shares() && (cancelled || (header.flags & flag::wide) != 0)) {
     share_out(lease, *task, header, position, cancelled);
     return Admission::taken;
   }

@@ -64,7 +64,7 @@ DWELL_DEVICE_COLD void mark_queued(const Lease& lease) {
     const Quad quad = load_quad<Scope::device>(head);
     if (quad.lap == lap_of(at, lease.queue_shift)) mark_if_noted(lease, head, quad);
   }
-  const u32 slots = lease.levels != 0 ? kPriorities << lease.level_shift : 0;
+  const u32 slots = sorts(lease) ? kPriorities << lease.level_shift : 0;
   for (u32 at = lane(); at < slots; at += kLanes) {
     // One that is taken meanwhile is read before or behind the mark, or is another task's by then.
     if (load<Order::acquire, Scope::device>(lease.level_states + at) != levels::kFull) continue;

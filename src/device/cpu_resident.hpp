@@ -89,7 +89,7 @@ class CpuWorker {
   // The next task that may run: from the ready queue, from the ring, or stolen. Queue and ring have turns, so that neither waits until the
   // other is empty.
   Taken take(TaskQuads* task) {
-    if (lease_.levels != 0) {
+    if (sorts(lease_)) {
       const Taken sorted = sort();
       return take_queued(task) ? Taken::run : sorted;
     }
@@ -150,7 +150,7 @@ class CpuWorker {
     u32* const words = frame_at(worker_, kFrame0)->word;
     DWELL_UNROLL
     for (u32 i = 0; i < 4; ++i) load_words<Scope::system>(&slot.quad[i], words + i * 3);
-    if (is_plain(words[1]) && lease_.timed == 0) return Taken::ready;
+    if (is_plain(words[1]) && timed_by(lease_) == 0) return Taken::ready;
     load_slot(task, position, 0);
     const u32 word1 = unranked(task->quad[0].word[1]);
     task->quad[0].word[1] = word1;
@@ -208,7 +208,7 @@ class CpuWorker {
       return admission == Admission::run ? Taken::run : Taken::passed;
     }
     u32 count = 1;
-    if (lease_.levels == 0)
+    if (!sorts(lease_))
       while (count < range::kMost && is_simple_at(position + count)) ++count;
     observe::fetched(lease_, worker_, position, count);
     store<Order::relaxed, Scope::device>(&lease_.control->fetch_position, position + count);
@@ -241,7 +241,7 @@ class CpuWorker {
     for (u32 i = 0; i < slots * 4; ++i)
       for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = task.quad[i].word[j];
     set_level(lease_, worker_, frame->word[0]);
-    if (is_plain(frame->word[1]) && lease_.timed == 0) return run_plain();
+    if (is_plain(frame->word[1]) && timed_by(lease_) == 0) return run_plain();
     count_completed();
     in_flight::note(worker_, frame->word[0], frame->word[1], frame->position());
     if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());

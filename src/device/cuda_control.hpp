@@ -92,7 +92,7 @@ struct Hands {
       to[2] = quad.word[2];
     }
     const u32 opcode = quad.word[0] & Header::kOpcodeMask;
-    const bool first = !is_plain(quad.word[1]) || lease.timed != 0;
+    const bool first = !is_plain(quad.word[1]) || timed_by(lease) != 0;
     if (lane() == 0) {
       *const_cast<volatile u32*>(&worker->idle) = 0;
       set_level(lease, worker, 0);
@@ -116,7 +116,7 @@ struct Hands {
     const Header header = Header::from(word0, word1);
     if (header.slots > 1) load_rest(lease, task, header, position);
     if (lane() == 0) {
-      if (header.is_spawned()) spawn::take_up(lease, worker, position);
+      if (has(part::spawn) && header.is_spawned()) spawn::take_up(lease, worker, position);
       count_as_idle(lease, 0);
     }
     hand<true>(lease, task->quad[0], word0, word1, position);
@@ -162,7 +162,7 @@ DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
   u32 gone = 0;
   if (lane() == 0) {
     hands.count_as_idle(lease, 0);
-    spawn::give_up(lease, hands.worker);
+    if (has(part::spawn)) spawn::give_up(lease, hands.worker);
     observe::leave_seat(lease, hands.worker);
     gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
   }
@@ -179,7 +179,7 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
     seat.quiet_since = hands.worker->quiet_since;
     seat.reads = reads ? 1 : 0;
     seat.drains = hands.worker->drains;
-    spawn::give_up(lease, hands.worker);
+    if (has(part::spawn)) spawn::give_up(lease, hands.worker);
     observe::leave_seat(lease, hands.worker);
     gone = seat::leave(lease, hands.me, hands.worker->way.may_free != 0) ? 1 : 0;
   }
@@ -198,8 +198,8 @@ DWELL_DEVICE_COLD void make_way(const Lease& lease, Hands hands) {
 DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   while (!hands.idle_to_all()) {
     if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
-    if (lease.levels != 0) make_way(lease, hands);
-    linked::serve(lease, hands.worker);
+    if (sorts(lease)) make_way(lease, hands);
+    if (has(part::links)) linked::serve(lease, hands.worker);
     pause_briefly(0);
   }
   sync_lanes();
@@ -315,7 +315,7 @@ DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batc
     const Admission admission = admission::admit(lease, &task, header, position + passed, &drains);
     if (admission == Admission::not_yet) break;
     if (admission == Admission::run) {
-      if (hands.idle_to_all() && (lease.levels == 0 || comes_first(lease, word0)))
+      if (hands.idle_to_all() && (!sorts(lease) || comes_first(lease, word0)))
         hands.hand(lease, task.quad[0], word0, word1, position + passed);
       else
         levels::push(lease, task);
@@ -378,17 +378,17 @@ class ControlWarp {
         // Beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
         if (lane() == 4 && (round & 1U) == 0) over = load<Order::relaxed, Scope::device>(&lease_.control->crew.over);
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
-        const bool links = linked::is_on(hands_.worker);  // in the shadow of the load
+        const bool links = has(part::links) && linked::is_on(hands_.worker);  // in the shadow of the load
         here = __all_sync(~0U, lane() >= 4 || task.quad[0].lap == lap) != 0;
         if (here) break;
-        if (ballot(links) != 0) linked::serve(lease_, hands_.worker);
+        if (has(part::links) && ballot(links) != 0) linked::serve(lease_, hands_.worker);
         if (round % kPatience == kPatience - 1) control::note_wait(lease_, hands_);
         if (!seat::is_over(lease_, broadcast(over, 4))) continue;
         if (control::leave(lease_, hands_)) return;  // the successor watches the place
       }
       // While the task before still runs.
       Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
-      if (lease_.levels != 0 && !hands_.idle_to_all()) control::make_way(lease_, hands_);
+      if (sorts(lease_) && !hands_.idle_to_all()) control::make_way(lease_, hands_);
       if (!hands_.idle()) {
         const u32 taken = now_ticks();
         while (!hands_.idle() && now_ticks() - taken < kGrace) {}
@@ -463,20 +463,20 @@ class ControlWarp {
           const u32 over = seen[View::host_over];
           if (seat::is_over(lease_, end) && lane() == 0) seat::call_over(lease_, end, true);
           if (seat::is_over(lease_, over) && !over_ && lane() == 0) seat::call_over(lease_, over, false);
-          if (seen[View::host_cancels] != seen[View::cancels]) cancels::look(lease_);
+          if (has(part::cancels) && seen[View::host_cancels] != seen[View::cancels]) cancels::look(lease_);
         }
-        if (ballot(linked::is_on(hands_.worker)) != 0) linked::serve(lease_, hands_.worker);
+        if (has(part::links) && ballot(linked::is_on(hands_.worker)) != 0) linked::serve(lease_, hands_.worker);
         alone = seen[View::busy] == 0 && window.number == frontier;
         const bool mine = seen[View::busy] != 0 || !is_after(window.number, frontier);
         const bool looks = alone || (busy_ && (round & 63U) == 0);
-        if (seen[View::gates] != 0 && looks) gates::look(lease_);
-        calls = seen[View::callers] != 0;
+        if (has(part::gates) && seen[View::gates] != 0 && looks) gates::look(lease_);
+        calls = has(part::host_nodes) && seen[View::callers] != 0;
         if (calls && looks) host_nodes::look(lease_);
         // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
-        if (lease_.levels != 0 && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
+        if (sorts(lease_) && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
         // The operator here may be the one that is asked: of a gang, that is the worker of its first group alone.
-        if (lease_.levels != 0 && backlog && !hands_.idle_to_all()) control::make_way(lease_, hands_);
+        if (sorts(lease_) && backlog && !hands_.idle_to_all()) control::make_way(lease_, hands_);
         // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
         if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) && hands_.idle_to_all())
           hands_.turn = control::help(lease_, hands_);
@@ -533,7 +533,7 @@ class ControlWarp {
       // An acquire spares the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is
       // cheap here, where one warp polls, and too dear for read_busy.
       const bool idle = hands_.idle();  // in the shadow of the load; once true, it stays so until a task is handed over
-      const bool links = linked::is_on(hands_.worker);
+      const bool links = has(part::links) && linked::is_on(hands_.worker);
       u32* const to = hands_.words_of_lane();
       Quad quad = acquire_quad(ring_quad(position));
       const u32 votes = ballot(quad.lap == lap_of(position + lane() / 4, lease_.ring_shift));
@@ -596,12 +596,11 @@ class ControlWarp {
     }
     const u32 turn = draw(*window, got);
     // A member that is about to leave keeps its operator free.
-    const bool sorts = lease_.levels != 0;
     const u32 own = broadcast(hands_.idle() && !over_ && hands_.worker->backlog == 0 ? 1 : 0);
     u32 place = 0;  // is on its way while the own task is handed over
-    if (got > own && !sorts && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
+    if (got > own && !sorts(lease_) && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
     if (own != 0) hands_.hand<Depth == 1>(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
-    if (got > own && sorts) {
+    if (got > own && sorts(lease_)) {
       levels::push_ring(lease_, position + own, got - own);
     } else if (got > own) {
       place = broadcast(place) - own;

@@ -5,10 +5,12 @@
 #include "device/plain.hpp"
 
 // What operators call that make tasks.
+#if DWELL_PARTS & (1U << 7U)
 extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
                                                     dwell::u64 bytes) {
   dwell::device::spawn::make(context, opcode, how, bytes);
 }
+#endif
 
 // DWELL_WORKERS: the workers for which a multiprocessor is to have registers at least. src/jit defines it where operators are inlined;
 // without it the compiler takes what it likes.
@@ -35,7 +37,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     worker.context.yield = 0;
     worker.graph = {};
     worker.linked = {};
-    spawn::begin(lease, &worker);
+    if (has(part::spawn)) spawn::begin(lease, &worker);
     worker.way = {};
     worker.context.scratch = scratch;
   }
@@ -50,7 +52,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     const FramePlace place = (turn & 1U) == 0 ? kFrame0 : kFrame1;
     const plain::Head head = plain::head_at(steps.address(), place);
     if (head.word0 == kQuit) return;
-    const bool is_plain_one = is_plain(head.word1) && lease.timed == 0;
+    const bool is_plain_one = is_plain(head.word1) && timed_by(lease) == 0;
     if (is_plain_one && plain::run(lease, steps, place, head.word0)) continue;
     if (is_plain_one && threadIdx.x == 0) plain::await_note(steps.worker());
     run(lease, steps.worker(), place, is_plain_one);

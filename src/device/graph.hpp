@@ -301,7 +301,7 @@ DWELL_DEVICE_COLD void look_at_levels(const Lease& lease, Worker* worker) {
 }
 // Called behind each node: nobody else looks while the worker is inside.
 DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
-  if (lease.levels != 0) look_at_levels(lease, worker);
+  if (sorts(lease)) look_at_levels(lease, worker);
   if ((++worker->steps & 63U) == 0) look_at_turn(lease, worker);
 }
 #endif
@@ -331,7 +331,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     const u64 base = exec_of(from);
     if (lane() == 0 && !header.is_spawned()) in_flight::note_launch(worker, from.position());
     if ((header.flags & flag::turn) == 0 && !takes(lease, worker, from)) return kNothing;
-    if ((lease.timed & timed::timeline) != 0) note_begin(worker, from);
+    if ((timed_by(lease) & timed::timeline) != 0) note_begin(worker, from);
     const u32 start = begin(lease, from, &states);
     if (lane() == 0) {
       work.base = base;

@@ -38,6 +38,6 @@ DWELL_DEVICE bool ring_has_next(const Lease& lease) {
 #endif
 
 // The bits of word 0 that say the level of a launch, for its nodes in the queues.
-DWELL_DEVICE u32 level_of(const Lease& lease, u64 base) { return lease.levels != 0 ? levels::level_bits(head(base)->word0) : 0; }
+DWELL_DEVICE u32 level_of(const Lease& lease, u64 base) { return sorts(lease) ? levels::level_bits(head(base)->word0) : 0; }
 
 }  // namespace dwell::device::graph

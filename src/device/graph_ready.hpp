@@ -107,7 +107,7 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 
     }
     return it;
   };
-  if (lease.levels != 0 && levels::add_waiting(lease, levels::priority_in(level), count, quad_of)) return;
+  if (sorts(lease) && levels::add_waiting(lease, levels::priority_in(level), count, quad_of)) return;
   const u32 place = ready_queue::reserve(lease, count);
   for (u32 at = lane(); at < count * 4; at += kLanes) ready_queue::put_quad(lease, place + at / 4, at % 4, quad_of(at / 4, at % 4));
 }
@@ -152,7 +152,7 @@ DWELL_DEVICE void note_popped(Worker*, const Frame&) {}
 DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first, u32 count) {
   if (lease.deques == nullptr) return 0;
   const GraphWork& work = worker->graph;
-  const u64 now = (lease.timed & timed::times) != 0 ? now_ns() : 0;
+  const u64 now = (timed_by(lease) & timed::times) != 0 ? now_ns() : 0;
   u32 done = 0;
   for (; done < count; ++done) {
     const u32 node = work.node[first + done];
@@ -167,7 +167,7 @@ DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
   u64 put = 0;
   const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me], &put);
   if (entry == 0) return 0;
-  if (put != 0 && (entry & NodeDeque::kCancelled) == 0 && (lease.timed & timed::times) != 0) {
+  if (put != 0 && (entry & NodeDeque::kCancelled) == 0 && (timed_by(lease) & timed::times) != 0) {
     const Quad& head = pointer_to_global<const Slot>(entry)->quad[0];
     observe::note_queued(lease, worker, load<Order::relaxed, Scope::device>(&head.word[0]),
                          load<Order::relaxed, Scope::device>(&head.word[1]), put);
@@ -184,7 +184,7 @@ DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
 DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task, u64* put) {
   const u64 entry = node_deque::steal(lease.deques[victim], put);
   if (entry == 0) return false;
-  if ((lease.timed & timed::times) == 0) *put = 0;  // it was asked for when the node was put there
+  if ((timed_by(lease) & timed::times) == 0) *put = 0;  // it was asked for when the node was put there
   const Slot* const record = pointer_to_global<const Slot>(entry & ~NodeDeque::kCancelled);
   load_record(record, task, 0, 1);
   u32* const word1 = &task->quad[0].word[1];

@@ -2,6 +2,7 @@
 // The flight recorder beside it keeps the last of these notes, for those who ask what went before.
 #pragma once
 
+#include "device/parts.hpp"
 #include "device/worker_memory.hpp"
 
 namespace dwell::device::in_flight {
@@ -10,7 +11,7 @@ namespace dwell::device::in_flight {
 // thread, as those below are.
 DWELL_DEVICE void put(Worker* worker, u64 word) {
   store<Order::relaxed, Scope::system>(&worker->in_flight->word, word);
-  if (worker->flight == nullptr) return;
+  if (!has(part::flight) || worker->flight == nullptr) return;
   const u32 number = worker->flight_notes++;
   store_quad<Scope::system>(worker->flight + (number & ((1U << kFlightShift) - 1)),
                             Quad{number + 1, {static_cast<u32>(word), static_cast<u32>(word >> 32U), worker->context.lease}});

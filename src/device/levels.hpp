@@ -158,17 +158,17 @@ DWELL_DEVICE_COLD bool add_copies(const Lease& lease, TaskQuads task, u32 count,
 
 // Adds a task's first slot to those that may run. Called by all lanes, as ready_queue::push is.
 DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
-  if (lease.levels != 0 && add_copies(lease, task, 1, false)) return;
+  if (sorts(lease) && add_copies(lease, task, 1, false)) return;
   ready_queue::push(lease, task);
 }
 // Passes on a task that the caller has taken and cannot run: a worker that waits at a place of the ready queue may be as busy.
 DWELL_DEVICE void pass_on(const Lease& lease, const TaskQuads& task) {
-  if (lease.levels != 0 && add_copies(lease, task, 1, true)) return;
+  if (sorts(lease) && add_copies(lease, task, 1, true)) return;
   ready_queue::push(lease, task);
 }
 // Adds `count` copies of it.
 DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 count) {
-  if (lease.levels != 0 && add_copies(lease, task, count, false)) return;
+  if (sorts(lease) && add_copies(lease, task, count, false)) return;
   ready_queue::push_copies(lease, task, count);
 }
 

@@ -128,7 +128,7 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
 
 // The worker is about to call this operator, or is not after all, with `more` of -1. Called by all threads of the group with their ranks.
 DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
-  if (lease.counts == 0 || rank != kCountingThread) return;
+  if (!counts(lease) || rank != kCountingThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
 #if DWELL_ON_CUDA
   add<Order::relaxed>(at, static_cast<u64>(more));
@@ -170,13 +170,13 @@ DWELL_DEVICE_COLD void count_steps(u32 at_worker, FramePlace at, FramePlace next
 
 // It calls an operator. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
-  if (lease.timed != 0 && rank == kCountingThread) worker->observed.begun = now_for(worker, lease.timed);
+  if (timed_by(lease) != 0 && rank == kCountingThread) worker->observed.begun = now_for(worker, lease.timed);
 }
 
 // The operator of the task with this header has returned in all threads of the group. Called by all of them, behind a barrier, before the
 // next call. The rank is asked for behind the comparison: where nothing is timed, the loop does not wait for it.
 DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, u32 position) {
-  if (lease.timed == 0) return;
+  if (timed_by(lease) == 0) return;
   if (thread_rank() != kCountingThread) return;
 #if DWELL_ON_CUDA
   constexpr u32 alone = 0;
@@ -189,14 +189,14 @@ DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, 
 
 // The operator of a task has failed, or that of a group of it. Called by one thread.
 DWELL_DEVICE_COLD void failure(const Lease& lease, u32 opcode, i32 status) {
-  if (lease.counts != 0 && status != status::cancelled) add<Order::relaxed>(lease.failures + opcode, static_cast<u64>(1));
+  if (counts(lease) && status != status::cancelled) add<Order::relaxed>(lease.failures + opcode, static_cast<u64>(1));
 }
 
 // The task with this header has ended, behind a barrier. Called by all threads of the group. Groups of wide tasks count when the worker
 // draws the next, or where its share ends.
 DWELL_DEVICE void ended(const Lease& lease, const Worker* worker, const Header& header) {
   // Thread 0, which clears the status behind this.
-  if (lease.counts == 0 || thread_rank() != 0 || (header.flags & flag::share) != 0) return;
+  if (!counts(lease) || thread_rank() != 0 || (header.flags & flag::share) != 0) return;
   const i32 status = *const_cast<const volatile i32*>(&worker->context.status);
   if (status != status::ok) failure(lease, header.opcode, status);
 }
@@ -209,36 +209,36 @@ DWELL_DEVICE_COLD void note_instant(Worker* worker, u32 word0, u32 word1, u32 wo
 // A task of the ring completes that ended with no call of its own operator alone: the launch of a graph, a task of several groups, one that
 // has made others.
 DWELL_DEVICE void completes(const Lease& lease, Worker* worker, const Header& header, u32 position) {
-  if ((lease.timed & timed::timeline) != 0)
+  if ((timed_by(lease) & timed::timeline) != 0)
     note_instant(worker, Event::kComplete, position, (header.flags & flag::wide) != 0 ? header.groups : 0);
 }
 
 // The worker has taken `slots` slots out of the ring, from `position` on.
 DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 slots) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
-  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
+  if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].fetched, static_cast<u64>(slots));
+  if ((timed_by(lease) & timed::timeline) != 0) note_instant(worker, Event::kFetch, position, slots);
 }
 // It has taken the task with these first words from this place of the ready queue. The timeline shows it of nodes and spawned tasks, which
 // a worker has put there: those of the ring come through the queue as a rule.
 DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word0, u32 word1, u32 word2, u32 place) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
-  if ((lease.timed & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
-  if ((lease.timed & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
+  if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
+  if ((timed_by(lease) & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
+  if ((timed_by(lease) & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
 #if !DWELL_ON_CUDA
 // It has taken the node with these first words out of another worker's deque.
 DWELL_DEVICE void stolen(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].stolen, static_cast<u64>(1));
-  if ((lease.timed & timed::timeline) != 0) note_instant(worker, Event::kTake, word1, word2);
+  if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].stolen, static_cast<u64>(1));
+  if ((timed_by(lease) & timed::timeline) != 0) note_instant(worker, Event::kTake, word1, word2);
 }
 #endif
 DWELL_DEVICE void spawned(const Lease& lease, const Worker* worker, u32 tasks) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].spawned, static_cast<u64>(tasks));
+  if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].spawned, static_cast<u64>(tasks));
 }
 
 // The worker has its seat: it goes on with what the last holder has numbered. Called by one thread.
 DWELL_DEVICE void take_seat(const Lease& lease, Worker* worker) {
-  if (lease.counts != 0) add<Order::relaxed>(&lease.worker_counts[worker->me].leases, static_cast<u64>(1));
+  if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[worker->me].leases, static_cast<u64>(1));
   const Notes notes = lease.seats[worker->me].notes;
   worker->context.events.next = notes.events;
   worker->flight_notes = notes.flight;
@@ -256,19 +256,19 @@ DWELL_DEVICE_COLD void note_idle(WorkerCount* count, u64 stay) {
 }
 // It is about to give it up; its operator has returned. Called by one thread; perhaps again, when it keeps it.
 DWELL_DEVICE_COLD void leave_seat(const Lease& lease, Worker* worker) {
-  if ((lease.counts | lease.timed) != 0) {
+  if (counts(lease) || timed_by(lease) != 0) {
     // The thread that notes may be about to end its note.
     while (*const_cast<const volatile u64*>(&worker->observed.begun) != 0) {}
     const u64 now = now_ns();
     const u64 stay = now - worker->observed.stay;
-    if (lease.counts != 0) {
+    if (counts(lease)) {
       WorkerCount& count = lease.worker_counts[worker->me];
       add<Order::relaxed>(&count.present_ns, stay);
-      if ((lease.timed & timed::times) != 0) note_idle(&count, stay);
+      if ((timed_by(lease) & timed::times) != 0) note_idle(&count, stay);
       // Asked last, and only by one that need not wait for a successor: it is a look at memory.
       if (worker->way.may_free != 0 && !seat::has_successor(lease, worker->me)) add<Order::relaxed>(&count.parks, static_cast<u64>(1));
     }
-    if ((lease.timed & timed::timeline) != 0)
+    if ((timed_by(lease) & timed::timeline) != 0)
       put_event(&worker->context.events, worker->observed.stay, stay < ~0U ? static_cast<u32>(stay) : ~0U, Event::kStay, lease.number, 0);
     worker->observed.stay = now;
   }

@@ -12,7 +12,7 @@
 // the holder of the lowest one goes on. Modelled in tests/model/ready_queue.pml.
 #pragma once
 
-#include "device/arena.hpp"
+#include "device/parts.hpp"
 
 namespace dwell::device::ready_queue {
 
@@ -100,7 +100,7 @@ DWELL_DEVICE u32 reserve(const Lease& lease, u32 count) {
   }
   place = broadcast(place);
   if (!has_room(lease, place + count, broadcast(known))) wait_for_room(lease, place + count);
-  if ((lease.timed & timed::times) != 0) stamp_places(lease, place, count);
+  if ((timed_by(lease) & timed::times) != 0) stamp_places(lease, place, count);
   return place;
 }
 

@@ -110,7 +110,7 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count)
     return it;
   };
   // All that a worker keeps descends from one root, and has its level.
-  if (lease.levels == 0 || !levels::add_waiting(lease, levels::priority_in(broadcast(quad_of(0, 0).word[0])), count, quad_of)) {
+  if (!sorts(lease) || !levels::add_waiting(lease, levels::priority_in(broadcast(quad_of(0, 0).word[0])), count, quad_of)) {
     const u32 place = ready_queue::reserve(lease, count);
     for (u32 i = lane(); i < count * 4; i += kLanes) ready_queue::put_quad(lease, place + i / 4, i % 4, quad_of(i / 4, i % 4));
   }
@@ -311,7 +311,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   Spawned* const record = at(lease, number);
   Quad* const quads = record->task.quad;
   const bool launches = opcode == kLaunchOpcode;
-  if ((lease.timed & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
+  if ((timed_by(lease) & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
   const Header header{launches ? 0 : opcode, 1, 1, flag::spawned | (launches ? flag::graph | flag::share : 0U), 0, worker->level};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {

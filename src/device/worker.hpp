@@ -22,7 +22,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->observed.made = 0;
   worker->observed.opcode = ~0U;
   worker->observed.uncounted = chain::kNowhere;
-  worker->observed.row = lease.counts == 0 ? nullptr : lease.calls + static_cast<u64>(worker->me) * lease.observed;
+  worker->observed.row = !counts(lease) ? nullptr : lease.calls + static_cast<u64>(worker->me) * lease.observed;
   Context& context = worker->context;
   context.scratch_bytes = lease.scratch_bytes;
   context.lease = lease.number;
@@ -35,7 +35,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.log.from = lease.log_from;
   context.log.mask = (1U << lease.log_shift) - 1;
   context.log.looked = 0;
-  const bool timeline = (lease.timed & timed::timeline) != 0;
+  const bool timeline = (timed_by(lease) & timed::timeline) != 0;
   context.events.quads = timeline ? lease.timeline[static_cast<u64>(worker->me) << lease.timeline_shift].quad : nullptr;
   context.events.count = timeline ? lease.timeline_counts + worker->me : nullptr;
   context.events.shift = lease.timeline_shift;
@@ -44,7 +44,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
 
 // Notes the level of the task that is about to run. Called by one thread.
 DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
-  if (lease.levels != 0) worker->level = Header::from(word0, 0).level;
+  if (sorts(lease)) worker->level = Header::from(word0, 0).level;
 }
 
 // Takes a task of those that wait by priority, for the token in `frame`. Called by the lanes of warp 0.
@@ -68,7 +68,7 @@ DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Fra
     else
       fence<Scope::device>();
     in_flight::note(worker, word0, word1, word2);
-    if (header.is_spawned()) spawn::take_up(lease, worker, word2);
+    if (has(part::spawn) && header.is_spawned()) spawn::take_up(lease, worker, word2);
     set_level(lease, worker, word0);
     reset(&worker->context);
     worker->context.yield = 0;
@@ -232,7 +232,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   Callee callee = callee_of(lease, opcode);
   for (;;) {
     FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
-    if ((word1 & (flag::share | flag::chain) << 4U) != 0) {
+    if (has_shares() && (word1 & (flag::share | flag::chain) << 4U) != 0) {
       if ((word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
@@ -246,14 +246,15 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
           const u32 position = frame.position();
           return Ended{header, position, end_share(lease, worker, frame), false};
         }
+      } else if (!has(part::graphs)) {
       } else if (chain::is_ahead(at)) {
         // Where calls are timed, there are no steps: they pay for nothing of that.
-        if (lease.timed == 0) next = steps.behind(at, word1);
+        if (timed_by(lease) == 0) next = steps.behind(at, word1);
         observe::begin_steps(worker, next, thread_rank());
       } else if (thread_rank() < kLanes) {
         chain::begin(worker, at);
       }
-    } else if ((word1 & flag::tracked << 4U) != 0 && lease.timed == 0) {
+    } else if (has(part::links) && (word1 & flag::tracked << 4U) != 0 && timed_by(lease) == 0) {
       next = linked::first(worker);
     }
     bool stops = false;
@@ -266,7 +267,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       steps.call(callee, opcode, at);
       // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
       // chain some nanoseconds a node.
-      if (chain::is_ahead(next)) {
+      if (has(part::graphs) && chain::is_ahead(next)) {
         // All this before the barrier: the next record is there, and behind the barrier the operator is looked up.
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
@@ -276,7 +277,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
-      } else if (next == chain::kNowhere) {
+      } else if (!has(part::links) || next == chain::kNowhere) {
         break;
       } else {
         const linked::Step step = linked::look_behind(worker, at, next);
@@ -299,11 +300,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         next = linked::behind(at, seen.word1 & 0xFU);
       }
     }
-    if (chain::is_ahead(at)) end_steps(steps, at);
+    if (has(part::graphs) && chain::is_ahead(at)) end_steps(steps, at);
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
-    if ((ended.header.flags & flag::chain) != 0) {
+    if (has(part::graphs) && (ended.header.flags & flag::chain) != 0) {
       if (!stops) {  // the first of a chain, or one whose call is timed
         if (chain::is_ahead(at)) {
           const FramePlace behind = steps.behind(at, ended.header.word1());
@@ -327,7 +328,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     }
     all.sync();
     observe::end(lease, worker, ended.header, ended.position);
-    if ((ended.header.flags & flag::share) != 0) {
+    if (has_shares() && (ended.header.flags & flag::share) != 0) {
       // Where each group has a share of its own, others run those that are left.
       if ((ended.header.flags & flag::single) != 0)
         return Ended{ended.header, ended.position, end_share(lease, worker, *frame_at(worker, at)), false};
@@ -481,27 +482,33 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
   for (;; ran = false) {
     Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
-    const bool token = levels::is_token(ended.header);
-    const bool spawns = !token && (ended.spawned || ended.header.is_spawned());
-    if (spawns || token || (ended.header.flags & flag::node) != 0 || ended.header.launches() || ended.header.is_gang()) {
+    const bool token = has(part::levels) && levels::is_token(ended.header);
+    const bool spawns = has(part::spawn) && !token && (ended.spawned || ended.header.is_spawned());
+    const bool graph = has(part::graphs) && ((ended.header.flags & flag::node) != 0 || ended.header.launches());
+    const bool gang = has(part::gangs) && ended.header.is_gang();
+    if (spawns || token || graph || gang) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
       if (thread_rank() < kLanes) {
         // A task that an operator has made belongs to none.
-        if (spawns && !ended.header.is_spawned()) end_run(lease, worker);
+        if (has(part::links) && spawns && !ended.header.is_spawned()) end_run(lease, worker);
         Follows follows = kNothing;
         for (bool spawned = spawns;;) {
           const Frame& from = *frame_at(worker, place);
-          follows = spawned                  ? spawn::proceed(lease, worker, from, frame_at(worker, to))
-                    : token                  ? take_for_token(lease, worker, frame_at(worker, to))
-                    : ended.header.is_gang() ? members::proceed(lease, worker, frame_at(worker, place), ended.completes)
-                                             : graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
+          if (has(part::spawn) && spawned)
+            follows = spawn::proceed(lease, worker, from, frame_at(worker, to));
+          else if (has(part::levels) && token)
+            follows = take_for_token(lease, worker, frame_at(worker, to));
+          else if (has(part::gangs) && gang)
+            follows = members::proceed(lease, worker, frame_at(worker, place), ended.completes);
+          else if (has(part::graphs))
+            follows = graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
           // A launch that an operator has made ends as its task.
           if (follows != kLaunch || !frame_at(worker, to)->header().is_spawned()) break;
           place = to;
           spawned = true;
         }
-        if (follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
+        if (has(part::spawn) && follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
         if (lane() == 0) worker->follows = follows;
       }
       Group(&worker->context, 0, 1).sync();
@@ -512,12 +519,12 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
       if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
       Group(&worker->context, 0, 1).sync();                // all have read the frame
-    } else if ((ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
+    } else if (has(part::graphs) && (ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
       if (thread_rank() < kLanes) graph::change(*frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
-    if (!ended.completes || (ended.header.flags & flag::tracked) == 0) {
-      if (linked::is_linked(place) && thread_rank() < kLanes) end_run(lease, worker);
+    if (!has(part::links) || !ended.completes || (ended.header.flags & flag::tracked) == 0) {
+      if (has(part::links) && linked::is_linked(place) && thread_rank() < kLanes) end_run(lease, worker);
       if (thread_rank() == 0) {
         const i32 status = worker->context.status;
         reset(&worker->context);
