@@ -523,6 +523,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
   }
   if (data.operators.empty() && core->info().workers == 0)
     throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
+  core->registry().need(device::part::graphs);  // an operator may launch it, too
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
   state->publish(*core);

@@ -17,6 +17,8 @@
 #include <dwell/signature.hpp>
 #include <dwell/tier.hpp>
 
+#include "device/part.hpp"
+
 namespace dwell::jit {
 
 using Bytes = std::vector<std::byte>;
@@ -172,9 +174,13 @@ class Compiler {
   virtual std::string fingerprint(const Unit& unit) = 0;
 
   // Links the loop and `table` into one image: table[i] becomes opcode i. Objects of both forms may be linked together for either tier;
-  // Tier::lto inlines those of form lto. Throws dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
-  virtual Image link(std::span<const Opcode> table, Tier tier) = 0;
-  Image link(std::span<const Opcode> table) { return link(table, Tier::relocatable); }
+  // Tier::lto inlines those of form lto. The loop has these parts at least (device/parts.hpp); one that inlines has all. Throws dwell::Error
+  // with errc::link_failed, and errc::unsupported for a tier that it has not.
+  virtual Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) = 0;
+  Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, device::part::all); }
+
+  // Makes what link needs for a loop with these parts, so that it only links then. Throws as link.
+  virtual void prepare(std::uint32_t /*parts*/) {}
 
   // Compiles a program of ordinary kernels: unit.text as it is; unit.exports are the instantiations wanted of kernel templates, as C++
   // spells them ("reduce<double, 256>"), and their symbols say nothing. Throws dwell::Error with errc::compile_failed,

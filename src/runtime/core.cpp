@@ -185,6 +185,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                           options_.warn,    options_.limits,          {meters_.get(), flight_.get(), &host_events_}};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
+  if (options_.priorities) registry_->need(device::part::levels);
+  if (options_.metrics == Metering::times) registry_->need(device::part::times);
   launches_ = std::make_unique<Launches>(*backend_);
   gates_ = std::make_unique<LaunchGates>(*queue_, *launches_, notifier_, options_.bursts);
   host_calls_ = std::make_unique<HostCalls>([this](std::uint64_t position) { return queue_->done(position) || keeper_->failed(); },
@@ -200,8 +202,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
-  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *blocks_, *host_calls_, *watch_, counts_,
-                                host_events_, device_.on_host, options_.priorities.has_value()});
+  intake_.emplace(Intake::Parts{this, OpenCheck(*keeper_, *shell_), *queue_, *keeper_, *gates_, *registry_, *blocks_, *host_calls_, *watch_,
+                                counts_, host_events_, device_.on_host, options_.priorities.has_value()});
   ends_.emplace(Ends::Parts{*queue_, *keeper_, *launches_, *host_calls_, notifier_, *watch_, device_.on_host});
   outcomes_.emplace(Outcomes::Parts{*queue_, *keeper_, *launches_, *host_calls_, options_.scratch_bytes,
                                     device::most_spawned(workers, options_.spawned_tasks)});
@@ -444,7 +446,10 @@ void Core::align_for_waits() {
 
 void Core::set_metrics(Metering metering) {
   check_open();
-  if (metering != Metering::times) queue_->set_sampling(false);
+  if (metering != Metering::times)
+    queue_->set_sampling(false);
+  else
+    registry_->need(device::part::times);
   meters_->set(metering);
   align_for_waits();
   // Those that run go on as they began; with a task that runs long, longer than anybody wants to wait for figures.
@@ -507,6 +512,7 @@ void Core::assign(std::string_view name, const Parameter& type, std::size_t coun
 void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
   check_open();
   if (writer == nullptr) throw Error(errc::invalid_argument, "Runtime::start_trace: the writer is null");
+  registry_->need(device::part::times);
   const Lock lock(trace_mutex_);
   timeline_->start([writer](const Trace& piece) { writer->write(piece); });
   trace_ = std::move(writer);

@@ -40,7 +40,7 @@ class SharedCompiler final : public jit::Compiler {
     return shared().compile(unit);
   }
   std::string fingerprint(const jit::Unit& unit) override { return shared().fingerprint(unit); }
-  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return shared().link(table, tier); }
+  jit::Image link(std::span<const jit::Opcode> table, Tier tier, std::uint32_t parts) override { return shared().link(table, tier, parts); }
   jit::ModuleObject compile_module(const jit::Unit& unit) override { return shared().compile_module(unit); }
   std::string identity() const override { return shared().identity(); }
 

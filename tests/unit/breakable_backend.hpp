@@ -160,7 +160,7 @@ class KernelCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override { return inner_.compile(unit); }
   std::string fingerprint(const jit::Unit& unit) override { return inner_.fingerprint(unit); }
-  jit::Image link(std::span<const jit::Opcode> table, Tier tier) override { return inner_.link(table, tier); }
+  jit::Image link(std::span<const jit::Opcode> table, Tier tier, std::uint32_t parts) override { return inner_.link(table, tier, parts); }
   jit::ModuleObject compile_module(const jit::Unit&) override { return {{}, {}, {{"spin", "spin", Signature()}}, {}, {}}; }
   std::string identity() const override { return inner_.identity(); }
 

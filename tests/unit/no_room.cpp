@@ -64,7 +64,7 @@ class CountingCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override { return {{{unit.exports[0].symbol, {}}}, {}, {}}; }
   std::string fingerprint(const jit::Unit& unit) override { return unit.name; }
-  jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
+  jit::Image link(std::span<const jit::Opcode> entries, Tier, std::uint32_t) override {
     jit::Image image;
     for (const jit::Opcode& opcode : entries) image.bytes.resize(image.bytes.size() + (opcode.object != nullptr ? 1 : 0));
     image.resources.registers = 10 * static_cast<std::uint32_t>(image.bytes.size());

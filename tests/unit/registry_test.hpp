@@ -61,7 +61,7 @@ class FakeCompiler final : public jit::Compiler {
     }
     return object;
   }
-  jit::Image link(std::span<const jit::Opcode> entries, Tier) override {
+  jit::Image link(std::span<const jit::Opcode> entries, Tier, std::uint32_t) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
     std::vector<std::string> image;
     std::vector<std::vector<std::uint32_t>> uses;

@@ -150,10 +150,13 @@ Object CachingCompiler::compile(const Unit& unit) {
   });
 }
 
-Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
+Image CachingCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t loop_parts) {
   return with_memory("linking the image", {}, [&] {
     CacheKey parts;
-    parts.add("what", "image").add("compiler", identity()).add("headers", embedded_headers_digest());
+    parts.add("parts", std::to_string(loop_parts))
+        .add("what", "image")
+        .add("compiler", identity())
+        .add("headers", embedded_headers_digest());
     parts.add("tier", tier == Tier::lto ? "lto" : "relocatable");
     std::set<const Object*> seen;
     std::size_t opcodes = 0;
@@ -167,7 +170,8 @@ Image CachingCompiler::link(std::span<const Opcode> table, Tier tier) {
     const std::string description =
         "image of " + std::to_string(opcodes) + (opcodes == 1 ? " operator" : " operators") + (tier == Tier::lto ? ", lto" : "");
     return memory_->get(
-        memory_->images, cache_, parts.finish(), description, decode_image, [&] { return compiler_->link(table, tier); }, memory_->linked);
+        memory_->images, cache_, parts.finish(), description, decode_image, [&] { return compiler_->link(table, tier, loop_parts); },
+        memory_->linked);
   });
 }
 

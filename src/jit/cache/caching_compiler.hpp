@@ -22,7 +22,8 @@ class CachingCompiler final : public Compiler {
 
   Object compile(const Unit& unit) override;
   using Compiler::link;
-  Image link(std::span<const Opcode> table, Tier tier) override;
+  Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) override;
+  void prepare(std::uint32_t parts) override { compiler_->prepare(parts); }
   std::string fingerprint(const Unit& unit) override;
   ModuleObject compile_module(const Unit& unit) override;
   std::string identity() const override { return compiler_->identity(); }

@@ -52,7 +52,7 @@ class StandIn final : public Compiler {
     for (const std::string& known : unit.unnamed_files) std::erase(object.unnamed_files, known);
     return object;
   }
-  Image link(std::span<const Opcode> entries, Tier) override {
+  Image link(std::span<const Opcode> entries, Tier, std::uint32_t) override {
     ++calls_.links;
     Image image{{}, {1, 2, 3}};
     for (const Opcode& opcode : entries) {
@@ -262,10 +262,10 @@ class SlowStandIn final : public Compiler {
     std::this_thread::sleep_for(50ms);
     return stand_in_.compile(unit);
   }
-  Image link(std::span<const Opcode> entries, Tier tier) override {
+  Image link(std::span<const Opcode> entries, Tier tier, std::uint32_t parts) override {
     ++race_.links;
     std::this_thread::sleep_for(50ms);
-    return stand_in_.link(entries, tier);
+    return stand_in_.link(entries, tier, parts);
   }
   std::string fingerprint(const Unit& unit) override { return stand_in_.fingerprint(unit); }
   std::string identity() const override { return stand_in_.identity(); }

@@ -65,6 +65,12 @@ bool is_limited(const CompileOptions& options, Form form) {
 // limit in its own loops, and gets none.
 constexpr std::uint32_t kSavedBytes = 128;
 
+// Whether an operator makes tasks: then it calls the loop.
+bool makes_tasks(std::span<const std::byte> object) {
+  const auto elf = Elf::open(object);
+  return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });
+}
+
 // The embedded headers whose names start with `prefix`.
 std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
   std::vector<Nvrtc::Header> headers;
@@ -136,6 +142,12 @@ struct CudaCompiler::Loop {
   std::string log;
 };
 
+// A loop, once it has been asked for.
+struct CudaCompiler::LoopPlace {
+  Mutex mutex;  // held while it is compiled: other threads that need it wait
+  std::optional<Loop> loop DWELL_GUARDED_BY(mutex);
+};
+
 // The compilers, as they were found.
 struct CudaCompiler::Tools {
   std::string arch;                // of images: "sm_90a"
@@ -147,9 +159,9 @@ struct CudaCompiler::Tools {
 
 struct CudaCompiler::State {
   Mutex tools_mutex;
-  std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);          // they do not change once they are there
-  Mutex mutex;                                                       // held while a loop is compiled: other threads that need it wait
-  std::array<std::optional<Loop>, 3> loops DWELL_GUARDED_BY(mutex);  // by Dispatch
+  std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);  // they do not change once they are there
+  Mutex mutex;
+  std::map<std::pair<Dispatch, std::uint32_t>, LoopPlace> loops DWELL_GUARDED_BY(mutex);  // the second: its parts; places stay
 };
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
@@ -261,22 +273,28 @@ ModuleObject CudaCompiler::compile_module(const Unit& unit) {
   return object;
 }
 
-CompileOptions CudaCompiler::loop_options(Dispatch dispatch) {
-  if (dispatch == Dispatch::called) return {.max_registers = kRegisters, .flags = {kReport}};
+CompileOptions CudaCompiler::loop_options(Dispatch dispatch, std::uint32_t parts) {
+  const std::map<std::string, std::string> has = {{"DWELL_PARTS", std::to_string(parts) + "U"}};
+  if (dispatch == Dispatch::called) return {.max_registers = kRegisters, .defines = has, .flags = {kReport}};
   CompileOptions options{.lto = true, .defines = {{"DWELL_INLINE_OPERATORS", "1"}}};
   if (dispatch == Dispatch::inlined) options.defines["DWELL_WORKERS"] = std::to_string(kInliningWorkers);
   return options;
 }
 
-const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch) {
-  const Lock lock(state_->mutex);
-  std::optional<Loop>& loop = state_->loops.at(static_cast<std::size_t>(dispatch));
-  if (loop) return *loop;
+const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch, std::uint32_t parts) {
+  LoopPlace* place = nullptr;
+  {
+    const Lock lock(state_->mutex);
+    place = &state_->loops[{dispatch, parts}];
+  }
+  const Lock lock(place->mutex);
+  if (place->loop) return *place->loop;
   const std::string what = dispatch == Dispatch::called    ? "loop"
                            : dispatch == Dispatch::inlined ? "inlining loop"
                                                            : "inlining loop with all registers";
   const std::string key = CacheKey()
                               .add("what", what)
+                              .add("parts", std::to_string(parts))
                               .add("compiler", identity())
                               .add("headers", embedded_headers_digest())
                               .add("text", options_.loop)
@@ -295,35 +313,39 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch) {
     return std::move(writer).take();
   };
   const auto make = [&] {
-    NvrtcResult result = Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(dispatch)),
-                                              dispatch == Dispatch::called ? Form::native : Form::lto);
+    NvrtcResult result =
+        Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(dispatch, parts)),
+                             dispatch == Dispatch::called ? Form::native : Form::lto);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     return Loop{std::move(result.bytes), std::move(result.log)};
   };
-  return loop.emplace(made_once(options_.cache, key, what + " for " + tools().arch, decode, encode, make));
+  return place->loop.emplace(made_once(options_.cache, key, what + " for " + tools().arch, decode, encode, make));
 }
 
-CudaCompiler::LoopReport CudaCompiler::loop_report() {
-  const std::string& log = loop(Dispatch::called).log;
+CudaCompiler::LoopReport CudaCompiler::loop_report(std::uint32_t parts) {
+  const std::string& log = loop(Dispatch::called, parts).log;
   return {spills_in(log, options_.kernel), log};
 }
 
-Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
+Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) {
   using Kind = NvJitLink::Input::Kind;
   const std::string& arch = tools().arch;
   NvJitLink& linker = NvJitLink::get();
   std::vector<NvJitLink::Input> inputs;
-  std::map<std::string_view, const Object*> linked;        // by symbol
+  std::map<std::string_view, const Object*> linked;  // by symbol
+  bool is_any_ir = false;
   std::vector<Opcode> called(table.begin(), table.end());  // through dwell_operators
   Dispatch way = tier == Tier::lto ? Dispatch::inlined : Dispatch::called;
   for (Opcode& opcode : called) {
     const Object* const object = opcode.object;
     if (object == nullptr) continue;
     const bool is_ir = object->form == Form::lto;
+    is_any_ir = is_any_ir || is_ir;  // of which nobody knows whether it makes tasks
     // The linker does not survive every damaged file; a truncated one is caught here.
     if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
     for (const Entry& entry : object->entries) {
       const auto [at, added] = linked.try_emplace(entry.symbol, object);
+      if (added && !is_ir && makes_tasks(object->bytes)) parts = device::part::all;  // of any kind
       if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
       // Said here because the linker reports it on stderr.
       if (!added && at->second->bytes != object->bytes)
@@ -347,7 +369,8 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier) {
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
   const auto link_with = [&](Dispatch with) {
-    inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with).bytes, "the resident loop"});
+    const std::uint32_t of_loop = tier == Tier::lto || is_any_ir ? device::part::all : parts;
+    inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with, of_loop).bytes, "the resident loop"});
     NvJitLink::Output output = linker.link(arch, inputs);
     inputs.pop_back();
     return output;

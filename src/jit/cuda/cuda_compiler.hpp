@@ -40,20 +40,22 @@ class CudaCompiler final : public Compiler {
   Object compile(const Unit& unit) override;
   std::string fingerprint(const Unit& unit) override;
   using Compiler::link;
-  Image link(std::span<const Opcode> table, Tier tier) override;
+  Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) override;
+  void prepare(std::uint32_t parts) override { loop(Dispatch::called, parts); }
   // The text is compiled as a whole program, as it is; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
   ModuleObject compile_module(const Unit& unit) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 
   // Compiles the loop unless that is done. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
-  LoopReport loop_report();
+  LoopReport loop_report(std::uint32_t parts = device::part::all);
 
  private:
   struct Tools;
   // How the loop comes to its operators: called, inlined, or inlined with as many registers as they take.
   enum class Dispatch : std::uint8_t { called, inlined, inlined_free };
   struct Loop;
+  struct LoopPlace;
   struct State;
   // The compilers; found by the first call that needs them.
   const Tools& tools() const;
@@ -63,8 +65,8 @@ class CudaCompiler final : public Compiler {
   // The flags of an operator's first compilation: perhaps for few registers.
   std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
-  static CompileOptions loop_options(Dispatch dispatch);
-  const Loop& loop(Dispatch dispatch);
+  static CompileOptions loop_options(Dispatch dispatch, std::uint32_t parts = device::part::all);
+  const Loop& loop(Dispatch dispatch, std::uint32_t parts);
 
   Options options_;
   std::unique_ptr<State> state_;

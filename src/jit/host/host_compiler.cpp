@@ -267,7 +267,7 @@ std::string HostCompiler::fingerprint(const Unit& unit) {
   return includes ? fingerprint_of(unit, tools->build + " " + tools->version, flags, *includes) : std::string();
 }
 
-Image HostCompiler::link(std::span<const Opcode> table, Tier tier) {
+Image HostCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t) {
   if (tier == Tier::lto) {
     throw Error(errc::unsupported,
                 "the CPU has no tier lto: its operators are shared objects, which the loop cannot inline; "

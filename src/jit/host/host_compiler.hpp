@@ -30,7 +30,7 @@ class HostCompiler final : public Compiler {
   Object compile(const Unit& unit) override;
   std::string fingerprint(const Unit& unit) override;
   using Compiler::link;
-  Image link(std::span<const Opcode> table, Tier tier) override;
+  Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) override;
   // "host compiler: none" when there is none; compile() says what was tried.
   std::string identity() const override;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace dwell::runtime {
 
@@ -34,7 +35,9 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       queue_(queue),
       limits_(limits),
       tier_of_changes_(tier),
-      observers_(observers) {}
+      observers_(observers),
+      parts_(device_.on_host ? device::part::all : device::part::base),
+      parts_wanted_(parts_) {}
 
 namespace {
 
@@ -70,6 +73,20 @@ void ImageTable::apply(std::span<Change> changes) {
     definition.versions.store(definition.history.back()->number);
   }
   commit(prepared);
+}
+
+void ImageTable::require(std::uint32_t parts) {
+  const Lock lock(mutex_);
+  if ((parts & ~parts_wanted_) == 0) return;
+  const std::uint32_t before = std::exchange(parts_wanted_, device::part::all);  // two loops are compiled: the base alone, and all
+  try {
+    if (image_ != nullptr && tier() != Tier::lto) link_and_load({}, 0);  // an inlined one has all
+  } catch (...) {
+    parts_wanted_ = before;
+    throw;
+  }
+  // Pairs with parts(): who sees them comes behind the hand-over.
+  parts_.store(parts_wanted_, std::memory_order_release);
 }
 
 void ImageTable::rollback(detail::DefinitionState& definition) {
@@ -180,7 +197,7 @@ void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
   drop_unneeded();  // which keeps what the steps name: bindings in use, and the one that a rollback returns to
   try {
     place(steps);
-    auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_));
+    auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_, parts_wanted_));
     check(*image, steps.first(moves), room_for(*image, device_, keeper_.scratch_bytes()));
     hand_over(std::move(image), tier_of_changes_, steps.first(moves));
   } catch (...) {

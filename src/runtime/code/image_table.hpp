@@ -1,6 +1,7 @@
 // The table of opcodes, and the image that holds what it names.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "device/part.hpp"
 #include "runtime/code/bindings.hpp"
 #include "runtime/code/definition.hpp"
 #include "runtime/code/limits.hpp"
@@ -64,6 +66,12 @@ class ImageTable {
   // when a change came meanwhile, `stop` was asked for, or the lease did not come to its end in time, since a task runs long: then nothing
   // has happened. To be called by one thread at a time. Throws as apply.
   bool promote(const std::stop_token& stop);
+  // Parts of the loop (device/parts.hpp) that every image has from now on.
+  std::uint32_t parts() const noexcept { return parts_.load(std::memory_order_acquire); }
+  // Sees to it that the image that runs has these parts, and all that come: links one and hands it over where they are new. What needs them
+  // is put into the ring behind that. Throws errc::link_failed, errc::resource_limit and what loading throws; then nothing has changed.
+  void require(std::uint32_t parts);
+
   // Of the image that runs.
   Tier tier() const;
   // Grows with every image of `apply`.
@@ -125,7 +133,9 @@ class ImageTable {
   const Tier tier_of_changes_;
   const Observers observers_;
 
-  mutable Mutex mutex_;  // held while an image is linked and handed over
+  mutable Mutex mutex_;                                  // held while an image is linked and handed over
+  std::atomic<std::uint32_t> parts_;                     // of the image that runs; only grows
+  std::uint32_t parts_wanted_ DWELL_GUARDED_BY(mutex_);  // of the next one
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);
   struct Place {
     const Binding* binding = nullptr;  // null: free

@@ -83,7 +83,18 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       events_(settings.observers.events),
       warn_(std::move(settings.warn)),
       pool_(settings.threads),
-      promoter_(table_, pool_, queue, warn_) {}
+      promoter_(table_, pool_, queue, warn_) {
+  // The loop that a first use of a part brings (need) is made before, once the program has started. A program that ends by then makes none.
+  constexpr std::chrono::milliseconds kStarted{300};
+  if (table_.parts() == device::part::all || settings.tier == Tier::lto) return;
+  pool_.run_at(CompilePool::Clock::now() + kStarted, [this] {
+    try {
+      compiler_->prepare(device::part::all);
+    } catch (...) {
+      // Who needs it hears why it cannot be made.
+    }
+  });
+}
 
 Registry::~Registry() { close(); }
 

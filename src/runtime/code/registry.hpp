@@ -67,6 +67,12 @@ class Registry {
   CompilePool::Errand prepare(CompilePool::Job job);
   void run_next(CompilePool::Errand errand) { pool_.run_next(std::move(errand)); }
 
+  // Called before what needs these parts of the loop comes to the device. Throws as ImageTable::require.
+  void need(std::uint32_t parts) {
+    if ((parts & ~table_.parts()) != 0) [[unlikely]]
+      table_.require(parts);
+  }
+
   // Ownership of an operator that is defined here.
   std::shared_ptr<detail::OperatorState> share(const detail::OperatorState& op);
 

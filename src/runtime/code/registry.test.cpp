@@ -202,7 +202,7 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
       return {{{unit.exports[0].symbol, {}}}, {}, {}};
     }
     std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, {}); }
-    jit::Image link(std::span<const jit::Opcode>, Tier) override { return {}; }
+    jit::Image link(std::span<const jit::Opcode>, Tier, std::uint32_t) override { return {}; }
     std::string identity() const override { return "recorder"; }
 
    private:

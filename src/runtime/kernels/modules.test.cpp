@@ -115,7 +115,7 @@ TEST(KernelArguments, ATypedHandleKnowsThemWhenTheProgramIsCompiled) {
 class FakeCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit&) override { return {}; }
-  jit::Image link(std::span<const jit::Opcode>, Tier) override { return {}; }
+  jit::Image link(std::span<const jit::Opcode>, Tier, std::uint32_t) override { return {}; }
   jit::ModuleObject compile_module(const jit::Unit& unit) override {
     units.push_back(unit);
     if (unit.text == "error") throw Error(errc::compile_failed, "error");

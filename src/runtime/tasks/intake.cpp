@@ -13,6 +13,16 @@ namespace dwell::runtime {
 
 namespace {
 
+// The parts of the loop that a task with these flags needs.
+std::uint32_t parts_of(std::uint32_t flags) {
+  namespace part = device::part;
+  std::uint32_t parts = 0;
+  if ((flags & (detail::kLink | detail::kAfter)) != 0) parts |= part::links;
+  if ((flags & detail::kGang) != 0) parts |= part::gangs;
+  if ((flags & detail::kGraph) != 0) parts |= part::graphs | part::host_nodes;
+  return parts;
+}
+
 // Gives a task of one slot to the thread's recorder.
 std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail::FirstSlot& slot) {
   detail::Task task;
@@ -116,7 +126,9 @@ std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& tas
   if (Recorder* const recorder = Recorder::of(parts_.runtime)) return recorder->record(op, task);
   if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
   check(task);
+  parts_.code.need(parts_of(task.flags));
   if (needs_gates(task)) {
+    parts_.code.need(device::part::gates);
     Gated gated(task);
     parts_.gates.await(gated.waits);
     retry([&] { return parts_.gates.try_replace(gated.waits, op.alias); });
@@ -144,7 +156,9 @@ std::optional<std::uint64_t> Intake::try_enqueue(detail::OperatorState& op, cons
   parts_.check_open();
   if (Recorder* const recorder = Recorder::of(parts_.runtime)) return recorder->record(op, task);
   check(task);
+  parts_.code.need(parts_of(task.flags));
   if (needs_gates(task)) {
+    parts_.code.need(device::part::gates);
     Gated gated(task);
     const bool replaced = parts_.gates.try_replace(gated.waits, op.alias);
     parts_.keeper.submitted();
@@ -172,7 +186,9 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
   if (Recorder::of(parts_.runtime) != nullptr)
     throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
   check(task);
+  parts_.code.need(parts_of(task.flags | detail::kGraph));
   if (needs_gates(task)) {
+    parts_.code.need(device::part::gates);
     static const std::atomic<std::uint32_t> kNoAlias{0};
     Gated gated(task);
     parts_.gates.await(gated.waits);
@@ -208,6 +224,7 @@ bool Intake::cancel(std::uint64_t position) {
   parts_.check_open();
   Recorder::refuse(position);
   if ((position & detail::kLaunch) != 0) return false;
+  parts_.code.need(device::part::cancels);
   const bool asked = parts_.queue.cancel(position);
   // The task may stand behind places that a thread has and does not use, and the loop be gone.
   parts_.queue.pass_over_idle();

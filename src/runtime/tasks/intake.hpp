@@ -8,6 +8,7 @@
 
 #include <dwell/detail/task.hpp>
 
+#include "runtime/code/registry.hpp"
 #include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/launch_gates.hpp"
 #include "runtime/lease/keeper.hpp"
@@ -32,6 +33,7 @@ class Intake {
     SubmissionQueue& queue;
     Keeper& keeper;
     LaunchGates& gates;
+    Registry& code;
     Blocks& blocks;
     HostCalls& host_calls;
     RuntimeWatch& watch;
