@@ -32,6 +32,9 @@ struct Limits {
   unsigned min_workers = 1;
 };
 
+// Which parts of the loop are on the device.
+enum class Parts : std::uint8_t { used, all };
+
 // Which of the tasks of one priority that wait for a worker comes first: the one that has waited longest, or the last one.
 enum class QueueOrder : std::uint8_t { fifo, lifo };
 
@@ -91,6 +94,13 @@ struct Options {
   // stood for a while and is in use, an image with all of them inlined is made in the background and takes over. Either tier can be
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
+
+  // What the loop on a GPU can do. Parts::used: what plain and wide tasks need, and everything from the first use of anything else on: a
+  // link, `after`, a gang, a graph, an operator that makes tasks, priorities, times, a trace. That use waits as a definition does, for an
+  // image that is linked and loaded, and for the tasks that run then: one of these that waits in its turn for the caller is never done.
+  // Parts::all: everything from the start. Programs that use nothing else have a quarter of the code on the device, and a new version of
+  // an operator keeps their tasks waiting for a quarter of the time. On the CPU both are the same.
+  Parts parts = Parts::used;
 
   // The share of the device that operators may take.
   Limits limits = {};

@@ -86,8 +86,8 @@ void open_packaged_compilers() {
 void make_runtime(PyRuntime* self, std::string device, unsigned workers, double lease, double idle, double task_timeout,
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
-                  const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics, bool live,
-                  bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
+                  std::string_view parts, const std::optional<Limits>& limits, std::uint32_t compile_programs_after,
+                  std::string_view metrics, bool live, bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -106,6 +106,9 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
       throw Error(errc::invalid_argument, "tier is \"relocatable\", \"lto\" or None, not \"" + *tier + "\"", {"argument", "tier"});
     options.tier = *tier == "lto" ? Tier::lto : Tier::relocatable;
   }
+  if (parts != "used" && parts != "all")
+    throw Error(errc::invalid_argument, "parts is \"used\" or \"all\", not \"" + std::string(parts) + "\"", {"argument", "parts"});
+  options.parts = parts == "all" ? Parts::all : Parts::used;
   if (limits) options.limits = *limits;
   options.compile_programs_after = compile_programs_after;
   options.metrics = metering_from(metrics);
@@ -126,9 +129,9 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
   type.def(
       "__init__", &make_runtime, "device"_a = "auto", nb::kw_only(), "workers"_a = 0, "lease"_a = 0.0, "idle"_a = 0.0,
       "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
-      "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "limits"_a = nb::none(),
-      "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "inspect_writes"_a = false, "log"_a = nb::none(),
-      "warn"_a = nb::none(), "progress"_a = nb::none(),
+      "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "parts"_a = "used",
+      "limits"_a = nb::none(), "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "inspect_writes"_a = false,
+      "log"_a = nb::none(), "warn"_a = nb::none(), "progress"_a = nb::none(),
       "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
       "own\n"
       "choice.\n\n"
@@ -144,6 +147,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "compile: CompileOptions of operators that are given none\n"
       "compile_threads: threads for define_async\n"
       "tier: \"relocatable\" or \"lto\"; None: the one, then the other\n"
+      "parts: what the loop on a GPU can do. \"used\": plain and wide tasks, and everything from the first use of anything else on, which\n"
+      "    waits for an image and for the tasks that run; \"all\": everything from the start\n"
       "limits: Limits of the image\n"
       "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
       "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
@@ -160,7 +165,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
           "10.0, "
           "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
           "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-          "= None, limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, "
+          "= None, parts: str = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: "
+          "bool = True, "
           "inspect_writes: bool = False, log: "
           "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
           "warn: "

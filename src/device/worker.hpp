@@ -518,7 +518,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
       if (follows == kNothing) break;
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
       if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
-      Group(&worker->context, 0, 1).sync();                // all have read the frame
+      Group(&worker->context, 0, 1).sync();                                     // all have read the frame
     } else if (has(part::graphs) && (ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
       if (thread_rank() < kLanes) graph::change(*frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();

@@ -174,8 +174,8 @@ class Compiler {
   virtual std::string fingerprint(const Unit& unit) = 0;
 
   // Links the loop and `table` into one image: table[i] becomes opcode i. Objects of both forms may be linked together for either tier;
-  // Tier::lto inlines those of form lto. The loop has these parts at least (device/parts.hpp); one that inlines has all. Throws dwell::Error
-  // with errc::link_failed, and errc::unsupported for a tier that it has not.
+  // Tier::lto inlines those of form lto. The loop has these parts at least (device/parts.hpp); one that inlines has all. Throws
+  // dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
   virtual Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) = 0;
   Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, device::part::all); }
 

@@ -181,8 +181,13 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                       },
                       workers, options_.warn, shell_->lineage->runtime},
       options_.log);
-  Registry::Settings made{options_.compile, options_.compile_threads, options_.tier,
-                          options_.warn,    options_.limits,          {meters_.get(), flight_.get(), &host_events_}};
+  Registry::Settings made{options_.compile,
+                          options_.compile_threads,
+                          options_.tier,
+                          options_.parts,
+                          options_.warn,
+                          options_.limits,
+                          {meters_.get(), flight_.get(), &host_events_}};
   if (device_.on_host) made.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(device.compiler), *backend_, *keeper_, *queue_, shell_, std::move(made));
   if (options_.priorities) registry_->need(device::part::levels);

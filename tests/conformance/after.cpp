@@ -233,7 +233,7 @@ TEST_P(AfterTest, TicketsThatAreDoneAndEmptyOnesAreNotWaitedFor) {
 
 TEST_P(AfterTest, AFailureCancelsAndIsNamed) {
   for (const bool tracked : {false, true}) {
-    Setup all(options());
+    Setup all(with_all_parts());
     if (tracked) all.track();
     Latch latch(all.runtime);
     const Ticket held = all.runtime.submit(all.hold, latch.words());

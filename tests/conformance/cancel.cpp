@@ -162,7 +162,7 @@ TEST_P(CancelTest, ALinkReachesAcrossTasksOfOthers) {
   for (const bool tracked : {false, true}) {
     for (const bool fails : {false, true}) {
       SCOPED_TRACE(tracked ? "" : "the first link of a runtime is a drain");
-      Setup all(options(), tracked);
+      Setup all(with_all_parts(), tracked);
       auto held = fails ? all.runtime.define<Hold>("hold_and_fail", kHoldAndFail) : all.runtime.define<Hold>("hold", kHold);
       Latch latch(all.runtime);
       const Ticket first = all.runtime.submit(held, latch.words());

@@ -129,7 +129,7 @@ TEST_P(CancelCallTest, TasksInALongQueueNeverRun) {
 
 TEST_P(CancelCallTest, TasksThatWaitForAWorkerNeverRun) {
   // They have waited for another task, and lie in the ready queue.
-  Options given = options();
+  Options given = with_all_parts();
   if (on_cpu()) given.workers = 3;
   Setup all(given);
   Latch others(all.runtime);
@@ -359,7 +359,7 @@ TEST_P(CancelCallTest, OnlyTasksOfThisRuntimeThatAreNotCompleteAreCancelled) {
 TEST_P(CancelCallTest, EachOfManyTasksRunsOnceOrNever) {
   const u32 tasks = kSanitized ? 1500 : 10'000;
   for (const std::uint64_t first : {std::uint64_t{0}, (std::uint64_t{1} << 32U) - 4096}) {
-    Options given = options();
+    Options given = with_all_parts();
     given.ring_slots = 16384;
     given.lease = 300us;
     if (on_cpu()) given.workers = 3;

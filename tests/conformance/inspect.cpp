@@ -172,7 +172,7 @@ TEST_P(InspectTest, OperatorsAndStructuresHaveTypedFields) {
 }
 
 TEST_P(InspectTest, TasksThatWaitAreListedByTheirTickets) {
-  Options given = options();
+  Options given = with_all_parts();
   given.workers = 2;
   Runtime runtime(given);
   const auto hold = runtime.define<Hold>("hold", kHold);

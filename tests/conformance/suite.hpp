@@ -116,7 +116,14 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     options.workers = on_cpu() ? 2 : 0;
     options.ring_slots = 1024;
     options.task_timeout = 0ns;  // on a machine that has other work too, nothing is too slow
+    if (environment("DWELL_TEST_PARTS") == "all") options.parts = Parts::all;
     return options;
+  }
+  // For what first uses a part of the loop while a task runs that waits for the test.
+  Options with_all_parts() const {
+    Options given = options();
+    given.parts = Parts::all;
+    return given;
   }
   // Of another runtime beside the one that is tested.
   Options little() const {

@@ -26,6 +26,7 @@ namespace dwell::runtime {
 struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
   std::vector<std::vector<std::uint32_t>> uses;  // what each opcode of the last image uses
+  std::vector<std::uint32_t> parts;              // of the loop of each image
   bool refuses_link = false;
   std::mutex mutex;        // guards the one below: texts are compiled by several threads
   CompileOptions options;  // of the last text that was compiled
@@ -61,7 +62,7 @@ class FakeCompiler final : public jit::Compiler {
     }
     return object;
   }
-  jit::Image link(std::span<const jit::Opcode> entries, Tier, std::uint32_t) override {
+  jit::Image link(std::span<const jit::Opcode> entries, Tier, std::uint32_t parts) override {
     if (workshop_->refuses_link) throw Error(errc::link_failed, "they do not link");
     std::vector<std::string> image;
     std::vector<std::vector<std::uint32_t>> uses;
@@ -71,6 +72,7 @@ class FakeCompiler final : public jit::Compiler {
     }
     if (std::ranges::find(image, "unlinkable") != image.end()) throw Error(errc::link_failed, "they do not link");
     workshop_->images.push_back(image);
+    workshop_->parts.push_back(parts);
     workshop_->uses = uses;
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }

@@ -61,6 +61,29 @@ TEST_P(CudaLoopTest, DoesNotSpill) {
   EXPECT_EQ(report.spill_bytes, 0U) << report.log;
 }
 
+// What a program with plain and wide tasks alone has on the device.
+TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
+  const Object small = nothing();
+  const Image base = compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, device::part::base);
+  const Image all = link({&small});
+  EXPECT_LT(base.bytes.size(), all.bytes.size() * 2 / 5);
+  EXPECT_LE(base.resources.registers, all.resources.registers);
+  EXPECT_EQ(compiler().loop_report(device::part::base).spill_bytes, 0U) << compiler().loop_report(device::part::base).log;
+}
+
+TEST_P(CudaLoopTest, HasAllPartsForAnOperatorThatMakesTasks) {
+  const Object small = nothing();
+  const Object maker = compiler().compile(unit_of("maker",
+                                                  "DWELL_USES(maker)\n"
+                                                  "DWELL_OPERATOR(maker)(dwell::Group g) { g.spawn(uses::maker); }\n",
+                                                  "maker_1"));
+  const Image base = compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, device::part::base);
+  std::vector<Opcode> both{&small, &maker};
+  both[1].uses = {1};
+  const Image makes = compiler().link(both, Tier::relocatable, device::part::base);
+  EXPECT_GT(makes.bytes.size(), base.bytes.size() * 2);
+}
+
 TEST_P(CudaLoopTest, CountsTheResourcesOfItsOperators) {
   const Object small = nothing();
   const Object hungry = compiler().compile(hungry_unit("hungry_1"));

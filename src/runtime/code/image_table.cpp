@@ -26,7 +26,7 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
   }
 }
 
-ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier,
+ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier, Parts parts,
                        const Limits& limits, const Observers& observers)
     : compiler_(compiler),
       backend_(backend),
@@ -36,7 +36,7 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       limits_(limits),
       tier_of_changes_(tier),
       observers_(observers),
-      parts_(device_.on_host ? device::part::all : device::part::base),
+      parts_(device_.on_host || parts == Parts::all ? device::part::all : device::part::base),
       parts_wanted_(parts_) {}
 
 namespace {
@@ -224,10 +224,13 @@ std::vector<jit::Opcode> ImageTable::opcodes(Tier tier) const {
 }
 
 std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) {
-  keeper_.outlast_tasks();
-  if (keeper_.failed()) throw keeper_.failure();  // loading waits for a task that hangs
+  std::unique_ptr<backend::LoadedImage> loaded;
   try {
-    return backend_.load(image.bytes);
+    keeper_.beside_tasks([&] {
+      if (keeper_.failed()) throw keeper_.failure();  // loading waits for a task that hangs
+      loaded = backend_.load(image.bytes);
+    });
+    return loaded;
   } catch (const Error& error) {
     throw keeper_.explain(error);
   }

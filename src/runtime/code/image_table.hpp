@@ -48,7 +48,7 @@ class ImageTable {
  public:
   // `tier` is that of the images that `apply` makes.
   ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
-             const Limits& limits = {}, const Observers& observers = {});
+             Parts parts = Parts::used, const Limits& limits = {}, const Observers& observers = {});
 
   // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
   struct Change {

@@ -43,6 +43,7 @@ class Registry {
     CompileOptions compile = {};                   // for definitions that say nothing else
     unsigned threads = 0;                          // of the pool
     std::optional<Tier> tier = Tier::relocatable;  // nothing: the promoter decides
+    Parts parts = Parts::used;
     Promoter::Warn warn = {};
     Limits limits = {};
     Observers observers = {};

@@ -44,6 +44,38 @@ TEST_F(RegistryTest, ANewVersionRunsLaterTasks) {
   EXPECT_EQ(a->versions, 2U);
 }
 
+TEST_F(RegistryTest, TheLoopHasAllPartsFromTheFirstUseOfOneOn) {
+  namespace part = device::part;
+  registry_->need(part::graphs);
+  EXPECT_EQ(registry_->table().images(), 0U) << "nothing runs yet";
+  registry_.reset();
+  open({});
+  const auto a = define("a", "a1");
+  registry_->need(part::wide | part::cancels);
+  EXPECT_THAT(workshop_->parts, ElementsAre(+part::base));
+  workshop_->refuses_link = true;
+  EXPECT_EQ(kind_of([&] { registry_->need(part::links); }), errc::link_failed);
+  workshop_->refuses_link = false;
+  EXPECT_EQ(registry_->table().parts(), part::base) << "nothing has changed";
+  const std::uint64_t before = submit(*a);
+  registry_->need(part::links);
+  EXPECT_EQ(registry_->table().parts(), part::all);
+  registry_->need(part::graphs | part::gangs);
+  define("b", "b1");
+  EXPECT_THAT(workshop_->parts, ElementsAre(+part::base, +part::all, +part::all));
+  EXPECT_EQ(opcode_of(submit(*a)), opcode_of(before)) << "operators keep their places";
+}
+
+TEST_F(RegistryTest, TheLoopOfWhoAsksForAllPartsHasThem) {
+  Registry::Settings settings;
+  settings.parts = Parts::all;
+  registry_.reset();
+  open(settings);
+  define("a", "a1");
+  registry_->need(device::part::all);
+  EXPECT_THAT(workshop_->parts, ElementsAre(+device::part::all));
+}
+
 TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
   const auto a = define("a", "a1");
   const std::uint64_t first = submit(*a);

@@ -87,9 +87,8 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
   std::vector<std::string> symbols;
   for (const jit::ModuleKernel& kernel : state->object.kernels) symbols.push_back(kernel.symbol);
   // Leases roll meanwhile; loading waits for those that were started before.
-  keeper_.outlast_tasks();
   try {
-    state->loaded = backend_.load_kernels(state->object.bytes, symbols);
+    keeper_.beside_tasks([&] { state->loaded = backend_.load_kernels(state->object.bytes, symbols); });
   } catch (const Error& error) {
     throw keeper_.explain(error);
   }

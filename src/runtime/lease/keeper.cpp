@@ -415,6 +415,15 @@ bool Keeper::outlast_tasks(std::optional<std::chrono::nanoseconds> patience) {
   return roll_over(lock, patience ? std::optional(Clock::now() + *patience) : std::nullopt);
 }
 
+void Keeper::beside_tasks(const std::function<void()>& call) {
+  constexpr std::chrono::seconds kLong{1};
+  if (settings_.bursts || settings_.lease_time < kLong) {
+    outlast_tasks();
+    return call();
+  }
+  while (!pause(kLong, call)) {}
+}
+
 bool Keeper::destroy_beside_tasks(bool urgent, const std::function<void()>& destroy) {
   // The loop stays off while the driver works, or a task might begin for which that would wait.
   if (const auto parked = try_park_loop(std::chrono::nanoseconds(0))) {

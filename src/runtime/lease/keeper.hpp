@@ -144,6 +144,10 @@ class Keeper {
   // have not ended within `patience`. Throws the keeper's failure.
   bool outlast_tasks(std::optional<std::chrono::nanoseconds> patience = {});
 
+  // Makes a call that waits for the device, behind outlast_tasks. Leases of a second and more leave for it, or it would wait for one to its
+  // end. Throws the keeper's failure, and what `call` throws.
+  void beside_tasks(const std::function<void()>& call);
+
   // Memory has been allocated for tasks. Under a tool that knows only what was there when a lease was started, waits until those leases
   // have left; 2 s at most, because a task may wait for what its submitter does with the memory. Throws the keeper's failure.
   void memory_made() {

@@ -305,6 +305,30 @@ TEST_F(KeeperTest, APauseOfAnIdleLoopStartsNothing) {
   EXPECT_EQ(keeper_->pauses(), 0U);
 }
 
+TEST_F(KeeperTest, ALongLeaseLeavesForACallThatWaitsForTheDevice) {
+  settings_.lease_time = 100s;  // none rolls by itself
+  open();
+  submit();
+  ASSERT_TRUE(started(1));
+  bool empty = false;
+  keeper_->beside_tasks([&] { empty = device_->leases().empty(); });
+  EXPECT_TRUE(empty);
+  EXPECT_EQ(keeper_->pauses(), 1U);
+  EXPECT_THROW(keeper_->beside_tasks([] { throw Error(errc::link_failed, "it does not load"); }), Error);
+  finish_all();
+}
+
+TEST_F(KeeperTest, AShortLeaseStaysBesideACallThatWaitsForTheDevice) {
+  open();
+  submit();
+  ASSERT_TRUE(started(1));
+  bool called = false;
+  keeper_->beside_tasks([&] { called = true; });
+  EXPECT_TRUE(called);
+  EXPECT_EQ(keeper_->pauses(), 0U);
+  finish_all();
+}
+
 TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
   device_->obeys = false;
   settings_.lease_time = 100s;  // none rolls by itself

@@ -224,7 +224,6 @@ bool Intake::cancel(std::uint64_t position) {
   parts_.check_open();
   Recorder::refuse(position);
   if ((position & detail::kLaunch) != 0) return false;
-  parts_.code.need(device::part::cancels);
   const bool asked = parts_.queue.cancel(position);
   // The task may stand behind places that a thread has and does not use, and the loop be gone.
   parts_.queue.pass_over_idle();
