@@ -5,7 +5,7 @@
 #include "device/plain.hpp"
 
 // What operators call that make tasks.
-#if DWELL_PARTS & (1U << 7U)
+#if (DWELL_PARTS) & (1U << 7U)
 extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
                                                     dwell::u64 bytes) {
   dwell::device::spawn::make(context, opcode, how, bytes);

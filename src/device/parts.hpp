@@ -8,10 +8,10 @@
 namespace dwell::device {
 
 #if !defined(DWELL_PARTS)
-#define DWELL_PARTS 0xFFFU
+#define DWELL_PARTS ~0U
 #endif
 
-DWELL_HOST_DEVICE bool has(u32 parts) { return (DWELL_PARTS & parts) == parts; }
+DWELL_HOST_DEVICE bool has(u32 parts) { return ((DWELL_PARTS)&parts) == parts; }
 
 // Whether several workers may share a task, or nodes of graphs come as such.
 DWELL_HOST_DEVICE bool has_shares() {

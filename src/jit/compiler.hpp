@@ -17,8 +17,6 @@
 #include <dwell/signature.hpp>
 #include <dwell/tier.hpp>
 
-#include "device/part.hpp"
-
 namespace dwell::jit {
 
 using Bytes = std::vector<std::byte>;
@@ -174,10 +172,11 @@ class Compiler {
   virtual std::string fingerprint(const Unit& unit) = 0;
 
   // Links the loop and `table` into one image: table[i] becomes opcode i. Objects of both forms may be linked together for either tier;
-  // Tier::lto inlines those of form lto. The loop has these parts at least (device/parts.hpp); one that inlines has all. Throws
+  // Tier::lto inlines those of form lto. The loop is compiled with these bits of DWELL_PARTS at least; one that inlines has all. Throws
   // dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
+  static constexpr std::uint32_t kAllParts = ~std::uint32_t{0};
   virtual Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) = 0;
-  Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, device::part::all); }
+  Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, kAllParts); }
 
   // Makes what link needs for a loop with these parts, so that it only links then. Throws as link.
   virtual void prepare(std::uint32_t /*parts*/) {}

@@ -345,7 +345,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
     if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
     for (const Entry& entry : object->entries) {
       const auto [at, added] = linked.try_emplace(entry.symbol, object);
-      if (added && !is_ir && makes_tasks(object->bytes)) parts = device::part::all;  // of any kind
+      if (added && !is_ir && makes_tasks(object->bytes)) parts = kAllParts;  // of any kind
       if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
       // Said here because the linker reports it on stderr.
       if (!added && at->second->bytes != object->bytes)
@@ -369,7 +369,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
   const auto link_with = [&](Dispatch with) {
-    const std::uint32_t of_loop = tier == Tier::lto || is_any_ir ? device::part::all : parts;
+    const std::uint32_t of_loop = tier == Tier::lto || is_any_ir ? kAllParts : parts;
     inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with, of_loop).bytes, "the resident loop"});
     NvJitLink::Output output = linker.link(arch, inputs);
     inputs.pop_back();

@@ -48,7 +48,7 @@ class CudaCompiler final : public Compiler {
   std::string identity() const override;
 
   // Compiles the loop unless that is done. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
-  LoopReport loop_report(std::uint32_t parts = device::part::all);
+  LoopReport loop_report(std::uint32_t parts = kAllParts);
 
  private:
   struct Tools;
@@ -65,7 +65,7 @@ class CudaCompiler final : public Compiler {
   // The flags of an operator's first compilation: perhaps for few registers.
   std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
-  static CompileOptions loop_options(Dispatch dispatch, std::uint32_t parts = device::part::all);
+  static CompileOptions loop_options(Dispatch dispatch, std::uint32_t parts = kAllParts);
   const Loop& loop(Dispatch dispatch, std::uint32_t parts);
 
   Options options_;

@@ -6,6 +6,7 @@
 
 #include <dwell/error.hpp>
 
+#include "device/part.hpp"
 #include "jit/cuda/cuda_compiler.hpp"
 #include "tests/unit/cuda_test.hpp"
 #include "tests/unit/operators.hpp"

@@ -66,7 +66,7 @@ class ImageTable {
   // when a change came meanwhile, `stop` was asked for, or the lease did not come to its end in time, since a task runs long: then nothing
   // has happened. To be called by one thread at a time. Throws as apply.
   bool promote(const std::stop_token& stop);
-  // Parts of the loop (device/parts.hpp) that every image has from now on.
+  // Parts of the loop (device/part.hpp) that every image has from now on.
   std::uint32_t parts() const noexcept { return parts_.load(std::memory_order_acquire); }
   // Sees to it that the image that runs has these parts, and all that come: links one and hands it over where they are new. What needs them
   // is put into the ring behind that. Throws errc::link_failed, errc::resource_limit and what loading throws; then nothing has changed.
