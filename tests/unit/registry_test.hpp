@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@ struct Workshop {
   std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
   std::vector<std::vector<std::uint32_t>> uses;  // what each opcode of the last image uses
   std::vector<std::uint32_t> parts;              // of the loop of each image
+  std::atomic<std::uint32_t> prepared{0};        // parts of the last loop that was made in advance
   bool refuses_link = false;
   std::mutex mutex;        // guards the one below: texts are compiled by several threads
   CompileOptions options;  // of the last text that was compiled
@@ -76,6 +78,7 @@ class FakeCompiler final : public jit::Compiler {
     workshop_->uses = uses;
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
+  void prepare(std::uint32_t parts) override { workshop_->prepared = parts; }
   std::string fingerprint(const jit::Unit& unit) override { return jit::fingerprint_of(unit, identity(), {}, workshop_->includes); }
   std::string identity() const override { return "fake"; }
 

@@ -88,13 +88,17 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
   // The loop that a first use of a part brings (need) is made before, once the program has started. A program that ends by then makes none.
   constexpr std::chrono::milliseconds kStarted{300};
   if (table_.parts() == device::part::all || settings.tier == Tier::lto) return;
-  pool_.run_at(CompilePool::Clock::now() + kStarted, [this] {
-    try {
-      compiler_->prepare(device::part::all);
-    } catch (...) {
-      // Who needs it hears why it cannot be made.
-    }
-  });
+  try {
+    pool_.run_at(CompilePool::Clock::now() + kStarted, [this] {
+      try {
+        compiler_->prepare(device::part::all);
+      } catch (...) {
+        // Who needs it hears why it cannot be made.
+      }
+    });
+  } catch (...) {
+    // Without a thread or memory for it, who needs it makes it.
+  }
 }
 
 Registry::~Registry() { close(); }

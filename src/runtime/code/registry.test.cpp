@@ -66,6 +66,14 @@ TEST_F(RegistryTest, TheLoopHasAllPartsFromTheFirstUseOfOneOn) {
   EXPECT_EQ(opcode_of(submit(*a)), opcode_of(before)) << "operators keep their places";
 }
 
+TEST_F(RegistryTest, TheLoopWithAllPartsIsMadeInAdvance) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (workshop_->prepared == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(workshop_->prepared, device::part::all);
+  EXPECT_EQ(registry_->table().images(), 0U);
+  EXPECT_EQ(registry_->table().parts(), device::part::base);
+}
+
 TEST_F(RegistryTest, TheLoopOfWhoAsksForAllPartsHasThem) {
   Registry::Settings settings;
   settings.parts = Parts::all;
