@@ -306,6 +306,7 @@ TEST_F(KeeperTest, APauseOfAnIdleLoopStartsNothing) {
 }
 
 TEST_F(KeeperTest, ALongLeaseLeavesForACallThatWaitsForTheDevice) {
+  device_->begins = true;
   settings_.lease_time = 100s;  // none rolls by itself
   open();
   submit();
@@ -319,6 +320,7 @@ TEST_F(KeeperTest, ALongLeaseLeavesForACallThatWaitsForTheDevice) {
 }
 
 TEST_F(KeeperTest, AShortLeaseStaysBesideACallThatWaitsForTheDevice) {
+  device_->begins = true;
   open();
   submit();
   ASSERT_TRUE(started(1));
