@@ -32,7 +32,7 @@ struct Limits {
   unsigned min_workers = 1;
 };
 
-// Which parts of the loop are on the device.
+// Parts of the loop that an image on a GPU has: see Options::parts.
 enum class Parts : std::uint8_t { used, all };
 
 // Which of the tasks of one priority that wait for a worker comes first: the one that has waited longest, or the last one.
@@ -95,11 +95,11 @@ struct Options {
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
 
-  // What the loop on a GPU can do. Parts::used: what plain and wide tasks need, and everything from the first use of anything else on: a
-  // link, `after`, a gang, a graph, an operator that makes tasks, priorities, times, a trace. That use waits as a definition does, for an
-  // image that is linked and loaded, and for the tasks that run then: one of these that waits in its turn for the caller is never done.
-  // Parts::all: everything from the start. Programs that use nothing else have a quarter of the code on the device, and a new version of
-  // an operator keeps their tasks waiting for a quarter of the time. On the CPU both are the same.
+  // Parts::used: the loop begins with plain and wide tasks. The first link, `after`, gang, graph, operator that makes tasks, priority,
+  // timed call or trace brings an image with all parts. That call waits as a definition does: for the image, and for the tasks that run.
+  // It never returns when one of these tasks waits for the caller.
+  // Parts::all: all parts from the start, for four times the code on the device; a new version of an operator keeps other tasks waiting
+  // four times as long. The CPU's loop has all parts.
   Parts parts = Parts::used;
 
   // The share of the device that operators may take.

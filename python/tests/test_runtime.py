@@ -50,6 +50,7 @@ def test_options_reach_the_runtime():
         ({"lease": -1.0}, "lease is a number of seconds, 0 or more"),
         ({"idle": float("nan")}, "idle"),
         ({"tier": "fast"}, "tier is"),
+        ({"parts": "some"}, 'parts is "used" or "all", not "some"'),
         ({"priorities": "best"}, "fifo"),
         ({"priorities": ["fifo"]}, "eight"),
     ):

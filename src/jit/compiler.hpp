@@ -178,7 +178,7 @@ class Compiler {
   virtual Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) = 0;
   Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, kAllParts); }
 
-  // Makes what link needs for a loop with these parts, so that it only links then. Throws as link.
+  // Compiles the loop with these parts unless that is done. Called by any thread. Throws as link, and errc::compile_failed.
   virtual void prepare(std::uint32_t /*parts*/) {}
 
   // Compiles a program of ordinary kernels: unit.text as it is; unit.exports are the instantiations wanted of kernel templates, as C++

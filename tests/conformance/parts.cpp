@@ -1,6 +1,10 @@
 // Parts of the loop that come with their first use, while others work.
-#include <functional>
+#include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/conformance/suite.hpp"
 

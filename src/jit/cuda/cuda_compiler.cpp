@@ -65,7 +65,7 @@ bool is_limited(const CompileOptions& options, Form form) {
 // limit in its own loops, and gets none.
 constexpr std::uint32_t kSavedBytes = 128;
 
-// Whether an operator makes tasks: then it calls the loop.
+// Whether an object's operators make tasks. They call dwell_spawn for that, which the loop has.
 bool makes_tasks(std::span<const std::byte> object) {
   const auto elf = Elf::open(object);
   return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });
@@ -332,20 +332,20 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
   const std::string& arch = tools().arch;
   NvJitLink& linker = NvJitLink::get();
   std::vector<NvJitLink::Input> inputs;
-  std::map<std::string_view, const Object*> linked;  // by symbol
-  bool is_any_ir = false;
+  if (tier == Tier::lto) parts = kAllParts;
+  std::map<std::string_view, const Object*> linked;        // by symbol
   std::vector<Opcode> called(table.begin(), table.end());  // through dwell_operators
   Dispatch way = tier == Tier::lto ? Dispatch::inlined : Dispatch::called;
   for (Opcode& opcode : called) {
     const Object* const object = opcode.object;
     if (object == nullptr) continue;
     const bool is_ir = object->form == Form::lto;
-    is_any_ir = is_any_ir || is_ir;  // of which nobody knows whether it makes tasks
     // The linker does not survive every damaged file; a truncated one is caught here.
     if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
+    // Tasks of an operator may be of any kind, and nothing tells whether LTO-IR makes some.
+    if (is_ir || makes_tasks(object->bytes)) parts = kAllParts;
     for (const Entry& entry : object->entries) {
       const auto [at, added] = linked.try_emplace(entry.symbol, object);
-      if (added && !is_ir && makes_tasks(object->bytes)) parts = kAllParts;  // of any kind
       if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
       // Said here because the linker reports it on stderr.
       if (!added && at->second->bytes != object->bytes)
@@ -369,8 +369,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
     inputs.push_back({Kind::lto_ir, dispatch.bytes, "the dispatch"});
   }
   const auto link_with = [&](Dispatch with) {
-    const std::uint32_t of_loop = tier == Tier::lto || is_any_ir ? kAllParts : parts;
-    inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with, of_loop).bytes, "the resident loop"});
+    inputs.push_back({tier == Tier::lto ? Kind::lto_ir : Kind::cubin, loop(with, parts).bytes, "the resident loop"});
     NvJitLink::Output output = linker.link(arch, inputs);
     inputs.pop_back();
     return output;

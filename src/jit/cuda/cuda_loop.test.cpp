@@ -62,7 +62,7 @@ TEST_P(CudaLoopTest, DoesNotSpill) {
   EXPECT_EQ(report.spill_bytes, 0U) << report.log;
 }
 
-// What a program with plain and wide tasks alone has on the device.
+// The loop of a program with plain and wide tasks alone.
 TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
   const Object small = nothing();
   const Image base = compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, device::part::base);

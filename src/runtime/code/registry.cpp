@@ -93,7 +93,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       try {
         compiler_->prepare(device::part::all);
       } catch (...) {
-        // Who needs it hears why it cannot be made.
+        // need() makes it again, and throws why it cannot be made.
       }
     });
   } catch (...) {
