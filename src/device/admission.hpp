@@ -28,7 +28,7 @@ DWELL_DEVICE bool drained(const Lease& lease, u32 position) {
 // on with the task.
 DWELL_DEVICE Outcome wait(const Lease& lease, const TaskQuads& task, const Header& header, u32 position, u32 named) {
   const bool drained = (header.flags & flag::drain) != 0;
-  if ((header.flags & flag::failed) != 0) return Outcome::failed;
+  if ((header.flags & flag::failed) == flag::failed) return Outcome::failed;
   if ((header.flags & flag::after) != 0) return waiters::wait_for_all(lease, task, WaitList::from(named), position, drained);
   Outcome outcome = Outcome::succeeded;
   if (lane() == 0) {
@@ -47,8 +47,8 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     *drains = broadcast(load<Order::acquire, Scope::device>(&lease.control->crew.drains));
     if (header.drains != *drains) return Admission::not_yet;
   }
-  if ((header.flags & flag::skip) != 0) {
-    const bool ends_burst = (header.flags & flag::drain) != 0;
+  if (header.source == source::pass) {
+    const bool ends_burst = (header.flags & flag::pass::burst) != 0;
     if (ends_burst && broadcast(drained(lease, position) ? 1 : 0) == 0) return Admission::not_yet;
     if (const u32 last = broadcast(task->quad[0].word[2]); ends_burst && !is_after(lease.number, last)) {
       if (lane() == 0) seat::call_over(lease, last, true);
@@ -60,7 +60,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
                                            static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
       if (ends_burst) store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
-      if ((header.flags & flag::close) != 0) seat::call_over(lease, task->quad[0].word[2], header.groups != 0);
+      if ((header.flags & flag::pass::close) != 0) seat::call_over(lease, task->quad[0].word[2], header.groups != 0);
     }
     return Admission::taken;
   }
@@ -74,7 +74,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
     const Outcome outcome = wait(lease, *task, header, position, named);
     if (outcome == Outcome::none) return Admission::taken;
     cancelled = header.is_cancelled(outcome == Outcome::failed);
-  } else if (has(part::gates) && (header.flags & flag::gate) != 0) {
+  } else if (has(part::gates) && header.source == source::gate) {
     hold(lease, *task, position, header.slots);
     sync_lanes();
     if (broadcast(task->quad[gates::kQuad / kLanes].word[0], gates::kQuad % kLanes) != gates::kOpen) {

@@ -63,32 +63,32 @@ TEST_F(AdmissionTest, ADrainWaitsForAllBefore) {
 }
 
 TEST_F(AdmissionTest, PaddingIsCompleteWhenItIsFetched) {
-  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 0}, 59), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 5, 0, 0, 0, source::pass}, 59), Admission::taken);
   EXPECT_TRUE(bench_.complete(59));
   EXPECT_EQ(bench_.control().completed.value, 5U);
   EXPECT_EQ(bench_.control().crew.over, 0U);
 }
 
 TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
-  EXPECT_EQ(admit(Header{0, 0, 5, flag::skip, 1}, 59), Admission::not_yet);
+  EXPECT_EQ(admit(Header{0, 0, 5, 0, 1, 0, source::pass}, 59), Admission::not_yet);
   EXPECT_FALSE(bench_.complete(59));
 }
 
 TEST_F(AdmissionTest, ARequestToEndALeaseCallsItOver) {
-  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 3, bench_.lease.number), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::pass::close, 0, 0, source::pass}, 3, bench_.lease.number), Admission::taken);
   EXPECT_EQ(bench_.control().crew.over, bench_.lease.number);
   EXPECT_EQ(bench_.control().crew.end, 0U) << "its workers wait for their successors";
-  EXPECT_EQ(admit(Header{0, 1, 1, flag::skip | flag::close, 0}, 4, bench_.lease.number), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 1, 1, flag::pass::close, 0, 0, source::pass}, 4, bench_.lease.number), Admission::taken);
   EXPECT_EQ(bench_.control().crew.end, bench_.lease.number);
 }
 
 TEST_F(AdmissionTest, ARequestForALeaseThatHasEndedChangesNothing) {
   bench_.lease.number = 0x82;
   bench_.control().crew.over = 0x81;
-  EXPECT_EQ(admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 3, 0x80), Admission::taken);
+  EXPECT_EQ(admit(Header{0, 0, 1, flag::pass::close, 0, 0, source::pass}, 3, 0x80), Admission::taken);
   EXPECT_EQ(bench_.control().crew.over, 0x81U);
   EXPECT_TRUE(bench_.complete(3)) << "its slot is the host's again all the same";
-  admit(Header{0, 0, 1, flag::skip | flag::close, 0}, 4, 0x83);
+  admit(Header{0, 0, 1, flag::pass::close, 0, 0, source::pass}, 4, 0x83);
   EXPECT_EQ(bench_.control().crew.over, 0x83U) << "the lease that waits";
 }
 
@@ -122,7 +122,7 @@ TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheOneBeforeHasFailed) {
 }
 
 TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheHostSaysSo) {
-  EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::failed, 0}, 9, 7), Admission::taken);
+  EXPECT_EQ(admit(Header{3, 1, 1, flag::failed, 0}, 9, 7), Admission::taken);
   EXPECT_TRUE(is_cancelled(9));
 }
 
@@ -177,7 +177,7 @@ TEST_F(AdmissionTest, ATaskThatWaitsForSeveralRunsOrIsCancelledWhenAllAreComplet
 }
 
 TEST_F(AdmissionTest, AGateIsCompletedWhenTheHostHasOpenedIt) {
-  const Header gate{3, 0, 1, flag::wide | flag::gate, 0};
+  const Header gate{3, 0, 1, flag::wide, 0, 0, source::gate};
   for (const u32 position : {9U, 10U, 11U}) {
     task_ = Bench::quads(gate, position);
     task_.quad[gates::kQuad].word[0] = 0;
@@ -201,7 +201,7 @@ TEST_F(AdmissionTest, AGateIsCompletedWhenTheHostHasOpenedIt) {
 }
 
 TEST_F(AdmissionTest, AGateThatIsOpenWhenItIsFetchedWaitsForNothing) {
-  const Header gate{3, 0, 1, flag::wide | flag::gate, 0};
+  const Header gate{3, 0, 1, flag::wide, 0, 0, source::gate};
   task_ = Bench::quads(gate, 9);
   task_.quad[gates::kQuad].word[0] = gates::kOpen;
   EXPECT_EQ(admission::admit(bench_.lease, &task_, gate, 9, &drains_), Admission::taken);

@@ -17,9 +17,7 @@
 // Modelled in tests/model/cancel.pml.
 #pragma once
 
-#include "device/held.hpp"
-#include "device/levels.hpp"
-#include "device/ready_queue.hpp"
+#include "device/sources.hpp"
 
 namespace dwell::device::cancels {
 
@@ -31,17 +29,8 @@ DWELL_DEVICE void mark(Quad* head, u32 position) {
   u64* const at = reinterpret_cast<u64*>(&head->word[1]);
   u64 now = load<Order::relaxed, Scope::device>(at);
   while (static_cast<u32>(now >> 32U) == position) {
-    const u32 flags = static_cast<u32>(now) >> 4U;
-    // A node or a task of an operator has other words there. A gang has begun when it has been shared out and comes no more: its shares are
-    // to be joined, or it has yielded and stands in line anew.
-    constexpr u32 kComing = flag::aside | flag::comes;
-    const bool gang = (flags & flag::gang) != 0;
-    const bool begun = gang && (flags & (flag::share | flag::comes)) == flag::share;
-    // So has a launch that has its exec.
-    constexpr u32 kBegun = flag::graph | flag::turn;
-    if ((flags & flag::node) != 0 || begun || (flags & kBegun) == kBegun) return;
-    const u32 word1 = (static_cast<u32>(now) & ~(gang ? kComing << 4U : 0U)) | kMark;
-    const u64 seen = compare_exchange<Order::relaxed>(at, now, static_cast<u64>(position) << 32U | word1);
+    if (!sources::may_cancel(Header::from(0, static_cast<u32>(now)))) return;
+    const u64 seen = compare_exchange<Order::relaxed>(at, now, now | kMark);
     if (seen == now) return;
     now = seen;
   }
@@ -50,7 +39,7 @@ DWELL_DEVICE void mark(Quad* head, u32 position) {
 // Marks the task whose first quad is `head` if its cancelling is noted. Called by one thread.
 DWELL_DEVICE void mark_if_noted(const Lease& lease, Quad* head, const Quad& quad) {
   const u32 position = quad.word[2];
-  if ((quad.word[1] & flag::node << 4U) != 0) return;
+  if (is_made(quad.word[1])) return;
   const u32 noted = load<Order::relaxed, Scope::device>(&lease.wide[index_of(position, lease.ring_shift)].cancelled);
   if (noted == lap_of(position, lease.ring_shift)) mark(head, position);
 }

@@ -72,34 +72,35 @@ TEST_F(CancelsTest, DoNotTouchWhatLiesThereFromAnotherLap) {
 
 TEST_F(CancelsTest, DoNotTouchNodesAndTasksOfOperators) {
   // Word 2 of theirs is no position.
-  push(Bench::plain(3, flag::node), 5);
-  push(Bench::plain(3, flag::spawned), 5);
+  push(Header{3, 1, 1, 0, 0, 0, source::node}, 5);
+  push(Header{3, 1, 1, 0, 0, 0, source::spawned}, 5);
   ask(5);
   cancels::look(bench_.lease);
-  EXPECT_EQ(queued(0), flag::node);
-  EXPECT_EQ(queued(1), flag::spawned);
+  EXPECT_EQ(queued(0), 0U);
+  EXPECT_EQ(queued(1), 0U);
 }
 
 TEST_F(CancelsTest, TurnAGangInTheQueueIntoATaskThatIsCancelled) {
-  push(Header{3, 2, 1, flag::gang | flag::wide | flag::share | flag::aside | flag::comes, 0}, 5);
-  push(Header{3, 2, 1, flag::gang | flag::wide | flag::share | flag::aside, 0}, 6);
+  constexpr u32 kToBeJoined = flag::wide | flag::share | flag::member::joins;
+  push(Header{3, 2, 1, flag::wide | flag::share, 0, 0, source::gang}, 5);
+  push(Header{3, 2, 1, kToBeJoined, 0, 0, source::member}, 6);
   ask(5);
   ask(6);
   cancels::look(bench_.lease);
-  EXPECT_EQ(queued(0), flag::gang | flag::wide | kMarked);
+  EXPECT_EQ(queued(0), flag::wide | kMarked);
   EXPECT_FALSE(Header::from(bench_.lease.queue[0].quad[0].word[0], bench_.lease.queue[0].quad[0].word[1]).is_gang());
-  EXPECT_EQ(queued(1), flag::gang | flag::wide | flag::share | flag::aside) << "it has begun";
+  EXPECT_EQ(queued(1), kToBeJoined) << "it has begun";
 }
 
 TEST_F(CancelsTest, AGangThatHasYieldedHasBegun) {
-  constexpr u32 kInLine = flag::gang | flag::wide | flag::share;
-  hold(Header{3, 2, 1, kInLine, 0}, 5);
-  hold(Header{3, 2, 1, kInLine | flag::aside | flag::comes, 0}, 6);  // one that has not run yet
+  constexpr u32 kInLine = flag::wide | flag::share;
+  hold(Header{3, 2, 1, kInLine, 0, 0, source::member}, 5);
+  hold(Header{3, 2, 1, kInLine, 0, 0, source::gang}, 6);  // one that has not run yet
   ask(5);
   ask(6);
   cancels::look(bench_.lease);
   EXPECT_EQ(held(5), kInLine);
-  EXPECT_EQ(held(6), flag::gang | flag::wide | kMarked);
+  EXPECT_EQ(held(6), flag::wide | kMarked);
 }
 
 TEST_F(CancelsTest, TheFirstToDrawDecidesOverAWideTask) {

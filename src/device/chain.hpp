@@ -116,7 +116,7 @@ class Steps {
 
   // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
   DWELL_DEVICE FramePlace behind(FramePlace at, u32 word1) const {
-    return (word1 & flag::chain << 4U) != 0 ? chain::behind(at, word1 & 0xFU) : kNowhere;
+    return (word1 & flag::node::chain << 4U) != 0 ? chain::behind(at, word1 & 0xFU) : kNowhere;
   }
 
   DWELL_DEVICE Seen look(const Lease&, FramePlace next) const {

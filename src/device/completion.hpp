@@ -32,9 +32,8 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
   if (lane() == 0) {
     Header share = header;
     share.flags |= flag::share;
-    if (gang) share.flags |= flag::aside | flag::comes;
     if (cancelled) share.groups = 0;
-    if (!gang && share.groups == shares) share.flags |= flag::single;
+    if (share.source == source::ring && share.groups == shares) share.flags |= flag::single;
     task.quad[0].word[0] = share.word0();
     task.quad[0].word[1] = share.word1();
   }

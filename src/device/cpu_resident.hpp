@@ -109,7 +109,7 @@ class CpuWorker {
     u32 place = 0;
     if (!ready_queue::try_take(lease_, task, &place)) return false;
     const u32 slots = task->quad[0].word[1] & 0xFU;
-    if (slots > 1) load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
+    if (slots > 1) sources::load_rest(lease_, task, Header::from(task->quad[0].word[0], task->quad[0].word[1]), task->quad[0].word[2]);
     observe::queued(lease_, worker_, task->quad[0].word[0], task->quad[0].word[1], task->quad[0].word[2], place);
     return true;
   }
@@ -244,7 +244,7 @@ class CpuWorker {
     if (is_plain(frame->word[1]) && timed_by(lease_) == 0) return run_plain();
     count_completed();
     in_flight::note(worker_, frame->word[0], frame->word[1], frame->position());
-    if (frame->header().is_spawned()) spawn::take_up(lease_, worker_, frame->position());
+    sources::take_up(lease_, worker_, frame->header(), frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, static_cast<u32>(worker_clock::now(&worker_->clock) >> kTickShift) | 1U);
     run(lease_, worker_, kFrame0);

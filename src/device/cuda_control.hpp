@@ -114,9 +114,9 @@ struct Hands {
     const u32 word1 = broadcast(task->quad[0].word[1]);
     const u32 position = broadcast(task->quad[0].word[2]);
     const Header header = Header::from(word0, word1);
-    if (header.slots > 1) load_rest(lease, task, header, position);
+    if (header.slots > 1) sources::load_rest(lease, task, header, position);
     if (lane() == 0) {
-      if (has(part::spawn) && header.is_spawned()) spawn::take_up(lease, worker, position);
+      sources::take_up(lease, worker, header, position);
       count_as_idle(lease, 0);
     }
     hand<true>(lease, task->quad[0], word0, word1, position);

@@ -112,9 +112,10 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
     }
     sync_lanes();
   }
-  share.flags &= ~(flag::aside | flag::comes | flag::cancelled);  // whoever cancels it now comes too late
+  share.source = source::member;
+  share.flags &= ~(flag::order | flag::cancelled);  // whoever cancels it now comes too late
   if (runs)
-    share.flags |= flag::aside;  // to be joined
+    share.flags |= flag::member::joins;
   else
     share.groups = 0;
   if (lane() == 0) {

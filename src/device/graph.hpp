@@ -2,7 +2,7 @@
 //
 // A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
 // with no word to anybody, and adds the others to the ready queue; a CPU worker keeps them in its deque, where those that have nothing to
-// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::chain), run_operator steps on without
+// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::node::chain), run_operator steps on without
 // coming here at all. Many successors are shared out: each worker that takes a share draws some, until none is left. Ready nodes that find
 // no room in the ready queue go to a stack of the exec, its overflow. So no worker ever waits for another.
 //
@@ -27,13 +27,9 @@
 #include "device/in_flight.hpp"
 #include "device/launch_line.hpp"
 #include "device/observe.hpp"
+#include "device/source.hpp"
 
 namespace dwell::device {
-
-// What a worker does behind a task: one thread tells the others in Worker::follows. kLaunch: the frame holds the header of a launch of a
-// graph that has ended, or of a task all of whose descendants have, which is to be completed: in the ring, or where its operator has made
-// it.
-enum Follows : u32 { kNothing, kFrame, kLaunch };
 
 namespace graph {
 
@@ -84,7 +80,8 @@ DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states)
     of->position = frame.position();
     of->word0 = header.word0();
     // It is completed as a task, of the operator that has made it, all of whose children have ended.
-    of->word1 = frame.word[1] & ~((flag::turn | (spawned ? flag::graph | flag::share : 0U)) << 4U);
+    const u32 word1 = frame.word[1] & ~((flag::launch::turn | (spawned ? flag::share : 0U)) << 4U);
+    of->word1 = spawned ? with_source(word1, source::spawned) : word1;
     if (of->calls != 0) {
       bool own = false;
       of->ticket = spawned ? ticket_of(lease, frame.position(), 0, &own) : frame.position();
@@ -169,7 +166,7 @@ DWELL_DEVICE_COLD void read_clock(const Frame& frame) {
 DWELL_DEVICE_COLD bool ends_host_node(const Lease& lease, u64 base, u32 cell, const Frame& frame) {
   const u32 flags = frame.header().flags;
   const bool failed = (flags & flag::cancelled) != 0;
-  if ((flags & flag::answered) != 0) {
+  if ((flags & flag::control::answered) != 0) {
     if (failed && lane() == 0) note_failure(base, cell, status::threw);
     return true;
   }
@@ -241,14 +238,14 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
     if (lane() == 0) taken = (work.spread_flags & kQueued) != 0 ? 1 : ready_queue::take_spare(lease, 1);
     if (broadcast(taken) == 0) return false;
     const u32 cell = work.spread;
-    const u32 flags = flag::aside | flag::spread | ((work.spread_flags & kFailed) != 0 ? flag::cancelled : 0U);
+    const u32 flags = flag::control::spread | ((work.spread_flags & kFailed) != 0 ? flag::cancelled : 0U);
     sync_lanes();
     if (lane() == 0) {
       close_draw(work);  // before others may end the share, and with it the launch
       fence<Scope::device>();
     }
     sync_lanes();
-    add_shares(lease, work.base, cell, flags, 1);
+    add_shares(lease, work.base, cell, source::control, flags, 1);
     sync_lanes();
   }
   for (;;) {
@@ -314,7 +311,7 @@ DWELL_DEVICE bool takes(const Lease& lease, Worker* worker, const Frame& frame) 
   return broadcast(taken) != 0 || !line::stand_ring(lease, worker, of, frame);
 }
 
-// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (flag::aside, flag::graph), or of which
+// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (a control node, a launch), or of which
 // others still run groups: then it touches nothing of the node, with which the launch may have ended meanwhile. Called by the lanes of warp
 // 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame, bool completes) {
@@ -327,10 +324,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   bool failed = false;
   sync_lanes();
   if (lane() == 0) reset(&worker->context);
-  if ((header.flags & flag::graph) != 0) {
+  if (header.is_launch()) {
     const u64 base = exec_of(from);
     if (lane() == 0 && !header.is_spawned()) in_flight::note_launch(worker, from.position());
-    if ((header.flags & flag::turn) == 0 && !takes(lease, worker, from)) return kNothing;
+    if ((header.flags & flag::launch::turn) == 0 && !takes(lease, worker, from)) return kNothing;
     if ((timed_by(lease) & timed::timeline) != 0) note_begin(worker, from);
     const u32 start = begin(lease, from, &states);
     if (lane() == 0) {
@@ -345,8 +342,8 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     if (lane() == 0) work.base = base;
     states = head(base)->states;
     failed = (header.flags & flag::cancelled) != 0;
-    if ((header.flags & flag::aside) != 0) {
-      if ((header.flags & flag::spread) != 0) {
+    if (header.source == source::control) {
+      if ((header.flags & flag::control::spread) != 0) {
         if (lane() == 0) {
           work.spread = links.cell;
           work.spread_flags = kQueued | (failed ? kFailed : 0U);
@@ -355,11 +352,11 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
       } else if (!failed && header.groups != 0) {
         share_groups(lease, frame, base, links.cell);
         return kFrame;
-      } else if (!failed && (header.flags & flag::clock) != 0) {
+      } else if (!failed && (header.flags & flag::control::clock) != 0) {
         read_clock(from);
-      } else if ((header.flags & flag::host) != 0) {
+      } else if ((header.flags & flag::control::host) != 0) {
         ends = ends_host_node(lease, base, links.cell, from);
-      } else if (!failed && (header.flags & flag::branch) != 0) {
+      } else if (!failed && (header.flags & flag::control::branch) != 0) {
         links = choose(base, links.cell, from);
       }
     } else {
@@ -445,12 +442,24 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
 
 }  // namespace graph
 
-// Loads the slots behind the first of a task in the ready queue. Called by all lanes.
-DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2) {
-  if (header.is_node())
-    graph::load_record(pointer_to_global<const Slot>(graph::address_of(header, word2)), task, 1, header.slots);
-  else
-    load_held(lease, task, word2, 1, header.slots);
-}
+// Nodes, and launches of the host. A node that has no operator, or of which nothing but its successors is left, is a control node.
+struct GraphTasks : SourceVerbs {
+  static constexpr u32 kSources = 1U << source::node | 1U << source::control | 1U << source::launch;
+  static constexpr u32 kPart = part::graphs;
+
+  static DWELL_DEVICE bool calls(const Header& header) { return header.source != source::control && !header.launches(); }
+  static DWELL_DEVICE bool goes_on(const Header& header) { return header.is_node() || header.launches(); }
+  static DWELL_DEVICE Follows proceed(const Behind& at) { return graph::proceed(at.lease, at.worker, *at.from, at.to, at.completes); }
+  static DWELL_DEVICE Slot* record(const Header& header, u32 word2) {
+    return header.is_node() ? pointer_to_global<Slot>(graph::address_of(header, word2)) : nullptr;
+  }
+  // A launch that has its exec has begun.
+  static DWELL_DEVICE bool may_cancel(const Header& header) {
+    return header.source == source::launch && (header.flags & flag::launch::turn) == 0;
+  }
+  static DWELL_DEVICE void cancel(const Frame& frame) {
+    if (frame.header().source == source::launch) graph::change(frame);
+  }
+};
 
 }  // namespace dwell::device

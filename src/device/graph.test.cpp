@@ -157,7 +157,7 @@ TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
   std::memset(exec_->memory.get(), 0xFF, exec_->layout.bytes());
   const std::vector<std::byte> before(exec_->memory.get(), exec_->memory.get() + exec_->layout.bytes());
   Frame frame{};
-  Header header{kNote, 4, 1, flag::node | flag::share, 0};
+  Header header{kNote, 4, 1, flag::share, 0, 0, source::node};
   const u64 number = exec_->address() / kCell + kFirstRecord;
   header.drains = static_cast<u32>(number >> 32U);
   frame.word[0] = header.word0();

@@ -116,7 +116,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
   }
   others = broadcast(others);
   sync_lanes();
-  add_shares(lease, work.base, links.cell, flag::aside | flag::spread | (failed ? flag::cancelled : 0U), others);
+  add_shares(lease, work.base, links.cell, source::control, flag::control::spread | (failed ? flag::cancelled : 0U), others);
 }
 
 // Shares out the groups of the node in `frame`, of which this worker runs one share. Called by all lanes.
@@ -132,11 +132,11 @@ DWELL_DEVICE_COLD void share_groups(const Lease& lease, Frame* frame, u64 base, 
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status), static_cast<u32>(status::ok));
     fence<Scope::device>();  // as in share_out
     if (header.groups == 1 + others) flags |= flag::single;
-    frame->word[1] = (frame->word[1] & ~(flag::aside << 4U)) | (flags & flag::single) << 4U;
+    frame->word[1] = with_source(frame->word[1], source::node) | (flags & flag::single) << 4U;
   }
   others = broadcast(others);
   sync_lanes();
-  add_shares(lease, base, cell, broadcast(flags), others);
+  add_shares(lease, base, cell, source::node, broadcast(flags), others);
 }
 
 }  // namespace dwell::device::graph

@@ -82,7 +82,7 @@ class GraphLaunchTest : public testing::Test {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
-    if (header.is_spawned()) spawn::take_up(bench_.lease, &worker_[me], task.quad[0].word[2]);
+    sources::take_up(bench_.lease, &worker_[me], header, task.quad[0].word[2]);
     run(bench_.lease, &worker_[me], kFrame0);
   }
   // Runs a task of the ring.
@@ -94,7 +94,7 @@ class GraphLaunchTest : public testing::Test {
   }
   void launch(const PlainExec& exec, u32 position, u32 me = 0) {
     TaskQuads task{};
-    const Header header{0, 1, 1, flag::graph | flag::share | flag::memory, 0};
+    const Header header{0, 1, 1, flag::share | flag::memory, 0, 0, source::launch};
     task.quad[0] = Quad{0, {header.word0(), header.word1(), position}};
     task.quad[1] = Quad{0, {static_cast<u32>(exec.address()), static_cast<u32>(exec.address() >> 32U), 0}};
     run_task(me, task);
@@ -105,7 +105,7 @@ class GraphLaunchTest : public testing::Test {
     u32 count = 0;
     for (; count < most && ready_queue::try_take(bench_.lease, &task); ++count) {
       const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
-      if (header.slots > 1) load_rest(bench_.lease, &task, header, task.quad[0].word[2]);
+      if (header.slots > 1) sources::load_rest(bench_.lease, &task, header, task.quad[0].word[2]);
       run_task(me, task);
     }
     return count;

@@ -13,19 +13,19 @@
 //   which has no operator, has no groups
 //   edge: cell of the successor (31 bits) | 1 << 31 if it waits for nothing else
 //
-// A branch (flag::branch) is a control node with several choices of successors. Its own links lead past all of them. Words of its
+// A branch (flag::control::branch) is a control node with several choices of successors. Its own links lead past all of them. Words of its
 // arguments: 0 to 2 a span, of which the first u32 is the value; then kBranchLast and kBranchChoices. A choice is links 1 to 3, in three
 // words. What a branch leads to may lead back to it.
 //
-// A host node (flag::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
+// A host node (flag::control::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
 //
-// A clock node (flag::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1 the
+// A clock node (flag::control::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1 the
 // address of that node's NodeTime, 2 not 0 behind it.
 //
 // Invariants: a node is made ready by the last arrival at its state (arrivals reach 0) or by the only one. The last arriver arms the state
 // for the next time. Nobody arrives for that before the node has ended: launches of an exec follow each other, and what leads back to a
 // branch comes behind all that the branch has led to. So nothing of a node is in use when it runs again, but shares of its successors
-// (flag::spread) may be: behind a branch no node has more than kFewSuccessors.
+// (flag::control::spread) may be: behind a branch no node has more than kFewSuccessors.
 #pragma once
 
 #include "device/arena.hpp"

@@ -40,7 +40,9 @@ DWELL_DEVICE void load_record(const Slot* record, TaskQuads* task, u32 first, u3
 }
 
 // Marks the header of a node that is cancelled: its operator is passed over.
-DWELL_DEVICE u32 poison(u32 word1) { return word1 | (flag::cancelled | flag::share | flag::aside) << 4U; }
+DWELL_DEVICE u32 poison(u32 word1) {
+  return with_source(word1 & ~(flag::node::chain << 4U), source::control) | (flag::cancelled | flag::share) << 4U;
+}
 
 // Makes a node the next one in `frame`. Called by all lanes.
 DWELL_DEVICE void load_frame(u64 base, u32 node, Frame* frame) {
@@ -125,14 +127,15 @@ DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   sync_lanes();
 }
 
-// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken. Called by all lanes.
-DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 flags, u32 count) {
+// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken: of its groups, or of its successors. Called by
+// all lanes.
+DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 source, u32 flags, u32 count) {
   if (count == 0) return;
   TaskQuads task;
   load_record(record(base, cell), &task, 0, 1);
   if (lane() == 0) {
     task.quad[0].word[0] |= level_of(lease, base);
-    task.quad[0].word[1] = (task.quad[0].word[1] & ~(flag::aside << 4U)) | (flags | flag::share | flag::memory) << 4U;
+    task.quad[0].word[1] = with_source(task.quad[0].word[1], source) | (flags | flag::share | flag::memory) << 4U;
   }
   sync_lanes();
   levels::push_copies(lease, task, count);

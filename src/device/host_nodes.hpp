@@ -2,7 +2,7 @@
 //
 // An exec with host nodes has two rings in host memory. A worker that comes to a host node stores a call in the first and goes on with
 // something else; the node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member
-// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::answered; whoever takes it goes on behind it.
+// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::control::answered; whoever takes it goes on behind it.
 //   call: lap | number of the host node | lap | position of the launch, or of the task of the ring that it descends from
 //      answer: lap | cell | 1 if the callback has thrown | 0
 // Each place validates itself by its lap, as in the ring of tasks; a call by each half, since the host sees 8 bytes of the device at once,
@@ -91,7 +91,7 @@ DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
   const u32 place = ready_queue::reserve(lease, count);
   if (lane() >= count) return;
   const Slot* const node = graph::record(base, answer.word[0]);
-  const u32 flags = flag::answered | flag::memory | flag::system | (answer.word[1] != 0 ? flag::cancelled : 0U);
+  const u32 flags = flag::control::answered | flag::memory | flag::system | (answer.word[1] != 0 ? flag::cancelled : 0U);
   for (u32 i = 0; i < 4; ++i) {
     Quad quad = load_quad<Scope::device>(&node->quad[i]);
     if (i == 0) {

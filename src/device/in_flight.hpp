@@ -25,10 +25,10 @@ DWELL_DEVICE void note(Worker* worker, u32 position, u32 opcode) {
 // It runs nothing of the ring and no node.
 DWELL_DEVICE void clear(const Worker* worker) { store<Order::relaxed, Scope::system>(&worker->in_flight->word, static_cast<u64>(0)); }
 
-// It is about to run a task of any source, with these words first. Of one that an operator has made, only that it is none of the ring.
+// It is about to run a task of any source, with these words first. Of one that is neither in the ring nor in an exec, only that.
 DWELL_DEVICE void note(Worker* worker, u32 word0, u32 word1, u32 word2) {
   const Header header = Header::from(word0, word1);
-  if (header.is_spawned()) {
+  if (header.is_made() && !header.is_node()) {
     clear(worker);
     return;
   }

@@ -2,7 +2,7 @@
 //
 // Launches of the host that follow each other do so by `after`; those that operators make (Group::launch) come at any time. All take the
 // exec where they begin. One that finds it taken stands in line and holds no worker; who ends the launch before lets the first in line go
-// on, through the ready queue, with flag::turn: it has the exec.
+// on, through the ready queue, with flag::launch::turn: it has the exec.
 //
 // All is said by one word, GraphHead::pending, which the end of a launch changes anyway:
 //   0                  the exec is free: its memory may go, or somebody takes it (0 to 1)
@@ -115,7 +115,7 @@ DWELL_DEVICE_COLD bool stand_ring(const Lease& lease, Worker* worker, GraphHead*
 // Lets a launch go on that stood in line and has its exec now. False if the host has cancelled it: then it goes the way of the cancelled,
 // without the exec. Called by all lanes.
 DWELL_DEVICE bool go_on(const Lease& lease, Worker* worker, u32 launch) {
-  constexpr u32 kTurn = (flag::turn | flag::memory) << 4U;  // whoever takes it acquires
+  constexpr u32 kTurn = (flag::launch::turn | flag::memory) << 4U;  // whoever takes it acquires
   if ((launch & kOfRing) != 0) {
     TaskQuads task;
     const u32 index = launch & ~kOfRing;

@@ -28,9 +28,9 @@ DWELL_DEVICE u32 priority_in(u32 word0) { return priority_of(word0 >> Header::kL
 // Bits of word 0 that say the level of this header.
 DWELL_DEVICE u32 level_bits(u32 word0) { return word0 & (Header::kLevelMask << Header::kLevelShift); }
 
-// A token in the ready queue. Its source is none of the ring, and no record of an operator's task has its number.
-DWELL_DEVICE Header token() { return Header{0, 0, 1, flag::share | flag::aside | flag::spawned, 0}; }
-DWELL_DEVICE bool is_token(const Header& header) { return header.flags == token().flags; }
+// A token in the ready queue.
+DWELL_DEVICE Header token() { return Header{0, 0, 1, flag::share, 0, 0, source::token}; }
+DWELL_DEVICE bool is_token(const Header& header) { return header.source == source::token; }
 
 // ---- Slots ---------------------------------------------------------------------------------------------------------------------
 

@@ -97,9 +97,10 @@ TEST_F(LevelsTest, ATokenTakesUpNoTaskOfAnOperator) {
   push(5, 50);
   TaskQuads task;
   ASSERT_TRUE(ready_queue::try_take(bench_.lease, &task));
-  ASSERT_TRUE(Header::from(task.quad[0].word[0], task.quad[0].word[1]).is_spawned());
+  const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
+  ASSERT_EQ(header.source, source::token);
   const u32 idle = bench_.control().idle.value;
-  spawn::take_up(bench_.lease, &worker, task.quad[0].word[2]);
+  sources::take_up(bench_.lease, &worker, header, task.quad[0].word[2]);
   EXPECT_EQ(bench_.control().idle.value, idle);
   EXPECT_EQ(worker.spawn.count, 0);
 }

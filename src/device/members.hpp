@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/gangs.hpp"
-#include "device/graph.hpp"
+#include "device/source.hpp"
 
 namespace dwell::device::members {
 
@@ -38,7 +38,7 @@ DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
     Context& context = worker->context;
     const bool runs = joined == gangs::kMember || joined == gangs::kLast;
     worker->member = runs ? fetch_add<Order::relaxed>(&wide->next, 1U) : kNoGroup;
-    frame->word[1] &= ~(flag::aside << 4U);
+    frame->word[1] &= ~(flag::member::joins << 4U);
     context.gang = gangs::memory_of(lease, *wide);
     context.gang_steps = 0;
     for (u32& passes : context.gang_passes) passes = 0;
@@ -66,11 +66,11 @@ DWELL_DEVICE_COLD bool takes_state(const Lease& lease, Worker* worker, u32 index
 // Called by the lanes of warp 0, behind a barrier of the group.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* frame, bool last) {
   const Header header = frame->header();
-  if ((header.flags & flag::aside) != 0) {
-    if ((header.flags & flag::comes) == 0) return join(lease, worker, frame);
+  if (header.source == source::gang) {
     gangs::stand_in_line(lease, first_slot(*frame), frame->position());
     return kNothing;
   }
+  if ((header.flags & flag::member::joins) != 0) return join(lease, worker, frame);
   const u32 index = index_of(frame->position(), lease.ring_shift);
   const bool yields = last && takes_state(lease, worker, index);
   if (last) gangs::end(lease, lease.wide[index].memory);
@@ -90,3 +90,20 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* fra
 }
 
 }  // namespace dwell::device::members
+
+namespace dwell::device {
+
+// Gangs, out of the ring and in line. One that is cancelled is a task like others.
+struct GangTasks : SourceVerbs {
+  static constexpr u32 kSources = 1U << source::gang | 1U << source::member;
+  static constexpr u32 kPart = part::gangs;
+
+  static DWELL_DEVICE bool calls(const Header& header) {
+    return !header.is_gang() || (header.source == source::member && (header.flags & flag::member::joins) == 0);
+  }
+  static DWELL_DEVICE bool goes_on(const Header& header) { return header.is_gang(); }
+  static DWELL_DEVICE Follows proceed(const Behind& at) { return members::proceed(at.lease, at.worker, at.from, at.completes); }
+  static DWELL_DEVICE bool may_cancel(const Header& header) { return header.source == source::gang; }
+};
+
+}  // namespace dwell::device

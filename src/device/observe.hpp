@@ -51,7 +51,8 @@ DWELL_DEVICE void note_wait(OperatorTimes* times, const Quad* stamps, u32 ring_s
 // Notes how long the task with these words 0 and 1 has lain where it was put at that time, if it is a node or a task that an operator has
 // made, and calls an operator. Called by one thread.
 DWELL_DEVICE_COLD void note_queued(const Lease& lease, const Worker* worker, u32 word0, u32 word1, u64 put) {
-  if ((word1 >> 4U & (flag::node | flag::aside | flag::graph)) != flag::node) return;
+  const u32 source = source_in(word1);
+  if (source != source::node && source != source::spawned) return;
   const u64 now = now_ns();
   add_wait(times_of(lease, worker, word0 & Header::kOpcodeMask), now > put ? now - put : 0);  // multiprocessors may be some ns apart
 }
@@ -119,7 +120,7 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
     count(&its->bucket[bucket_of(took)], 1, alone);
     count(busy, all, !DWELL_ON_CUDA);
     put_extremes(its, &observed, opcode, took, all);
-    if (is_stamped(word2) && (word1 & flag::node << 4U) == 0) note_wait(its, stamps, timed_and_ring_shift >> 8U, word2, begun);
+    if (is_stamped(word2) && !is_made(word1)) note_wait(its, stamps, timed_and_ring_shift >> 8U, word2, begun);
   }
   if ((timed_and_ring_shift & timed::timeline) != 0) put_event(&worker->context.events, begun, took, word0, word1, word2);
   // Last: leave_seat waits for it.
@@ -223,7 +224,7 @@ DWELL_DEVICE void fetched(const Lease& lease, Worker* worker, u32 position, u32 
 DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word0, u32 word1, u32 word2, u32 place) {
   if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].queued, static_cast<u64>(1));
   if ((timed_by(lease) & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
-  if ((timed_by(lease) & timed::timeline) != 0 && (word1 & flag::node << 4U) != 0) note_instant(worker, Event::kTake, word1, word2);
+  if ((timed_by(lease) & timed::timeline) != 0 && is_made(word1)) note_instant(worker, Event::kTake, word1, word2);
 }
 #if !DWELL_ON_CUDA
 // It has taken the node with these first words out of another worker's deque.

@@ -8,7 +8,8 @@ namespace {
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
 TEST(Ring, AHeaderComesBackFromItsTwoWords) {
-  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, 0xFFFF, Header::kDrainMask, Header::kLevelMask};
+  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask,
+                   source::kCount - 1};
   const Header back = through_words(all);
   EXPECT_EQ(back.opcode, all.opcode);
   EXPECT_EQ(back.groups, all.groups);
@@ -16,17 +17,21 @@ TEST(Ring, AHeaderComesBackFromItsTwoWords) {
   EXPECT_EQ(back.flags, all.flags);
   EXPECT_EQ(back.drains, all.drains);
   EXPECT_EQ(back.level, all.level);
+  EXPECT_EQ(back.source, all.source);
 }
 
 TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
   const Header alone[] = {{Header::kOpcodeMask, 0, 0, 0, 0}, {0, 0xFFFF, 0, 0, 0},
-                          {0, 0, kMaxSlots, 0, 0},           {0, 0, 0, 0xFFFF, 0},
-                          {0, 0, 0, 0, Header::kDrainMask},  {0, 0, 0, 0, 0, Header::kLevelMask}};
+                          {0, 0, kMaxSlots, 0, 0},           {0, 0, 0, Header::kFlagMask, 0},
+                          {0, 0, 0, 0, Header::kDrainMask},  {0, 0, 0, 0, 0, Header::kLevelMask},
+                          {0, 0, 0, 0, 0, 0, source::kCount - 1}};
   for (const Header& header : alone) {
     const Header back = through_words(header);
     EXPECT_EQ(back.word0(), header.word0());
     EXPECT_EQ(back.word1(), header.word1());
-    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0) + (back.level != 0), 1);
+    EXPECT_EQ((back.opcode != 0) + (back.groups != 0) + (back.slots != 0) + (back.flags != 0) + (back.drains != 0) + (back.level != 0) +
+                  (back.source != 0),
+              1);
   }
 }
 
@@ -57,8 +62,16 @@ TEST(Ring, OnlyATaskThatNeedsNothingButToBeRunIsSimple) {
   EXPECT_TRUE(Header::simple(Header{0, 1, 1, harmless, 5}.word1(), 5));
   EXPECT_FALSE(Header::simple(Header{0, 1, 1, 0, 5}.word1(), 4)) << "it comes behind a drain";
   EXPECT_FALSE(Header::simple(Header{0, 1, 2, 0, 5}.word1(), 5)) << "it has two slots";
-  for (const u32 flag : {flag::link, flag::drain, flag::wide, flag::skip, flag::close, flag::share, flag::hard, flag::failed})
+  for (const u32 flag : {flag::link, flag::drain, flag::wide, flag::after, flag::share, flag::hard, flag::ranked, flag::cancelled})
     EXPECT_FALSE(Header::simple(Header{0, 1, 1, flag, 5}.word1(), 5)) << "flag " << flag;
+  for (u32 source = 1; source < source::kCount; ++source)
+    EXPECT_FALSE(Header::simple(Header{0, 1, 1, 0, 5, 0, source}.word1(), 5)) << "source " << source;
+}
+
+TEST(Ring, TheSourceInWord1ChangesAlone) {
+  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask, source::kCount - 1};
+  EXPECT_EQ(source_in(with_source(all.word1(), source::control)), source::control);
+  EXPECT_EQ(with_source(with_source(all.word1(), source::control), all.source), all.word1());
 }
 
 }  // namespace

@@ -312,7 +312,8 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   Quad* const quads = record->task.quad;
   const bool launches = opcode == kLaunchOpcode;
   if ((timed_by(lease) & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
-  const Header header{launches ? 0 : opcode, 1, 1, flag::spawned | (launches ? flag::graph | flag::share : 0U), 0, worker->level};
+  const Header header{launches ? 0 : opcode, 1, 1, launches ? flag::share : 0U, 0, worker->level,
+                      launches ? source::spawned_launch : source::spawned};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {
     const u32* const words = context->task + (i - 1) * 3;
@@ -354,10 +355,8 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.free_count = 0;
   worker->spawn.aside = 0;
 }
-// Takes up a task that came through the ready queue; 0 is a token's (levels.hpp), which stands for any. Called by one thread, which has
-// acquired, of a worker that keeps none.
+// Takes up a task that came through the ready queue. Called by one thread, which has acquired, of a worker that keeps none.
 DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {
-  if (number == 0) return;
   note_taken(lease);
   worker->spawn.current = number;
   unpack(lease, worker->spawn, number);
@@ -476,7 +475,7 @@ DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& f
     share(lease, number);  // anybody may end it
     if (base == 0) {
       how = kRefused;
-    } else if ((from.header().flags & flag::turn) == 0 && !line::take(graph::head(base))) {
+    } else if ((from.header().flags & flag::launch::turn) == 0 && !line::take(graph::head(base))) {
       // Taken by a launch that this one descends from, it would stay so: that is open until this one has ended.
       bool own = false;
       graph::ticket_of(lease, number, base, &own);
@@ -500,7 +499,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   const Start how = from.header().launches() ? start(lease, worker, from) : kRefused;
   if (how == kBegins) {
     part(lease, work);
-    if (lane() == 0) frame->word[1] |= flag::turn << 4U;
+    if (lane() == 0) frame->word[1] |= flag::launch::turn << 4U;
     sync_lanes();
     return graph::proceed(lease, worker, *frame, frame, true);
   }
@@ -561,3 +560,18 @@ DWELL_DEVICE_COLD void pay(const Lease& lease, Worker* worker) {
 }
 
 }  // namespace dwell::device::spawn
+
+namespace dwell::device {
+
+// Tasks that operators make, and launches by them.
+struct SpawnedTasks : SourceVerbs {
+  static constexpr u32 kSources = 1U << source::spawned | 1U << source::spawned_launch;
+  static constexpr u32 kPart = part::spawn;
+
+  static DWELL_DEVICE bool calls(const Header& header) { return !header.launches(); }
+  static DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header&, u32 word2) { spawn::take_up(lease, worker, word2); }
+  static DWELL_DEVICE bool goes_on(const Header&) { return true; }
+  static DWELL_DEVICE Follows proceed(const Behind& at) { return spawn::proceed(at.lease, at.worker, *at.from, at.to); }
+};
+
+}  // namespace dwell::device

@@ -4,13 +4,11 @@
 #include "device/admission.hpp"
 #include "device/cancels.hpp"
 #include "device/chain.hpp"
-#include "device/graph.hpp"
 #include "device/in_flight.hpp"
 #include "device/linked.hpp"
-#include "device/members.hpp"
 #include "device/observe.hpp"
 #include "device/operator_table.hpp"
-#include "device/spawn.hpp"
+#include "device/sources.hpp"
 
 namespace dwell::device {
 
@@ -47,45 +45,6 @@ DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
   if (sorts(lease)) worker->level = Header::from(word0, 0).level;
 }
 
-// Takes a task of those that wait by priority, for the token in `frame`. Called by the lanes of warp 0.
-DWELL_DEVICE_COLD Follows take_for_token(const Lease& lease, Worker* worker, Frame* frame) {
-  TaskQuads task{};
-  levels::take(lease, &task);
-  const u32 word0 = broadcast(task.quad[0].word[0]);
-  const u32 word1 = broadcast(task.quad[0].word[1]);
-  const u32 word2 = broadcast(task.quad[0].word[2]);
-  const Header header = Header::from(word0, word1);
-  if (header.slots > 1) load_rest(lease, &task, header, word2);
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index >= header.slots * 4) break;
-    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
-  }
-  if (lane() == 0) {
-    // What was written before the task was submitted or made ready is seen by it. Pairs with complete() and the host's release.
-    if ((header.flags & flag::system) != 0)
-      fence<Scope::system>();
-    else
-      fence<Scope::device>();
-    in_flight::note(worker, word0, word1, word2);
-    if (has(part::spawn) && header.is_spawned()) spawn::take_up(lease, worker, word2);
-    set_level(lease, worker, word0);
-    reset(&worker->context);
-    worker->context.yield = 0;
-  }
-  sync_lanes();
-  return kFrame;
-}
-
-// The counters of those who share the groups of a task.
-DWELL_DEVICE Wide* wide_of(const Lease& lease, const Header& header, u32 word2) {
-  if (header.is_node()) {
-    Slot* const record = pointer_to_global<Slot>(graph::address_of(header, word2));
-    return &graph::shares(record, header.slots)->groups;
-  }
-  return lease.wide + index_of(word2, lease.ring_shift);
-}
-
 // A group of a wide task has ended with this failure: it counts, and the first of them is the task's. Called by one thread.
 DWELL_DEVICE void note_failed_group(const Lease& lease, const Header& header, Wide* wide, i32 status) {
   compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status));
@@ -95,7 +54,7 @@ DWELL_DEVICE void note_failed_group(const Lease& lease, const Header& header, Wi
 // Draws the next group of a wide task into `worker->group`. Called by all threads together.
 DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
-  Wide* const wide = wide_of(lease, header, frame.position());
+  Wide* const wide = sources::counters(lease, header, frame.position());
   if (thread_rank() == 0) {
     const i32 before = worker->context.status;  // of the group before, if there was one; nothing waits for it until the draw is back
     if (cancels::ends(header, wide)) {
@@ -120,7 +79,7 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
 // last share; `context.status` then holds the task's first failure. Called by all threads together.
 DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
-  Wide* const wide = wide_of(lease, header, frame.position());
+  Wide* const wide = sources::counters(lease, header, frame.position());
   const bool gang = header.is_gang();
   const Group all(&worker->context, 0, 1);
   all.sync();  // all have seen which group was drawn last
@@ -232,11 +191,11 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   Callee callee = callee_of(lease, opcode);
   for (;;) {
     FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
-    if (has_shares() && (word1 & (flag::share | flag::chain) << 4U) != 0) {
+    if (has_shares() && (word1 & (flag::share | flag::node::chain) << 4U) != 0) {
       if ((word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
-        if ((header.flags & flag::aside) != 0 || header.launches()) {
+        if (!sources::calls(header)) {
           const Ended none{header, frame.position(), true, false};
           all.sync();  // all have read the frame, into which warp 0 puts what comes next
           return none;
@@ -304,7 +263,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     // Read again rather than kept across the call, where each value would cost every operator a register.
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
-    if (has(part::graphs) && (ended.header.flags & flag::chain) != 0) {
+    if (has(part::graphs) && (ended.header.flags & flag::node::chain) != 0) {
       if (!stops) {  // the first of a chain, or one whose call is timed
         if (chain::is_ahead(at)) {
           const FramePlace behind = steps.behind(at, ended.header.word1());
@@ -482,31 +441,20 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
   for (;; ran = false) {
     Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
-    const bool token = has(part::levels) && levels::is_token(ended.header);
-    const bool spawns = has(part::spawn) && !token && (ended.spawned || ended.header.is_spawned());
-    const bool graph = has(part::graphs) && ((ended.header.flags & flag::node) != 0 || ended.header.launches());
-    const bool gang = has(part::gangs) && ended.header.is_gang();
-    if (spawns || token || graph || gang) {
+    // Whoever makes tasks ends as they do.
+    u32 by = has(part::spawn) && ended.spawned ? source::spawned : ended.header.source;
+    if (by == source::spawned || sources::goes_on(ended.header)) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
       if (thread_rank() < kLanes) {
         // A task that an operator has made belongs to none.
-        if (has(part::links) && spawns && !ended.header.is_spawned()) end_run(lease, worker);
+        if (has(part::links) && ended.spawned && !ended.header.is_spawned()) end_run(lease, worker);
         Follows follows = kNothing;
-        for (bool spawned = spawns;;) {
-          const Frame& from = *frame_at(worker, place);
-          if (has(part::spawn) && spawned)
-            follows = spawn::proceed(lease, worker, from, frame_at(worker, to));
-          else if (has(part::levels) && token)
-            follows = take_for_token(lease, worker, frame_at(worker, to));
-          else if (has(part::gangs) && gang)
-            follows = members::proceed(lease, worker, frame_at(worker, place), ended.completes);
-          else if (has(part::graphs))
-            follows = graph::proceed(lease, worker, from, frame_at(worker, to), ended.completes);
+        for (;; by = source::spawned) {
+          follows = sources::proceed(by, Behind{lease, worker, frame_at(worker, place), frame_at(worker, to), ended.completes});
           // A launch that an operator has made ends as its task.
           if (follows != kLaunch || !frame_at(worker, to)->header().is_spawned()) break;
           place = to;
-          spawned = true;
         }
         if (has(part::spawn) && follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
         if (lane() == 0) worker->follows = follows;
@@ -518,9 +466,9 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
       if (follows == kNothing) break;
       ended = Ended{frame_at(worker, place)->header(), frame_at(worker, place)->position(), true, false};
       if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
-      Group(&worker->context, 0, 1).sync();                                     // all have read the frame
-    } else if (has(part::graphs) && (ended.header.flags & flag::graph) != 0) {  // a launch that is cancelled
-      if (thread_rank() < kLanes) graph::change(*frame_at(worker, place));
+      Group(&worker->context, 0, 1).sync();  // all have read the frame
+    } else if (ended.header.runs_nothing()) {
+      if (thread_rank() < kLanes) sources::cancel(*frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
     if (!has(part::links) || !ended.completes || (ended.header.flags & flag::tracked) == 0) {

@@ -152,7 +152,7 @@ TEST_F(WorkerTest, AFailureCancelsAllThatIsLinkedBehindIt) {
 }
 
 TEST_F(WorkerTest, ACancelledDrainOpensTheWayForTasksBehindIt) {
-  const Header header{kNote, 1, 1, flag::link | flag::drain | flag::failed, 0};
+  const Header header{kNote, 1, 1, flag::drain | flag::failed, 0};
   TaskQuads task = Bench::quads(header, 0, 0);
   u32 drains = 0;
   ASSERT_EQ(admission::admit(bench_.lease, &task, header, 0, &drains), Admission::taken);
@@ -218,7 +218,7 @@ TEST_F(WorkerTest, ATaskBehindAShareHasOneGroup) {
 }
 
 TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
-  const Header gang{kNote, 5, 1, flag::wide | flag::gang, 0};
+  const Header gang{kNote, 5, 1, flag::wide, 0, 0, source::gang};
   bench_.control().gangs.memories = 0xFF;
   for (const u32 position : {5U, 6U}) share_out(bench_.lease, Bench::quads(gang, position), gang, position, false);
   run_ready();
@@ -233,7 +233,7 @@ TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
 }
 
 TEST_F(WorkerTest, ADissolvedGangIsSharedOutAnew) {
-  const Header gang{kNote, 2, 1, flag::wide | flag::gang, 0};
+  const Header gang{kNote, 2, 1, flag::wide, 0, 0, source::gang};
   share_out(bench_.lease, Bench::quads(gang, 5), gang, 5, false);
   TaskQuads share;
   ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));

@@ -24,6 +24,7 @@ using test::PlainExec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace flag = device::flag;
+namespace source = device::source;
 
 std::vector<uint32_t> counted(uint32_t words, uint32_t first = 100) {
   std::vector<uint32_t> all(words);
@@ -101,7 +102,8 @@ TEST(LayoutTest, NodesThatWaitForNothingFollowTheRecordBeforeAll) {
   const PlainExec exec(plan);
   EXPECT_THAT(exec.successors(exec.head().start), ElementsAre(exec.layout.cell(0) | kOnly, exec.layout.cell(1) | kOnly));
   const Header start = exec.header(exec.head().start);
-  EXPECT_EQ(start.flags, flag::node | flag::share | flag::aside);
+  EXPECT_EQ(start.source, source::control);
+  EXPECT_EQ(start.flags, flag::share);
   EXPECT_EQ(exec.head().sinks, 2U);
 }
 
@@ -116,8 +118,9 @@ TEST(LayoutTest, NodesOfAChainLieBehindEachOther) {
   const auto cell = [&](uint32_t node) { return exec.layout.cell(node); };
   EXPECT_EQ(cell(2), cell(0) + 1);
   EXPECT_EQ(cell(4), cell(2) + 2) << "behind both slots";
-  for (const uint32_t node : {0U, 2U}) EXPECT_EQ(exec.header(cell(node)).flags, flag::node | flag::chain) << node;
-  for (const uint32_t node : {1U, 3U, 4U}) EXPECT_EQ(exec.header(cell(node)).flags, flag::node) << node;
+  for (const uint32_t node : {0U, 2U}) EXPECT_EQ(exec.header(cell(node)).flags, flag::node::chain) << node;
+  for (const uint32_t node : {1U, 3U, 4U}) EXPECT_EQ(exec.header(cell(node)).flags, 0U) << node;
+  for (const uint32_t node : {0U, 1U, 2U, 3U, 4U}) EXPECT_EQ(exec.header(cell(node)).source, source::node) << node;
 }
 
 TEST(LayoutTest, AChainEndsWhereANodeIsWideOrLargeOrHasOtherEdges) {
@@ -134,14 +137,15 @@ TEST(LayoutTest, AChainEndsWhereANodeIsWideOrLargeOrHasOtherEdges) {
   plan.edge(4, 7);
   plan.edge(7, 6);
   const PlainExec exec(plan);
-  const auto chained = [&](uint32_t node) { return (exec.header(exec.layout.cell(node)).flags & flag::chain) != 0; };
+  const auto chained = [&](uint32_t node) { return (exec.header(exec.layout.cell(node)).flags & flag::node::chain) != 0; };
   EXPECT_FALSE(chained(0)) << "the next one is wide";
   EXPECT_FALSE(chained(1)) << "it is wide";
   EXPECT_FALSE(chained(2)) << "the next one takes three slots";
   EXPECT_TRUE(chained(3));
   EXPECT_FALSE(chained(4)) << "two wait for it";
   EXPECT_FALSE(chained(5)) << "the next one waits for two";
-  EXPECT_EQ(exec.header(exec.layout.cell(1)).flags, flag::node | flag::share | flag::aside);
+  EXPECT_EQ(exec.header(exec.layout.cell(1)).source, source::control);
+  EXPECT_EQ(exec.header(exec.layout.cell(1)).flags, flag::share);
 }
 
 TEST(LayoutTest, ControlNodesHaveNoGroupsAndAreInNoChain) {
@@ -153,11 +157,12 @@ TEST(LayoutTest, ControlNodesHaveNoGroupsAndAreInNoChain) {
   for (uint32_t i = 0; i < 3; ++i) plan.edge(i, i + 1);
   const PlainExec exec(plan);
   const auto header = [&](uint32_t node) { return exec.header(exec.layout.cell(node)); };
-  EXPECT_EQ(header(0).flags, flag::node);
-  EXPECT_EQ(header(1).flags, flag::node | flag::share | flag::aside);
+  EXPECT_EQ(header(0).flags, 0U);
+  EXPECT_EQ(header(1).flags, flag::share);
+  EXPECT_EQ(header(1).source, source::control);
   EXPECT_EQ(header(1).groups, 0U);
   EXPECT_EQ(header(1).slots, 1U);
-  EXPECT_EQ(header(2).flags, flag::node | flag::chain);
+  EXPECT_EQ(header(2).flags, flag::node::chain);
   EXPECT_THAT(exec.successors(exec.layout.cell(1)), ElementsAre(exec.layout.cell(2) | kOnly));
 }
 
@@ -200,7 +205,8 @@ TEST(LayoutTest, ABranchHasTheSuccessorsOfEachValue) {
   for (const auto* branch : {&choice, &once, &either, &loop}) {
     const uint32_t cell = exec.layout.cell(branch->node);
     EXPECT_THAT(exec.successors(cell), ElementsAre(only(branch->end))) << "past all when it is cancelled";
-    EXPECT_EQ(exec.header(cell).flags, flag::node | flag::share | flag::aside | flag::branch);
+    EXPECT_EQ(exec.header(cell).source, source::control);
+    EXPECT_EQ(exec.header(cell).flags, flag::share | flag::control::branch);
     EXPECT_EQ(exec.header(cell).groups, 0U);
     const auto exit = exec.successors(exec.layout.cell(branch->bodies[0].exit));
     EXPECT_THAT(exit, ElementsAre(only(branch == &loop ? branch->node : branch->end)));
@@ -265,7 +271,7 @@ TEST(LayoutTest, AnEdgeAddedTwiceCountsTwice) {
   const PlainExec exec(plan);
   EXPECT_EQ(exec.state(exec.layout.cell(1)).in_degree, 2U);
   EXPECT_THAT(exec.successors(exec.layout.cell(0)), ElementsAre(exec.layout.cell(1), exec.layout.cell(1)));
-  EXPECT_EQ(exec.header(exec.layout.cell(0)).flags & flag::chain, 0U);
+  EXPECT_EQ(exec.header(exec.layout.cell(0)).flags & flag::node::chain, 0U);
 }
 
 TEST(LayoutTest, ArgumentsLieInTheSlots) {

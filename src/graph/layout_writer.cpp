@@ -16,6 +16,7 @@ using device::kHeaderWords;
 using device::kOnly;
 using device::kSlotWords;
 namespace flag = device::flag;
+namespace source = device::source;
 
 // Writes records whole, each byte once: a graph may be written, launched once and dropped.
 class Layout::Writer {
@@ -40,7 +41,7 @@ class Layout::Writer {
   using Links = std::array<std::uint32_t, 3>;
 
   void write_start() {
-    const Header header{0, 0, 1, flag::node | flag::share | flag::aside, 0};
+    const Header header{0, 0, 1, flag::share, 0, 0, source::control};
     write_record(kFirstRecord, header, links_to(at_.starts_, true), {});
     if (at_.starts_.size() > kFewSuccessors) clear(kFirstRecord + 1, 1);
   }
@@ -49,15 +50,17 @@ class Layout::Writer {
     const GraphData::NodeData& data = graph_.nodes[node];
     const std::uint32_t cell = at_.cell_[node];
     const std::uint32_t slots = slots_for(data.words);
-    std::uint32_t flags = flag::node | data.flags;
-    if (at_.chained_[node]) flags |= flag::chain;
-    if (data.groups != 1) flags |= flag::share | flag::aside;
+    std::uint32_t flags = data.flags;
+    // One of several groups becomes a node when these are shared out.
+    const bool control = data.groups != 1;
+    if (control) flags |= flag::share;
+    if (at_.chained_[node]) flags |= flag::node::chain;
     const bool is_branch = data.op == detail::kBranch;
-    if (is_branch) flags |= flag::branch;
+    if (is_branch) flags |= flag::control::branch;
     const bool is_host = data.op == detail::kHostNode;
-    if (is_host) flags |= flag::host;
-    if (data.op == detail::kClock) flags |= flag::clock;
-    const Header header{data.groups == 0 ? 0 : opcodes_[data.op], data.groups, slots, flags, 0};
+    if (is_host) flags |= flag::control::host;
+    if (data.op == detail::kClock) flags |= flag::control::clock;
+    const Header header{data.groups == 0 ? 0 : opcodes_[data.op], data.groups, slots, flags, 0, 0, control ? source::control : source::node};
     const std::span words = std::span(graph_.words).subspan(data.first_word, data.words);
     const GraphData::Branch* const branch = is_branch ? graph_.branch_of(node) : nullptr;
     const Links links = is_branch ? links_past(*branch) : links_to(at_.successors(node), false);

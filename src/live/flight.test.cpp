@@ -238,7 +238,7 @@ TEST_F(FlightTest, NamesThatHaveBeenWrittenOverAreNotTold) {
   EXPECT_EQ(noted(1, node(0x10100)), "#1: add (version 2)");
   for (std::size_t i = 0; i < FlightFile::kExecs - 2; ++i) instantiate(0x100000, "others", 3);
   EXPECT_EQ(noted(2, node(0x10100)), "add (version 2)") << "its nodes are gone";
-  submit(42, device::flag::graph | device::flag::share, {0x10000, 0, 0});
+  submit(42, device::flag::share | device::source::launch << 12U, {0x10000, 0, 0});
   EXPECT_EQ(noted(3, task(42, 0) | FlightEntry::kLaunch), "graph 'first'");
   instantiate(0x100000, "others", 3);
   EXPECT_EQ(noted(4, task(42, 0) | FlightEntry::kLaunch), "a graph") << "the next one may be half written there";
@@ -248,8 +248,8 @@ TEST_F(FlightTest, LaunchesGoByTheNamesOfTheirGraphs) {
   instantiate(0x10000, "before", 3);
   instantiate(0x10000, "behind", 43, true, 12);
   instantiate(0x20000, "", 3);
-  for (const std::uint32_t position : {42U, 43U}) submit(position, device::flag::graph | device::flag::share, {0x10000, 0, 0});
-  submit(44, device::flag::graph | device::flag::share, {0x20000, 0, 0});
+  for (const std::uint32_t position : {42U, 43U}) submit(position, device::flag::share | device::source::launch << 12U, {0x10000, 0, 0});
+  submit(44, device::flag::share | device::source::launch << 12U, {0x20000, 0, 0});
   EXPECT_EQ(noted(0, task(42, 0) | FlightEntry::kLaunch), "graph 'before'");
   EXPECT_EQ(noted(1, task(43, 0) | FlightEntry::kLaunch), "graph 'behind'");
   EXPECT_EQ(noted(2, task(44, 0) | FlightEntry::kLaunch), "a graph") << "without a name";

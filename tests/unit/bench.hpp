@@ -102,7 +102,7 @@ class Bench {
   std::vector<std::uint64_t> waits(std::uint64_t position) const {
     const device::Header head = header(position);
     if ((head.flags & device::flag::link) != 0) {
-      const bool failed = (head.flags & device::flag::failed) != 0;
+      const bool failed = (head.flags & device::flag::failed) == device::flag::failed;
       return {named(position) + ((head.flags & device::flag::hard) != 0 ? kHard : failed ? kFailed : 0)};
     }
     if ((head.flags & device::flag::after) == 0) return {};

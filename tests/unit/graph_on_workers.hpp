@@ -79,7 +79,7 @@ class GraphOnWorkersTest : public testing::Test {
   // Launches the exec on a worker. `changes`: place of a word, value. A launch without a group is cancelled.
   void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {
     TaskQuads task{};
-    const Header header{0, groups, 1, flag::graph | flag::share | flag::memory, 0};
+    const Header header{0, groups, 1, flag::share | flag::memory, 0, 0, source::launch};
     std::vector<u32> words{header.word0(),
                            header.word1(),
                            position,
@@ -95,7 +95,7 @@ class GraphOnWorkersTest : public testing::Test {
     TaskQuads task;
     for (u32 i = 0; i < most && ready_queue::try_take(bench_.lease, &task); ++i) {
       const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
-      if (header.slots > 1) load_rest(bench_.lease, &task, header, task.quad[0].word[2]);
+      if (header.slots > 1) sources::load_rest(bench_.lease, &task, header, task.quad[0].word[2]);
       run_task(me, task);
     }
   }

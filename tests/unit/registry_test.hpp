@@ -109,7 +109,7 @@ class RegistryTest : public testing::Test {
   void finish(std::uint64_t position, i32 status = 0) {
     bench_.finish(position, status);
     for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at)
-      if ((bench_.header(at).flags & device::flag::skip) != 0) bench_.finish(at);
+      if (bench_.header(at).source == device::source::pass) bench_.finish(at);
   }
   std::uint32_t opcode_of(std::uint64_t position) const { return bench_.header(position).opcode; }
   // The entries of the image that runs now, by opcode.

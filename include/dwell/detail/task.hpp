@@ -26,17 +26,21 @@ inline constexpr std::uint32_t kMaxWords = 93;              // that travel in th
 inline constexpr std::uint32_t kMostWords = 64 * 1024 / 4;  // with a block of memory
 inline constexpr std::uint32_t kFirstSlotWords = 9;
 
-// The wishes of a task: the bits that its slot carries (src/device/ring.hpp, which asserts that they agree).
+// The wishes of a task: the bits that its slot carries (src/device/header.hpp; submission_queue.cpp asserts that they agree).
 inline constexpr std::uint32_t kLink = 1;
 inline constexpr std::uint32_t kDrain = 2;
 inline constexpr std::uint32_t kWide = 4;
-inline constexpr std::uint32_t kSystem = 32;        // some result may lie in host memory
-inline constexpr std::uint32_t kMemory = 128;       // some argument leads to memory
-inline constexpr std::uint32_t kShare = 256;        // with kGraph
-inline constexpr std::uint32_t kHard = 512;         // with kLink: the task is not cancelled
-inline constexpr std::uint32_t kGraph = 4096;       // the launch of a graph
-inline constexpr std::uint32_t kGang = 8192;        // with kWide: the groups run at once
-inline constexpr std::uint32_t kAfter = 1U << 14U;  // Task::waits says for what
+inline constexpr std::uint32_t kAfter = 8;     // Task::waits says for what
+inline constexpr std::uint32_t kSystem = 32;   // some result may lie in host memory
+inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
+inline constexpr std::uint32_t kShare = 256;   // with kGraph
+inline constexpr std::uint32_t kHard = 512;    // with kLink: the task is not cancelled
+
+// Where the task comes from, if not from the host as a plain or wide task.
+inline constexpr std::uint32_t kSourceAt = 12;
+inline constexpr std::uint32_t kSource = 15U << kSourceAt;
+inline constexpr std::uint32_t kGraph = 1U << kSourceAt;  // the launch of a graph
+inline constexpr std::uint32_t kGang = 2U << kSourceAt;   // with kWide: the groups run at once
 
 inline constexpr std::uint32_t kLevelAt = 16;  // bits from here on: the task's priority as its header has it
 inline constexpr std::uint32_t kLevel = 7U << kLevelAt;
@@ -90,7 +94,7 @@ struct Task {
   std::uint32_t word(std::uint32_t i) const { return first.word(i); }
 
   // Whether it takes one slot and asks for no order: then its first slot says it all.
-  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kGraph | kGang | kLevel | kExecs)) == 0; }
+  bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kSource | kLevel | kExecs)) == 0; }
 };
 
 // First slots that get their places together.
@@ -243,7 +247,7 @@ struct Packing {
   void add_exec(std::shared_ptr<ExecState> state) { execs[exec_count++] = std::move(state); }
 
   [[gnu::always_inline]] Task task() const {
-    const std::uint64_t head = groups << 16U | static_cast<std::uint64_t>(1 | (flags & 0xFFU) << 4U) << 32U;
+    const std::uint64_t head = groups << 16U | static_cast<std::uint64_t>(1 | (flags & (kWide | kSystem | kMemory)) << 4U) << 32U;
     return Task{{head, {Quad{half[0], half[1]}, Quad{half[2], half[3]}, Quad{half[4], half[5]}}},
                 words,
                 flags,

@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace flag = device::flag;
+namespace source = device::source;
 
 class LaunchGatesTest : public testing::Test {
  protected:
@@ -61,7 +62,8 @@ TEST_F(LaunchGatesTest, ALaunchHasOneGateThatOpensWhenItHasEnded) {
   EXPECT_EQ(waits.any_result, 4U);
   const device::Header header = bench_.header(waits.position[0]);
   EXPECT_EQ(header.groups, 0U);
-  EXPECT_EQ(header.flags, flag::wide | flag::gate | flag::memory | flag::system | flag::tracked);
+  EXPECT_EQ(header.source, device::source::gate);
+  EXPECT_EQ(header.flags, flag::wide | flag::memory | flag::system | flag::tracked);
   detail::Waits again = waits_for({two, one});
   ASSERT_TRUE(gates_.try_replace(again, alias_));
   EXPECT_EQ(again.position[0], waits.position[2]);

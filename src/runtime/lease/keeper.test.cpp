@@ -444,7 +444,8 @@ TEST_F(KeeperTest, ABurstHasItsEndBeforeAnyOtherCallOfTheDriver) {
   EXPECT_TRUE(keeper_->try_burst(&stream));
   device_->end_leases();
   ASSERT_EQ(tail, task + 2);
-  EXPECT_EQ(bench_.header(task + 1).flags & (device::flag::skip | device::flag::drain), device::flag::skip | device::flag::drain);
+  EXPECT_EQ(bench_.header(task + 1).source, device::source::pass);
+  EXPECT_EQ(bench_.header(task + 1).flags, device::flag::pass::burst);
   EXPECT_EQ(bench_.named(task + 1), 1U);
 }
 

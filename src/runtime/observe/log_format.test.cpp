@@ -131,8 +131,8 @@ TEST(LogFormatTest, ALineIsReadFromItsWords) {
 TEST(LogFormatTest, NodesAndTasksOfOperatorsHaveNoTicket) {
   LogLine line;
   auto words = words_of(2, 0, 0);
-  for (const std::uint32_t flags : {device::flag::node, device::flag::spawned}) {
-    words[1] = device::Header{0, 0, 1, flags, 0}.word1();
+  for (const std::uint32_t source : {device::source::node, device::source::spawned}) {
+    words[1] = device::Header{0, 0, 1, 0, 0, 0, source}.word1();
     ASSERT_TRUE(read_line(words.data(), line));
     EXPECT_FALSE(line.has_position);
   }

@@ -124,7 +124,8 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       if (!cancelled) cancelled = before;
       return std::nullopt;
     };
-    if ((header.flags & flag::after) != 0) {
+    const bool failed = (header.flags & flag::failed) == flag::failed;
+    if ((header.flags & flag::after) != 0 && !failed) {
       const device::WaitList list = device::WaitList::from(head.word[2]);
       for (std::uint32_t i = 0; i < list.count; ++i) {
         const Quad entry = quad_at(position, list.first + i);
@@ -134,7 +135,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
       }
     } else if ((header.flags & flag::link) != 0 && (header.flags & flag::hard) == 0) {
       const std::uint64_t before = position - (static_cast<std::uint32_t>(position) - head.word[2]);
-      if (auto cause = look_at(before, (header.flags & flag::failed) != 0)) return cause;
+      if (auto cause = look_at(before, failed)) return cause;
     }
     if (!cancelled) return std::nullopt;
     position = *cancelled;
@@ -143,7 +144,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
 
 std::uint64_t Reaper::launched_at(std::uint64_t position) const {
   const Quad head = quad_at(position, 0);
-  if ((Header::from(head.word[0], head.word[1]).flags & flag::graph) == 0) return 0;
+  if (Header::from(head.word[0], head.word[1]).source != device::source::launch) return 0;
   const Quad arguments = quad_at(position, 1);
   return arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U;
 }

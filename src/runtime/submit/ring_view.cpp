@@ -29,8 +29,8 @@ std::optional<RingView::Task> RingView::at(std::uint64_t position) const {
   if (!header || !head) return std::nullopt;
   Task task{position, *header};
   const std::uint32_t flags = task.header.flags;
-  if ((flags & flag::skip) != 0) return task;
-  if ((flags & flag::graph) != 0) {
+  if (header->source == device::source::pass || (flags & flag::failed) == flag::failed) return task;
+  if (header->source == device::source::launch) {
     const std::optional<Quad> arguments = quad(position, 1);
     if (!arguments) return std::nullopt;
     task.graph = arguments->word[0] | static_cast<std::uint64_t>(arguments->word[1]) << 32U;
@@ -42,7 +42,7 @@ std::optional<RingView::Task> RingView::at(std::uint64_t position) const {
       if (!entry) return std::nullopt;
       if (entry->word[2] != WaitList::failed) task.waits.push_back(entry->word[0] | static_cast<std::uint64_t>(entry->word[1]) << 32U);
     }
-  } else if ((flags & flag::link) != 0 && (flags & flag::failed) == 0) {
+  } else if ((flags & flag::link) != 0) {
     task.waits.push_back(position - (static_cast<std::uint32_t>(position) - head->word[2]));
   }
   return task;

@@ -15,13 +15,14 @@ using device::Order;
 using device::Quad;
 using device::Scope;
 namespace flag = device::flag;
+namespace source = device::source;
 
 namespace {
 
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
               detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
-              detail::kAfter == flag::after && detail::kGraph == flag::graph && detail::kShare == flag::share &&
-              detail::kGang == flag::gang && detail::kNormalPriority == device::levels::kNormal &&
+              detail::kAfter == flag::after && detail::kShare == flag::share && detail::kGraph == source::launch << detail::kSourceAt &&
+              detail::kGang == source::gang << detail::kSourceAt && detail::kSource == Header::kSourceMask << detail::kSourceAt && detail::kNormalPriority == device::levels::kNormal &&
               detail::kLevel == Header::kLevelMask << detail::kLevelAt);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 
@@ -96,7 +97,7 @@ class SubmissionQueue::Tail {
     const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
     if (queue_.room(position_, padding + slots) < padding + slots) return std::nullopt;
     queue_.count_other(padding + slots - 1);
-    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, flag::skip, queue_.drains_});
+    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, 0, queue_.drains_, 0, source::pass});
     const std::uint64_t place = position_ + padding;
     position_ = place + slots;
     return place;
@@ -121,7 +122,7 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
   if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
   const Header header = Header::from(head.word[0], head.word[1]);
   if ((header.flags & flag::memory) == 0) return false;
-  if ((header.flags & flag::graph) != 0) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
+  if (header.source == source::launch) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
   const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
   // Where the spans are, only the signature knows: any two words that make an address inside count.
   for (std::uint32_t i = 0; i + 1 < words; ++i) {
@@ -347,7 +348,7 @@ void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
   for (std::uint32_t slots = 0; first < last; first += slots) {
     const std::uint64_t in_window = device::kWindow - first % device::kWindow;
     slots = static_cast<std::uint32_t>(std::min<std::uint64_t>({last - first, in_window, device::kMaxSlots}));
-    skip(first, Header{0, 0, slots, flag::skip, drains_});
+    skip(first, Header{0, 0, slots, 0, drains_, 0, source::pass});
   }
 }
 
@@ -486,7 +487,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
       tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
-                       (task.flags & ((kOrder & ~detail::kAfter) | detail::kGang | detail::kLevel)) == 0;
+                       (task.flags & ((kOrder & ~detail::kAfter) | detail::kSource | detail::kLevel)) == 0;
     if (plain && alias != nullptr && switches == kAnySwitches) return try_submit_plain(*alias, &task.first, 1, position) != 0;
   }
   Submitter* const me = submitters::mine(*this, number_);
@@ -535,8 +536,9 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     }
     const std::uint32_t level = (task.flags & detail::kLevel) >> detail::kLevelAt;
     const std::uint32_t flags =
-        (task.flags & ~(kOrder | detail::kLevel | detail::kExecs)) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
-    first = head(*place, Header{opcode, task.groups, slots, flags, 0, level}, task.words, tasks);
+        (task.flags & Header::kFlagMask & ~kOrder) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
+    const std::uint32_t its_source = (task.flags & detail::kSource) >> detail::kSourceAt;
+    first = head(*place, Header{opcode, task.groups, slots, flags, 0, level, its_source}, task.words, tasks);
     if (task.groups == 0)
       count_other(1);  // the runtime's own
     else if (me != nullptr)
@@ -591,9 +593,9 @@ bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, s
   count_other(1);
   track_ = true;
   // The worker acquires what the host had seen when it opened the gate.
-  constexpr std::uint32_t kFlags = flag::wide | flag::gate | flag::memory | flag::system;
+  constexpr std::uint32_t kFlags = flag::wide | flag::memory | flag::system;
   WaitingFor nothing;
-  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0}, 0, nothing), detail::Task{}, nothing);
+  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing), detail::Task{}, nothing);
   *position = *place;
   return true;
 }
@@ -630,8 +632,8 @@ std::optional<std::uint64_t> SubmissionQueue::try_end_burst(std::uint32_t lease)
   count_other(1);
   tail.stand_alone();
   WaitingFor nothing;
-  Header header = head(*position, Header{0, 0, 1, flag::skip | flag::drain, 0}, 0, nothing).header;
-  header.flags = flag::skip | flag::drain;  // nothing links to it
+  Header header = head(*position, Header{0, 0, 1, flag::pass::burst, 0, 0, source::pass}, 0, nothing).header;
+  header.flags = flag::pass::burst;  // nothing links to it
   skip(*position, header, lease);
   return position;
 }
@@ -641,7 +643,7 @@ bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
   const std::optional<std::uint64_t> position = tail.reserve(1);
   if (!position) return false;
   count_other(1);
-  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::skip | flag::close, drains_}, lease);
+  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::pass::close, drains_, 0, source::pass}, lease);
   return true;
 }
 

@@ -110,7 +110,7 @@ TEST_F(SubmissionQueueTest, ALongTaskDoesNotCrossTheEndOfAWindow) {
   EXPECT_EQ(submit(counted(detail::kMaxWords)), 64U);
   const Header padding = bench_.header(60);
   EXPECT_EQ(padding.slots, 4U);
-  EXPECT_EQ(padding.flags, flag::skip);
+  EXPECT_EQ(padding.source, device::source::pass);
   EXPECT_FALSE(bench_.complete(60)) << "the device passes over it before it is the host's again";
   for (u32 at = 61; at < 64; ++at) EXPECT_TRUE(bench_.complete(at));
   EXPECT_EQ(queue().submitted(), 61U) << "padding and further slots are no tasks";
@@ -594,7 +594,8 @@ TEST_F(SubmissionQueueNames, ATaskThatIsNotWrittenYetNamesNothing) {
 TEST_F(SubmissionQueueTest, ARequestToEndALeaseIsNoTask) {
   submit();
   EXPECT_TRUE(queue().try_close_lease(0x185, true));
-  EXPECT_EQ(bench_.header(1).flags, flag::skip | flag::close);
+  EXPECT_EQ(bench_.header(1).source, device::source::pass);
+  EXPECT_EQ(bench_.header(1).flags, flag::pass::close);
   EXPECT_EQ(bench_.header(1).slots, 1U);
   EXPECT_EQ(bench_.named(1), 0x185U);
   EXPECT_EQ(queue().submitted(), 1U);

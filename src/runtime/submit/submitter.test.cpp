@@ -109,7 +109,7 @@ class SubmitterTest : public testing::Test {
   void expect_passed_over(std::uint64_t first, std::uint64_t last) const {
     for (std::uint64_t at = first; at < last; at += bench_.header(at).slots) {
       ASSERT_TRUE(bench_.written(at)) << at;
-      EXPECT_EQ(bench_.header(at).flags, flag::skip);
+      EXPECT_EQ(bench_.header(at).source, device::source::pass);
     }
   }
 
@@ -347,7 +347,7 @@ TEST_F(SubmitterTest, EveryTaskOfManyThreadsStandsInTheRingOnce) {
         while (!bench_.written(at + slot)) std::this_thread::yield();
       ASSERT_EQ(header.drains, drains & Header::kDrainMask) << "at " << at;
       ASSERT_LE(at % device::kWindow + header.slots, device::kWindow);
-      if ((header.flags & flag::skip) == 0) {
+      if (header.source != device::source::pass) {
         const u32 thread = bench_.argument(at, 0);
         ASSERT_LT(thread, kThreads);
         ASSERT_EQ(bench_.argument(at, 1), next[thread]++) << "of thread " << thread << " at " << at;

@@ -74,7 +74,7 @@ class BegunTasks::Search {
     const SubmissionQueue& queue = parts_.ring.queue();
     for (std::uint64_t position = queue.reaped(); position < queue.tail();) {
       const std::optional<Header> header = parts_.ring.header_at(position);
-      if (header && (header->flags & flag::skip) == 0 && !queue.done(position)) call(position, *header);
+      if (header && header->source != device::source::pass && !queue.done(position)) call(position, *header);
       position += header ? header->slots : 1;
     }
   }
@@ -102,7 +102,7 @@ class BegunTasks::Search {
 
   void find_launches() {
     for_each_open([this](std::uint64_t position, const Header& header) {
-      if ((header.flags & flag::graph) == 0) return;
+      if (header.source != device::source::launch) return;
       const std::optional<RingView::Task> task = parts_.ring.at(position);
       Launch* const launch = task ? exec_at(task->graph) : nullptr;
       if (launch == nullptr || Header::from(0, launch->head.word1).is_spawned()) return;
@@ -198,7 +198,7 @@ class BegunTasks::Search {
     if ((header.flags & (flag::share | flag::wide)) != (flag::share | flag::wide) || header.groups == 0) return;
     const std::optional<std::uint64_t> position = open(words[2]);
     if (!position) return;
-    if ((header.flags & flag::gang) != 0) return note_gang(*position);
+    if (header.is_gang()) return note_gang(*position);
     const device::Wide wide = all<device::Wide>(parts_.layout.wide, 1, index(words[2])).front();
     if (wide.next == 0 || wide.next >= device::cancels::kAllDrawn) return;
     // All groups that were drawn have ended. What is left may be shares that would find none.
@@ -216,7 +216,7 @@ class BegunTasks::Search {
 
   void find_gangs_in_line() {
     for_each_open([this](std::uint64_t position, const Header& header) {
-      if ((header.flags & flag::gang) == 0) return;
+      if (header.source != device::source::gang) return;
       const auto low = static_cast<std::uint32_t>(position);
       const device::Quad head = all<Slot>(parts_.layout.held, 1, index(low)).front().quad[0];
       const bool held = head.lap == device::lap_of(low, parts_.layout.ring_shift) && head.word[2] == low;

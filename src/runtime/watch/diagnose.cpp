@@ -35,7 +35,7 @@ class Pending {
       // It was complete before it was read, or is not written yet.
       if (!task || queue.done(position)) continue;
       position += task->header.slots - 1;
-      if ((task->header.flags & flag::skip) != 0) continue;
+      if (task->header.source == device::source::pass) continue;
       const std::size_t place = entries_.size();
       Entry entry{std::move(*task), {}, false};
       const device::Header& header = entry.task.header;
@@ -176,7 +176,7 @@ class Describer {
     state.groups = (header.flags & flag::wide) != 0 ? header.groups : 1;
     const auto noted = noted_.find(place);
     if (noted != noted_.end()) state.workers = noted->second;
-    const bool gang = (header.flags & flag::gang) != 0;
+    const bool gang = header.source == device::source::gang;
     // What it waits for behind its begin: it holds no worker meanwhile, or shares the graph with nodes that run.
     if (const auto calls = callbacks_.find(place); calls != callbacks_.end()) {
       for (const Circumstances::Callback* const call : calls->second) {

@@ -68,7 +68,7 @@ std::uint64_t RuntimeWatch::digest_of_records() const {
     if ((record.word & device::InFlight::kOver) != 0) continue;
     if (record.kind == Record::Kind::task && !record.over) {
       const auto header = parts_.ring.header_at(record.position);
-      if (header && (header->flags & flag::gang) != 0 && joined[record.position] < header->groups) continue;
+      if (header && header->source == device::source::gang && joined[record.position] < header->groups) continue;
     }
     mix(digest, record.worker);
     mix(digest, record.word);
@@ -96,7 +96,7 @@ Watched::Look RuntimeWatch::look() {
     // A submitter is at it, or has places that it does not use yet.
     if (!header && !done) look.excused = true;
     // Entries that are passed over are no tasks: the watchdog's own requests are among them.
-    if (header && (header->flags & flag::skip) == 0) {
+    if (header && header->source != device::source::pass) {
       if (!done && first == 0) first = position + 1;
       if (done && first != 0) ++ended;
     }

@@ -1,0 +1,52 @@
+// What the loop asks of a source of tasks: the verbs, and what they are when a source says nothing else. The sources are in sources.hpp.
+#pragma once
+
+#include "device/parts.hpp"
+#include "device/worker_memory.hpp"
+
+namespace dwell::device {
+
+// What a worker does behind a task: one thread tells the others in Worker::follows. kLaunch: the frame holds the header of a launch of a
+// graph that has ended, or of a task all of whose descendants have, which is to be completed: in the ring, or where its operator has made
+// it.
+enum Follows : u32 { kNothing, kFrame, kLaunch };
+
+// A task that has ended.
+struct Behind {
+  const Lease& lease;
+  Worker* worker;
+  Frame* from;     // the task's frame
+  Frame* to;       // where the next task goes; the same or another
+  bool completes;  // false when other workers still run groups of it
+};
+
+// The verbs of a source that has tasks like those of the ring: complete when their operator has returned, in the ring. A source has a struct
+// that inherits from this one, names its numbers and its part, and hides what is otherwise for it.
+struct SourceVerbs {
+  static constexpr u32 kPart = 0;
+
+  // Whether the operator of a task is called. If not, the task has flag::share, and proceed does what is to be done.
+  static DWELL_DEVICE bool calls(const Header&) { return true; }
+  // A worker has taken a task with this header out of a queue, and has acquired. Called by one thread.
+  static DWELL_DEVICE void take_up(const Lease&, Worker*, const Header&, u32 /*word2*/) {}
+  // Whether proceed is called behind a task.
+  static DWELL_DEVICE bool goes_on(const Header&) { return false; }
+  // Goes on behind a task. Called by the lanes of warp 0, behind a barrier of the group.
+  static DWELL_DEVICE Follows proceed(const Behind&) { return kNothing; }
+  // Where the task lies whole; null: in the ring, or held.
+  static DWELL_DEVICE Slot* record(const Header&, u32 /*word2*/) { return nullptr; }
+  // Whether the host may still cancel a task in a queue. `header` has no word 0. Called by one thread.
+  static DWELL_DEVICE bool may_cancel(const Header& header) { return !header.is_made(); }
+  // What a task does although it is cancelled. Called by the lanes of warp 0.
+  static DWELL_DEVICE void cancel(const Frame&) {}
+};
+
+namespace sources {
+
+// As sources.hpp says, for sources that change into others.
+DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2);
+DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2);
+
+}  // namespace sources
+
+}  // namespace dwell::device
