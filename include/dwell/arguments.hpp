@@ -25,7 +25,7 @@ namespace detail {
 }  // namespace detail
 
 // Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link,
-// hard_link, drain, after(...), after_any_result(...), priority(n). May be submitted any number of times, to the runtime that the buffers
+// hard_link, drain, after(...), after_any_result(...), priority(n), repeat(n). May be submitted any number of times, to the runtime that the buffers
 // it names belong to; they must live until then.
 //
 //   Arguments arguments;
@@ -33,9 +33,13 @@ namespace detail {
 class Arguments {
  public:
   // All `add` throw errc::invalid_argument when all arguments together exceed 64 KiB, when buffers of several runtimes or empty ones are
-  // among them, and for groups(0).
+  // among them, for groups(0) and repeat(0), and for repeat(n) beside groups(n) or gang(n).
   template <class T>
   Arguments& add(const T& value) {
+    if constexpr (detail::kIsShape<T>) {
+      const bool repeated = detail::is_of(list_.flags, detail::kRepeated);
+      if (repeated != detail::kIsRepeat<T> && (list_.groups != 1 || (list_.flags & detail::kWide) != 0)) detail::throw_two_shapes();
+    }
     if constexpr (detail::kIsBuffer<T>) note_use(detail::SliceParts(value));
     if (list_.words + detail::words_of<T>() > detail::kMostWords) detail::throw_too_many_words();
     if constexpr (std::is_same_v<T, After>) {

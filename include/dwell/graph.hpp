@@ -128,6 +128,7 @@ class Graph {
     static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
     static_assert(!(false || ... || detail::kIsPriority<Given>), "the nodes of a graph have the priority with which it is launched");
     static_assert(!(false || ... || detail::kIsGang<Given>), "a node is run by groups(n), not by a gang: submit the gang instead");
+    static_assert(!(false || ... || detail::kIsRepeat<Given>), "a node runs once a launch: submit the task that is repeated instead");
     detail::GraphData& data = *data_;
     const std::uint32_t place = data.place_of(op.state_);
     if constexpr (std::is_same_v<Function, void>) {

@@ -103,16 +103,17 @@ void bind_operator(nb::module_& m) {
       .def(
           "__call__",
           [](const Handle& self, const nb::args& arguments, std::uint32_t groups, std::uint32_t gang, nb::object after,
-             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority) {
+             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority,
+             std::uint32_t repeat) {
             return submit(self.runtime, self, arguments,
-                          {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority});
+                          {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority, repeat});
           },
           "arguments"_a, DWELL_MODIFIERS, "Submits a task, as Runtime.submit.",
           nb::sig("def __call__(self, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | typing.Iterable[Ticket] | None = "
                   "None, "
                   "after_any_result: Ticket | typing.Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: "
                   "bool = "
-                  "False, priority: int | None = None) -> Ticket"))
+                  "False, priority: int | None = None, repeat: int = 1) -> Ticket"))
       .def(
           "__eq__", [](const Handle& self, const Handle& other) { return self.op == other.op; }, nb::is_operator(),
           nb::sig("def __eq__(self, other: object) -> bool"))

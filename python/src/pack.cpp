@@ -285,6 +285,7 @@ void Packer::add(Packed& to, const Modifiers& modifiers) {
   } else if (modifiers.groups != 1) {
     arguments.add(groups(modifiers.groups));
   }
+  if (modifiers.repeat != 1) arguments.add(repeat(modifiers.repeat));
   if (modifiers.link) arguments.add(link);
   if (modifiers.hard_link) arguments.add(hard_link);
   if (modifiers.drain) arguments.add(drain);

@@ -50,6 +50,7 @@ struct Modifiers {
   bool hard_link = false;
   bool drain = false;
   std::optional<std::uint32_t> priority;
+  std::uint32_t repeat = 1;
 };
 
 // The tickets of `after`: one, or a sequence of them.

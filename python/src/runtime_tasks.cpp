@@ -39,9 +39,10 @@ void bind_runtime_tasks(nb::class_<PyRuntime>& type) {
   type.def(
           "submit",
           [](const PyRuntime& self, const Handle& op, const nb::args& arguments, std::uint32_t groups, std::uint32_t gang, nb::object after,
-             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority) {
+             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority,
+             std::uint32_t repeat) {
             return submit(self.state, op, arguments,
-                          {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority});
+                          {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority, repeat});
           },
           "op"_a, "arguments"_a, DWELL_MODIFIERS,
           "Submits a task: numbers for values, dwell.Buffer or arrays of others for spans. Memory lives until the task has run, whatever "
@@ -53,18 +54,20 @@ void bind_runtime_tasks(nb::class_<PyRuntime>& type) {
           "link, hard_link: it starts after the task that this thread submitted before\n"
           "the first of these four in a runtime is a drain too, unless what it names has ended\n"
           "drain: it starts after all before, and holds back all after\n"
-          "priority: 0 to 7, the most urgent; needs Runtime(priorities=...)",
+          "priority: 0 to 7, the most urgent; needs Runtime(priorities=...)\n"
+          "repeat: it runs so many times, one run behind the other",
           nb::sig(
               "def submit(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | typing.Iterable[Ticket] "
               "| "
               "None = None, after_any_result: Ticket | typing.Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, "
-              "drain: bool = False, priority: int | None = None) -> Ticket"))
+              "drain: bool = False, priority: int | None = None, repeat: int = 1) -> Ticket"))
       .def(
           "submit_many",
           [](const PyRuntime& self, const Handle& op, const nb::iterable& rows, std::uint32_t groups, std::uint32_t gang, nb::object after,
-             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority) {
+             nb::object after_any_result, bool link, bool hard_link, bool drain, std::optional<std::uint32_t> priority,
+             std::uint32_t repeat) {
             return submit_many(self.state, op, rows,
-                               {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority});
+                               {groups, gang, std::move(after), std::move(after_any_result), link, hard_link, drain, priority, repeat});
           },
           "op"_a, "rows"_a, nb::kw_only(), DWELL_MODIFIERS,
           "Submits a task for each row of arguments, and returns the ticket of the last. All rows are checked before the first task is\n"
@@ -73,7 +76,7 @@ void bind_runtime_tasks(nb::class_<PyRuntime>& type) {
                   "after: "
                   "Ticket | typing.Iterable[Ticket] | None = None, after_any_result: Ticket | typing.Iterable[Ticket] | None = None, link: "
                   "bool = "
-                  "False, hard_link: bool = False, drain: bool = False, priority: int | None = None) -> Ticket"))
+                  "False, hard_link: bool = False, drain: bool = False, priority: int | None = None, repeat: int = 1) -> Ticket"))
       .def(
           "cancel",
           [](const PyRuntime& self, const Receipt& ticket) {

@@ -19,6 +19,7 @@ inline constexpr u32 cancels = 1U << 8U;
 inline constexpr u32 counts = 1U << 9U;   // calls, counted
 inline constexpr u32 times = 1U << 10U;   // calls, timed; the timeline
 inline constexpr u32 flight = 1U << 11U;  // the flight recorder
+inline constexpr u32 repeats = 1U << 12U;  // tasks that run several times
 
 inline constexpr u32 all = ~0U;
 // What every image has: a program needs most of it, and it costs few bytes. A first cancel must not wait for the task that is in the way.

@@ -18,6 +18,7 @@ struct Behind {
   Frame* from;     // the task's frame
   Frame* to;       // where the next task goes; the same or another
   bool completes;  // false when other workers still run groups of it
+  bool whole;      // false when only the first three words of the frame are there: what it has made has ended elsewhere
 };
 
 // The verbs of a source that has tasks like those of the ring: complete when their operator has returned, in the ring. A source has a struct

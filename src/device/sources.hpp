@@ -4,6 +4,7 @@
 #include "device/graph.hpp"
 #include "device/held.hpp"
 #include "device/members.hpp"
+#include "device/repeated.hpp"
 #include "device/spawn.hpp"
 #include "device/tokens.hpp"
 
@@ -26,7 +27,7 @@ struct Table {
   static constexpr u32 kAll = (S::kSources | ...);
   static constexpr u32 kSum = (S::kSources + ...);
 };
-using All = Table<RingTasks, GraphTasks, SpawnedTasks, GangTasks, Tokens>;
+using All = Table<RingTasks, GraphTasks, SpawnedTasks, GangTasks, RepeatedTasks, Tokens>;
 static_assert(All::kAll == All::kSum, "a number belongs to one source");
 
 DWELL_DEVICE bool calls(const Header& header) {

@@ -512,7 +512,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   sync_lanes();
   if (next == kRoot) {
     pass_on(lease, work);
-    return frame->header().is_node() ? graph::proceed(lease, worker, *frame, frame, true) : kLaunch;
+    return kLaunch;
   }
 #if !DWELL_ON_CUDA
   graph::look_at_clock(lease, worker);

@@ -450,10 +450,17 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
         // A task that an operator has made belongs to none.
         if (has(part::links) && ended.spawned && !ended.header.is_spawned()) end_run(lease, worker);
         Follows follows = kNothing;
-        for (;; by = source::spawned) {
-          follows = sources::proceed(by, Behind{lease, worker, frame_at(worker, place), frame_at(worker, to), ended.completes});
-          // A launch that an operator has made ends as its task.
-          if (follows != kLaunch || !frame_at(worker, to)->header().is_spawned()) break;
+        for (bool whole = true;; whole = false) {
+          follows = sources::proceed(by, Behind{lease, worker, frame_at(worker, place), frame_at(worker, to), ended.completes || !whole, whole});
+          if (follows != kLaunch) break;
+          // A launch that an operator has made ends as its task, and a task that has made others goes on behind them.
+          const Header header = frame_at(worker, to)->header();
+          if (header.is_spawned())
+            by = source::spawned;
+          else if (by == source::spawned && sources::goes_on(header))
+            by = header.source;
+          else
+            break;
           place = to;
         }
         if (has(part::spawn) && follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);

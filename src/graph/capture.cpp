@@ -12,6 +12,7 @@
 #include "base/accesses.hpp"
 #include "runtime/core.hpp"
 #include "runtime/submit/recorder.hpp"
+#include "runtime/tasks/sources.hpp"
 
 namespace dwell {
 
@@ -34,8 +35,9 @@ class Capture final : public runtime::Recorder {
   std::uint64_t record(detail::OperatorState& op, const detail::Task& task) override {
     const auto node = static_cast<std::uint32_t>(graph_.nodes.size());
     if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
-    if ((task.flags & detail::kGang) != 0)
-      throw Error(errc::unsupported, "Runtime::capture: a gang cannot be captured: submit it apart from the graph");
+    if ((task.flags & detail::kSource) != 0)
+      throw Error(errc::unsupported, "Runtime::capture: " + std::string(runtime::source_of(task.flags).name) +
+                                         " cannot be captured: submit it apart from the graph");
     if (failure_) std::rethrow_exception(failure_);
     before_.clear();
     order(task);

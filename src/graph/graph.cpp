@@ -65,7 +65,7 @@ DeviceValue::DeviceValue(const BufferView& view) : parts_(view.use_, view.words_
 }
 
 Node Graph::add(const Operator<>& op, const Arguments& arguments) {
-  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter | detail::kGang | detail::kLevel;
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter | detail::kSource | detail::kLevel;
   detail::GraphData& data = *data_;
   const std::uint32_t place = data.place_of(op.state_);
   const std::vector<Parameter>& given = arguments.parameters();
@@ -73,7 +73,8 @@ Node Graph::add(const Operator<>& op, const Arguments& arguments) {
   const Arguments::List& list = arguments.list_;
   if ((list.flags & kOrder) != 0)
     throw Error(errc::invalid_argument,
-                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and a gang is submitted",
+                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and what is run by a gang or repeated "
+                "is submitted",
                 {"operator", op.name()});
   if (arguments.shell_ != nullptr && arguments.shell_ != data.shell) detail::throw_foreign_arguments(arguments.shell_);
   const auto index = static_cast<std::uint32_t>(data.nodes.size());

@@ -395,18 +395,18 @@ TEST_P(TensorTest, SingleOperationsConvertAsExpressionsDo) {
 }
 
 TEST_P(TensorTest, TruthsAreCombinedBitByBit) {
-  using Bytes = std::vector<std::uint8_t>;
-  const auto bits = filled_with(Bytes{1, 1, 0, 0, 1, 0, 1, 0, 7, 7, 7, 7});
+  using Truths = std::vector<std::uint8_t>;
+  const auto bits = filled_with(Truths{1, 1, 0, 0, 1, 0, 1, 0, 7, 7, 7, 7});
   const auto truths = [&](std::int64_t row) {
     return TensorView(reinterpret_cast<std::uint64_t>(bits.data()) + static_cast<std::uint64_t>(row) * 4, ElementType::boolean, {4});
   };
   const TensorView x = truths(0), y = truths(1), result = truths(2);
-  const auto check = [&](TensorOp op, const Bytes& expected) {
+  const auto check = [&](TensorOp op, const Truths& expected) {
     batch().flush().wait();
-    const Bytes all = read(bits);
-    EXPECT_EQ(Bytes(all.begin() + 8, all.end()), expected) << static_cast<int>(op);
+    const Truths all = read(bits);
+    EXPECT_EQ(Truths(all.begin() + 8, all.end()), expected) << static_cast<int>(op);
   };
-  const std::vector<std::pair<TensorOp, Bytes>> binary = {
+  const std::vector<std::pair<TensorOp, Truths>> binary = {
       {TensorOp::bitwise_and, {1, 0, 0, 0}}, {TensorOp::bitwise_or, {1, 1, 1, 0}}, {TensorOp::bitwise_xor, {0, 1, 1, 0}}};
   for (const auto& [op, expected] : binary) {
     batch().assign(result, Expression::of(op, x, y));

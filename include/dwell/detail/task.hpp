@@ -41,6 +41,8 @@ inline constexpr std::uint32_t kSourceAt = 12;
 inline constexpr std::uint32_t kSource = 15U << kSourceAt;
 inline constexpr std::uint32_t kGraph = 1U << kSourceAt;  // the launch of a graph
 inline constexpr std::uint32_t kGang = 2U << kSourceAt;   // with kWide: the groups run at once
+inline constexpr std::uint32_t kRepeated = 6U << kSourceAt;  // one group, `groups` times
+constexpr bool is_of(std::uint32_t flags, std::uint32_t source) { return (flags & kSource) == source; }
 
 inline constexpr std::uint32_t kLevelAt = 16;  // bits from here on: the task's priority as its header has it
 inline constexpr std::uint32_t kLevel = 7U << kLevelAt;
@@ -120,7 +122,11 @@ inline constexpr bool kIsGang = std::is_same_v<T, GangSize>;
 template <class T>
 inline constexpr bool kIsPriority = std::is_same_v<T, Priority>;
 template <class T>
-inline constexpr bool kIsModifier = std::is_same_v<T, Groups> || kIsGang<T> || kIsOrder<T> || kIsPriority<T>;
+inline constexpr bool kIsRepeat = std::is_same_v<T, Repeat>;
+template <class T>
+inline constexpr bool kIsShape = std::is_same_v<T, Groups> || kIsGang<T> || kIsRepeat<T>;
+template <class T>
+inline constexpr bool kIsModifier = kIsShape<T> || kIsOrder<T> || kIsPriority<T>;
 
 // The parameter type that an argument of type T stands for.
 template <class T>
@@ -168,6 +174,7 @@ struct ExecList {
 // Room for what the first slot of a task with arguments of these types does not hold.
 template <class... Given>
 struct Rest {
+  static_assert((0U + ... + (kIsShape<Given> ? 1U : 0U)) <= 1, "a task has one of groups(n), gang(n) and repeat(n)");
   static constexpr std::uint32_t words = (0U + ... + words_of<Given>());
   static constexpr bool waits = (false || ... || std::is_same_v<Given, After>);
   std::uint32_t word[words > kFirstSlotWords&& words <= kMostWords ? words - kFirstSlotWords : 1];
@@ -191,7 +198,7 @@ struct Rest {
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
 inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords &&
-                                     !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsPriority<Given> || kIsExec<Given>));
+                                     !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsRepeat<Given> || kIsPriority<Given> || kIsExec<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
@@ -201,6 +208,8 @@ constexpr bool accepts(const Parameter& declared, const Parameter& given) {
 
 [[noreturn]] void throw_too_many_words();
 [[noreturn]] void throw_bad_groups(std::uint32_t count);
+[[noreturn]] void throw_bad_repeat(std::uint32_t count);
+[[noreturn]] void throw_two_shapes();
 [[noreturn]] void throw_bad_priority(std::uint32_t level);
 // Call `index` of what submit_many was given has put `puts` tasks.
 [[noreturn]] void throw_bad_puts(std::size_t index, std::uint32_t puts);
@@ -300,6 +309,10 @@ template <class Sink, class T>
     if (value.count == 0 || value.count > 0xFFFF) throw_bad_groups(value.count);
     to.groups = value.count;
     if (value.count > 1 || kIsGang<T>) to.flags |= kWide | (kIsGang<T> ? kGang : 0);
+  } else if constexpr (kIsRepeat<T>) {
+    if (value.count == 0 || value.count > 0xFFFF) throw_bad_repeat(value.count);
+    to.groups = value.count;
+    if (value.count > 1) to.flags |= kRepeated;
   } else if constexpr (kIsPriority<T>) {
     if (value.level > kLevel >> kLevelAt) throw_bad_priority(value.level);
     to.flags = (to.flags & ~kLevel) | (value.level ^ kNormalPriority) << kLevelAt;

@@ -98,6 +98,16 @@ void throw_bad_groups(std::uint32_t count) {
               {"argument", "groups", count, 65535});
 }
 
+void throw_bad_repeat(std::uint32_t count) {
+  throw Error(errc::invalid_argument, "repeat(" + std::to_string(count) + "): a task runs 1 to 65535 times",
+              {"argument", "repeat", count, 65535});
+}
+
+void throw_two_shapes() {
+  throw Error(errc::invalid_argument, "a task that is repeated is run by one group: give repeat(n) without groups(n) and gang(n)",
+              {"argument", "repeat"});
+}
+
 void throw_bad_priority(std::uint32_t level) {
   throw Error(errc::invalid_argument, "priority(" + std::to_string(level) + "): priorities are 0, the least urgent, to 7",
               {"argument", "priority", level, 7});

@@ -22,7 +22,8 @@ namespace {
 static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
               detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
               detail::kAfter == flag::after && detail::kShare == flag::share && detail::kGraph == source::launch << detail::kSourceAt &&
-              detail::kGang == source::gang << detail::kSourceAt && detail::kSource == Header::kSourceMask << detail::kSourceAt && detail::kNormalPriority == device::levels::kNormal &&
+              detail::kGang == source::gang << detail::kSourceAt && detail::kRepeated == source::repeated << detail::kSourceAt &&
+              detail::kSource == Header::kSourceMask << detail::kSourceAt && detail::kNormalPriority == device::levels::kNormal &&
               detail::kLevel == Header::kLevelMask << detail::kLevelAt);
 static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
 

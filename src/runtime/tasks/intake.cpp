@@ -8,6 +8,7 @@
 
 #include "runtime/code/definition.hpp"
 #include "runtime/submit/backoff.hpp"
+#include "runtime/tasks/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -18,9 +19,7 @@ std::uint32_t parts_of(std::uint32_t flags) {
   namespace part = device::part;
   std::uint32_t parts = 0;
   if ((flags & (detail::kLink | detail::kAfter)) != 0) parts |= part::links;
-  if ((flags & detail::kGang) != 0) parts |= part::gangs;
-  if ((flags & detail::kGraph) != 0) parts |= part::graphs | part::host_nodes;
-  return parts;
+  return parts | source_of(flags).parts;
 }
 
 // Gives a task of one slot to the thread's recorder.
@@ -124,7 +123,7 @@ std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::Fir
 std::uint64_t Intake::enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches) {
   parts_.check_open();
   if (Recorder* const recorder = Recorder::of(parts_.runtime)) return recorder->record(op, task);
-  if ((task.flags & detail::kGang) != 0) check_gang(task.groups);
+  if (detail::is_of(task.flags, detail::kGang)) check_gang(task.groups);
   check(task);
   parts_.code.need(parts_of(task.flags));
   if (needs_gates(task)) {

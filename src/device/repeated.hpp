@@ -1,0 +1,76 @@
+// Tasks of the host that run several times, one run behind the other (repeat(n)). The header's `groups` counts the runs that are left, the
+// one in hand included. Between two runs a task may change its worker, and ends early when it has failed or the host has cancelled it.
+#pragma once
+
+#include "device/graph.hpp"
+#include "device/in_flight.hpp"
+#include "device/levels.hpp"
+#include "device/members.hpp"
+#include "device/source.hpp"
+
+namespace dwell::device {
+
+struct RepeatedTasks : SourceVerbs {
+  static constexpr u32 kSources = 1U << source::repeated;
+  static constexpr u32 kPart = part::repeats;
+
+  static DWELL_DEVICE bool goes_on(const Header& header) { return header.groups > 1 && !header.runs_nothing(); }
+  static DWELL_DEVICE Follows proceed(const Behind& at) { return run_again(at.lease, at.worker, at.to, at.whole); }
+
+ private:
+  // A look at memory that others write, each so many runs.
+  static constexpr u32 kLookEach = 16;
+
+  static DWELL_DEVICE_COLD Follows run_again(const Lease& lease, Worker* worker, Frame* frame, bool whole) {
+    Context& context = worker->context;
+    const u32 position = frame->position();
+    const u32 left = frame->header().groups - 1;
+    if (!whole) restore(lease, frame);
+#if !DWELL_ON_CUDA
+    graph::look_at_clock(lease, worker);
+    // Who sees to cancels may be this worker alone: it does between two tasks.
+    if (load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels))
+      context.yield = 1;
+#endif
+    u32 follows = kFrame;
+    if (lane() == 0) {
+      frame->word[0] = (frame->word[0] & 0xFFFFU) | left << 16U;
+      const u32* const cancelled = &lease.wide[index_of(position, lease.ring_shift)].cancelled;
+      if (left % kLookEach == 0 && load<Order::relaxed, Scope::device>(cancelled) == lap_of(position, lease.ring_shift) &&
+          context.status == status::ok)
+        context.status = status::cancelled;
+      if (context.status != status::ok)
+        follows = kLaunch;
+      else if (*const_cast<const volatile u32*>(&context.yield) != 0)
+        follows = kNothing;
+      if (follows == kNothing) {
+        in_flight::clear(worker);
+        context.yield = 0;
+        fence<Scope::device>();  // what this run has done, for the next one
+      }
+      if (follows != kLaunch) reset(&context);
+    }
+    follows = broadcast(follows);
+    sync_lanes();
+    if (follows == kNothing) {
+      TaskQuads task = members::first_slot(*frame);
+      if (lane() == 0) task.quad[0].word[1] |= flag::memory << 4U;  // whoever takes it acquires
+      levels::pass_on(lease, task);
+    }
+    return static_cast<Follows>(follows);
+  }
+
+  // Loads the slots of the task in `frame`, of which only the first three words are there, but for these. The ring has them until the task is
+  // complete.
+  static DWELL_DEVICE_COLD void restore(const Lease& lease, Frame* frame) {
+    const u32 quads = frame->header().slots * 4;
+    for (u32 i = lane(); i < quads; i += kLanes) {
+      const Quad quad = load_quad<Scope::system>(&lease.ring[index_of(frame->position() + i / 4, lease.ring_shift)].quad[i % 4]);
+      if (i == 0) continue;
+      for (u32 j = 0; j < 3; ++j) frame->word[i * 3 + j] = quad.word[j];
+    }
+    sync_lanes();
+  }
+};
+
+}  // namespace dwell::device

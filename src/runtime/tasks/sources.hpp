@@ -1,0 +1,43 @@
+// What the host knows of the sources of tasks: one row a source, as src/device/sources.hpp has one for the device.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <dwell/detail/task.hpp>
+
+#include "device/header.hpp"
+#include "device/part.hpp"
+
+namespace dwell::runtime {
+
+struct Source {
+  const char* name;     // "a gang": of its tasks, in messages
+  std::uint32_t parts;  // of the loop, that they need
+};
+
+// By the number of a source in device::source.
+constexpr std::array<Source, device::source::kCount> sources() {
+  namespace source = device::source;
+  namespace part = device::part;
+  std::array<Source, source::kCount> all{};
+  all[source::ring] = {"a task", 0};
+  all[source::launch] = {"the launch of a graph", part::graphs | part::host_nodes};
+  all[source::gang] = {"a gang", part::gangs};
+  all[source::member] = {"the share of a gang", part::gangs};
+  all[source::gate] = {"a gate", part::gates};
+  all[source::pass] = {"an entry to pass over", 0};
+  all[source::repeated] = {"a repeated task", part::repeats};
+  all[source::node] = {"a node", part::graphs};
+  all[source::control] = {"a node without an operator", part::graphs};
+  all[source::spawned] = {"a task that an operator has made", part::spawn};
+  all[source::spawned_launch] = {"a launch that an operator has made", part::spawn | part::graphs};
+  all[source::token] = {"a token", part::levels};
+  return all;
+}
+inline constexpr std::array<Source, device::source::kCount> kSources = sources();
+
+// The source of a task with these flags (detail::Task::flags).
+constexpr const Source& source_of(std::uint32_t flags) { return kSources[(flags & detail::kSource) >> detail::kSourceAt]; }
+
+}  // namespace dwell::runtime
