@@ -90,6 +90,7 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
   dwell::Options options = context.options();
   options.tier = tier;
   options.lease = std::chrono::seconds(1);  // the end of a lease is not what this is about
+  options.parts = Parts::all;               // links come while a task is held
   Runtime runtime(std::move(options));
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const Add add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
