@@ -25,8 +25,8 @@ namespace detail {
 }  // namespace detail
 
 // Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link,
-// hard_link, drain, after(...), after_any_result(...), priority(n), repeat(n). May be submitted any number of times, to the runtime that the buffers
-// it names belong to; they must live until then.
+// hard_link, drain, after(...), after_any_result(...), priority(n), repeat(n). May be submitted any number of times, to the runtime that
+// the buffers it names belong to; they must live until then.
 //
 //   Arguments arguments;
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));

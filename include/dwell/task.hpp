@@ -25,9 +25,9 @@ struct Repeat {
   std::uint32_t count;
 };
 // The task is run `count` times, 1 to 65535, each run behind the one before it and what that has made (Group::spawn), with the same
-// arguments: a loop on the device, with no word to the host until it is over. It ends early when a run fails, with that failure, and when it
-// is cancelled: Runtime::cancel is heard between runs. Other tasks wait no longer for a worker than for one run. Its group is one, and it is
-// no node of a graph. Arguments hold no counter: an operator that wants one keeps it in memory.
+// arguments: a loop on the device, with no word to the host until it is over. It ends early when a run fails, with that failure, and when
+// it is cancelled: Runtime::cancel is heard between runs. Other tasks wait no longer for a worker than for one run. Its group is one, and
+// it is no node of a graph. Arguments hold no counter: an operator that wants one keeps it in memory.
 constexpr Repeat repeat(std::uint32_t count) { return Repeat{count}; }
 
 struct Priority {

@@ -52,7 +52,6 @@ Receipt submit_many(const State& runtime, const Handle& op, const nb::iterable& 
 // The arguments of a call that takes modifiers by name, behind what else it takes.
 #define DWELL_MODIFIERS                                                                                                \
   nb::arg("groups") = 1, nb::arg("gang") = 0, nb::arg("after") = nb::none(), nb::arg("after_any_result") = nb::none(), \
-  nb::arg("link") = false, nb::arg("hard_link") = false, nb::arg("drain") = false, nb::arg("priority") = nb::none(), \
-  nb::arg("repeat") = 1
+  nb::arg("link") = false, nb::arg("hard_link") = false, nb::arg("drain") = false, nb::arg("priority") = nb::none(), nb::arg("repeat") = 1
 
 }  // namespace dwell::python

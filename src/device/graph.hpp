@@ -2,9 +2,9 @@
 //
 // A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
 // with no word to anybody, and adds the others to the ready queue; a CPU worker keeps them in its deque, where those that have nothing to
-// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::node::chain), run_operator steps on without
-// coming here at all. Many successors are shared out: each worker that takes a share draws some, until none is left. Ready nodes that find
-// no room in the ready queue go to a stack of the exec, its overflow. So no worker ever waits for another.
+// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::node::chain), run_operator steps on
+// without coming here at all. Many successors are shared out: each worker that takes a share draws some, until none is left. Ready nodes
+// that find no room in the ready queue go to a stack of the exec, its overflow. So no worker ever waits for another.
 //
 // Who ends a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on
 // the overflow. Each worker counts those that have ended with it (GraphWork::ended), and takes them off when it leaves the graph; the one

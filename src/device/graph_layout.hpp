@@ -19,8 +19,8 @@
 //
 // A host node (flag::control::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
 //
-// A clock node (flag::control::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1 the
-// address of that node's NodeTime, 2 not 0 behind it.
+// A clock node (flag::control::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1
+// the address of that node's NodeTime, 2 not 0 behind it.
 //
 // Invariants: a node is made ready by the last arrival at its state (arrivals reach 0) or by the only one. The last arriver arms the state
 // for the next time. Nobody arrives for that before the node has ended: launches of an exec follow each other, and what leads back to a

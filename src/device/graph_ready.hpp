@@ -127,8 +127,8 @@ DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   sync_lanes();
 }
 
-// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken: of its groups, or of its successors. Called by
-// all lanes.
+// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken: of its groups, or of its successors. Called
+// by all lanes.
 DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 source, u32 flags, u32 count) {
   if (count == 0) return;
   TaskQuads task;

@@ -10,12 +10,12 @@ namespace dwell::device {
 // Where a task comes from, which says what its flags and word 2 mean, and where its completion goes. What is done for the tasks of each
 // source is in the table of sources.hpp.
 namespace source {
-inline constexpr u32 ring = 0;    // the host: a task of one group or several
-inline constexpr u32 launch = 1;  // the host: the launch of a graph, whose head the first two argument words name
-inline constexpr u32 gang = 2;    // the host: groups that run at once; out of the ring, a gang that is to be put in line
-inline constexpr u32 member = 3;  // a gang in line: the share of one worker
-inline constexpr u32 gate = 4;    // the host: no group; complete when the host has opened it
-inline constexpr u32 pass = 5;    // the host: slots to pass over, complete as soon as they are fetched
+inline constexpr u32 ring = 0;      // the host: a task of one group or several
+inline constexpr u32 launch = 1;    // the host: the launch of a graph, whose head the first two argument words name
+inline constexpr u32 gang = 2;      // the host: groups that run at once; out of the ring, a gang that is to be put in line
+inline constexpr u32 member = 3;    // a gang in line: the share of one worker
+inline constexpr u32 gate = 4;      // the host: no group; complete when the host has opened it
+inline constexpr u32 pass = 5;      // the host: slots to pass over, complete as soon as they are fetched
 inline constexpr u32 repeated = 6;  // the host: a task of one group that runs `groups` times
 // Made on the device: word 2 and `drains` name a record.
 inline constexpr u32 node = 8;             // a graph: a node with an operator
@@ -38,9 +38,9 @@ inline constexpr u32 share = 256;       // device only: one worker's share of a 
 inline constexpr u32 cancelled = 1024;  // with share: the operator is not called: the host has cancelled the task (cancels.hpp), or a node
                                         // comes after a failure
 // Of what the host submits, before it is admitted. `drain` stays until the task is complete.
-inline constexpr u32 link = 1;    // starts after the task that word 2 names is complete, and is cancelled if that has failed
-inline constexpr u32 drain = 2;   // starts after all tasks before are complete, and no later one starts before it is
-inline constexpr u32 after = 8;   // starts after all tasks of the list that word 2 describes (WaitList)
+inline constexpr u32 link = 1;               // starts after the task that word 2 names is complete, and is cancelled if that has failed
+inline constexpr u32 drain = 2;              // starts after all tasks before are complete, and no later one starts before it is
+inline constexpr u32 after = 8;              // starts after all tasks of the list that word 2 describes (WaitList)
 inline constexpr u32 failed = link | after;  // the task that word 2 names has failed, as the host knows
 inline constexpr u32 ranked = 16;            // the header has a level
 inline constexpr u32 hard = 512;             // with link: not cancelled
@@ -105,8 +105,12 @@ struct Header {
   DWELL_HOST_DEVICE u32 word0() const { return opcode | (level << kLevelShift) | (groups << 16U); }
   DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (source << kSourceShift) | (drains << 20U); }
   static DWELL_HOST_DEVICE Header from(u32 word0, u32 word1) {
-    return Header{word0 & kOpcodeMask,       word0 >> 16U, word1 & 0xFU,
-                  (word1 >> 4U) & kFlagMask, word1 >> 20U, (word0 >> kLevelShift) & kLevelMask,
+    return Header{word0 & kOpcodeMask,
+                  word0 >> 16U,
+                  word1 & 0xFU,
+                  (word1 >> 4U) & kFlagMask,
+                  word1 >> 20U,
+                  (word0 >> kLevelShift) & kLevelMask,
                   (word1 >> kSourceShift) & kSourceMask};
   }
   // Whether the task needs nothing but to be run: one slot, one group, no order. `system`, `tracked` and `memory` only matter to the

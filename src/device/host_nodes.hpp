@@ -2,7 +2,8 @@
 //
 // An exec with host nodes has two rings in host memory. A worker that comes to a host node stores a call in the first and goes on with
 // something else; the node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member
-// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::control::answered; whoever takes it goes on behind it.
+// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::control::answered; whoever takes it goes on
+// behind it.
 //   call: lap | number of the host node | lap | position of the launch, or of the task of the ring that it descends from
 //      answer: lap | cell | 1 if the callback has thrown | 0
 // Each place validates itself by its lap, as in the ring of tasks; a call by each half, since the host sees 8 bytes of the device at once,

@@ -16,9 +16,9 @@ inline constexpr u32 graphs = 1U << 5U;  // launches, nodes and chains
 inline constexpr u32 host_nodes = 1U << 6U;
 inline constexpr u32 spawn = 1U << 7U;  // tasks that operators make
 inline constexpr u32 cancels = 1U << 8U;
-inline constexpr u32 counts = 1U << 9U;   // calls, counted
-inline constexpr u32 times = 1U << 10U;   // calls, timed; the timeline
-inline constexpr u32 flight = 1U << 11U;  // the flight recorder
+inline constexpr u32 counts = 1U << 9U;    // calls, counted
+inline constexpr u32 times = 1U << 10U;    // calls, timed; the timeline
+inline constexpr u32 flight = 1U << 11U;   // the flight recorder
 inline constexpr u32 repeats = 1U << 12U;  // tasks that run several times
 
 inline constexpr u32 all = ~0U;

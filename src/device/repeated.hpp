@@ -33,6 +33,7 @@ struct RepeatedTasks : SourceVerbs {
       context.yield = 1;
 #endif
     u32 follows = kFrame;
+    sync_lanes();  // all have read the header
     if (lane() == 0) {
       frame->word[0] = (frame->word[0] & 0xFFFFU) | left << 16U;
       const u32* const cancelled = &lease.wide[index_of(position, lease.ring_shift)].cancelled;
@@ -60,8 +61,8 @@ struct RepeatedTasks : SourceVerbs {
     return static_cast<Follows>(follows);
   }
 
-  // Loads the slots of the task in `frame`, of which only the first three words are there, but for these. The ring has them until the task is
-  // complete.
+  // Loads the slots of the task in `frame`, of which only the first three words are there, but for these. The ring has them until the task
+  // is complete.
   static DWELL_DEVICE_COLD void restore(const Lease& lease, Frame* frame) {
     const u32 quads = frame->header().slots * 4;
     for (u32 i = lane(); i < quads; i += kLanes) {

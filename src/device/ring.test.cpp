@@ -8,8 +8,7 @@ namespace {
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
 TEST(Ring, AHeaderComesBackFromItsTwoWords) {
-  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask,
-                   source::kCount - 1};
+  const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask, source::kCount - 1};
   const Header back = through_words(all);
   EXPECT_EQ(back.opcode, all.opcode);
   EXPECT_EQ(back.groups, all.groups);
@@ -21,9 +20,12 @@ TEST(Ring, AHeaderComesBackFromItsTwoWords) {
 }
 
 TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
-  const Header alone[] = {{Header::kOpcodeMask, 0, 0, 0, 0}, {0, 0xFFFF, 0, 0, 0},
-                          {0, 0, kMaxSlots, 0, 0},           {0, 0, 0, Header::kFlagMask, 0},
-                          {0, 0, 0, 0, Header::kDrainMask},  {0, 0, 0, 0, 0, Header::kLevelMask},
+  const Header alone[] = {{Header::kOpcodeMask, 0, 0, 0, 0},
+                          {0, 0xFFFF, 0, 0, 0},
+                          {0, 0, kMaxSlots, 0, 0},
+                          {0, 0, 0, Header::kFlagMask, 0},
+                          {0, 0, 0, 0, Header::kDrainMask},
+                          {0, 0, 0, 0, 0, Header::kLevelMask},
                           {0, 0, 0, 0, 0, 0, source::kCount - 1}};
   for (const Header& header : alone) {
     const Header back = through_words(header);

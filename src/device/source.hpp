@@ -21,8 +21,8 @@ struct Behind {
   bool whole;      // false when only the first three words of the frame are there: what it has made has ended elsewhere
 };
 
-// The verbs of a source that has tasks like those of the ring: complete when their operator has returned, in the ring. A source has a struct
-// that inherits from this one, names its numbers and its part, and hides what is otherwise for it.
+// The verbs of a source that has tasks like those of the ring: complete when their operator has returned, in the ring. A source has a
+// struct that inherits from this one, names its numbers and its part, and hides what is otherwise for it.
 struct SourceVerbs {
   static constexpr u32 kPart = 0;
 

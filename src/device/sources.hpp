@@ -27,7 +27,7 @@ struct Table {
   static constexpr u32 kAll = (S::kSources | ...);
   static constexpr u32 kSum = (S::kSources + ...);
 };
-using All = Table<RingTasks, GraphTasks, SpawnedTasks, GangTasks, RepeatedTasks, Tokens>;
+using All = Table<RingTasks, SpawnedTasks, GraphTasks, GangTasks, RepeatedTasks, Tokens>;
 static_assert(All::kAll == All::kSum, "a number belongs to one source");
 
 DWELL_DEVICE bool calls(const Header& header) {

@@ -312,8 +312,8 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   Quad* const quads = record->task.quad;
   const bool launches = opcode == kLaunchOpcode;
   if ((timed_by(lease) & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
-  const Header header{launches ? 0 : opcode, 1, 1, launches ? flag::share : 0U, 0, worker->level,
-                      launches ? source::spawned_launch : source::spawned};
+  const Header header{
+      launches ? 0 : opcode, 1, 1, launches ? flag::share : 0U, 0, worker->level, launches ? source::spawned_launch : source::spawned};
   store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
   for (u32 i = 1; i < 4; ++i) {
     const u32* const words = context->task + (i - 1) * 3;

@@ -435,37 +435,40 @@ DWELL_DEVICE Ended ended_at(Worker* worker, FramePlace place) {
   return Ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
 }
 
+// Goes on behind the task at `place`, of a source that does so or with tasks that it has made (`made`), as its source says. Tells by
+// Worker::follows what is in the frame at `to` then. Called by warp 0.
+DWELL_DEVICE_COLD void go_on_behind(const Lease& lease, Worker* worker, FramePlace place, FramePlace to, bool made, bool completes) {
+  Frame* from = frame_at(worker, place);
+  Frame* const next = frame_at(worker, to);
+  u32 by = from->header().source;
+  // A task that an operator has made belongs to no run.
+  if (has(part::links) && made && !is_made(from->word[1])) end_run(lease, worker);
+  if (made) by = source::spawned;  // whoever makes tasks ends as they do
+  Follows follows = kNothing;
+  for (bool whole = true;; whole = false) {
+    follows = sources::proceed(by, Behind{lease, worker, from, next, completes || !whole, whole});
+    if (follows != kLaunch) break;
+    // A launch that an operator has made ends as its task, and a task that has made others goes on behind them.
+    const Header header = next->header();
+    const bool is_root = by == source::spawned || by == source::spawned_launch;
+    if (!header.is_spawned() && (!is_root || !sources::goes_on(header))) break;
+    by = header.source;
+    from = next;
+  }
+  if (has(part::spawn) && follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
+  if (lane() == 0) worker->follows = follows;
+}
+
 // Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. `ran`: it is a plain one, and
 // its operator has returned. Called by all threads of the group.
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool ran = false) {
   for (;; ran = false) {
     Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
-    // Whoever makes tasks ends as they do.
-    u32 by = has(part::spawn) && ended.spawned ? source::spawned : ended.header.source;
-    if (by == source::spawned || sources::goes_on(ended.header)) {
+    if ((has(part::spawn) && ended.spawned) || sources::goes_on(ended.header)) {
       // What comes next takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
-      if (thread_rank() < kLanes) {
-        // A task that an operator has made belongs to none.
-        if (has(part::links) && ended.spawned && !ended.header.is_spawned()) end_run(lease, worker);
-        Follows follows = kNothing;
-        for (bool whole = true;; whole = false) {
-          follows = sources::proceed(by, Behind{lease, worker, frame_at(worker, place), frame_at(worker, to), ended.completes || !whole, whole});
-          if (follows != kLaunch) break;
-          // A launch that an operator has made ends as its task, and a task that has made others goes on behind them.
-          const Header header = frame_at(worker, to)->header();
-          if (header.is_spawned())
-            by = source::spawned;
-          else if (by == source::spawned && sources::goes_on(header))
-            by = header.source;
-          else
-            break;
-          place = to;
-        }
-        if (has(part::spawn) && follows != kFrame && worker->spawn.owes != 0) spawn::pay(lease, worker);
-        if (lane() == 0) worker->follows = follows;
-      }
+      if (thread_rank() < kLanes) go_on_behind(lease, worker, place, to, ended.spawned, ended.completes);
       Group(&worker->context, 0, 1).sync();
       place = to;
       const u32 follows = worker->follows;

@@ -73,7 +73,8 @@ Node Graph::add(const Operator<>& op, const Arguments& arguments) {
   const Arguments::List& list = arguments.list_;
   if ((list.flags & kOrder) != 0)
     throw Error(errc::invalid_argument,
-                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and what is run by a gang or repeated "
+                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and what is run by a gang "
+                "or repeated "
                 "is submitted",
                 {"operator", op.name()});
   if (arguments.shell_ != nullptr && arguments.shell_ != data.shell) detail::throw_foreign_arguments(arguments.shell_);

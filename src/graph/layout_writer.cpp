@@ -60,7 +60,8 @@ class Layout::Writer {
     const bool is_host = data.op == detail::kHostNode;
     if (is_host) flags |= flag::control::host;
     if (data.op == detail::kClock) flags |= flag::control::clock;
-    const Header header{data.groups == 0 ? 0 : opcodes_[data.op], data.groups, slots, flags, 0, 0, control ? source::control : source::node};
+    const Header header{data.groups == 0 ? 0 : opcodes_[data.op], data.groups, slots, flags, 0, 0,
+                        control ? source::control : source::node};
     const std::span words = std::span(graph_.words).subspan(data.first_word, data.words);
     const GraphData::Branch* const branch = is_branch ? graph_.branch_of(node) : nullptr;
     const Links links = is_branch ? links_past(*branch) : links_to(at_.successors(node), false);

@@ -161,7 +161,8 @@ TEST_P(RepeatTest, BadCountsAndShapesAreRefused) {
   DWELL_EXPECT_ERROR_FIELDS(runtime.submit(count, cells, 0U, repeat(65536)), errc::invalid_argument, "argument", "repeat", 65536, 65535);
   DWELL_EXPECT_ERROR(Arguments().add(groups(2)).add(repeat(2)), errc::invalid_argument, HasSubstr("one group"));
   DWELL_EXPECT_ERROR(Arguments().add(repeat(2)).add(gang(1)), errc::invalid_argument, HasSubstr("one group"));
-  DWELL_EXPECT_ERROR(runtime.capture([&] { runtime.submit(count, cells, 0U, repeat(2)); }), errc::unsupported, HasSubstr("a repeated task"));
+  DWELL_EXPECT_ERROR(runtime.capture([&] { runtime.submit(count, cells, 0U, repeat(2)); }), errc::unsupported,
+                     HasSubstr("a repeated task"));
 }
 
 }  // namespace

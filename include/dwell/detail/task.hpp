@@ -39,8 +39,8 @@ inline constexpr std::uint32_t kHard = 512;    // with kLink: the task is not ca
 // Where the task comes from, if not from the host as a plain or wide task.
 inline constexpr std::uint32_t kSourceAt = 12;
 inline constexpr std::uint32_t kSource = 15U << kSourceAt;
-inline constexpr std::uint32_t kGraph = 1U << kSourceAt;  // the launch of a graph
-inline constexpr std::uint32_t kGang = 2U << kSourceAt;   // with kWide: the groups run at once
+inline constexpr std::uint32_t kGraph = 1U << kSourceAt;     // the launch of a graph
+inline constexpr std::uint32_t kGang = 2U << kSourceAt;      // with kWide: the groups run at once
 inline constexpr std::uint32_t kRepeated = 6U << kSourceAt;  // one group, `groups` times
 constexpr bool is_of(std::uint32_t flags, std::uint32_t source) { return (flags & kSource) == source; }
 
@@ -197,8 +197,9 @@ struct Rest {
 
 // Whether every task with arguments of these types takes one slot and asks for no order (Task::plain).
 template <class... Given>
-inline constexpr bool kAlwaysPlain = Rest<Given...>::words <= kFirstSlotWords &&
-                                     !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsRepeat<Given> || kIsPriority<Given> || kIsExec<Given>));
+inline constexpr bool kAlwaysPlain =
+    Rest<Given...>::words <= kFirstSlotWords &&
+    !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsRepeat<Given> || kIsPriority<Given> || kIsExec<Given>));
 
 // Whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {

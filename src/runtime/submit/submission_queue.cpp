@@ -596,7 +596,8 @@ bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, s
   // The worker acquires what the host had seen when it opened the gate.
   constexpr std::uint32_t kFlags = flag::wide | flag::memory | flag::system;
   WaitingFor nothing;
-  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing), detail::Task{}, nothing);
+  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing), detail::Task{},
+        nothing);
   *position = *place;
   return true;
 }
