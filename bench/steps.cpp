@@ -17,6 +17,8 @@ namespace {
 
 constexpr const char* kEmptyStep = "empty step";
 constexpr const char* kAddStep = "step that adds 1024 floats";
+constexpr const char* kEmptyRun = "empty run of a repeated task";
+constexpr const char* kAddRun = "run that adds 1024 floats, of a repeated task";
 
 // Runs until the host has come to `turn`, for ten seconds at most.
 constexpr const char* kHold = R"(
@@ -54,10 +56,15 @@ class Chains {
   // Nanoseconds a step of each of `count` chains; step() submits one. One more chain goes before, untimed.
   template <class Step>
   std::vector<double> time(std::size_t count, Step step) {
+    return time(count, step, steps_);
+  }
+  // The same for steps of which each call of `step` submits several; so many calls make a chain.
+  template <class Step>
+  std::vector<double> time(std::size_t count, Step step, std::size_t calls) {
     std::vector<double> times;
     for (std::size_t chain = 0; chain <= count; ++chain) {
       runtime_.submit(hold_, cell_, ++turn_);
-      for (std::size_t i = 0; i + 1 < steps_; ++i) step();
+      for (std::size_t i = 0; i + 1 < calls; ++i) step();
       const Ticket last = step();
       std::this_thread::sleep_for(kFetched);
       const Clock::time_point start = Clock::now();
@@ -98,15 +105,21 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
   report.check(std::string("the image is of the tier asked for, ") + text_of(tier), runtime.info().tier == tier);
   report.add({kEmptyStep, text_of(tier), true, "ns", spread_of(all.time(chains, [&] { return runtime.submit(empty, link); }))});
 
+  const auto runs = static_cast<std::uint32_t>(steps);
+  report.add({kEmptyRun, text_of(tier), true, "ns",
+              spread_of(all.time(chains, [&] { return runtime.submit(empty, link, repeat(runs)); }, 1))});
+
   Buffer<float> ones = runtime.allocate<float>(Adds::kFloats);
   Buffer<float> sums = runtime.allocate<float>(Adds::kFloats);
   ones.write(std::vector<float>(Adds::kFloats, 1.0F));
   sums.write(std::vector<float>(Adds::kFloats, 0.0F));
   report.add(
       {kAddStep, text_of(tier), true, "ns", spread_of(all.time(chains, [&] { return runtime.submit(add, ones, sums, sums, link); }))});
+  report.add({kAddRun, text_of(tier), true, "ns",
+              spread_of(all.time(chains, [&] { return runtime.submit(add, ones, sums, sums, link, repeat(runs)); }, 1))});
   std::vector<float> result(Adds::kFloats);
   sums.read(result);
-  report.check_none(std::string("wrong sums, ") + text_of(tier), wrong_sums(result, (chains + 1) * steps));
+  report.check_none(std::string("wrong sums, ") + text_of(tier), wrong_sums(result, 2 * (chains + 1) * steps));
 }
 
 void add_cuda_peers(const Context& context, Report& report, std::size_t chains, std::size_t steps) {

@@ -256,6 +256,20 @@ DWELL_OPERATOR(wide)(dwell::Group g, dwell::Span<dwell::u32> seen) { if (g.rank(
     assert seen.read().tolist() == [5] * 5 + [0] * 3
     wide(seen, gang=2).wait()
     assert seen.read().tolist()[:3] == [2, 2, 5]
+    count = rt.define(
+        "count",
+        """
+DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> runs) { if (g.rank() == 0) ++runs[0]; }""",
+    )
+    runs = rt.array(np.zeros(1, "u4"))
+    count(runs, repeat=1000).wait()
+    rt.submit(count, runs, repeat=7).wait()
+    rt.submit_many(count, [(runs,)] * 3, repeat=5, link=True).wait()
+    assert runs.read().tolist() == [1022]
+    with pytest.raises(dwell.InvalidArgument, match=r"one group"):
+        wide(seen, gang=2, repeat=2)
+    with pytest.raises(dwell.InvalidArgument, match=r"repeat\(0\)"):
+        wide(seen, repeat=0)
     with pytest.raises(dwell.InvalidArgument, match=r"not both"):
         wide(seen, gang=2, groups=2)
     with pytest.raises(dwell.InvalidArgument, match=r"0"):
