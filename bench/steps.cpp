@@ -107,7 +107,8 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
 
   const auto runs = static_cast<std::uint32_t>(steps);
   report.add({kEmptyRun, text_of(tier), true, "ns",
-              spread_of(all.time(chains, [&] { return runtime.submit(empty, link, repeat(runs)); }, 1))});
+              spread_of(all.time(
+                  chains, [&] { return runtime.submit(empty, link, repeat(runs)); }, 1))});
 
   Buffer<float> ones = runtime.allocate<float>(Adds::kFloats);
   Buffer<float> sums = runtime.allocate<float>(Adds::kFloats);
@@ -116,7 +117,8 @@ void add_ours(const Context& context, Report& report, Tier tier, std::size_t cha
   report.add(
       {kAddStep, text_of(tier), true, "ns", spread_of(all.time(chains, [&] { return runtime.submit(add, ones, sums, sums, link); }))});
   report.add({kAddRun, text_of(tier), true, "ns",
-              spread_of(all.time(chains, [&] { return runtime.submit(add, ones, sums, sums, link, repeat(runs)); }, 1))});
+              spread_of(all.time(
+                  chains, [&] { return runtime.submit(add, ones, sums, sums, link, repeat(runs)); }, 1))});
   std::vector<float> result(Adds::kFloats);
   sums.read(result);
   report.check_none(std::string("wrong sums, ") + text_of(tier), wrong_sums(result, 2 * (chains + 1) * steps));

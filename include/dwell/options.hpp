@@ -59,8 +59,8 @@ struct Options {
   // How long the loop waits for work before it parks. A task that arrives later pays for a launch. 0: 500 us on CUDA, 100 us on the CPU.
   std::chrono::nanoseconds idle{0};
 
-  // A task that runs longer than this fails the runtime with errc::task_timeout. So does a runtime that is being closed while no launch of
-  // an ordinary kernel ends for as long. 0: never.
+  // A task that runs longer than this, or a run of a repeated one, fails the runtime with errc::task_timeout. So does a runtime that is
+  // being closed while no launch of an ordinary kernel ends for as long. 0: never.
   std::chrono::nanoseconds task_timeout = std::chrono::seconds(10);
 
   // A watchdog: when tasks are not complete and nothing moves for so long, every wait for them ends with errc::stalled, which names them

@@ -319,12 +319,13 @@ struct alignas(128) LeaseReport {
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
   // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's address / 64 in bits 0-31
-  // and 48-59, and kNode; of a task that an operator has made 0
+  // and 48-59, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has made 0
   u64 word;
 
   static constexpr u64 kValid = 1ULL << 63U;
   static constexpr u64 kNode = 1ULL << 62U;
   static constexpr u64 kLaunch = 1ULL << 60U;
+  static constexpr u32 kRunsAt = 45;
   static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: nobody runs what the word says
 
   // The address of the node's record.

@@ -22,6 +22,13 @@ DWELL_DEVICE void note(Worker* worker, u32 position, u32 opcode) {
   put(worker, static_cast<u64>(position) | (static_cast<u64>(opcode) << 32U) | InFlight::kValid);
 }
 
+// It is about to run the repeated task that it has noted once more, with so many runs left: who looks sees that the task goes on. The
+// flight recorder has it once.
+DWELL_DEVICE void note_run(const Worker* worker, u32 position, u32 opcode, u32 left) {
+  store<Order::relaxed, Scope::system>(&worker->in_flight->word, static_cast<u64>(position) | static_cast<u64>(opcode) << 32U |
+                                                                     static_cast<u64>(left & 7U) << InFlight::kRunsAt | InFlight::kValid);
+}
+
 // It runs nothing of the ring and no node.
 DWELL_DEVICE void clear(const Worker* worker) { store<Order::relaxed, Scope::system>(&worker->in_flight->word, static_cast<u64>(0)); }
 

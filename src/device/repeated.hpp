@@ -49,6 +49,7 @@ struct RepeatedTasks : SourceVerbs {
         context.yield = 0;
         fence<Scope::device>();  // what this run has done, for the next one
       }
+      if (follows == kFrame) in_flight::note_run(worker, position, frame->word[0] & Header::kOpcodeMask, left);
       if (follows != kLaunch) reset(&context);
     }
     follows = broadcast(follows);

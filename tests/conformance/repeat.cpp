@@ -142,6 +142,46 @@ TEST_P(RepeatTest, GivesItsWorkerToTheNextLease) {
   EXPECT_GE(runtime.metrics().leases, 5U) << "one lease has had it all";
 }
 
+TEST_P(RepeatTest, ARunIsWhatTheTimeoutMeans) {
+  Options given = options();
+  given.task_timeout = kSanitized ? 2s : 500ms;
+  Runtime runtime(given);
+  const auto slow = runtime.define<Count>("slow", kSlow);
+  const Buffer<u32> cells = filled<u32>(runtime, 1, 0);
+  const auto runs = static_cast<u32>(3 * given.task_timeout / 1ms);
+  runtime.submit(slow, cells, 1000U, repeat(runs)).wait();
+  EXPECT_EQ(read(cells)[0], runs);
+}
+
+TEST_P(RepeatTest, AllRunsAreOfTheVersionOfTheTicket) {
+  Options given = options();
+  given.lease = 1ms;
+  Runtime runtime(given);
+  const auto source = [](u32 version) {
+    return R"(DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      if (g.rank() != 0) return;
+      const dwell::u64 start = dwell::device::now_ns();
+      while (dwell::device::now_ns() - start < 20000ull) {}
+      ++cells[)" +
+           std::to_string(version) + "];\n}";
+  };
+  auto mark = runtime.define<void(Span<u32>)>("mark", source(0));
+  constexpr u32 kVersions = 6;
+  std::vector<Buffer<u32>> cells;
+  std::vector<Ticket> tickets;
+  for (u32 version = 0; version < kVersions; ++version) {
+    if (version != 0) mark.redefine(source(version));
+    cells.push_back(filled<u32>(runtime, kVersions, 0));
+    tickets.push_back(runtime.submit(mark, cells.back(), repeat(3000)));  // 60 ms: others come meanwhile
+  }
+  for (u32 version = 0; version < kVersions; ++version) {
+    tickets[version].wait();
+    std::vector<u32> expected(kVersions, 0);
+    expected[version] = 3000;
+    EXPECT_EQ(read(cells[version]), expected);
+  }
+}
+
 TEST_P(RepeatTest, CancelEndsItBetweenTwoRuns) {
   Runtime runtime(options());
   const auto slow = runtime.define<Count>("slow", kSlow);
