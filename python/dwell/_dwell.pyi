@@ -656,7 +656,7 @@ class Operator:
         Makes the version below the current one current again, without compiling.
         """
 
-    def __call__(self, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None) -> Ticket:
+    def __call__(self, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None, repeat: int = 1) -> Ticket:
         """Submits a task, as Runtime.submit."""
 
     def __eq__(self, other: object) -> bool: ...
@@ -1441,7 +1441,7 @@ class Runtime:
         instantiations wanted of kernel templates. On the CPU it raises dwell.Unsupported.
         """
 
-    def submit(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None) -> Ticket:
+    def submit(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None, repeat: int = 1) -> Ticket:
         """
         Submits a task: numbers for values, dwell.Buffer or arrays of others for spans. Memory lives until the task has run, whatever is
         dropped before. Waits while the ring is full.
@@ -1453,9 +1453,10 @@ class Runtime:
         the first of these four in a runtime is a drain too, unless what it names has ended
         drain: it starts after all before, and holds back all after
         priority: 0 to 7, the most urgent; needs Runtime(priorities=...)
+        repeat: it runs so many times, one run behind the other
         """
 
-    def submit_many(self, op: Operator, rows: Iterable[Sequence[object]], *, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None) -> Ticket:
+    def submit_many(self, op: Operator, rows: Iterable[Sequence[object]], *, groups: int = 1, gang: int = 0, after: Ticket | Iterable[Ticket] | None = None, after_any_result: Ticket | Iterable[Ticket] | None = None, link: bool = False, hard_link: bool = False, drain: bool = False, priority: int | None = None, repeat: int = 1) -> Ticket:
         """
         Submits a task for each row of arguments, and returns the ticket of the last. All rows are checked before the first task is
         submitted; the GIL is released while they are. Modifiers hold for every task.
