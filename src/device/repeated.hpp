@@ -21,6 +21,12 @@ struct RepeatedTasks : SourceVerbs {
   // A look at memory that others write, each so many runs.
   static constexpr u32 kLookEach = 16;
 
+  // What the lease says is asked for here alone: out of line, its members are loads of memory.
+  static DWELL_DEVICE bool is_cancelled(const Lease& lease, u32 position) {
+    const u32 noted = load<Order::relaxed, Scope::device>(&lease.wide[index_of(position, lease.ring_shift)].cancelled);
+    return noted == lap_of(position, lease.ring_shift);
+  }
+
   static DWELL_DEVICE_COLD Follows run_again(const Lease& lease, Worker* worker, Frame* frame, bool whole) {
     Context& context = worker->context;
     const u32 position = frame->position();
@@ -36,10 +42,7 @@ struct RepeatedTasks : SourceVerbs {
     sync_lanes();  // all have read the header
     if (lane() == 0) {
       frame->word[0] = (frame->word[0] & 0xFFFFU) | left << 16U;
-      const u32* const cancelled = &lease.wide[index_of(position, lease.ring_shift)].cancelled;
-      if (left % kLookEach == 0 && load<Order::relaxed, Scope::device>(cancelled) == lap_of(position, lease.ring_shift) &&
-          context.status == status::ok)
-        context.status = status::cancelled;
+      if (left % kLookEach == 0 && context.status == status::ok && is_cancelled(lease, position)) context.status = status::cancelled;
       if (context.status != status::ok)
         follows = kLaunch;
       else if (*const_cast<const volatile u32*>(&context.yield) != 0)
