@@ -42,12 +42,4 @@ struct SourceVerbs {
   static DWELL_DEVICE void cancel(const Frame&) {}
 };
 
-namespace sources {
-
-// As sources.hpp says, for sources that change into others.
-DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2);
-DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2);
-
-}  // namespace sources
-
 }  // namespace dwell::device

@@ -3,6 +3,7 @@
 
 #include "device/graph.hpp"
 #include "device/held.hpp"
+#include "device/in_flight.hpp"
 #include "device/members.hpp"
 #include "device/repeated.hpp"
 #include "device/spawn.hpp"
@@ -19,48 +20,60 @@ namespace sources {
 
 template <class... S>
 struct Table {
-  // Calls f(S{}) for the source with this number, if this loop has its part.
-  template <class F>
-  static DWELL_DEVICE void with(u32 source, F f) {
-    static_cast<void>(((has(S::kPart) && (S::kSources >> source & 1U) != 0 && (f(S{}), true)) || ...));
-  }
   static constexpr u32 kAll = (S::kSources | ...);
   static constexpr u32 kSum = (S::kSources + ...);
+
+  static DWELL_DEVICE bool calls(const Header& header) {
+    bool calls = true;
+    static_cast<void>(((is<S>(header.source) && (calls = S::calls(header), true)) || ...));
+    return calls;
+  }
+  static DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
+    static_cast<void>(((is<S>(header.source) && (S::take_up(lease, worker, header, word2), true)) || ...));
+  }
+  static DWELL_DEVICE bool goes_on(const Header& header) {
+    bool goes = false;
+    static_cast<void>(((is<S>(header.source) && (goes = S::goes_on(header), true)) || ...));
+    return goes;
+  }
+  static DWELL_DEVICE Follows proceed(u32 source, const Behind& at) {
+    Follows follows = kNothing;
+    static_cast<void>(((is<S>(source) && (follows = S::proceed(at), true)) || ...));
+    return follows;
+  }
+  static DWELL_DEVICE bool may_cancel(const Header& header) {
+    bool may = false;
+    static_cast<void>(((is<S>(header.source) && (may = S::may_cancel(header), true)) || ...));
+    return may;
+  }
+  static DWELL_DEVICE void cancel(const Frame& frame) {
+    static_cast<void>(((is<S>(frame.header().source) && (S::cancel(frame), true)) || ...));
+  }
+  static DWELL_DEVICE Slot* record(const Header& header, u32 word2) {
+    Slot* record = nullptr;
+    static_cast<void>(((is<S>(header.source) && (record = S::record(header, word2), true)) || ...));
+    return record;
+  }
+
+ private:
+  // Whether the number is of this source, and the loop has its part.
+  template <class One>
+  static DWELL_DEVICE bool is(u32 source) {
+    return has(One::kPart) && (One::kSources >> source & 1U) != 0;
+  }
 };
 using All = Table<RingTasks, SpawnedTasks, GraphTasks, GangTasks, RepeatedTasks, Tokens>;
 static_assert(All::kAll == All::kSum, "a number belongs to one source");
 
-DWELL_DEVICE bool calls(const Header& header) {
-  bool calls = true;
-  All::with(header.source, [&](auto its) { calls = its.calls(header); });
-  return calls;
-}
+DWELL_DEVICE bool calls(const Header& header) { return All::calls(header); }
 DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
-  All::with(header.source, [&](auto its) { its.take_up(lease, worker, header, word2); });
+  All::take_up(lease, worker, header, word2);
 }
-DWELL_DEVICE bool goes_on(const Header& header) {
-  bool goes = false;
-  All::with(header.source, [&](auto its) { goes = its.goes_on(header); });
-  return goes;
-}
-DWELL_DEVICE Follows proceed(u32 source, const Behind& at) {
-  Follows follows = kNothing;
-  All::with(source, [&](auto its) { follows = its.proceed(at); });
-  return follows;
-}
-DWELL_DEVICE bool may_cancel(const Header& header) {
-  bool may = false;
-  All::with(header.source, [&](auto its) { may = its.may_cancel(header); });
-  return may;
-}
-DWELL_DEVICE void cancel(const Frame& frame) {
-  All::with(frame.header().source, [&](auto its) { its.cancel(frame); });
-}
-DWELL_DEVICE Slot* record(const Header& header, u32 word2) {
-  Slot* record = nullptr;
-  All::with(header.source, [&](auto its) { record = its.record(header, word2); });
-  return record;
-}
+DWELL_DEVICE bool goes_on(const Header& header) { return All::goes_on(header); }
+DWELL_DEVICE Follows proceed(u32 source, const Behind& at) { return All::proceed(source, at); }
+DWELL_DEVICE bool may_cancel(const Header& header) { return All::may_cancel(header); }
+DWELL_DEVICE void cancel(const Frame& frame) { All::cancel(frame); }
+DWELL_DEVICE Slot* record(const Header& header, u32 word2) { return All::record(header, word2); }
 
 // Loads the slots behind the first of a task in a queue. Called by all lanes.
 DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2) {
@@ -77,5 +90,36 @@ DWELL_DEVICE Wide* counters(const Lease& lease, const Header& header, u32 word2)
 }
 
 }  // namespace sources
+
+// Puts a task of those that wait by priority into `frame`, for a token. Called by the lanes of warp 0.
+DWELL_DEVICE_COLD Follows exchange_for_task(const Lease& lease, Worker* worker, Frame* frame) {
+  TaskQuads task{};
+  levels::take(lease, &task);
+  const u32 word0 = broadcast(task.quad[0].word[0]);
+  const u32 word1 = broadcast(task.quad[0].word[1]);
+  const u32 word2 = broadcast(task.quad[0].word[2]);
+  const Header header = Header::from(word0, word1);
+  if (header.slots > 1) sources::load_rest(lease, &task, header, word2);
+  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
+    const u32 index = i * kLanes + lane();
+    if (index >= header.slots * 4) break;
+    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
+  }
+  if (lane() == 0) {
+    // What was written before the task was submitted or made ready is seen by it. Pairs with complete() and the host's release.
+    if ((header.flags & flag::system) != 0)
+      fence<Scope::system>();
+    else
+      fence<Scope::device>();
+    in_flight::note(worker, word0, word1, word2);
+    sources::take_up(lease, worker, header, word2);
+    worker->level = header.level;
+    reset(&worker->context);
+    worker->context.yield = 0;
+  }
+  sync_lanes();
+  return kFrame;
+}
+DWELL_DEVICE Follows Tokens::proceed(const Behind& at) { return exchange_for_task(at.lease, at.worker, at.to); }
 
 }  // namespace dwell::device
