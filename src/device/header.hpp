@@ -7,8 +7,8 @@
 
 namespace dwell::device {
 
-// Where a task comes from, which says what its flags and word 2 mean, and where its completion goes. What is done for the tasks of each
-// source is in the table of sources.hpp.
+// Numbers of sources. The source of a task defines its flags, its word 2 and where its completion goes; sources.hpp has the code of each
+// source.
 namespace source {
 inline constexpr u32 ring = 0;      // the host: a task of one group or several
 inline constexpr u32 launch = 1;    // the host: the launch of a graph, whose head the first two argument words name
@@ -37,7 +37,7 @@ inline constexpr u32 memory = 128;      // some argument leads to memory: its wo
 inline constexpr u32 share = 256;       // device only: one worker's share of a wide task, or of one that is cancelled
 inline constexpr u32 cancelled = 1024;  // with share: the operator is not called: the host has cancelled the task (cancels.hpp), or a node
                                         // comes after a failure
-// Of what the host submits, before it is admitted. `drain` stays until the task is complete.
+// Valid until a task of the host is admitted; `drain` until the task is complete.
 inline constexpr u32 link = 1;               // starts after the task that word 2 names is complete, and is cancelled if that has failed
 inline constexpr u32 drain = 2;              // starts after all tasks before are complete, and no later one starts before it is
 inline constexpr u32 after = 8;              // starts after all tasks of the list that word 2 describes (WaitList)
@@ -89,18 +89,18 @@ struct Header {
   static constexpr u32 kSourceShift = 16;
   static constexpr u32 kSourceMask = 0xF;
 
-  // Whether its completion is no business of the ring's.
+  // Returns whether the task was made on the device: it has no completion entry.
   DWELL_HOST_DEVICE bool is_made() const { return (source & source::kMade) != 0; }
   DWELL_HOST_DEVICE bool is_spawned() const { return (source & ~1U) == source::spawned; }
   DWELL_HOST_DEVICE bool is_node() const { return (source & ~1U) == source::node; }
   DWELL_HOST_DEVICE bool is_launch() const { return source == source::launch || source == source::spawned_launch; }
-  // Whether it launches a graph; one that is cancelled is marked so, or has no group, and is a task like others.
+  // Returns whether the task launches a graph. False for a cancelled launch: it runs nothing.
   DWELL_HOST_DEVICE bool launches() const { return is_launch() && !runs_nothing(); }
-  // Whether a gang runs it; one that is cancelled is marked so, or has no group, and is a task like others.
+  // Returns whether a gang runs the task. False for a cancelled gang: it runs nothing.
   DWELL_HOST_DEVICE bool is_gang() const { return (source & ~1U) == source::gang && !runs_nothing(); }
-  // Of a task that was shared out: whether none of its groups runs.
+  // Returns whether no group of a shared task runs.
   DWELL_HOST_DEVICE bool runs_nothing() const { return (flags & flag::cancelled) != 0 || groups == 0; }
-  // Whether the operator of a task of the ring is not called. `failed`: a task that it has waited for has.
+  // Returns whether the operator of a task of the host is skipped. `failed`: a predecessor of the task has failed.
   DWELL_HOST_DEVICE bool is_cancelled(bool failed) const { return (flags & flag::cancelled) != 0 || (failed && (flags & flag::hard) == 0); }
   DWELL_HOST_DEVICE u32 word0() const { return opcode | (level << kLevelShift) | (groups << 16U); }
   DWELL_HOST_DEVICE u32 word1() const { return slots | (flags << 4U) | (source << kSourceShift) | (drains << 20U); }

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kMemory = 128;  // some argument leads to memory
 inline constexpr std::uint32_t kShare = 256;   // with kGraph
 inline constexpr std::uint32_t kHard = 512;    // with kLink: the task is not cancelled
 
-// Where the task comes from, if not from the host as a plain or wide task.
+// The source of the task (device::source); 0 for plain and wide tasks.
 inline constexpr std::uint32_t kSourceAt = 12;
 inline constexpr std::uint32_t kSource = 15U << kSourceAt;
 inline constexpr std::uint32_t kGraph = 1U << kSourceAt;     // the launch of a graph
