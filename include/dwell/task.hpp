@@ -24,10 +24,10 @@ constexpr GangSize gang(std::uint32_t count) { return GangSize{count}; }
 struct Repeat {
   std::uint32_t count;
 };
-// The task is run `count` times, 1 to 65535, each run behind the one before it and what that has made (Group::spawn), with the same
-// arguments: a loop on the device, with no word to the host until it is over. It ends early when a run fails, with that failure, and when
-// it is cancelled: Runtime::cancel is heard between runs. Other tasks wait no longer for a worker than for one run. Its group is one, and
-// it is no node of a graph. Arguments hold no counter: an operator that wants one keeps it in memory.
+// Runs the task `count` times, 1 to 65535, with the same arguments, each run behind the one before and the tasks that it has made, with no
+// word to the host in between. Ends early when a run fails, with that failure, and when it is cancelled: Runtime::cancel takes effect
+// between runs, so some may have run. Other tasks wait for a worker no longer than one run. The task has one group and is no node of a
+// graph. submit throws errc::invalid_argument for a count out of range. An operator that counts its runs keeps the count in memory.
 constexpr Repeat repeat(std::uint32_t count) { return Repeat{count}; }
 
 struct Priority {
