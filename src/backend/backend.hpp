@@ -32,6 +32,14 @@ class Allocation {
   std::size_t bytes_ = 0;
 };
 
+// Memory of the device that can grow at its end, up to a limit. What lies in it stays where it is.
+class Region : public Allocation {
+ public:
+  // Makes it at least so many bytes; in the new ones is whatever is in it. Leases may run. Throws errc::out_of_memory, also for more than
+  // the limit.
+  virtual void grow(std::size_t bytes) = 0;
+};
+
 // A loaded image. Unloads itself, which may wait for leases that run; must not outlive its backend, nor be destroyed before the leases of
 // it have reported their end.
 class LoadedImage {
@@ -102,6 +110,9 @@ class Backend {
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
   // The same with whatever is in it, for somebody who writes all of it at once: clearing it may have to wait for room beside the loop.
   virtual std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) { return allocate(bytes); }
+  // Device memory of so many bytes, cleared, aligned to 256 bytes, that may grow to `limit`: a limit takes addresses, no memory. Throws
+  // errc::out_of_memory.
+  virtual std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) = 0;
   // Host memory that the device reaches too, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate_host(std::size_t bytes) = 0;
   // Memory of others, for as long as the allocation lives, which keeps `keep_alive` meanwhile; for good when the device has been abandoned.
@@ -115,6 +126,8 @@ class Backend {
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
+  // The same within device memory, of ranges that have nothing in common.
+  virtual void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
   // As copy_to_device, of what `make` puts into memory of so many bytes that it is given, all of it: memory from which the device copies
   // well, by default like any other. `make` calls no member of the backend.
   virtual void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) {
@@ -162,8 +175,8 @@ class Backend {
   // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;
   // What the exception said that a task has failed with (status::exception). `of`: the low bits of the position of a task of the ring, or
-  // the address of a node's record, which is larger. Empty when that is not known, or not any more. May be called at any time, never
-  // blocks.
+  // the cell of a node's record and device::InFlight::kNode. Empty when that is not known, or not any more. May be called at any time,
+  // never blocks.
   virtual std::string thrown(std::uint64_t of) {
     static_cast<void>(of);
     return {};

@@ -1,6 +1,10 @@
-// The arena: all state of a runtime that outlives a lease, in one region of device memory, addressed by offsets from its start.
+// The arena: all state of a runtime that outlives a lease, in one range of device memory that grows at its end and refers to itself by
+// numbers: of places in the parts below, and of cells of 64 bytes from its start. So it can lie anywhere, and go on elsewhere once it has
+// been copied there while no lease runs.
 //
-// The host lays it out and clears it before the first lease; from then on only device code touches it, except while no lease runs.
+// It begins with the header and the parts that the header names. Behind them lie pieces that the host takes and gives back: the execs of
+// graphs, and tables of counters. The host lays the parts out and clears them before the first lease; from then on only device code touches
+// them, except while no lease runs.
 #pragma once
 
 #include <dwell/device/gang.hpp>
@@ -28,9 +32,9 @@ struct alignas(128) CrewLine {
   u32 begun;      // number of the last lease of which a worker has its seat
   u32 gates;      // index in the ring, plus 1, of the first gate that is not open; 0: none (gates.hpp)
   u32 cancels;    // LeaseReport::cancels as far as they have been seen to
-  u64 callers;    // address of the first exec that waits for an answer of the host | 1; 0: none (host_nodes.hpp)
+  u32 callers;    // cell of the first exec that waits for an answer of the host; 0: none (host_nodes.hpp)
   u32 marking;    // 1: somebody sees to cancels (cancels.hpp)
-  u32 reserved[19];
+  u32 reserved[20];
 };
 static_assert(sizeof(CrewLine) == 128);
 
@@ -182,11 +186,10 @@ struct alignas(16) Wide {
 // Ready nodes of a graph that a CPU worker keeps (node_deque.hpp).
 struct alignas(128) NodeDeque {
   static constexpr u32 kMost = 256;
-  static constexpr u64 kCancelled = 1;
 
   u64 oldest;                         // entries that were taken at this end
   alignas(128) u64 newest;            // one past the last
-  alignas(128) u64 node[kMost];       // the record's address | kCancelled
+  alignas(128) u32 node[kMost];       // the record's cell | kPoisoned for one that is cancelled
   u64 stamp[kMost / kStampedPlaces];  // when one entry in kStampedPlaces was put there, in ns; 0: nobody asks
 };
 
@@ -215,7 +218,7 @@ static_assert(sizeof(GangState) == 32);
                   part(level_states, u32, level_slots_of((h).level_shift))
 
 inline constexpr u64 kArenaMagic = 0x616E657261ULL;  // "arena"
-inline constexpr u32 kArenaVersion = 13;
+inline constexpr u32 kArenaVersion = 14;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
@@ -318,8 +321,8 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
-  // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's address / 64 in bits 0-31
-  // and 48-59, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has made 0
+  // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's cell in the arena instead of
+  // the position, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has made 0
   u64 word;
 
   static constexpr u64 kValid = 1ULL << 63U;
@@ -328,8 +331,8 @@ struct alignas(64) InFlight {
   static constexpr u32 kRunsAt = 45;
   static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: nobody runs what the word says
 
-  // The address of the node's record.
-  static DWELL_HOST_DEVICE u64 node(u64 word) { return ((word & 0xFFFFFFFFULL) | (word >> 48U & 0xFFFU) << 32U) * sizeof(Slot); }
+  // The cell of the node's record.
+  static DWELL_HOST_DEVICE u32 node(u64 word) { return static_cast<u32>(word); }
 };
 
 inline constexpr u32 kLevels = 1U << 31U;  // of Lease::levels
@@ -345,6 +348,7 @@ struct Lease {
   // Host memory: of the task at each ring index, which node failed first in the launches by operators that descend from it: the task's lap,
   // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
   Quad* failed_inside;
+  u64 arena;  // its address, on which all pointers into it rest
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
@@ -389,6 +393,7 @@ struct Lease {
 
 // Points a lease into the arena that lies at `base` on the device. Called by the host.
 DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 base) {
+  lease->arena = base;
 #define DWELL_PART(name, type, count) lease->name = reinterpret_cast<type*>(base + header.name);
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
@@ -399,6 +404,27 @@ DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 
   lease->spawned_records = header.spawned_records;
   lease->level_shift = header.level_shift;
   lease->levels = header.level_shift != 0 ? kLevels : 0;
+}
+
+// Moves a pointer from an arena of so many bytes to another.
+template <class T>
+DWELL_DEVICE void move_pointer(T** pointer, u64 from, u64 bytes, u64 to) {
+  const u64 offset = reinterpret_cast<u64>(*pointer) - from;
+  if (offset < bytes) *pointer = reinterpret_cast<T*>(to + offset);
+}
+
+// Points a lease into its arena, of so many bytes, that has moved to `base`. Called by the host.
+DWELL_DEVICE void move_lease(Lease* lease, u64 bytes, u64 base) {
+  const u64 from = lease->arena;
+  lease->arena = base;
+#define DWELL_PART(name, type, count) move_pointer(&lease->name, from, bytes, base);
+  DWELL_ARENA_PARTS(DWELL_PART, )
+#undef DWELL_PART
+  move_pointer(&lease->calls, from, bytes, base);
+  move_pointer(&lease->failures, from, bytes, base);
+  move_pointer(&lease->times, from, bytes, base);
+  move_pointer(&lease->timeline, from, bytes, base);
+  move_pointer(&lease->timeline_counts, from, bytes, base);
 }
 
 // Whether number `a` comes after `b`.

@@ -79,10 +79,10 @@ DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
 }
 
 // Begins to read ahead, at place 0, what lies behind the node at `place`, which was not. Called by warp 0.
-DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
+DWELL_DEVICE_COLD void begin(const Lease& lease, Worker* worker, FramePlace place) {
   const Frame* const frame = frame_at(worker, place);
   const Header header = frame->header();
-  const u64 address = graph::address_of(header, frame->position()) + header.slots * kCell;
+  const u64 address = graph::address_of(lease, frame->position() + header.slots);
   const u32 slots = address_in_shared(worker->slots);
   // What an earlier chain has read too far must not land on top of this.
   await_copies();
@@ -92,7 +92,7 @@ DWELL_DEVICE_COLD void begin(Worker* worker, FramePlace place) {
 // Waits until it is there, for the lanes of warp 0; the others see it behind a barrier.
 DWELL_DEVICE void await_begin() { await_copies(); }
 // The node behind the one at `place`, for which begin was called.
-DWELL_DEVICE FramePlace first(Worker*, FramePlace) { return 0; }
+DWELL_DEVICE FramePlace first(const Lease&, Worker*, FramePlace) { return 0; }
 
 // The steps of a worker from task to task, of chains that are read ahead among them. One address in shared memory serves all of a step, in
 // a register: of several the compiler keeps some in local memory, or works them out anew.
@@ -139,14 +139,12 @@ class Steps {
   }
 
   // Issues a block, in the step to the node at `next`, in another block than the one before. Called by warp 0, behind the operator before.
-  DWELL_DEVICE void read_ahead(FramePlace next) const {
-    u32 word1;
+  DWELL_DEVICE void read_ahead(const Lease& lease, FramePlace next) const {
     u32 word2;
-    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word1) : "r"(worker_ + next * (kSlotWords * 4) + 4) : "memory");
     asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word2) : "r"(worker_ + next * (kSlotWords * 4) + 8) : "memory");
-    // The record's address, less the slots of its block before it.
-    const u64 block = graph::address_of(Header::from(0, word1), word2) - (next & (kBlock - 1)) * kCell;
-    copy_block(worker_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), block + 2 * kBlock * kCell);
+    // The record's cell, less the slots of its block before it.
+    const u32 block = word2 - (next & (kBlock - 1));
+    copy_block(worker_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), graph::address_of(lease, block + 2 * kBlock));
     // All but the newest block are there.
     await_copies_but_one();
   }
@@ -165,16 +163,16 @@ class Steps {
 // Nothing is gained by reading ahead: the processor does it.
 DWELL_DEVICE bool is_ahead(FramePlace) { return false; }
 DWELL_DEVICE bool is_in_another_block(FramePlace, FramePlace) { return false; }
-DWELL_DEVICE void begin(Worker*, FramePlace) {}
+DWELL_DEVICE void begin(const Lease&, Worker*, FramePlace) {}
 DWELL_DEVICE void await_begin() {}
 
 // Reads the node behind that at `place`. Returns where.
-DWELL_DEVICE FramePlace first(Worker* worker, FramePlace place) {
+DWELL_DEVICE FramePlace first(const Lease& lease, Worker* worker, FramePlace place) {
   const FramePlace to = place == kFrame0 ? kFrame1 : kFrame0;
   const Frame* const from = frame_at(worker, place);
   Frame* const frame = frame_at(worker, to);
   const Header header = from->header();
-  const Slot* const record = pointer_to_global<const Slot>(graph::address_of(header, from->position()) + header.slots * kCell);
+  const Slot* const record = pointer_to_global<const Slot>(graph::address_of(lease, from->position() + header.slots));
   const u32 slots = record->quad[0].word[1] & 0xFU;
   u32 slot = 0;
   do {
@@ -211,7 +209,7 @@ class Steps {
     const Context& context = worker_->context;
     return Seen{0, 0, (static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0, context.yield != 0};
   }
-  void read_ahead(FramePlace) const {}
+  void read_ahead(const Lease&, FramePlace) const {}
 
  private:
   Worker* worker_;

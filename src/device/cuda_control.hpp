@@ -264,7 +264,7 @@ class CrewView {
     if (lane() == waiter) from = seat::waiter_word(lease, me);
     if (lane() == low_water) from = &all.crew.low_water;
     if (lane() == gates) from = &all.crew.gates;
-    if (lane() == callers) from = reinterpret_cast<const u32*>(&all.crew.callers);  // never 0 with an exec on the list
+    if (lane() == callers) from = &all.crew.callers;
     if (lane() == overdue) from = &all.crew.overdue;
     if (lane() == head) from = &all.head.value;
     if (lane() == tail) from = &all.tail.value;

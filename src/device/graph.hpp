@@ -33,21 +33,21 @@ namespace dwell::device {
 
 namespace graph {
 
+// The address of the exec that the launch in `frame` names.
+DWELL_DEVICE u64 exec_of(const Lease& lease, const Frame& frame) {
+  return lease.arena + (static_cast<u64>(frame.arguments()[0]) | static_cast<u64>(frame.arguments()[1]) << 32U);
+}
+
 // Changes the exec as the launch in `frame` says (its arguments are laid out in graph_layout.hpp): one that is cancelled too, since the
 // host counts on it. Called by all lanes, behind all earlier launches of the exec.
-DWELL_DEVICE_COLD void change(const Frame& frame) {
+DWELL_DEVICE_COLD void change(const Lease& lease, const Frame& frame) {
   const u32* arguments = frame.arguments();
-  const u64 base = static_cast<u64>(arguments[0]) | static_cast<u64>(arguments[1]) << 32U;
+  const u64 base = exec_of(lease, frame);
   const u32 count = arguments[2];
   const u32* changes = arguments + 3;
   if (count > kMostChanges) changes = pointer_to_global<const u32>(static_cast<u64>(arguments[3]) | static_cast<u64>(arguments[4]) << 32U);
   for (u32 i = lane(); i < count; i += kLanes)
     store<Order::relaxed, Scope::device>(pointer_to_global<u32>(base) + changes[2 * i], changes[2 * i + 1]);
-}
-
-// The exec of the launch in `frame`.
-DWELL_DEVICE u64 exec_of(const Frame& frame) {
-  return static_cast<u64>(frame.arguments()[0]) | static_cast<u64>(frame.arguments()[1]) << 32U;
 }
 
 // Finds the task of the ring from which the launch descends that has this record, made by an operator. Returns its position, and sets `own`
@@ -60,7 +60,7 @@ DWELL_DEVICE u32 find_ticket(const Lease& lease, u32 number, u64 base, bool* own
     const Header header = Header::from(spawn::get(root), spawn::get(root + 1));
     const u32 word2 = spawn::get(root + 2);
     if (!header.is_node()) return word2;
-    const u64 at = address_of(header, word2);
+    const u64 at = address_of(lease, word2);
     const u64 above = at - static_cast<u64>(load<Order::relaxed, Scope::device>(&pointer_to_global<const Slot>(at)->quad[0].lap)) * kCell;
     *own = *own || above == base;
     const GraphHead* const of = head(above);
@@ -73,8 +73,8 @@ DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* 
 // Begins the launch in `frame`, which has its exec. Called by all lanes. Returns the record before all.
 DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states) {
   const Header header = frame.header();
-  GraphHead* const of = head(exec_of(frame));
-  change(frame);
+  GraphHead* const of = head(exec_of(lease, frame));
+  change(lease, frame);
   if (lane() == 0) {
     const bool spawned = header.is_spawned();
     of->position = frame.position();
@@ -97,9 +97,9 @@ DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states)
 }
 
 // Notes for the timeline that a launch of the host's begins. Called by all lanes.
-DWELL_DEVICE_COLD void note_begin(Worker* worker, const Frame& frame) {
+DWELL_DEVICE_COLD void note_begin(const Lease& lease, Worker* worker, const Frame& frame) {
   if (lane() == 0 && !frame.header().is_spawned())
-    observe::note_instant(worker, Event::kBegin, frame.position(), head(exec_of(frame))->number);
+    observe::note_instant(worker, Event::kBegin, frame.position(), head(exec_of(lease, frame))->number);
 }
 
 // Notes that a node has failed, if it is the launch's first. Called by one thread.
@@ -305,7 +305,7 @@ DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
 
 // Takes the exec for a launch of the ring; false if it stands in line for it. Called by all lanes.
 DWELL_DEVICE bool takes(const Lease& lease, Worker* worker, const Frame& frame) {
-  GraphHead* const of = head(exec_of(frame));
+  GraphHead* const of = head(exec_of(lease, frame));
   u32 taken = 0;
   if (lane() == 0) taken = line::take(of) ? 1 : 0;
   return broadcast(taken) != 0 || !line::stand_ring(lease, worker, of, frame);
@@ -325,10 +325,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   sync_lanes();
   if (lane() == 0) reset(&worker->context);
   if (header.is_launch()) {
-    const u64 base = exec_of(from);
+    const u64 base = exec_of(lease, from);
     if (lane() == 0 && !header.is_spawned()) in_flight::note_launch(worker, from.position());
     if ((header.flags & flag::launch::turn) == 0 && !takes(lease, worker, from)) return kNothing;
-    if ((timed_by(lease) & timed::timeline) != 0) note_begin(worker, from);
+    if ((timed_by(lease) & timed::timeline) != 0) note_begin(lease, worker, from);
     const u32 start = begin(lease, from, &states);
     if (lane() == 0) {
       work.base = base;
@@ -336,7 +336,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     }
     links = links_of(record(base, start));
   } else if (completes) {
-    const u64 at = address_of(header, from.position());
+    const u64 at = address_of(lease, from.position());
     links = links_of(pointer_to_global<const Slot>(at));
     const u64 base = at - static_cast<u64>(links.cell) * kCell;
     if (lane() == 0) work.base = base;
@@ -450,15 +450,15 @@ struct GraphTasks : SourceVerbs {
   static DWELL_DEVICE bool calls(const Header& header) { return header.source != source::control && !header.launches(); }
   static DWELL_DEVICE bool goes_on(const Header& header) { return header.is_node() || header.launches(); }
   static DWELL_DEVICE Follows proceed(const Behind& at) { return graph::proceed(at.lease, at.worker, *at.from, at.to, at.completes); }
-  static DWELL_DEVICE Slot* record(const Header& header, u32 word2) {
-    return header.is_node() ? pointer_to_global<Slot>(graph::address_of(header, word2)) : nullptr;
+  static DWELL_DEVICE Slot* record(const Lease& lease, const Header& header, u32 word2) {
+    return header.is_node() ? pointer_to_global<Slot>(graph::address_of(lease, word2)) : nullptr;
   }
   // A launch that has its exec has begun.
   static DWELL_DEVICE bool may_cancel(const Header& header) {
     return header.source == source::launch && (header.flags & flag::launch::turn) == 0;
   }
-  static DWELL_DEVICE void cancel(const Frame& frame) {
-    if (frame.header().source == source::launch) graph::change(frame);
+  static DWELL_DEVICE void cancel(const Lease& lease, const Frame& frame) {
+    if (frame.header().source == source::launch) graph::change(lease, frame);
   }
 };
 

@@ -154,17 +154,15 @@ TEST_F(GraphOnWorkersTest, GroupsOfAWideNodeRunOnceEach) {
 TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
   // When it has ended its share, the launch may have ended with the last one, and the memory be somebody else's.
   make();
-  std::memset(exec_->memory.get(), 0xFF, exec_->layout.bytes());
-  const std::vector<std::byte> before(exec_->memory.get(), exec_->memory.get() + exec_->layout.bytes());
+  std::memset(exec_->memory, 0xFF, exec_->layout.bytes());
+  const std::vector<std::byte> before(exec_->memory, exec_->memory + exec_->layout.bytes());
   Frame frame{};
-  Header header{kNote, 4, 1, flag::share, 0, 0, source::node};
-  const u64 number = exec_->address() / kCell + kFirstRecord;
-  header.drains = static_cast<u32>(number >> 32U);
+  const Header header{kNote, 4, 1, flag::share, 0, 0, source::node};
   frame.word[0] = header.word0();
   frame.word[1] = header.word1();
-  frame.word[2] = static_cast<u32>(number);
+  frame.word[2] = static_cast<u32>(exec_->offset / kCell) + kFirstRecord;
   EXPECT_EQ(graph::proceed(bench_.lease, &worker_[0], frame, &frame, false), kNothing);
-  EXPECT_EQ(std::memcmp(exec_->memory.get(), before.data(), before.size()), 0);
+  EXPECT_EQ(std::memcmp(exec_->memory, before.data(), before.size()), 0);
 }
 
 // ---- Control nodes ---------------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class GraphLaunchTest : public testing::Test {
       if (last != ~0U) plan.edge(last, node);
       last = node;
     }
-    return *execs_.emplace_back(std::make_unique<PlainExec>(plan));
+    return *execs_.emplace_back(std::make_unique<PlainExec>(plan, bench_));
   }
   void run_task(u32 me, const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
@@ -96,7 +96,7 @@ class GraphLaunchTest : public testing::Test {
     TaskQuads task{};
     const Header header{0, 1, 1, flag::share | flag::memory, 0, 0, source::launch};
     task.quad[0] = Quad{0, {header.word0(), header.word1(), position}};
-    task.quad[1] = Quad{0, {static_cast<u32>(exec.address()), static_cast<u32>(exec.address() >> 32U), 0}};
+    task.quad[1] = Quad{0, {static_cast<u32>(exec.offset), static_cast<u32>(exec.offset >> 32U), 0}};
     run_task(me, task);
   }
   // Runs what is in the ready queue, at most so many tasks. Returns how many.
@@ -140,7 +140,7 @@ class GraphLaunchTest : public testing::Test {
 
 TEST_F(GraphLaunchTest, ATaskIsCompleteWhenWhatItLaunchesIs) {
   const PlainExec& exec = chain({1, 2, 3});
-  targets = {exec.address()};
+  targets = {exec.offset};
   during = [&](u32) { EXPECT_FALSE(bench_.complete(kTask)); };
   run_ring(kLaunches, kTask, 9);
   run_ready();
@@ -154,7 +154,7 @@ TEST_F(GraphLaunchTest, ATaskIsCompleteWhenWhatItLaunchesIs) {
 TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
   PlainExec& exec = chain({1});
   const PlainExec& other = chain({2});
-  targets = {exec.address(), exec.address(), exec.address()};
+  targets = {exec.offset, exec.offset, exec.offset};
   // A launch of the ring has it; others come meanwhile: of the ring, then of an operator, then of the ring.
   bool nested = false;
   during = [&](u32 number) {
@@ -193,7 +193,7 @@ TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
 TEST_F(GraphLaunchTest, AFailureReachesTheParentAndNotTheNextLaunch) {
   PlainExec& exec = chain({1}, kFail);
   PlainExec& good = chain({2});
-  targets = {exec.address(), good.address()};
+  targets = {exec.offset, good.offset};
   run_ring(kChains, kTask, 9);
   run_ready();
   EXPECT_THAT(ran, ElementsAre(9U, 1U, 2U));
@@ -209,7 +209,7 @@ TEST_F(GraphLaunchTest, AFailureReachesTheParentAndNotTheNextLaunch) {
 TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForTheTaskOfTheRing) {
   const PlainExec& exec = chain({1}, kFail);
   exec.head().number = 7;
-  targets = {exec.address()};
+  targets = {exec.offset};
   during = [&](u32) { EXPECT_EQ(inside(kTask).lap, 0U); };
   run_ring(kLaunches, kTask, 9);
   run_ready();
@@ -228,12 +228,12 @@ TEST_F(GraphLaunchTest, TheFirstFailedNodeIsNotedAndEachTaskHasItsOwn) {
   const PlainExec& second = chain({2}, kFail);
   first.head().number = 1;
   second.head().number = 2;
-  targets = {first.address(), second.address()};
+  targets = {first.offset, second.offset};
   run_ring(kChains, kTask, 9);
   run_ready();
   expect_inside(kTask, first, 1);
   // The next task at this place of the ring.
-  targets = {second.address()};
+  targets = {second.offset};
   run_ring(kLaunches, kTask + bench_.capacity(), 9);
   run_ready();
   expect_inside(kTask + bench_.capacity(), second, 2);
@@ -246,7 +246,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
   inner.head().number = 1;
   middle.head().number = 2;
   outer.head().number = 3;
-  during = [&](u32 number) { targets.assign(1, number == 2 ? inner.address() : number == 3 ? middle.address() : outer.address()); };
+  during = [&](u32 number) { targets.assign(1, number == 2 ? inner.offset : number == 3 ? middle.offset : outer.offset); };
   run_ring(kLaunches, kTask, 9);
   run_ready();
   EXPECT_EQ(bench_.status(kTask), 41);
@@ -263,7 +263,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
 TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
   const PlainExec& first = chain({1});
   const PlainExec& second = chain({2});
-  targets = {first.address(), second.address()};
+  targets = {first.offset, second.offset};
   bench_.control().idle.value = ~0U;  // nobody waits for tasks
   during = [&](u32 number) {
     if (number != 2) return;
@@ -280,7 +280,7 @@ TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
 
 TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   PlainExec& exec = chain({1});
-  targets.assign(3, exec.address());
+  targets.assign(3, exec.offset);
   bench_.control().idle.value = ~0U;  // nobody waits for tasks
   fill_queue();
   during = [&](u32 number) {
@@ -302,7 +302,7 @@ TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   during = [&](u32 number) {
     if (number != 1 || nested) return;
     nested = true;
-    targets.assign(1, exec.address());
+    targets.assign(1, exec.offset);
     run_ring(kLaunches, kTask + 1, 8, 1);
     fill_queue();
   };
@@ -356,7 +356,7 @@ TEST_F(GraphLaunchTest, AnExecThatIsLaunchedByWhatItHasLaunchedIsRefused) {
   PlainExec& inner = chain({1}, kLaunches);
   PlainExec& outer = chain({2}, kLaunches);
   // 2 launches `inner`, whose node launches `outer`.
-  during = [&](u32 number) { targets.assign(1, number == 1 ? outer.address() : inner.address()); };
+  during = [&](u32 number) { targets.assign(1, number == 1 ? outer.offset : inner.offset); };
   run_ring(kLaunches, kTask, 9);  // launches `inner`
   run_ready();
   EXPECT_TRUE(bench_.complete(kTask));
@@ -378,7 +378,7 @@ TEST_F(GraphLaunchTest, NoExecIsRefused) {
 
 TEST_F(GraphLaunchTest, AWorkerWhoseLeaseIsOverHandsTheLaunchBack) {
   PlainExec& exec = chain({1, 2, 3});
-  targets = {exec.address()};
+  targets = {exec.offset};
   during = [&](u32 number) {
     if (number == 2) worker_[0].context.yield = 1;
   };

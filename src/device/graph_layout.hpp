@@ -33,6 +33,8 @@
 namespace dwell::device {
 
 inline constexpr u32 kCell = sizeof(Slot);
+// The offset of a cell of the arena, in bytes from its start.
+DWELL_HOST_DEVICE u64 offset_of(u32 cell) { return static_cast<u64>(cell) * kCell; }
 inline constexpr u32 kOnly = 1U << 31U;  // of an edge: the successor waits for nothing else
 inline constexpr u32 kMostCells = 1U << 30U;
 inline constexpr u32 kChainSlots = 2;  // that the record of a node behind another one of its chain takes at most
@@ -40,8 +42,8 @@ inline constexpr u32 kPadding = 24;    // cells behind the last record that a wo
 // Successors that the completer of a node makes ready by itself; more are shared out among workers.
 inline constexpr u32 kFewSuccessors = 32;
 
-// A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the address of the head, 2 the number of
-// changes to records before it begins; then the changes, each the place of a word in the exec, counted in words, and its value. More than
+// A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the head's offset in the arena, 2 the number
+// of changes to records before it begins; then the changes, each the place of a word in the exec, counted in words, and its value. More than
 // kMostChanges lie in host memory, at the address in words 3 and 4. One that an operator has made has none.
 inline constexpr u32 kMostChanges = (kMaxArgumentWords - 3) / 2;
 
@@ -102,7 +104,7 @@ struct alignas(128) GraphHead {
   u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
   u64 failure;   // node that failed first (32) | its status (32), or 0
   // Of an exec with host nodes.
-  u64 next_caller;  // the exec behind it on the list of those that wait for answers, as CrewLine::callers names it
+  u32 next_caller;  // the exec behind it on the list of those that wait for answers, as CrewLine::callers names it
   u32 called;       // calls so far
   u32 answered;     // answers that were read
   u32 unanswered;   // calls whose answer was not read

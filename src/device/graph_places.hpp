@@ -7,7 +7,9 @@
 
 namespace dwell::device::graph {
 
-DWELL_DEVICE u64 address_of(const Header& header, u32 word2) { return (static_cast<u64>(header.drains) << 32U | word2) * kCell; }
+// The address of a cell of the arena, and the cell at an address.
+DWELL_DEVICE u64 address_of(const Lease& lease, u32 cell) { return lease.arena + offset_of(cell); }
+DWELL_DEVICE u32 cell_of(const Lease& lease, u64 address) { return static_cast<u32>((address - lease.arena) / kCell); }
 DWELL_DEVICE Slot* record(u64 base, u32 cell) { return pointer_to_global<Slot>(base + static_cast<u64>(cell) * kCell); }
 DWELL_DEVICE GraphHead* head(u64 base) { return pointer_to_global<GraphHead>(base); }
 DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {

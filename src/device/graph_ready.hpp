@@ -156,26 +156,25 @@ DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first,
   if (lease.deques == nullptr) return 0;
   const GraphWork& work = worker->graph;
   const u64 now = (timed_by(lease) & timed::times) != 0 ? now_ns() : 0;
+  const u32 exec = cell_of(lease, work.base);
   u32 done = 0;
-  for (; done < count; ++done) {
-    const u32 node = work.node[first + done];
-    const u64 entry = (work.base + static_cast<u64>(node & ~kPoisoned) * kCell) | ((node & kPoisoned) != 0 ? NodeDeque::kCancelled : 0);
-    if (!node_deque::push(lease.deques[worker->me], entry, now)) break;
-  }
+  // A node's cell in the exec is added, its mark stays.
+  for (; done < count; ++done)
+    if (!node_deque::push(lease.deques[worker->me], work.node[first + done] + exec, now)) break;
   return done;
 }
 
 // A node out of the worker's deque: cell | kPoisoned, or 0 for none.
 DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
   u64 put = 0;
-  const u64 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me], &put);
+  const u32 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me], &put);
   if (entry == 0) return 0;
-  if (put != 0 && (entry & NodeDeque::kCancelled) == 0 && (timed_by(lease) & timed::times) != 0) {
-    const Quad& head = pointer_to_global<const Slot>(entry)->quad[0];
+  if (put != 0 && (entry & kPoisoned) == 0 && (timed_by(lease) & timed::times) != 0) {
+    const Quad& head = record(lease.arena, entry)->quad[0];
     observe::note_queued(lease, worker, load<Order::relaxed, Scope::device>(&head.word[0]),
                          load<Order::relaxed, Scope::device>(&head.word[1]), put);
   }
-  return static_cast<u32>((entry - worker->graph.base) / kCell) | ((entry & NodeDeque::kCancelled) != 0 ? kPoisoned : 0U);
+  return entry - cell_of(lease, worker->graph.base);
 }
 
 // A node that has been popped is about to run: one that had come through the ready queue would be noted too.
@@ -185,16 +184,16 @@ DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
 
 // Takes a node out of another worker's deque, as if it had come through the ready queue, and says when it was put there, or 0.
 DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task, u64* put) {
-  const u64 entry = node_deque::steal(lease.deques[victim], put);
+  const u32 entry = node_deque::steal(lease.deques[victim], put);
   if (entry == 0) return false;
   if ((timed_by(lease) & timed::times) == 0) *put = 0;  // it was asked for when the node was put there
-  const Slot* const record = pointer_to_global<const Slot>(entry & ~NodeDeque::kCancelled);
-  load_record(record, task, 0, 1);
+  const Slot* const at = record(lease.arena, entry & ~kPoisoned);
+  load_record(at, task, 0, 1);
   u32* const word1 = &task->quad[0].word[1];
   const u32 slots = *word1 & 0xFU;
-  if (slots > 1) load_record(record, task, 1, slots);
+  if (slots > 1) load_record(at, task, 1, slots);
   *word1 |= flag::memory << 4U;
-  if ((entry & NodeDeque::kCancelled) != 0) *word1 = poison(*word1);
+  if ((entry & kPoisoned) != 0) *word1 = poison(*word1);
   return true;
 }
 

@@ -17,7 +17,7 @@ inline constexpr u32 member = 3;    // a gang in line: the share of one worker
 inline constexpr u32 gate = 4;      // the host: no group; complete when the host has opened it
 inline constexpr u32 pass = 5;      // the host: slots to pass over, complete as soon as they are fetched
 inline constexpr u32 repeated = 6;  // the host: a task of one group that runs `groups` times
-// Made on the device: word 2 and `drains` name a record.
+// Made on the device: word 2 names a record: of a node its cell in the arena, of others its number.
 inline constexpr u32 node = 8;             // a graph: a node with an operator
 inline constexpr u32 control = 9;          // a graph: something for graph::proceed, no operator
 inline constexpr u32 spawned = 10;         // an operator

@@ -23,18 +23,16 @@
 
 namespace dwell::device::host_nodes {
 
-inline constexpr u64 kListed = 1;  // in CrewLine::callers and GraphHead::next_caller: so that not even the low word is 0
-
 DWELL_HOST_DEVICE u64 rings_bytes(u32 shift) { return 2 * sizeof(Quad) << shift; }
 
 // Puts an exec on the list. Called by one thread.
 DWELL_DEVICE void put(const Lease& lease, u64 base) {
-  u64* const at = &lease.control->crew.callers;
-  u64 first = load<Order::relaxed, Scope::device>(at);
+  u32* const at = &lease.control->crew.callers;
+  u32 first = load<Order::relaxed, Scope::device>(at);
   for (;;) {
     store<Order::relaxed, Scope::device>(&graph::head(base)->next_caller, first);
     // acq_rel: pairs with the exchange in look(), which reads the link.
-    const u64 seen = compare_exchange<Order::acq_rel>(at, first, base | kListed);
+    const u32 seen = compare_exchange<Order::acq_rel>(at, first, graph::cell_of(lease, base));
     if (seen == first) return;
     first = seen;
   }
@@ -105,12 +103,12 @@ DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
 
 // Lets the host nodes go on that the host has answered. Called as take_answers is.
 DWELL_DEVICE_COLD void look(const Lease& lease) {
-  u64 next = 0;
-  if (lane() == 0) next = exchange<Order::acq_rel>(&lease.control->crew.callers, static_cast<u64>(0));
+  u32 next = 0;
+  if (lane() == 0) next = exchange<Order::acq_rel>(&lease.control->crew.callers, 0U);
   for (;;) {
-    next = broadcast(static_cast<u32>(next)) | static_cast<u64>(broadcast(static_cast<u32>(next >> 32U))) << 32U;
+    next = broadcast(next);
     if (next == 0) return;
-    const u64 base = next & ~kListed;
+    const u64 base = graph::address_of(lease, next);
     if (lane() == 0) next = load<Order::relaxed, Scope::device>(&graph::head(base)->next_caller);
     take_answers(lease, base);
     sync_lanes();

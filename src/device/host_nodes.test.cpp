@@ -45,7 +45,7 @@ class HostNodesOnWorkersTest : public GraphOnWorkersTest {
     rings_[(1U << kShift) + index_of(answered_, kShift)] = Quad{lap_of(answered_, kShift), {cells_[i], throws ? 1U : 0U, 0}};
     ++answered_;
   }
-  u64 callers() const { return bench_.control().crew.callers; }
+  u32 callers() const { return bench_.control().crew.callers; }
 
   std::vector<Quad> rings_{2U << kShift};
   std::vector<u32> hosts_;
@@ -62,11 +62,11 @@ TEST_F(HostNodesOnWorkersTest, ANodeBehindAHostNodeRunsWhenTheHostHasAnswered) {
   launch();
   EXPECT_THAT(calls(), ElementsAre(0U));
   EXPECT_THAT(ran, ElementsAre(first));
-  EXPECT_EQ(callers(), exec_->address() | host_nodes::kListed);
+  EXPECT_EQ(callers(), exec_->offset / kCell);
   EXPECT_EQ(worker_[0].graph.base, 0U) << "no worker waits";
   host_nodes::look(bench_.lease);
   EXPECT_EQ(queued(), 0U);
-  EXPECT_EQ(callers(), exec_->address() | host_nodes::kListed) << "it waits on";
+  EXPECT_EQ(callers(), exec_->offset / kCell) << "it waits on";
   answer(0);
   host_nodes::look(bench_.lease);
   EXPECT_EQ(callers(), 0U);
@@ -155,18 +155,18 @@ TEST_F(HostNodesOnWorkersTest, WithoutRoomAnAnswerStays) {
 TEST_F(HostNodesOnWorkersTest, SeveralExecsOnTheList) {
   const u32 host = host_behind({});
   behind({host});
-  PlainExec other(plan_);
+  PlainExec other(plan_, bench_);
   std::vector<Quad> others(2U << kShift);
   other.head().calls = reinterpret_cast<u64>(others.data());
   other.head().calls_shift = kShift;
   make();
   launch();
   host_nodes::call(bench_.lease, other.address(), 0);
-  EXPECT_EQ(callers(), other.address() | host_nodes::kListed);
+  EXPECT_EQ(callers(), other.offset / kCell);
   calls();
   answer(0);
   host_nodes::look(bench_.lease);
-  EXPECT_EQ(callers(), other.address() | host_nodes::kListed) << "the other one waits on";
+  EXPECT_EQ(callers(), other.offset / kCell) << "the other one waits on";
   EXPECT_EQ(other.head().next_caller, 0U);
   run_ready();
   EXPECT_TRUE(complete());

@@ -39,7 +39,7 @@ DWELL_DEVICE void note(Worker* worker, u32 word0, u32 word1, u32 word2) {
     clear(worker);
     return;
   }
-  const u64 node = header.is_node() ? static_cast<u64>(header.drains) << 48U | InFlight::kNode : 0;
+  const u64 node = header.is_node() ? InFlight::kNode : 0;
   put(worker, static_cast<u64>(word2) | static_cast<u64>(header.opcode) << 32U | node | InFlight::kValid);
 }
 

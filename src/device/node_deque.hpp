@@ -21,7 +21,7 @@ inline u64 stamp_of(const NodeDeque& deque, u64 place) {
 
 // Called by the worker that it belongs to. False when it is full. What the node's predecessors did is released to whoever steals it. `now`:
 // the time, or 0.
-inline bool push(NodeDeque& deque, u64 node, u64 now = 0) {
+inline bool push(NodeDeque& deque, u32 node, u64 now = 0) {
   const u64 newest = load<Order::relaxed, Scope::device>(&deque.newest);
   // Acquire: a thief has read the entry that is written anew. Pairs with the exchange in steal.
   if (newest - load<Order::acquire, Scope::device>(&deque.oldest) == NodeDeque::kMost) return false;
@@ -38,7 +38,7 @@ inline bool is_empty(const NodeDeque& deque) {
 }
 
 // Takes the newest out, and says when it was put there, or 0; 0 for none. Called by the worker that it belongs to.
-inline u64 pop(NodeDeque& deque, u64* put) {
+inline u32 pop(NodeDeque& deque, u64* put) {
   *put = 0;
   if (is_empty(deque)) return 0;
   const u64 newest = load<Order::relaxed, Scope::device>(&deque.newest) - 1;
@@ -50,18 +50,18 @@ inline u64 pop(NodeDeque& deque, u64* put) {
   // The last one, which a thief may be about to take, or has taken.
   const bool mine =
       oldest == newest && __atomic_compare_exchange_n(&deque.oldest, &oldest, newest + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-  const u64 node = mine ? load<Order::relaxed, Scope::device>(&deque.node[newest % NodeDeque::kMost]) : 0;
+  const u32 node = mine ? load<Order::relaxed, Scope::device>(&deque.node[newest % NodeDeque::kMost]) : 0;
   store<Order::release, Scope::device>(&deque.newest, newest + 1);
   return node;
 }
 
 // Takes the oldest out, as pop; 0 for none, or when others took it meanwhile. Called by other workers.
-inline u64 steal(NodeDeque& deque, u64* put) {
+inline u32 steal(NodeDeque& deque, u64* put) {
   u64 oldest = __atomic_load_n(&deque.oldest, __ATOMIC_SEQ_CST);
   // Acquire: the entry, and what the node's predecessors did. Pairs with push.
   if (oldest >= __atomic_load_n(&deque.newest, __ATOMIC_SEQ_CST)) return 0;
   // Written anew only when `oldest` has passed it, and then the exchange fails.
-  const u64 node = load<Order::relaxed, Scope::device>(&deque.node[oldest % NodeDeque::kMost]);
+  const u32 node = load<Order::relaxed, Scope::device>(&deque.node[oldest % NodeDeque::kMost]);
   *put = stamp_of(deque, oldest);
   return __atomic_compare_exchange_n(&deque.oldest, &oldest, oldest + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) ? node : 0;
 }

@@ -35,11 +35,11 @@ struct SourceVerbs {
   // Goes on behind a task. Called by the lanes of warp 0, behind a barrier of the group.
   static DWELL_DEVICE Follows proceed(const Behind&) { return kNothing; }
   // Where the task lies whole; null: in the ring, or held.
-  static DWELL_DEVICE Slot* record(const Header&, u32 /*word2*/) { return nullptr; }
+  static DWELL_DEVICE Slot* record(const Lease&, const Header&, u32 /*word2*/) { return nullptr; }
   // Whether the host may still cancel a task in a queue. `header` has no word 0. Called by one thread.
   static DWELL_DEVICE bool may_cancel(const Header& header) { return !header.is_made(); }
   // What a task does although it is cancelled. Called by the lanes of warp 0.
-  static DWELL_DEVICE void cancel(const Frame&) {}
+  static DWELL_DEVICE void cancel(const Lease&, const Frame&) {}
 };
 
 }  // namespace dwell::device

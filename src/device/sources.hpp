@@ -46,12 +46,12 @@ struct Table {
     static_cast<void>(((is<S>(header.source) && (may = S::may_cancel(header), true)) || ...));
     return may;
   }
-  static DWELL_DEVICE void cancel(const Frame& frame) {
-    static_cast<void>(((is<S>(frame.header().source) && (S::cancel(frame), true)) || ...));
+  static DWELL_DEVICE void cancel(const Lease& lease, const Frame& frame) {
+    static_cast<void>(((is<S>(frame.header().source) && (S::cancel(lease, frame), true)) || ...));
   }
-  static DWELL_DEVICE Slot* record(const Header& header, u32 word2) {
+  static DWELL_DEVICE Slot* record(const Lease& lease, const Header& header, u32 word2) {
     Slot* record = nullptr;
-    static_cast<void>(((is<S>(header.source) && (record = S::record(header, word2), true)) || ...));
+    static_cast<void>(((is<S>(header.source) && (record = S::record(lease, header, word2), true)) || ...));
     return record;
   }
 
@@ -72,12 +72,12 @@ DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& head
 DWELL_DEVICE bool goes_on(const Header& header) { return All::goes_on(header); }
 DWELL_DEVICE Follows proceed(u32 source, const Behind& at) { return All::proceed(source, at); }
 DWELL_DEVICE bool may_cancel(const Header& header) { return All::may_cancel(header); }
-DWELL_DEVICE void cancel(const Frame& frame) { All::cancel(frame); }
-DWELL_DEVICE Slot* record(const Header& header, u32 word2) { return All::record(header, word2); }
+DWELL_DEVICE void cancel(const Lease& lease, const Frame& frame) { All::cancel(lease, frame); }
+DWELL_DEVICE Slot* record(const Lease& lease, const Header& header, u32 word2) { return All::record(lease, header, word2); }
 
 // Loads the slots behind the first of a task in a queue. Called by all lanes.
 DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& header, u32 word2) {
-  if (const Slot* const at = record(header, word2); at != nullptr)
+  if (const Slot* const at = record(lease, header, word2); at != nullptr)
     graph::load_record(at, task, 1, header.slots);
   else
     load_held(lease, task, word2, 1, header.slots);
@@ -85,7 +85,7 @@ DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& h
 
 // The counters of those who share the groups of a task.
 DWELL_DEVICE Wide* counters(const Lease& lease, const Header& header, u32 word2) {
-  Slot* const at = record(header, word2);
+  Slot* const at = record(lease, header, word2);
   return at != nullptr ? &graph::shares(at, header.slots)->groups : lease.wide + index_of(word2, lease.ring_shift);
 }
 

@@ -470,10 +470,10 @@ DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& f
   u32 how = kBegins;
   if (lane() == 0) {
     const u32 number = from.position();
-    const u64 base = graph::exec_of(from);
+    const u64 base = graph::exec_of(lease, from);
     worker->spawn.current = 0;
     share(lease, number);  // anybody may end it
-    if (base == 0) {
+    if (base == lease.arena) {  // of an Exec that names none
       how = kRefused;
     } else if ((from.header().flags & flag::launch::turn) == 0 && !line::take(graph::head(base))) {
       // Taken by a launch that this one descends from, it would stay so: that is open until this one has ended.

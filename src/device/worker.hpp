@@ -26,6 +26,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.lease = lease.number;
   context.over = &lease.control->crew.over;
   context.uses = uses_of(lease);
+  context.arena = lease.arena;
   context.share = kWholeTask;
   context.log.slots = lease.log + (static_cast<u64>(worker->me) << lease.log_shift);
   context.log.read = lease.log_read + worker->me * 16;
@@ -161,10 +162,10 @@ DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
 
 // The steps of a chain come to another block, from the node at `at` to the one at `next`; they are over behind the one at `at`. Called by
 // all threads of the group.
-DWELL_DEVICE void go_into_block([[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at, FramePlace next) {
+DWELL_DEVICE void go_into_block(const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at, FramePlace next) {
   const u32 rank = thread_rank();
   if (rank < kLanes) {
-    steps.read_ahead(next);
+    steps.read_ahead(lease, next);
     return;
   }
 #if DWELL_ON_CUDA
@@ -211,7 +212,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (timed_by(lease) == 0) next = steps.behind(at, word1);
         observe::begin_steps(worker, next, thread_rank());
       } else if (thread_rank() < kLanes) {
-        chain::begin(worker, at);
+        chain::begin(lease, worker, at);
       }
     } else if (has(part::links) && (word1 & flag::tracked << 4U) != 0 && timed_by(lease) == 0) {
       next = linked::first(worker);
@@ -231,7 +232,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
-        if (chain::is_in_another_block(at, next)) go_into_block(steps, at, next);
+        if (chain::is_in_another_block(at, next)) go_into_block(lease, steps, at, next);
         stops = group_any(seen.stops || seen.yields);
         if (stops) break;
         at = next;
@@ -267,7 +268,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       if (!stops) {  // the first of a chain, or one whose call is timed
         if (chain::is_ahead(at)) {
           const FramePlace behind = steps.behind(at, ended.header.word1());
-          if (chain::is_in_another_block(at, behind) && thread_rank() < kLanes) steps.read_ahead(behind);
+          if (chain::is_in_another_block(at, behind) && thread_rank() < kLanes) steps.read_ahead(lease, behind);
         } else if (thread_rank() < kLanes) {
           chain::await_begin();
         }
@@ -276,7 +277,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       }
       observe::end(lease, worker, ended.header, ended.position);
       if (!stops || goes_on(worker)) {
-        at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(worker, at);
+        at = chain::is_ahead(at) ? steps.behind(at, ended.header.word1()) : chain::first(lease, worker, at);
         word1 = frame_at(worker, at)->word[1];
         opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
@@ -478,7 +479,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
       if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
       Group(&worker->context, 0, 1).sync();  // all have read the frame
     } else if (ended.header.runs_nothing()) {
-      if (thread_rank() < kLanes) sources::cancel(*frame_at(worker, place));
+      if (thread_rank() < kLanes) sources::cancel(lease, *frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
     if (!has(part::links) || !ended.completes || (ended.header.flags & flag::tracked) == 0) {

@@ -39,9 +39,10 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from)
     : shell(of), graph(from), layout(graph), execs(all_of(graph.execs)), number(core.graphs().next_number()) {
   for (const auto& node : graph.nodes) system_ |= node.flags & kSystem;
   core.buffers().check_alive(graph.uses, [this](std::uint32_t node) { return graph.text_of(node); });
-  const std::size_t bytes = layout.bytes();
-  memory = core.buffers().allocate_raw(bytes);
-  address = memory->allocation->device();
+  core.buffers().collect();
+  auto piece = core.arena().take(layout.bytes());
+  offset = piece->offset();
+  memory = core.buffers().own(std::move(piece));
   if (!graph.callbacks.empty()) {
     core.host_calls().prepare();
     std::vector<std::uint32_t> cells;
@@ -63,13 +64,13 @@ ExecState::ExecState(runtime::Core& core, Shell* of, const GraphData& from)
 }
 
 ExecState::~ExecState() {
-  if (const auto core = shell->core()) core->graphs().remove(address);
+  if (const auto core = shell->core()) core->graphs().remove(offset);
 }
 
 void ExecState::publish(runtime::Core& core) {
-  const auto lease = core.graphs().add(address, layout.bytes(), number, shared_from_this(), core.keeper().newest());
+  const auto lease = core.graphs().add(offset, layout.bytes(), number, shared_from_this(), core.keeper().newest());
   if (runtime::FlightRecorder* const flight = core.flight(); flight != nullptr)
-    first_noted_ = flight->add(*this, address, layout.bytes(), lease, core.queue().tail());
+    first_noted_ = flight->add(*this, offset, layout.bytes(), lease, core.queue().tail());
 }
 
 void ExecState::note_changes(runtime::Core& core) const {
@@ -81,11 +82,13 @@ void ExecState::note_changes(runtime::Core& core) const {
 
 void ExecState::write(runtime::Core& core) {
   const std::span<const std::uint32_t> opcodes = opcodes_;
-  core.backend().write_to_device(address, layout.bytes(), [&](std::byte* to) {
-    layout.write(graph, opcodes, address, to);
-    auto& head = *reinterpret_cast<device::GraphHead*>(to);
-    head.number = number;
-    if (host_nodes) host_nodes->write(head);
+  core.arena().at_rest([&](const backend::Allocation& arena) {
+    core.backend().write_to_device(arena.device() + offset, layout.bytes(), [&](std::byte* to) {
+      layout.write(graph, opcodes, static_cast<std::uint32_t>(offset / device::kCell), to);
+      auto& head = *reinterpret_cast<device::GraphHead*>(to);
+      head.number = number;
+      if (host_nodes) host_nodes->write(head);
+    });
   });
 }
 
@@ -360,8 +363,8 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   if (!changes_.empty()) add_tasks(core, waits);
   const std::size_t count = changes_.size() / 2;
   std::array<std::uint32_t, kMaxWords> words{};
-  words[0] = static_cast<std::uint32_t>(address);
-  words[1] = static_cast<std::uint32_t>(address >> 32U);
+  words[0] = static_cast<std::uint32_t>(offset);
+  words[1] = static_cast<std::uint32_t>(offset >> 32U);
   words[2] = static_cast<std::uint32_t>(count);
   std::uint32_t used = 3;
   const std::uint32_t task_flags = flags | kGraph | (groups != 0 ? kShare : kWide) | kMemory | system_ | (waits.count != 0 ? kAfter : 0);
@@ -535,7 +538,7 @@ namespace detail {
 ExecWords::ExecWords(const GraphExec& exec, const Shell* shell) : state(exec.state_) {
   const ExecState& of = require_exec(state);
   if (shell != nullptr && of.shell != shell) throw_foreign_exec(of);
-  address = of.address;
+  offset = of.offset;
   flags = of.flags();
 }
 

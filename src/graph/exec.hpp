@@ -73,7 +73,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   const graph::Layout layout;
   const std::vector<std::shared_ptr<ExecState>> execs;  // that its nodes may launch, and the nodes of these
   std::shared_ptr<BufferState> memory;
-  std::uint64_t address = 0;
+  std::uint64_t offset = 0;                      // in the arena, in bytes
   const std::uint32_t number;                    // see runtime::Graphs
   std::unique_ptr<graph::HostNodes> host_nodes;  // null without
 

@@ -32,8 +32,8 @@ class Layout {
   explicit Layout(const detail::GraphData& graph);
 
   std::size_t bytes() const { return static_cast<std::size_t>(cells_) * device::kCell; }
-  // Writes the exec as it lies at `address`. `to` has bytes() bytes, `opcodes` one for each operator of the graph.
-  void write(const detail::GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint64_t address, std::byte* to) const;
+  // Writes the exec as it lies in the arena from cell `first` on. `to` has bytes() bytes, `opcodes` one for each operator of the graph.
+  void write(const detail::GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint32_t first, std::byte* to) const;
 
   // The cell of a node's record, and the place of one of its argument words, in bytes from the exec's begin.
   std::uint32_t cell(std::uint32_t node) const { return cell_[node]; }

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <span>
 
+#include <dwell/device/operator.hpp>
+
 #include "graph/layout.hpp"
 
 namespace dwell::graph {
@@ -21,8 +23,8 @@ namespace source = device::source;
 // Writes records whole, each byte once: a graph may be written, launched once and dropped.
 class Layout::Writer {
  public:
-  Writer(const Layout& layout, const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint64_t address, std::byte* to)
-      : at_(layout), graph_(graph), opcodes_(opcodes), number_(address / kCell), to_(to) {}
+  Writer(const Layout& layout, const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint32_t first, std::byte* to)
+      : at_(layout), graph_(graph), opcodes_(opcodes), first_(first), to_(to) {}
 
   void write() {
     device::GraphHead head{};
@@ -66,8 +68,8 @@ class Layout::Writer {
     const GraphData::Branch* const branch = is_branch ? graph_.branch_of(node) : nullptr;
     const Links links = is_branch ? links_past(*branch) : links_to(at_.successors(node), false);
     if (data.words > detail::kMaxWords) {
-      const std::uint64_t block = number_ * kCell + static_cast<std::uint64_t>(at_.block_[node]) * kCell;
-      const std::uint32_t of_block[2] = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U)};
+      const std::uint64_t block = device::offset_of(first_ + at_.block_[node]);
+      const std::uint32_t of_block[2] = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U) | device::kInArena};
       write_record(cell, header, links, of_block);
       std::memcpy(to_ + at_.word_at(graph_, node, 0), words.data(), words.size_bytes());
     } else {
@@ -82,13 +84,11 @@ class Layout::Writer {
     }
   }
 
-  void write_record(std::uint32_t cell, Header header, const Links& links, std::span<const std::uint32_t> arguments) {
-    const std::uint64_t number = number_ + cell;
-    header.drains = static_cast<std::uint32_t>(number >> 32U);
+  void write_record(std::uint32_t cell, const Header& header, const Links& links, std::span<const std::uint32_t> arguments) {
     std::uint32_t payload[device::kMaxSlots * kSlotWords];
     payload[0] = header.word0();
     payload[1] = header.word1();
-    payload[2] = static_cast<std::uint32_t>(number);
+    payload[2] = first_ + cell;
     std::uint32_t words = kHeaderWords;
     for (const std::uint32_t argument : arguments) payload[words++] = argument;
     while (words < header.slots * kSlotWords) payload[words++] = 0;
@@ -145,14 +145,14 @@ class Layout::Writer {
   const Layout& at_;
   const GraphData& graph_;
   std::span<const std::uint32_t> opcodes_;
-  std::uint64_t number_;  // of the exec's first cell
+  std::uint32_t first_;  // the exec's first cell
   std::byte* to_;
   std::uint32_t edge_ = 0;  // place of the next one
   std::uint32_t host_nodes_ = 0;
 };
 
-void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint64_t address, std::byte* to) const {
-  Writer(*this, graph, opcodes, address, to).write();
+void Layout::write(const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint32_t first, std::byte* to) const {
+  Writer(*this, graph, opcodes, first, to).write();
 }
 
 }  // namespace dwell::graph

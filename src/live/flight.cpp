@@ -69,24 +69,24 @@ class Tables {
   std::string launch_at(std::uint32_t position) const {
     const std::vector<std::uint32_t> words = words_at(position);
     if (words.size() < 2) return "a graph";
-    const std::uint64_t address = words[0] | static_cast<std::uint64_t>(words[1]) << 32U;
+    const std::uint64_t offset = words[0] | static_cast<std::uint64_t>(words[1]) << 32U;
     const FlightExec* const exec = find([&](const FlightExec& its) {
-      return its.address == address && static_cast<std::int32_t>(position - static_cast<std::uint32_t>(its.position)) >= 0;
+      return its.offset == offset && static_cast<std::int32_t>(position - static_cast<std::uint32_t>(its.position)) >= 0;
     });
     return exec == nullptr || exec->name[0] == 0 ? "a graph" : "graph '" + text_of(exec->name) + "'";
   }
   // What is known of the node that an entry is of; null when nothing is.
   const FlightNode* node_of(const FlightEntry& entry) const {
-    const std::uint64_t address = entry.address();
+    const std::uint64_t offset = entry.offset();
     const FlightExec* const exec = find([&](const FlightExec& its) {
-      return address - its.address < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
+      return offset - its.offset < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
     });
     // Of which one it is, of those that have lain there, nobody knows.
     if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return nullptr;
     const std::uint64_t nodes = std::min<std::uint64_t>(exec->nodes, FlightFile::kNodesOfExec);
     for (std::uint64_t i = exec->first; i - exec->first < nodes; ++i) {
       const FlightNode& node = head_.nodes[i % FlightFile::kNodes];
-      if (head_.nodes_taken - i <= FlightFile::kNodes && node.cell == (address - exec->address) / 64) return &node;
+      if (head_.nodes_taken - i <= FlightFile::kNodes && node.cell == (offset - exec->offset) / 64) return &node;
     }
     return nullptr;
   }
@@ -142,7 +142,7 @@ std::vector<Flight::Task> tasks_of(const Tables& tables, std::span<const FlightE
     task.launch = entry.is_launch();
     task.node = entry.is_node();
     if (task.node) {
-      task.address = entry.address();
+      task.offset = entry.offset();
       const FlightNode* const node = tables.node_of(entry);
       task.name = node != nullptr ? tables.title_of(*node, entry.opcode()) : tables.name_of(entry.opcode());
       if (node != nullptr) task.arguments = tables.arguments_of(*node, entry.opcode());
@@ -254,7 +254,7 @@ std::string to_string(const Flight& flight, std::size_t most) {
               (unknown                  ? " (arguments unknown)"
                : task.arguments.empty() ? ""
                                         : " " + printable(task.arguments)) +
-              (task.node ? ", node at " + hexadecimal(task.address) : ", ticket " + std::to_string(task.position)) + ", lease " +
+              (task.node ? ", node at " + hexadecimal(task.offset) : ", ticket " + std::to_string(task.position)) + ", lease " +
               std::to_string(task.lease) + "\n";
     }
   }

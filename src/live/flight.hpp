@@ -19,8 +19,8 @@ struct FlightEntry {
   std::uint32_t high;
   std::uint32_t lease;  // whose number
 
-  // position (32) | opcode (13) | ... | kLaunch | ... | kNode | kValid; of the launch of a graph no opcode; of a node its record's
-  // address / 64 in bits 0-31 and 48-59.
+  // position (32) | opcode (13) | ... | kLaunch | ... | kNode | kValid; of the launch of a graph no opcode; of a node its
+  // record's cell in the arena instead of the position.
   static constexpr std::uint64_t kValid = 1ULL << 63U;
   static constexpr std::uint64_t kNode = 1ULL << 62U;
   static constexpr std::uint64_t kLaunch = 1ULL << 60U;
@@ -31,7 +31,7 @@ struct FlightEntry {
   bool is_node() const { return (word() & kNode) != 0; }
   bool is_launch() const { return (word() & kLaunch) != 0; }
   // Of a node.
-  std::uint64_t address() const { return (low | static_cast<std::uint64_t>(high >> 16U & 0xFFFU) << 32U) * 64; }
+  std::uint64_t offset() const { return std::uint64_t{low} * 64; }
 };
 static_assert(sizeof(FlightEntry) == 16);
 
@@ -53,7 +53,7 @@ static_assert(sizeof(FlightOperator) == 128);
 
 // An exec that was instantiated.
 struct FlightExec {
-  std::uint64_t address;   // of its records on the device
+  std::uint64_t offset;    // of its records in the arena
   std::uint64_t bytes;     // of these
   std::uint64_t position;  // where its launches begin, at the earliest
   std::uint64_t first;     // of its nodes, as they are counted
@@ -100,7 +100,7 @@ static_assert(sizeof(FlightEnd) == 8);
 // The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
-  static constexpr std::uint32_t kVersion = 7;
+  static constexpr std::uint32_t kVersion = 8;
   static constexpr std::size_t kOpcodes = FlightEntry::kOpcodeMask + 1;
   static constexpr std::size_t kDetails = 1024;
   static constexpr std::size_t kExecs = 256;
@@ -144,7 +144,7 @@ struct Flight {
     bool node = false;           // of a graph
     bool launch = false;         // of a graph
     std::uint32_t position = 0;  // of a task of the ring: the low bits of its ticket's position
-    std::uint64_t address = 0;   // of a node: where its record lies on the device
+    std::uint64_t offset = 0;    // of a node: of its record in the arena
     std::string arguments;       // empty: they are not known
     std::uint32_t lease = 0;
   };

@@ -64,10 +64,10 @@ class FlightTest : public testing::Test {
     }
   }
   // An exec of three nodes, in cells 2, 4 and 6: "left", one without a name, a loop.
-  void instantiate(std::uint64_t address, const char* name, std::uint64_t position, bool again = false, std::uint32_t lease = 0) {
+  void instantiate(std::uint64_t offset, const char* name, std::uint64_t position, bool again = false, std::uint32_t lease = 0) {
     FlightFile& head = this->head();
     FlightExec& exec = head.execs[head.execs_written++ % FlightFile::kExecs];
-    exec = {address, 640, position, head.nodes_taken, 3, lease, again ? 1U : 0U, {}};
+    exec = {offset, 640, position, head.nodes_taken, 3, lease, again ? 1U : 0U, {}};
     std::strcpy(exec.name, name);
     const std::pair<std::uint32_t, const char*> nodes[] = {{0, "left"}, {1, ""}, {2 | FlightNode::kWhole, "'loop' (while)"}};
     for (const auto& [number, text] : nodes) {
@@ -76,9 +76,9 @@ class FlightTest : public testing::Test {
       std::strcpy(node.name, text);
     }
   }
-  static std::uint64_t node(std::uint64_t address) {
-    const std::uint64_t at = address / 64;
-    return (at & ~0U) | 5ULL << 32U | (at >> 32U) << 48U | FlightEntry::kNode | FlightEntry::kValid;
+  static std::uint64_t node(std::uint64_t offset) {
+    const std::uint64_t at = offset / 64;
+    return at | 5ULL << 32U | FlightEntry::kNode | FlightEntry::kValid;
   }
   // What the note of worker 0 with this number says.
   std::string noted(std::uint32_t number, std::uint64_t word, std::uint32_t lease = 12) {
@@ -131,11 +131,11 @@ TEST_F(FlightTest, TellsTheLastTasksInOrder) {
 
 TEST_F(FlightTest, TellsNodesAndUnknownOperators) {
   std::strcpy(head().failure, "the device failed");
-  note(0, 0, 0x89ABCDEFULL | 7ULL << 32U | 0x123ULL << 48U | FlightEntry::kNode | FlightEntry::kValid);
+  note(0, 0, 0x89ABCDEFULL | 7ULL << 32U | FlightEntry::kNode | FlightEntry::kValid);
   const Flight flight = read_flight(write());
   ASSERT_EQ(flight.workers[0].size(), 1U);
   EXPECT_TRUE(flight.workers[0][0].node);
-  EXPECT_EQ(flight.workers[0][0].address, 0x12389ABCDEFULL * 64);
+  EXPECT_EQ(flight.workers[0][0].offset, 0x89ABCDEFULL * 64);
   EXPECT_EQ(flight.workers[0][0].name, "operator 7");
   EXPECT_THAT(to_string(flight), HasSubstr("the device failed"));
 }
@@ -157,7 +157,7 @@ TEST_F(FlightTest, TheLaunchOfAGraphIsNoOperator) {
 }
 
 TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
-  const std::uint64_t node = 0x89ABCDEFULL | 5ULL << 32U | 0x123ULL << 48U | FlightEntry::kNode | FlightEntry::kValid;
+  const std::uint64_t node = 0x89ABCDEFULL | 5ULL << 32U | FlightEntry::kNode | FlightEntry::kValid;
   note(0, 0, node);
   note(0, 1, node);
   reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at())->lease = 11;
@@ -166,8 +166,8 @@ TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
   EXPECT_THAT(to_string(read_flight(write())), Not(HasSubstr("unknown"))) << "nobody was there to know them";
   std::strcpy(head().failure, "the device failed");
   const std::string text = to_string(read_flight(write()));
-  EXPECT_THAT(text, HasSubstr("add (version 2) (arguments unknown), node at 0x48e26af37bc0, lease 11\n"
-                              "  left: add (version 2) (0.5), node at 0x48e26af37bc0, lease 12"));
+  EXPECT_THAT(text, HasSubstr("add (version 2) (arguments unknown), node at 0x226af37bc0, lease 11\n"
+                              "  left: add (version 2) (0.5), node at 0x226af37bc0, lease 12"));
   EXPECT_THAT(text, HasSubstr("add (version 2), ticket 2309737967, lease 12"));
 }
 
@@ -197,13 +197,13 @@ TEST_F(FlightTest, AFileWithoutARingTellsNoArguments) {
 }
 
 TEST_F(FlightTest, TablesNameNodes) {
-  constexpr std::uint64_t kAddress = 0x7f00'1234'0000;
-  instantiate(kAddress, "step", 3);
-  EXPECT_EQ(noted(0, node(kAddress + 128)), "left: add (version 2)");
-  EXPECT_EQ(noted(1, node(kAddress + 256)), "#1: add (version 2)");
-  EXPECT_EQ(noted(2, node(kAddress + 384)), "'loop' (while)");
-  EXPECT_EQ(noted(3, node(kAddress + 512)), "add (version 2)") << "no node that is known";
-  EXPECT_EQ(noted(4, node(kAddress + 640)), "add (version 2)") << "behind the exec";
+  constexpr std::uint64_t kOffset = 0x1234'0000;
+  instantiate(kOffset, "step", 3);
+  EXPECT_EQ(noted(0, node(kOffset + 128)), "left: add (version 2)");
+  EXPECT_EQ(noted(1, node(kOffset + 256)), "#1: add (version 2)");
+  EXPECT_EQ(noted(2, node(kOffset + 384)), "'loop' (while)");
+  EXPECT_EQ(noted(3, node(kOffset + 512)), "add (version 2)") << "no node that is known";
+  EXPECT_EQ(noted(4, node(kOffset + 640)), "add (version 2)") << "behind the exec";
 }
 
 TEST_F(FlightTest, TablesTellTheArgumentsOfNodes) {

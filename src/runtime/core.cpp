@@ -54,7 +54,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   check_options(options_, device_, workers);
   const bool levels = options_.priorities.has_value();
   const device::ArenaHeader layout = device::layout_arena(shift, workers, options_.spawned_tasks, levels, device_.on_host && !levels);
-  arena_ = backend_->allocate(layout.bytes);
+  arena_ = std::make_unique<Arena>(*backend_, layout, first_position_);
   if (options_.live)
     flight_ =
         std::make_unique<FlightRecorder>(*backend_, shell_->lineage->runtime, device_.device, workers, options_.ring_slots, options_.warn);
@@ -67,10 +67,6 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   failed_nodes_ = backend_->allocate_host(sizeof(std::uint64_t) << shift);
   failed_inside_ = backend_->allocate_host(sizeof(device::Quad) << shift);
 
-  const device::Control control = device::first_control(layout, first_position_);
-  backend_->copy_to_device(arena_->device(), &layout, sizeof(layout));
-  backend_->copy_to_device(arena_->device() + layout.control, &control, sizeof(control));
-
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   queue_ = std::make_unique<SubmissionQueue>(slots, static_cast<device::Completion*>(completions_->host()),
                                              *static_cast<device::LeaseReport*>(report_->host()), shift, first_position_, name_of);
@@ -78,7 +74,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   // What the callback of a node has thrown, or its operator.
   const auto why_of = [this](const Exec& exec, std::uint64_t position, std::uint64_t base, std::uint32_t node) {
     std::string why = exec.why(position, node);
-    return why.empty() ? backend_->thrown(base + std::uint64_t{node} * sizeof(device::Slot)) : why;
+    return why.empty() ? backend_->thrown((base / device::kCell + node) | device::InFlight::kNode) : why;
   };
   queue_->look_up_launches({[this, why_of](std::uint64_t position, std::uint64_t head) {
                               if (head == 0) return std::pair(std::string(), backend_->thrown(static_cast<std::uint32_t>(position)));
@@ -118,7 +114,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   lease.flight = flight_ == nullptr ? nullptr : reinterpret_cast<device::Quad*>(flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   lease.failed_inside = reinterpret_cast<device::Quad*>(failed_inside_->device());
-  device::point_into_arena(&lease, layout, arena_->device());
+  arena_->at_rest([&](const backend::Allocation& memory) { device::point_into_arena(&lease, layout, memory.device()); });
   if (options_.priorities) {
     const auto& order = options_.priorities->order;
     for (std::size_t i = 0; i < order.size(); ++i) lease.levels |= order[i] == QueueOrder::lifo ? 1U << i : 0;
@@ -150,10 +146,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     FlightRecorder::Details known;
     // Of others the ring and the tables tell.
     if (entry.is_node()) {
-      Graphs::Place place = graphs_.place_of(entry.address());
+      Graphs::Place place = graphs_.place_of(entry.offset());
       // The entry may be of one that lay there before.
       if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return known;
-      const std::uint32_t cell = place.cell(entry.address());
+      const std::uint32_t cell = place.cell(entry.offset());
       known = {place.exec->title_at(cell, name_of(entry.opcode())), place.exec->arguments_at(cell)};
       // It must not go here, where its memory would be given back under the keeper's lock: it goes with the next launch.
       Graphs::Flight flight;
@@ -172,7 +168,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       });
   samples_ = std::make_unique<TaskSamples>(*backend_, shift, [this] { return clock_->to_device(HostEvents::now()); });
   queue_->sample_into(*samples_);
-  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *samples_, *arena_, layout);
+  meters_ = std::make_unique<Meters>(*backend_, *keeper_, *samples_, *arena_);
   meters_->set(options_.metrics);
   log_ = std::make_unique<LogDrain>(
       LogDrain::Parts{*backend_, *keeper_, name_of, [this](std::uint32_t position) { return position_of(position); },
@@ -203,7 +199,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                                          // A callback of a graph would wait for the graph, or for what comes behind it.
                                          if (!host_calls_->runs_here()) wait(position, std::nullopt);
                                        });
-  begun_.emplace(BegunTasks::Parts{*backend_, arena_->device(), layout, ring, graphs_});
+  begun_.emplace(BegunTasks::Parts{*backend_, *arena_, ring, graphs_});
   watch_ = std::make_unique<RuntimeWatch>(RuntimeWatch::Parts{ring, *queue_, *keeper_, *registry_, *launches_, *gates_, *host_calls_,
                                                               graphs_, settings.lease_time, options_.warn},
                                           options_.stall_timeout);
@@ -218,7 +214,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
         [this] { return watch_->circumstances(); });
   clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read()
                                                          : [probe = std::make_shared<ClockProbe>(*this)] { return probe->read(); });
-  timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
+  timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *arena_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());
   watches_ = std::make_unique<Watches>(options_.warn, shell_->lineage->runtime);
@@ -281,6 +277,14 @@ void Core::burst(void* stream) {
   if (!options_.bursts) throw Error(errc::unsupported, "Runtime::burst: the runtime has no bursts: open it with Options{.bursts = true}");
   for (Backoff backoff(device_.on_host); !keeper_->try_burst(stream);)
     if (backoff.wait()) check_open();
+}
+
+void Core::move_arena() {
+  check_open();
+  const ParkGuard parked = keeper_->park_loop();
+  arena_->move([this](const backend::Allocation& memory) {
+    keeper_->change_leases([&](device::Lease& lease) { device::move_lease(&lease, memory.bytes(), memory.device()); });
+  });
 }
 
 void Core::park() {

@@ -31,6 +31,7 @@
 #include "runtime/kernels/launches.hpp"
 #include "runtime/kernels/modules.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/memory/arena.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/memory/buffers.hpp"
 #include "runtime/observe/device_clock.hpp"
@@ -154,6 +155,10 @@ class Core {
   // As Runtime::burst.
   void burst(void* stream);
 
+  // Takes the loop off the device for a moment, in which the arena moves to another place there. Throws the failure of the device, and
+  // errc::out_of_memory when there is no room for two; then it stays where it is.
+  void move_arena();
+
   // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
   void park();
 
@@ -170,6 +175,7 @@ class Core {
   Registry& registry() { return *registry_; }
   Modules& modules() { return *modules_; }
   Buffers& buffers() { return *buffers_; }
+  Arena& arena() { return *arena_; }
   Graphs& graphs() { return graphs_; }
   FlightRecorder* flight() { return flight_.get(); }  // null without Options::live
   backend::Backend& backend() { return *backend_; }
@@ -205,7 +211,7 @@ class Core {
   HostCounts counts_;
   HostEvents host_events_;
 
-  std::unique_ptr<backend::Allocation> arena_;
+  std::unique_ptr<Arena> arena_;
   std::unique_ptr<backend::Allocation> ring_;  // null when it lies in the flight recorder
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;

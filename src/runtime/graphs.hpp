@@ -68,30 +68,30 @@ class Exec {
   virtual bool names(std::uint64_t begin, std::uint64_t end) const = 0;
 };
 
-// Execs by where they lie in device memory. Keeps those alive of which a launch is in flight. Members may be called from any thread, and
+// Execs by where they lie in the arena, as offsets in bytes. Keeps those alive of which a launch is in flight. Members may be called from any thread, and
 // call an exec without a lock of their own.
 class Graphs {
  public:
   // What the next exec is known by: never 0, and no other's.
   std::uint32_t next_number() { return ++last_number_; }
-  // An exec of this number and so many bytes lies at `address`, until remove. `lease`: the last one that was started before. Returns it
+  // An exec of this number and so many bytes lies at `offset`, until remove. `lease`: the last one that was started before. Returns it
   // when another exec may have lain there.
-  std::optional<std::uint32_t> add(std::uint64_t address, std::uint64_t bytes, std::uint32_t number,
+  std::optional<std::uint32_t> add(std::uint64_t offset, std::uint64_t bytes, std::uint32_t number,
                                    const std::shared_ptr<const Exec>& exec, std::uint32_t lease) {
     const Lock lock(mutex_);
-    const bool fresh = address + bytes <= former_.first || address >= former_.second;  // nothing has lain there
+    const bool fresh = offset + bytes <= former_.first || offset >= former_.second;  // nothing has lain there
     const std::optional<std::uint32_t> since = fresh ? std::nullopt : std::optional(lease);
     // In this order: what is there of an exec that is not known, for want of memory, goes with remove.
-    execs_.insert_or_assign(address, Entry{bytes, number, exec, exec->name(), std::chrono::steady_clock::now(), since});
+    execs_.insert_or_assign(offset, Entry{bytes, number, exec, exec->name(), std::chrono::steady_clock::now(), since});
     numbered_.insert_or_assign(number, exec);
     return since;
   }
-  void remove(std::uint64_t address) {
+  void remove(std::uint64_t offset) {
     const Lock lock(mutex_);
-    const auto at = execs_.find(address);
+    const auto at = execs_.find(offset);
     if (at == execs_.end()) return;
-    const std::uint64_t end = address + at->second.bytes;
-    former_ = {std::min(former_.first, address), std::max(former_.second, end)};
+    const std::uint64_t end = offset + at->second.bytes;
+    former_ = {std::min(former_.first, offset), std::max(former_.second, end)};
     numbered_.erase(at->second.number);
     execs_.erase(at);
   }
@@ -134,10 +134,10 @@ class Graphs {
     return positions;
   }
 
-  // The positions of launches of the exec that begins at `address`, and of tasks that may launch it. May name one twice, and one that is
+  // The positions of launches of the exec that begins at `offset`, and of tasks that may launch it. May name one twice, and one that is
   // complete.
-  std::vector<std::uint64_t> users(std::uint64_t address) const {
-    const auto [exec, cell] = find(address);
+  std::vector<std::uint64_t> users(std::uint64_t offset) const {
+    const auto [exec, cell] = find(offset);
     std::vector<std::uint64_t> positions;
     if (exec == nullptr) return positions;
     const Lock lock(mutex_);
@@ -146,41 +146,41 @@ class Graphs {
     return positions;
   }
 
-  // The name of the exec that begins at `address`; empty without one, and when it is gone. Keeps no exec alive, whose end might come here.
-  std::string name_of(std::uint64_t address) const {
+  // The name of the exec that begins at `offset`; empty without one, and when it is gone. Keeps no exec alive, whose end might come here.
+  std::string name_of(std::uint64_t offset) const {
     const Lock lock(mutex_);
-    const auto at = execs_.find(address);
+    const auto at = execs_.find(offset);
     return at == execs_.end() ? std::string() : at->second.name;
   }
 
   // Where an exec lies.
   struct Place {
     std::shared_ptr<const Exec> exec;  // null when it is gone, or never was
-    std::uint64_t address = 0;
+    std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     std::uint32_t number = 0;
     // Since when. Others may have lain there before; then `lease` is the last one of which a worker may speak of these.
     std::chrono::steady_clock::time_point since;
     std::optional<std::uint32_t> lease;
 
-    bool holds(std::uint64_t at) const { return at - address < bytes; }
-    std::uint32_t cell(std::uint64_t at) const { return static_cast<std::uint32_t>((at - address) / device::kCell); }
+    bool holds(std::uint64_t at) const { return at - offset < bytes; }
+    std::uint32_t cell(std::uint64_t at) const { return static_cast<std::uint32_t>((at - offset) / device::kCell); }
   };
-  // That of the exec that holds `address` now.
-  Place place_of(std::uint64_t address) const {
+  // That of the exec that holds `offset` now.
+  Place place_of(std::uint64_t offset) const {
     const Lock lock(mutex_);
-    auto at = execs_.upper_bound(address);
+    auto at = execs_.upper_bound(offset);
     if (at == execs_.begin()) return {};
     const auto& [begin, entry] = *--at;
-    if (address - begin >= entry.bytes) return {};
+    if (offset - begin >= entry.bytes) return {};
     return {entry.exec.lock(), begin, entry.bytes, entry.number, entry.since, entry.lease};
   }
-  // The exec that holds `address`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
-  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t address, std::uint64_t* base = nullptr) const {
-    Place place = place_of(address);
+  // The exec that holds `offset`, and the cell there. Null when it is gone. `base`, if it is not null, is set to where the exec begins.
+  std::pair<std::shared_ptr<const Exec>, std::uint32_t> find(std::uint64_t offset, std::uint64_t* base = nullptr) const {
+    Place place = place_of(offset);
     if (place.bytes == 0) return {};
-    if (base != nullptr) *base = place.address;
-    return {std::move(place.exec), place.cell(address)};
+    if (base != nullptr) *base = place.offset;
+    return {std::move(place.exec), place.cell(offset)};
   }
 
  private:

@@ -145,7 +145,7 @@ TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt
   std::set<std::uint64_t> places;
   for (const auto& tasks : flight.workers)
     for (const live::Flight::Task& task : tasks)
-      if (task.node) places.insert(task.address);
+      if (task.node) places.insert(task.offset);
   std::set<std::string> told;
   for (const std::string& text : arguments)
     EXPECT_TRUE(text.empty() || told.insert(text).second) << "two nodes with " << text << '\n' << to_string(flight);

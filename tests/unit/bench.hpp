@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -38,9 +40,10 @@ class Bench {
         log(workers),
         log_read(std::size_t{workers} * 16),
         layout(device::layout_arena(shift, workers, 0, false, deques)),
-        arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes)), &std::free),
+        arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes + kPieces)), &std::free),
         queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
     std::fill(arena.get(), arena.get() + layout.bytes, std::uint8_t{0});
+    next_piece_ = arena.get() + layout.bytes;
     lease.ring = ring.data();
     lease.completions = completions.data();
     lease.report = &report;
@@ -67,6 +70,13 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   device::Control& control() const { return *lease.control; }
+  // Memory behind the parts of the arena.
+  std::byte* take(std::size_t bytes) {
+    std::uint8_t* const piece = next_piece_;
+    next_piece_ += device::align_up(bytes, 256);
+    if (next_piece_ > arena.get() + layout.bytes + kPieces) throw std::bad_alloc();
+    return reinterpret_cast<std::byte*>(piece);
+  }
   u32 capacity() const { return 1U << lease.ring_shift; }
 
   // Makes it worker `me`, as the resident loop does.
@@ -162,7 +172,11 @@ class Bench {
   runtime::SubmissionQueue queue;
 
  private:
+  static constexpr std::size_t kPieces = 4U << 20U;  // bytes behind the arena's parts
+
   static device::Quad load(const device::Quad& quad) { return device::load_quad<device::Scope::system>(&quad); }
+  std::uint8_t* next_piece_ = nullptr;
+
   u32 index(std::uint64_t position) const { return device::index_of(static_cast<u32>(position), lease.ring_shift); }
   u32 lap(std::uint64_t position) const { return device::lap_of(static_cast<u32>(position), lease.ring_shift); }
   device::Completion entry(std::uint64_t position) const {

@@ -24,6 +24,9 @@ struct BreakableDevice {
   std::atomic<int> alive{0};            // backends that are not destroyed
   std::atomic<int> held{0};             // memory and programs that live in them
   std::atomic<int> most_held{1 << 30};  // memory for more there is none
+  // Bytes of the newest arena, each of which was asked for, and how many there is room for.
+  std::atomic<std::size_t> arena{0};
+  std::atomic<std::size_t> most_arena{~std::size_t{0}};
   std::atomic<bool> missing{false};     // it cannot be opened
   std::atomic<bool> stuck{false};
   std::atomic<bool> kernels_hang{false};  // launches do not end
@@ -50,8 +53,13 @@ class BreakableBackend : public backend::Backend {
   }
   std::unique_ptr<backend::Allocation> allocate(std::size_t bytes) override {
     check();
-    if (device_->held >= device_->most_held) throw Error(errc::out_of_memory, "the breakable device is full", {"memory", "", bytes, 0});
+    check_room(bytes);
     return std::make_unique<Memory>(device_, inner_->allocate(bytes));
+  }
+  std::unique_ptr<backend::Region> reserve(std::size_t bytes, std::size_t limit) override {
+    check();
+    check_room(bytes);
+    return std::make_unique<Region>(*this, device_, inner_->reserve(bytes, limit), bytes);
   }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
   std::unique_ptr<backend::Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
@@ -65,6 +73,10 @@ class BreakableBackend : public backend::Backend {
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     check();
     inner_->copy_to_host(to, from, bytes);
+  }
+  void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
+    check();
+    inner_->copy_on_device(to, from, bytes);
   }
   std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     check();
@@ -113,6 +125,34 @@ class BreakableBackend : public backend::Backend {
     std::shared_ptr<BreakableDevice> device_of_;
     std::unique_ptr<backend::Allocation> inner_;
   };
+  class Region final : public backend::Region {
+   public:
+    Region(const BreakableBackend& backend, std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Region> inner, std::size_t bytes)
+        : backend_(backend), device_of_(std::move(device)), inner_(std::move(inner)) {
+      show(bytes);
+      ++device_of_->held;
+    }
+    ~Region() override { --device_of_->held; }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+    void grow(std::size_t bytes) override {
+      backend_.check();
+      if (bytes > device_of_->most_arena) throw Error(errc::out_of_memory, "the breakable device is full", {"arena", "", bytes, 0});
+      inner_->grow(bytes);
+      show(bytes);
+    }
+
+   private:
+    void show(std::size_t bytes) {
+      device_ = inner_->device();
+      host_ = inner_->host();
+      device_of_->arena = bytes_ = bytes;
+    }
+
+    const BreakableBackend& backend_;
+    std::shared_ptr<BreakableDevice> device_of_;
+    std::unique_ptr<backend::Region> inner_;
+  };
   class LoadedImage final : public backend::LoadedImage {
    public:
     LoadedImage(std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::LoadedImage> inner)
@@ -144,6 +184,9 @@ class BreakableBackend : public backend::Backend {
   };
 
   bool broken() const { return me_ <= device_->broken; }
+  void check_room(std::size_t bytes) const {
+    if (device_->held >= device_->most_held) throw Error(errc::out_of_memory, "the breakable device is full", {"memory", "", bytes, 0});
+  }
   void check() const {
     if (broken()) throw Error(errc::device_lost, "the device is broken");
     if (abandoned_) throw Error(errc::device_lost, "the device was given up");

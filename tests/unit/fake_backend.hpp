@@ -165,7 +165,11 @@ class FakeBackend final : public backend::Backend {
     if (!device_->has_memory) throw Error(errc::out_of_memory, "the fake device has no memory");
     return std::make_unique<backend::Allocation>();
   }
+  std::unique_ptr<backend::Region> reserve(std::size_t, std::size_t) override {
+    throw Error(errc::out_of_memory, "the fake device has no memory");
+  }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override {}
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
 

@@ -69,7 +69,7 @@ class GraphOnWorkersTest : public testing::Test {
     for (const u32 from : before) plan_.edge(from, node);
     return node;
   }
-  void make() { exec_.emplace(plan_); }
+  void make() { exec_.emplace(plan_, bench_); }
 
   void run_task(u32 me, const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
@@ -83,8 +83,8 @@ class GraphOnWorkersTest : public testing::Test {
     std::vector<u32> words{header.word0(),
                            header.word1(),
                            position,
-                           static_cast<u32>(exec_->address()),
-                           static_cast<u32>(exec_->address() >> 32U),
+                           static_cast<u32>(exec_->offset),
+                           static_cast<u32>(exec_->offset >> 32U),
                            static_cast<u32>(changes.size() / 2)};
     words.insert(words.end(), changes.begin(), changes.end());
     for (std::size_t i = 0; i < words.size(); ++i) task.quad[i / 3].word[i % 3] = words[i];

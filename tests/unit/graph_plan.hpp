@@ -14,6 +14,7 @@
 #include "graph/layout.hpp"
 #include "runtime/api/shell.hpp"
 #include "runtime/code/definition.hpp"
+#include "tests/unit/bench.hpp"
 
 namespace dwell::test {
 
@@ -62,25 +63,30 @@ struct GraphPlan {
   }
 };
 
-// A plan as it lies in device memory. The opcode of operator i is i.
+// A plan as it lies in the arena. The opcode of operator i is i.
 struct PlainExec {
+  // At the begin of an arena of its own, to be looked at.
   explicit PlainExec(const GraphPlan& plan)
-      : layout(plan.data), memory(static_cast<std::byte*>(std::aligned_alloc(256, (layout.bytes() + 255) / 256 * 256)), &std::free) {
-    std::vector<std::uint32_t> opcodes(plan.data.operators.size());
-    for (std::uint32_t i = 0; i < opcodes.size(); ++i) opcodes[i] = i;
-    std::memset(memory.get(), 0xA5, layout.bytes());  // as memory is that others have used
-    layout.write(plan.data, opcodes, address(), memory.get());
+      : layout(plan.data),
+        own(static_cast<std::byte*>(std::aligned_alloc(256, (layout.bytes() + 255) / 256 * 256)), &std::free),
+        memory(own.get()) {
+    write(plan);
+  }
+  // In the arena of a bench, to be launched.
+  PlainExec(const GraphPlan& plan, Bench& bench) : layout(plan.data), own(nullptr, &std::free), memory(bench.take(layout.bytes())) {
+    offset = static_cast<std::uint64_t>(memory - reinterpret_cast<std::byte*>(bench.lease.arena));
+    write(plan);
   }
 
-  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory.get()); }
-  device::GraphHead& head() const { return *reinterpret_cast<device::GraphHead*>(memory.get()); }
-  device::Slot& record(std::uint32_t cell) const { return reinterpret_cast<device::Slot*>(memory.get())[cell]; }
+  device::GraphHead& head() const { return *reinterpret_cast<device::GraphHead*>(memory); }
+  device::Slot& record(std::uint32_t cell) const { return reinterpret_cast<device::Slot*>(memory)[cell]; }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
   // By cell.
   device::NodeState& state(std::uint32_t cell) const {
-    return reinterpret_cast<device::NodeState*>(memory.get() + head().states * device::kCell)[cell - device::kFirstRecord];
+    return reinterpret_cast<device::NodeState*>(memory + head().states * device::kCell)[cell - device::kFirstRecord];
   }
   std::uint32_t edge(std::uint32_t i) const {
-    return reinterpret_cast<const std::uint32_t*>(memory.get() + head().edges * device::kCell)[i];
+    return reinterpret_cast<const std::uint32_t*>(memory + head().edges * device::kCell)[i];
   }
   device::Header header(std::uint32_t cell) const {
     const device::Quad& quad = record(cell).quad[0];
@@ -118,7 +124,17 @@ struct PlainExec {
   }
 
   graph::Layout layout;
-  std::unique_ptr<std::byte, decltype(&std::free)> memory;
+  std::unique_ptr<std::byte, decltype(&std::free)> own;
+  std::byte* memory;
+  std::uint64_t offset = 0;  // in its arena
+
+ private:
+  void write(const GraphPlan& plan) const {
+    std::vector<std::uint32_t> opcodes(plan.data.operators.size());
+    for (std::uint32_t i = 0; i < opcodes.size(); ++i) opcodes[i] = i;
+    std::memset(memory, 0xA5, layout.bytes());  // as memory is that others have used
+    layout.write(plan.data, opcodes, static_cast<std::uint32_t>(offset / device::kCell), memory);
+  }
 };
 
 }  // namespace dwell::test

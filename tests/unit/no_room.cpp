@@ -36,8 +36,10 @@ class NarrowBackend final : public backend::Backend {
 
   backend::DeviceInfo info() const override { return {}; }
   std::unique_ptr<backend::Allocation> allocate(std::size_t) override { return nullptr; }
+  std::unique_ptr<backend::Region> reserve(std::size_t, std::size_t) override { return nullptr; }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t) override { return nullptr; }
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
+  void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
   std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     ++loaded;

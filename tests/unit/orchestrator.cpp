@@ -39,8 +39,17 @@ class OrchestratorTest : public testing::Test {
     node_ = graph.add(add_, cells_, 0U, 1U);
     return jobs.define(name, std::move(graph), options);
   }
-  // The device has memory for so many execs more.
-  void leave_room_for(int execs) { device_->most_held = device_->held + execs; }
+  // An exec like those of the jobs.
+  GraphExec exec() {
+    Graph graph;
+    graph.add(add_, cells_, 0U, 1U);
+    return runtime_.instantiate(graph);
+  }
+  // The arena has memory for so many execs more.
+  void leave_room_for(std::size_t execs) {
+    if (!measured_) measured_ = exec();  // it stays, or its memory would be room for one more
+    device_->most_arena = device_->arena + execs * device::align_up(measured_.bytes(), 256);
+  }
   u32 cell() const {
     std::vector<u32> all(64);
     cells_.read(all);
@@ -60,6 +69,7 @@ class OrchestratorTest : public testing::Test {
   Operator<Add> add_ = runtime_.define<Add>("add", kAdd);
   Buffer<u32> cells_;
   Node node_;
+  GraphExec measured_;
 };
 
 TEST_F(OrchestratorTest, WithoutDeviceMemoryAJobWaitsForOthers) {
@@ -97,12 +107,13 @@ TEST_F(OrchestratorTest, AnotherTypeGetsTheMemoryOfIdleExecs) {
 TEST_F(OrchestratorTest, AJobFailsForWantOfMemoryWhenNothingIsInFlight) {
   Orchestrator jobs(runtime_);
   const JobType type = define(jobs, "add");
+  leave_room_for(0);
   jobs.trim();
-  leave_room_for(-1000);
+  const GraphExec another = exec();  // in the memory of the type's own
   const Job job = jobs.submit(type);
   EXPECT_EQ(end_of(job), errc::out_of_memory);
   EXPECT_EQ(job.state(), JobState::failed);
-  device_->most_held = 1 << 30;
+  device_->most_arena = ~std::size_t{0};
   EXPECT_EQ(end_of(jobs.submit(type)), errc::ok);
 }
 
@@ -124,21 +135,20 @@ TEST_F(OrchestratorTest, AJobThatWaitsForMemoryIsCancelled) {
 }
 
 TEST_F(OrchestratorTest, MemoryIsBackWhereItWas) {
-  const int before = device_->held;
+  leave_room_for(100);
   {
     Orchestrator jobs(runtime_);
     const JobType type = define(jobs, "add");
     runtime_.park();
     std::vector<Job> all;
     for (int i = 0; i < 40; ++i) all.push_back(jobs.submit(type));
-    EXPECT_GE(device_->held, before + 40);
     runtime_.resume();
     for (const Job& job : all) job.wait();
   }
   // What has been dropped goes when its memory is wanted.
   leave_room_for(0);
-  const Buffer<u32> buffer = runtime_.allocate<u32>(1);
-  EXPECT_LE(device_->held, before + 1);
+  std::vector<GraphExec> all;
+  for (int i = 0; i < 40; ++i) all.push_back(exec());
   EXPECT_EQ(cell(), 40U);
 }
 

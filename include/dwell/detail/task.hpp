@@ -293,10 +293,10 @@ template <class Sink>
   to.flags |= slice.use->flags;
 }
 
-// A graph as an argument: its address, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for
+// A graph as an argument: its offset in the arena, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for
 // an empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier generation.
 struct ExecWords {
-  std::uint64_t address;
+  std::uint64_t offset;
   std::uint32_t flags;
   std::shared_ptr<ExecState> state;
 
@@ -328,8 +328,8 @@ template <class Sink, class T>
     to.flags |= kAfter;
   } else if constexpr (kIsExec<T>) {
     ExecWords exec(value, shell);
-    to.add(static_cast<std::uint32_t>(exec.address));
-    to.add(static_cast<std::uint32_t>(exec.address >> 32U));
+    to.add(static_cast<std::uint32_t>(exec.offset));
+    to.add(static_cast<std::uint32_t>(exec.offset >> 32U));
     to.flags |= exec.flags | kExecs;
     to.add_exec(std::move(exec.state));
   } else {

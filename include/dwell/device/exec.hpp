@@ -10,10 +10,10 @@ namespace dwell {
 class Exec {
  public:
   // Whether it names a graph.
-  DWELL_DEVICE explicit operator bool() const { return address_ != 0; }
+  DWELL_DEVICE explicit operator bool() const { return offset_ != 0; }
 
  private:
-  u64 address_;  // of its GraphHead
+  u64 offset_;  // of its GraphHead in the arena, in bytes
 };
 
 namespace device {

@@ -74,22 +74,23 @@ struct alignas(16) Context {
   u32 scratch_bytes;    // size of `scratch`
   u32 lease;            // number of the lease that runs this worker
   u32 share;            // which group of the task is run: its index (16) | their count (16)
+  u32 count;            // of a follower that is made: children in `before`; of a join: arrivals
   const u32* over;      // number of the last lease whose time is over
   const u32* uses;      // of the image: see Group::opcode
+  u64 arena;            // address of the runtime's arena: see block_of
   u32 started;          // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
   u32 lease_ticks;      // workers may be inside operators and nobody left to look at the clock
   u8* scratch;          // 16-byte aligned
   Worker* worker;       // for the next:
   SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`
   u32 task[kMaxSpawnWords];
-  u32 count;               // of a follower: children in `before`; of a join: arrivals
   u32 before[kMaxBefore];  // records of children
-  u32* gang;               // memory of the gang that the task is run by (gang.hpp), or null
   u32 gang_asks;           // calls of Gang::should_yield
+  u32* gang;               // memory of the gang that the task is run by (gang.hpp), or null
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   EventRing events;
-  LogRing log;                       // here it needs no gap before it
+  LogRing log;
   alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 

@@ -26,9 +26,14 @@ using Entry = void (*)(u32 context, u32 opcode, u32 arguments);
 using Entry = void (*)(Context* context, u32 opcode, const u32* arguments);
 #endif
 
-// Words of arguments that travel in the ring. More lie in a block of host memory, of which the task holds the address alone.
+// Words of arguments that travel in the ring. More lie in a block, of which the task holds the address alone; of a node of a graph the
+// block's offset in the arena, and kInArena.
 DWELL_CONSTANT u32 kMaxRingWords = 93;
-DWELL_DEVICE const u32* block_of(const u32* task) { return pointer_to_global<const u32>(task[0] | static_cast<u64>(task[1]) << 32U); }
+DWELL_CONSTANT u32 kInArena = 1U << 31U;  // in the second word
+DWELL_DEVICE const u32* block_of(const Context& context, const u32* task) {
+  const u64 at = task[0] | static_cast<u64>(task[1] & ~kInArena) << 32U;
+  return pointer_to_global<const u32>((task[1] & kInArena) != 0 ? context.arena + at : at);
+}
 
 // How a value travels in a task: as whole 32-bit words, without padding between arguments. A span takes three words: 52 bits of
 // address and 44 of size.
@@ -112,7 +117,7 @@ struct Export<void(Group, Parameters...)> {
   template <u32... Index>
   static DWELL_DEVICE void call(void (*function)(Group, Parameters...), Context* context, u32 opcode, const u32* arguments,
                                 Indices<Index...>) {
-    const u32* const from = kWords > kMaxRingWords ? block_of(arguments) : arguments;
+    const u32* const from = kWords > kMaxRingWords ? block_of(*context, arguments) : arguments;
     function(Group(context, opcode), Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
   }
   static constexpr u32 count = sizeof...(Parameters);

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,6 +86,52 @@ class CpuAllocation final : public Allocation {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
+// Addresses of which the first bytes are memory.
+class CpuRegion final : public Region {
+ public:
+  CpuRegion(std::size_t bytes, std::size_t limit, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
+    // A limit on the addresses of the process (ulimit -v) leaves fewer to grow into.
+    void* range = MAP_FAILED;
+    for (reserved_ = whole_pages(limit); range == MAP_FAILED && reserved_ >= whole_pages(bytes); reserved_ = whole_pages(reserved_ / 2)) {
+      range = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (range != MAP_FAILED) break;
+    }
+    if (range == MAP_FAILED) throw no_memory(bytes);
+    host_ = range;
+    device_ = reinterpret_cast<std::uint64_t>(range);
+    try {
+      grow(bytes);
+    } catch (...) {
+      munmap(host_, reserved_);
+      throw;
+    }
+    std::memset(host_, 0, bytes);  // touched here rather than by the first tasks
+  }
+  ~CpuRegion() override {
+    if (!abandoned_->load()) munmap(host_, reserved_);
+  }
+  CpuRegion(const CpuRegion&) = delete;
+  CpuRegion& operator=(const CpuRegion&) = delete;
+
+  void grow(std::size_t bytes) override {
+    if (bytes <= bytes_) return;
+    const std::size_t wanted = whole_pages(bytes);
+    if (wanted > reserved_ || wanted > physical_memory() || mprotect(host_, wanted, PROT_READ | PROT_WRITE) != 0) throw no_memory(bytes);
+    bytes_ = wanted;
+  }
+
+ private:
+  static std::size_t whole_pages(std::size_t bytes) {
+    return device::align_up(bytes, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
+  }
+  static Error no_memory(std::size_t bytes) {
+    return Error(errc::out_of_memory, "no memory for an arena of " + std::to_string(bytes) + " bytes", {"arena", "", bytes, 0});
+  }
+
+  std::shared_ptr<const Abandoned> abandoned_;
+  std::size_t reserved_ = 0;
+};
+
 // Memory of the process that somebody else has allocated.
 class CpuForeignMemory final : public Allocation {
  public:
@@ -140,7 +187,7 @@ class Thrown {
     const device::Header header = device::Header::from(words[0], words[1]);
     // Nobody asks for a task that an operator has made: its failure is that of the task that it descends from.
     if (header.is_spawned()) return;
-    const std::uint64_t of = header.is_node() ? device::graph::address_of(header, words[2]) : words[2];
+    const std::uint64_t of = words[2] | (header.is_node() ? device::InFlight::kNode : 0);
     try {
       static_cast<Thrown*>(to)->add(of, text());
     } catch (const std::exception&) {  // then the failure goes without the text
@@ -328,6 +375,9 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, true, abandoned_); }
   std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, false, abandoned_); }
+  std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) override {
+    return std::make_unique<CpuRegion>(bytes, limit, abandoned_);
+  }
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
   std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) override {
     return std::make_unique<CpuForeignMemory>(pointer, bytes, std::move(keep_alive), abandoned_);
@@ -337,6 +387,9 @@ class CpuBackend final : public Backend {
   }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     if (bytes != 0) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  }
+  void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
+    copy_to_device(to, reinterpret_cast<const void*>(from), bytes);
   }
 
   std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {

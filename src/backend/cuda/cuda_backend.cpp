@@ -61,6 +61,10 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return allocate_cuda_raw(place_, bytes);
   }
+  std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) override {
+    const Entered entered(place_);
+    return reserve_cuda(place_, ordinal_, bytes, limit);
+  }
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override {
     const Entered entered(place_);
     return allocate_cuda_host(place_, bytes);
@@ -90,6 +94,12 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     driver_.check(driver_.cuMemcpyDtoHAsync(to, from, bytes, place_.copies), "copying to the host");
     settle("copying to the host");
+  }
+  void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const Entered entered(place_);
+    driver_.check(driver_.cuMemcpyDtoDAsync(to, from, bytes, place_.copies), "copying on the device");
+    settle("copying on the device");
   }
   void copy_all_to_host(std::span<const HostCopy> copies) override {
     const Entered entered(place_);

@@ -70,6 +70,74 @@ class CudaMemory final : public Allocation {
   const CudaPlace& place_;
 };
 
+// A range of addresses, into which memory is mapped piece by piece.
+// Source: CUDA driver API, virtual memory management.
+class CudaRegion final : public Region {
+ public:
+  CudaRegion(const CudaPlace& place, int ordinal, std::size_t bytes, std::size_t limit) : place_(place) {
+    const Driver& driver = place_.driver;
+    properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties_.location.id = ordinal;
+    driver.check(driver.cuMemGetAllocationGranularity(&step_, &properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                 "asking how memory can be mapped");
+    reserved_ = device::align_up(std::max(limit, bytes), step_);
+    CUdeviceptr address = 0;
+    driver.check(driver.cuMemAddressReserve(&address, reserved_, 0, 0, 0), "reserving addresses of the device");
+    device_ = address;
+    try {
+      map(bytes);
+      driver.check(driver.cuMemsetD8Async(device_, 0, bytes, place_.copies), "clearing memory");
+      driver.check(driver.cuStreamSynchronize(place_.copies), "clearing memory");
+    } catch (...) {
+      free();
+      throw;
+    }
+  }
+  ~CudaRegion() override {
+    give_back(place_, [this] { free(); });
+  }
+  CudaRegion(const CudaRegion&) = delete;
+  CudaRegion& operator=(const CudaRegion&) = delete;
+
+  void grow(std::size_t bytes) override {
+    if (bytes <= bytes_) return;
+    const Entered entered(place_);
+    // A quarter more at once: each step takes calls of the driver.
+    map(std::min(std::max(bytes, bytes_ + bytes_ / 4), std::max(bytes, reserved_)));
+  }
+
+ private:
+  void map(std::size_t bytes) {
+    const Driver& driver = place_.driver;
+    const std::string what = "growing an arena to " + std::to_string(bytes) + " bytes on the device";
+    const std::size_t end = device::align_up(bytes, step_);
+    if (end > reserved_) throw Error(errc::out_of_memory, what + ": it ends at " + std::to_string(reserved_), {"arena", "", bytes, reserved_});
+    const std::size_t more = end - bytes_;
+    CUmemGenericAllocationHandle memory = 0;
+    driver.check(driver.cuMemCreate(&memory, more, &properties_, 0), what.c_str());
+    CUresult result = driver.cuMemMap(device_ + bytes_, more, 0, memory, 0);
+    driver.cuMemRelease(memory);  // it is there for as long as it is mapped
+    driver.check(result, what.c_str());
+    CUmemAccessDesc access{};
+    access.location = properties_.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = driver.cuMemSetAccess(device_ + bytes_, more, &access, 1);
+    if (result != CUDA_SUCCESS) driver.cuMemUnmap(device_ + bytes_, more);
+    driver.check(result, what.c_str());
+    bytes_ = end;
+  }
+  void free() const {
+    if (bytes_ != 0) place_.driver.cuMemUnmap(device_, bytes_);
+    place_.driver.cuMemAddressFree(device_, reserved_);
+  }
+
+  const CudaPlace& place_;
+  CUmemAllocationProp properties_{};
+  std::size_t step_ = 0;
+  std::size_t reserved_ = 0;
+};
+
 // The driver's answer about an address; nothing when it does not know it.
 template <class T>
 std::optional<T> look_up(const Driver& driver, CUpointer_attribute attribute, CUdeviceptr address) {
@@ -162,6 +230,10 @@ class CudaPinnedMemory final : public Allocation {
 
 std::unique_ptr<Allocation> pin_cuda(const CudaPlace& place, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) {
   return std::make_unique<CudaPinnedMemory>(place, pointer, bytes, std::move(keep_alive));
+}
+
+std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, int ordinal, std::size_t bytes, std::size_t limit) {
+  return std::make_unique<CudaRegion>(place, ordinal, bytes, limit);
 }
 
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes) {

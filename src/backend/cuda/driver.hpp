@@ -44,6 +44,14 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuMemPoolTrimTo)                             \
   X(cuMemAllocFromPoolAsync)                     \
   X(cuMemFreeAsync)                              \
+  X(cuMemAddressReserve)                         \
+  X(cuMemAddressFree)                            \
+  X(cuMemCreate)                                 \
+  X(cuMemRelease)                                \
+  X(cuMemMap)                                    \
+  X(cuMemUnmap)                                  \
+  X(cuMemSetAccess)                              \
+  X(cuMemGetAllocationGranularity)               \
   X(cuMemHostAlloc)                              \
   X(cuMemHostGetDevicePointer)                   \
   X(cuMemFreeHost)                               \
@@ -53,6 +61,7 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuMemsetD8Async)                             \
   X(cuMemcpyHtoDAsync)                           \
   X(cuMemcpyDtoHAsync)                           \
+  X(cuMemcpyDtoDAsync)                           \
   X(cuModuleLoadData)                            \
   X(cuModuleUnload)                              \
   X(cuModuleGetFunction)                         \

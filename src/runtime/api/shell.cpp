@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include <dwell/detail/move_arena.hpp>
 #include <dwell/detail/open_at.hpp>
 #include <dwell/device/status.hpp>
 
@@ -49,6 +50,10 @@ Runtime Shell::runtime_on(Options options, Lineage::Open open, std::uint64_t fir
 Runtime open_at(std::uint64_t first_position, Options options) {
   return Shell::runtime_on(std::move(options), runtime::open_device, first_position);
 }
+
+std::shared_ptr<runtime::Core> Shell::core_of(const Runtime& runtime) { return require(runtime.shell_); }
+
+void move_arena(const Runtime& runtime) { Shell::core_of(runtime)->move_arena(); }
 
 void Shell::enter(Stage next) noexcept {
   const Stage now = stage();

@@ -99,6 +99,9 @@ struct Shell {
   // could not be opened again.
   static std::shared_ptr<runtime::Core> require(const Shell* shell);
 
+  // The same of a runtime, for tests.
+  static std::shared_ptr<runtime::Core> core_of(const Runtime& runtime);
+
   // Why a handle of this generation leads to no core: errc::stale_handle, or the failure of a device that is not open again yet.
   // `handle` names it, "operator 'axpy'"; `again` says how to get a new one.
   Error gone(const std::string& handle, const std::string& again) const;

@@ -45,7 +45,7 @@ std::vector<InFlightTasks::Record> InFlightTasks::records(std::uint32_t workers)
       record.opcode = static_cast<std::uint32_t>(word >> 32U) & device::Header::kOpcodeMask;
       if ((word & InFlight::kNode) != 0) {
         record.kind = Record::Kind::node;
-        record.address = InFlight::node(word);
+        record.offset = device::offset_of(InFlight::node(word));
       } else {
         // The record holds 32 bits of the position: it is the last one at or before the tail that ends in them.
         record.position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));

@@ -39,7 +39,7 @@ class InFlightTasks {
     Kind kind;
     bool over;               // it does not run that any more: a task is complete, or there was no lease since
     std::uint64_t position;  // of a task
-    std::uint64_t address;   // of a node: where its record lies on the device
+    std::uint64_t offset;    // of a node: of its record in the arena
     std::uint32_t opcode;
     Clock::duration since;
     std::uint64_t word;   // the record itself

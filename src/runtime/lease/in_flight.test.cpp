@@ -40,7 +40,7 @@ TEST_F(InFlightTasksTest, TellsWhatWorkersHaveNoted) {
   for (int i = 0; i < 70; ++i) submit();
   const std::uint64_t wrapped = kFirst + 66;
   runs(0, wrapped, 0x1FFF);
-  write(1, InFlight::kValid | InFlight::kNode | 0x123ULL << 48U | 7ULL << 32U | 0x89ABCDEFULL);
+  write(1, InFlight::kValid | InFlight::kNode | 7ULL << 32U | 0x89ABCDEFULL);
   const std::vector<Record> records = tasks_.records(3);
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records[0].kind, Record::Kind::task);
@@ -48,7 +48,7 @@ TEST_F(InFlightTasksTest, TellsWhatWorkersHaveNoted) {
   EXPECT_EQ(records[0].opcode, 0x1FFFU);
   EXPECT_FALSE(records[0].over);
   EXPECT_EQ(records[1].kind, Record::Kind::node);
-  EXPECT_EQ(records[1].address, 0x12389ABCDEFULL * 64);
+  EXPECT_EQ(records[1].offset, 0x89ABCDEFULL * 64);
   EXPECT_EQ(records[1].opcode, 7U);
   EXPECT_EQ(records[2].kind, Record::Kind::other);
   EXPECT_EQ(tasks_.records(1).size(), 1U);

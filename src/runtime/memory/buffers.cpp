@@ -52,12 +52,11 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   return enter(std::move(state));
 }
 
-std::shared_ptr<detail::BufferState> Buffers::allocate_raw(std::size_t bytes) {
-  collect();
+std::shared_ptr<detail::BufferState> Buffers::own(std::unique_ptr<backend::Allocation> memory) {
   auto state = std::make_shared<detail::BufferState>();
-  state->bytes = bytes;
+  state->bytes = memory->bytes();
   state->memory = Memory::device;
-  state->allocation = backend_.allocate_raw(bytes);
+  state->allocation = std::move(memory);
   return enter(std::move(state));
 }
 

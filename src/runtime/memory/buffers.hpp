@@ -66,8 +66,8 @@ class Buffers {
         host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
-  // Memory of the device with whatever is in it, for somebody who writes all of it at once.
-  std::shared_ptr<detail::BufferState> allocate_raw(std::size_t bytes);
+  // Memory of the runtime's own, which goes as that of a buffer does.
+  std::shared_ptr<detail::BufferState> own(std::unique_ptr<backend::Allocation> memory);
   // Memory of others, see Runtime::wrap. `alignment`: of an element.
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);

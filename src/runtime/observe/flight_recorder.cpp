@@ -163,11 +163,11 @@ void FlightRecorder::assign(std::uint32_t opcode, std::string_view name, const S
   std::copy_n(parameters.begin(), std::min(parameters.size(), live::FlightOperator::kParameters), to.parameter);
 }
 
-std::uint64_t FlightRecorder::add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+std::uint64_t FlightRecorder::add(const Exec& exec, std::uint64_t offset, std::uint64_t bytes, std::optional<std::uint32_t> lease,
                                   std::uint64_t position) noexcept {
   const Lock lock(mutex_);
   live::FlightExec& to = file_->execs[file_->execs_written % FlightFile::kExecs];
-  to.address = address;
+  to.offset = offset;
   to.bytes = bytes;
   to.position = position;
   to.first = file_->nodes_taken;

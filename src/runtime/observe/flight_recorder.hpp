@@ -42,7 +42,7 @@ class FlightRecorder {
   void assign(std::uint32_t opcode, std::string_view name, const Signature& signature) noexcept;
   // An exec has been instantiated, whose launches come at `position` or behind. `lease`: as of Graphs::add. Returns the number of its first
   // node, for set_arguments.
-  std::uint64_t add(const Exec& exec, std::uint64_t address, std::uint64_t bytes, std::optional<std::uint32_t> lease,
+  std::uint64_t add(const Exec& exec, std::uint64_t offset, std::uint64_t bytes, std::optional<std::uint32_t> lease,
                     std::uint64_t position) noexcept;
   // A node of the exec whose first one has that number has other arguments from its next launch on.
   void set_arguments(std::uint64_t first, std::uint32_t node, std::span<const std::uint32_t> words) noexcept;

@@ -135,14 +135,14 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
 TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
   FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
   auto* const entries = reinterpret_cast<device::Quad*>(one.device());
-  const std::uint64_t node = 77U | 7ULL << 32U | 1ULL << 48U | live::FlightEntry::kNode | live::FlightEntry::kValid;
+  const std::uint64_t node = 77U | 7ULL << 32U | live::FlightEntry::kNode | live::FlightEntry::kValid;
   for (std::uint32_t i = 0; i < 40; ++i)
     entries[i] = {i + 1, {static_cast<std::uint32_t>(node), static_cast<std::uint32_t>(node >> 32U), i / 20}};
   unsigned asked = 0;
   const auto path = one.keep("it failed", [&](const live::FlightEntry& entry) {
     ++asked;
     EXPECT_TRUE(entry.is_node());
-    EXPECT_EQ(entry.address(), (77 + (1ULL << 32U)) * 64);
+    EXPECT_EQ(entry.offset(), 77ULL * 64);
     return FlightRecorder::Details{"left", "(" + std::to_string(entry.lease) + ")"};
   });
   EXPECT_EQ(asked, 2U);

@@ -100,14 +100,14 @@ void add(To& to, const Other& other) {
 
 }  // namespace
 
-Meters::Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, const backend::Allocation& arena,
-               const device::ArenaHeader& layout)
+Meters::Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, Arena& arena)
     : backend_(backend),
       keeper_(keeper),
       samples_(samples),
-      layout_(layout),
-      workers_seen_(arena, layout.worker_counts, layout.max_workers * sizeof(WorkerCount)),
-      queue_seen_(arena, layout.control, kQueueBytes) {
+      arena_(arena),
+      layout_(arena.layout()),
+      workers_seen_(layout_.worker_counts, layout_.max_workers * sizeof(WorkerCount)),
+      queue_seen_(layout_.control, kQueueBytes) {
   const Lock lock(mutex_);
   add_table(kFirstOpcodes);
 }
@@ -132,7 +132,7 @@ void Meters::reserve(std::size_t opcodes) {
 }
 
 void Meters::add_table(std::size_t opcodes) {
-  auto counts = backend_.allocate((layout_.max_workers + 1) * opcodes * kWord);
+  auto counts = arena_.take_cleared((layout_.max_workers + 1) * opcodes * kWord);
   Mirror seen(*counts);
   Table table{opcodes, std::move(counts), nullptr, std::move(seen), std::nullopt};
   if (metering_ == Metering::times) add_times(table);
@@ -141,7 +141,7 @@ void Meters::add_table(std::size_t opcodes) {
 
 void Meters::add_times(Table& table) {
   if (table.times != nullptr) return;
-  table.times = backend_.allocate(table.opcodes * kTimesBytes);
+  table.times = arena_.take_cleared(table.opcodes * kTimesBytes);
   table.times_seen.emplace(*table.times);
 }
 
@@ -150,9 +150,9 @@ void Meters::tell_leases() {
   const Metering metering = metering_;
   keeper_.change_leases([&](device::Lease& lease) {
     lease.observed = static_cast<u32>(table.opcodes);
-    lease.calls = reinterpret_cast<u64*>(table.counts->device());
+    lease.calls = reinterpret_cast<u64*>(lease.arena + table.counts->offset());
     lease.failures = lease.calls + table.opcodes * layout_.max_workers;
-    lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(table.times->device());
+    lease.times = table.times == nullptr ? nullptr : reinterpret_cast<OperatorTimes*>(lease.arena + table.times->offset());
     lease.stamps = samples_.stamps();
     lease.counts = metering == Metering::off ? 0 : 1;
     if (metering == Metering::times)
@@ -162,12 +162,12 @@ void Meters::tell_leases() {
   });
 }
 
-void Meters::want(std::size_t first, std::size_t count) {
+void Meters::want(const backend::Allocation& arena, std::size_t first, std::size_t count) {
   for (Table& table : tables_) {
     if (first >= table.opcodes) continue;
     const std::size_t here = std::min(count, table.opcodes - first);
-    table.counts_seen.want(backend_, copies_);
-    if (table.times_seen) table.times_seen->want(backend_, first * kTimesBytes, here * kTimesBytes, copies_);
+    table.counts_seen.want(backend_, arena, copies_);
+    if (table.times_seen) table.times_seen->want(backend_, arena, first * kTimesBytes, here * kTimesBytes, copies_);
   }
 }
 
@@ -188,17 +188,19 @@ void Meters::add_cells(std::size_t opcode, To& to) const {
 }
 
 Meters::Sum Meters::sum_of(std::size_t opcode) {
-  copies_.clear();
-  want(opcode, 1);
-  backend_.copy_all_to_host(copies_);
   Sum sum;
-  add_cells(opcode, sum);
-  for (const Table& table : tables_) {
-    if (opcode >= table.opcodes) continue;
-    table.counts_seen.look_with([&](auto words) {
-      for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) sum.tasks += words[worker * table.opcodes + opcode];
-    });
-  }
+  arena_.at_rest([&](const backend::Allocation& arena) DWELL_REQUIRES(mutex_) {
+    copies_.clear();
+    want(arena, opcode, 1);
+    backend_.copy_all_to_host(copies_);
+    add_cells(opcode, sum);
+    for (const Table& table : tables_) {
+      if (opcode >= table.opcodes) continue;
+      table.counts_seen.look_with([&](auto words) {
+        for (std::size_t worker = 0; worker < layout_.max_workers; ++worker) sum.tasks += words[worker * table.opcodes + opcode];
+      });
+    }
+  });
   return sum;
 }
 
@@ -274,12 +276,16 @@ void Meters::read_operators(Metrics& metrics, const std::vector<std::uint64_t>& 
 void Meters::read(Metrics& metrics) {
   const Lock lock(mutex_);
   metrics.metering = metering_;
+  arena_.at_rest([&](const backend::Allocation& arena) DWELL_REQUIRES(mutex_) { look(arena, metrics); });
+}
+
+void Meters::look(const backend::Allocation& arena, Metrics& metrics) {
   const std::size_t opcodes = meanings_.size();
   const std::size_t workers = keeper_.workers();
   copies_.clear();
-  want(0, opcodes);
-  workers_seen_.want(backend_, 0, workers * sizeof(WorkerCount), copies_);
-  queue_seen_.want(backend_, copies_);
+  want(arena, 0, opcodes);
+  workers_seen_.want(backend_, arena, 0, workers * sizeof(WorkerCount), copies_);
+  queue_seen_.want(backend_, arena, copies_);
   backend_.copy_all_to_host(copies_);
 
   std::vector<std::uint64_t> calls(opcodes);

@@ -30,9 +30,8 @@ namespace dwell::runtime {
 // shards and buckets that hold a call.
 class Meters {
  public:
-  // `arena` and the place in it of its workers' counts outlive it, as `samples` do.
-  Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, const backend::Allocation& arena,
-         const device::ArenaHeader& layout);
+  // `arena` outlives it, as `samples` do.
+  Meters(backend::Backend& backend, Keeper& keeper, TaskSamples& samples, Arena& arena);
   Meters(const Meters&) = delete;
   Meters& operator=(const Meters&) = delete;
 
@@ -66,8 +65,8 @@ class Meters {
   };
   struct Table {
     std::size_t opcodes;
-    std::unique_ptr<backend::Allocation> counts;  // calls, a row a worker; and failures, one row
-    std::unique_ptr<backend::Allocation> times;   // null until they are asked for
+    std::unique_ptr<Arena::Piece> counts;  // calls, a row a worker; and failures, one row
+    std::unique_ptr<Arena::Piece> times;   // null until they are asked for
     Mirror counts_seen;
     std::optional<Mirror> times_seen;  // as times
   };
@@ -90,20 +89,22 @@ class Meters {
   void add_times(Table& table) DWELL_REQUIRES(mutex_);
   void tell_leases() DWELL_REQUIRES(mutex_);
   // Asks for the cells of so many opcodes, from `first` on: copies_ are made then.
-  void want(std::size_t first, std::size_t count) DWELL_REQUIRES(mutex_);
+  void want(const backend::Allocation& arena, std::size_t first, std::size_t count) DWELL_REQUIRES(mutex_);
   // Adds to `to`, a Sum or the like, what the cells of one opcode hold beside the calls.
   template <class To>
   void add_cells(std::size_t opcode, To& to) const DWELL_REQUIRES(mutex_);
   // What has been counted of the opcode so far.
   Sum sum_of(std::size_t opcode) DWELL_REQUIRES(mutex_);
   void read_operators(Metrics& metrics, const std::vector<std::uint64_t>& calls) DWELL_REQUIRES(mutex_);
+  void look(const backend::Allocation& arena, Metrics& metrics) DWELL_REQUIRES(mutex_);
   Series& series_of(std::string_view name, std::uint32_t version) DWELL_REQUIRES(mutex_);
   void merge_old(std::string_view name) DWELL_REQUIRES(mutex_);
 
   backend::Backend& backend_;
   Keeper& keeper_;
   TaskSamples& samples_;
-  const device::ArenaHeader layout_;
+  Arena& arena_;
+  const device::ArenaHeader& layout_;
 
   mutable Mutex mutex_;
   Metering metering_ DWELL_GUARDED_BY(mutex_) = Metering::off;

@@ -30,11 +30,15 @@ class MetersBackend final : public backend::Backend {
 
   backend::DeviceInfo info() const override { return {}; }
   std::unique_ptr<backend::Allocation> allocate(std::size_t bytes) override { return std::make_unique<Memory>(bytes, reached_); }
+  std::unique_ptr<backend::Region> reserve(std::size_t bytes, std::size_t) override {
+    return std::make_unique<Region>(bytes + (64U << 20U), reached_);
+  }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override {
     ++host_memory;
     return std::make_unique<Memory>(bytes, true);
   }
-  void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
+  void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override { std::memcpy(reinterpret_cast<void*>(to), from, bytes); }
+  void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override { ADD_FAILURE() << "nothing moves"; }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
     copied.push_back(bytes);
@@ -55,17 +59,24 @@ class MetersBackend final : public backend::Backend {
   std::vector<std::size_t> copied;  // bytes of each copy of the last snapshot
 
  private:
-  class Memory final : public backend::Allocation {
+  template <class Base>
+  class Holding : public Base {
    public:
-    Memory(std::size_t bytes, bool reached) : words_((bytes + kAligned) / sizeof(std::uint64_t) + 1) {
-      device_ = device::align_up(reinterpret_cast<std::uint64_t>(words_.data()), kAligned);
-      host_ = reached ? reinterpret_cast<void*>(device_) : nullptr;
-      bytes_ = bytes;
+    Holding(std::size_t bytes, bool reached) : words_((bytes + kAligned) / sizeof(std::uint64_t) + 1) {
+      this->device_ = device::align_up(reinterpret_cast<std::uint64_t>(words_.data()), kAligned);
+      this->host_ = reached ? reinterpret_cast<void*>(this->device_) : nullptr;
+      this->bytes_ = bytes;
     }
 
    private:
     static constexpr std::uint64_t kAligned = 256;
     std::vector<std::uint64_t> words_;
+  };
+  using Memory = Holding<backend::Allocation>;
+  class Region final : public Holding<backend::Region> {
+   public:
+    using Holding::Holding;
+    void grow(std::size_t) override { throw Error(errc::out_of_memory, "the tables are larger than a test has"); }
   };
   class Image final : public backend::LoadedImage {
    public:
@@ -73,15 +84,6 @@ class MetersBackend final : public backend::Backend {
   };
 
   const bool reached_;
-};
-
-class MetersArena final : public backend::Allocation {
- public:
-  MetersArena(const test::Bench& bench, bool reached) {
-    device_ = reinterpret_cast<std::uint64_t>(bench.arena.get());
-    host_ = reached ? bench.arena.get() : nullptr;
-    bytes_ = bench.layout.bytes;
-  }
 };
 
 // What a snapshot is to say of one operator.
@@ -100,7 +102,13 @@ struct MetersExpected {
 
 class MetersTest : public testing::TestWithParam<bool> {
  protected:
-  MetersTest() { keeper_.hand_over(backend_.load({})); }
+  MetersTest() {
+    arena_.at_rest([this](const backend::Allocation& memory) {
+      device::point_into_arena(&bench_.lease, bench_.layout, memory.device());
+      keeper_.change_leases([&](device::Lease& lease) { device::point_into_arena(&lease, bench_.layout, memory.device()); });
+    });
+    keeper_.hand_over(backend_.load({}));
+  }
 
   // The lease that starts next.
   device::Lease lease() {
@@ -163,10 +171,10 @@ class MetersTest : public testing::TestWithParam<bool> {
 
   test::Bench bench_{7, kWorkers};
   MetersBackend backend_{GetParam()};
-  MetersArena arena_{bench_, GetParam()};
+  Arena arena_{backend_, bench_.layout, 0};
   Keeper keeper_{backend_, bench_.queue, test::keeper_settings(bench_, kWorkers), [](const auto& why, const auto&, bool) { return why; }};
   TaskSamples samples_{backend_, 7, [] { return 0; }};
-  Meters meters_{backend_, keeper_, samples_, arena_, bench_.layout};
+  Meters meters_{backend_, keeper_, samples_, arena_};
   std::array<std::uint64_t, kWorkers> tasks_ = {};
 };
 

@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "device/arena.hpp"
+#include "runtime/memory/arena.hpp"
 
 namespace dwell::runtime {
 
@@ -25,24 +26,28 @@ struct SharedWords {
   SharedWords from(std::size_t i) const { return {at + i}; }
 };
 
-// The host's sight of a table. Where the host reaches the table it looks there; else it keeps a pinned copy from the first look on, which
+// The host's sight of a table in the arena. Where the host reaches the table it looks there; else it keeps a pinned copy from the first look on, which
 // goes with the mirror: a look takes no memory, and gives none back, which could wait for a lease. One thread at a time.
 class Mirror {
  public:
-  // Of what lies at `offset` in `memory`, which outlives it.
-  Mirror(const backend::Allocation& memory, std::uint64_t offset, std::size_t bytes)
-      : table_(memory.device() + offset),
-        bytes_(bytes),
-        words_(memory.host() == nullptr ? nullptr : reinterpret_cast<const u64*>(static_cast<const std::byte*>(memory.host()) + offset)) {}
-  explicit Mirror(const backend::Allocation& memory) : Mirror(memory, 0, memory.bytes()) {}
+  // Of `bytes` at `offset` in the arena.
+  Mirror(std::uint64_t offset, std::size_t bytes) : offset_(offset), bytes_(bytes) {}
+  explicit Mirror(const Arena::Piece& piece) : Mirror(piece.offset(), piece.bytes()) {}
 
-  // Adds to `copies` what is to be copied before the next look at `bytes` from `offset` on. Throws errc::out_of_memory.
-  void want(backend::Backend& backend, std::size_t offset, std::size_t bytes, std::vector<backend::HostCopy>& copies) {
-    if (words_ != nullptr) return;
+  // The arena lies there until it is looked at next. Adds to `copies` what is to be copied before the next look at `bytes` from `first` on.
+  // Throws errc::out_of_memory.
+  void want(backend::Backend& backend, const backend::Allocation& arena, std::size_t first, std::size_t bytes,
+            std::vector<backend::HostCopy>& copies) {
+    if (arena.host() != nullptr) {
+      words_ = reinterpret_cast<const u64*>(static_cast<const std::byte*>(arena.host()) + offset_);
+      return;
+    }
     if (copy_ == nullptr) copy_ = backend.allocate_host(bytes_);
-    copies.push_back({static_cast<std::byte*>(copy_->host()) + offset, table_ + offset, bytes});
+    copies.push_back({static_cast<std::byte*>(copy_->host()) + first, arena.device() + offset_ + first, bytes});
   }
-  void want(backend::Backend& backend, std::vector<backend::HostCopy>& copies) { want(backend, 0, bytes_, copies); }
+  void want(backend::Backend& backend, const backend::Allocation& arena, std::vector<backend::HostCopy>& copies) {
+    want(backend, arena, 0, bytes_, copies);
+  }
 
   // Calls `look` with the words from the table's begin on.
   template <class Look>
@@ -54,9 +59,9 @@ class Mirror {
   }
 
  private:
-  std::uint64_t table_;
+  std::uint64_t offset_;
   std::size_t bytes_;
-  const u64* words_;  // where the host reaches the table
+  const u64* words_ = nullptr;  // where the host reaches the table
   std::unique_ptr<backend::Allocation> copy_;
 };
 

@@ -39,8 +39,9 @@ void put_in_order(std::vector<TraceEvent>& events, std::vector<TraceEvent>::iter
 
 void Timeline::tell_leases(bool on) {
   parts_.keeper.change_leases([&](device::Lease& lease) {
-    lease.timeline = on ? reinterpret_cast<Event*>(events_->device()) : nullptr;
-    lease.timeline_counts = on ? reinterpret_cast<u32*>(events_->device() + bytes_of_rings()) : nullptr;
+    const std::uint64_t events = lease.arena + events_->offset();
+    lease.timeline = on ? reinterpret_cast<Event*>(events) : nullptr;
+    lease.timeline_counts = on ? reinterpret_cast<u32*>(events + bytes_of_rings()) : nullptr;
     lease.timeline_shift = kShift;
     if (on)
       lease.timed |= device::timed::timeline;
@@ -59,7 +60,7 @@ void Timeline::start(Sink sink) {
   if (thread_.joinable()) throw Error(errc::invalid_argument, "a trace is being taken already: one runtime takes one at a time");
   if (copied_ == nullptr) {
     const std::size_t bytes = bytes_of_rings() + (parts_.workers + 1) / 2 * sizeof(std::uint64_t);
-    events_ = parts_.backend.allocate(bytes);
+    events_ = parts_.arena.take_cleared(bytes);
     copied_ = parts_.backend.allocate_host(bytes);
   }
   parts_.clock.align(kMostError);
@@ -142,9 +143,13 @@ void Timeline::run() noexcept {
 }
 
 std::vector<std::uint32_t> Timeline::copy(bool all) {
+  return parts_.arena.at_rest([&](const backend::Allocation& arena) { return copy(arena, all); });
+}
+
+std::vector<std::uint32_t> Timeline::copy(const backend::Allocation& arena, bool all) {
   const auto copy_part = [&](std::uint64_t offset, std::uint64_t bytes) {
-    read_words(parts_.backend, *events_, offset, static_cast<std::uint64_t*>(copied_->host()) + offset / sizeof(std::uint64_t),
-               bytes / sizeof(std::uint64_t));
+    read_words(parts_.backend, arena, events_->offset() + offset,
+               static_cast<std::uint64_t*>(copied_->host()) + offset / sizeof(std::uint64_t), bytes / sizeof(std::uint64_t));
   };
   copy_part(bytes_of_rings(), copied_->bytes() - bytes_of_rings());
   const auto* const counts = reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(copied_->host()) + bytes_of_rings());
@@ -342,7 +347,7 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
 
 std::uint64_t Timeline::id_of(const Header& header, std::uint32_t word2) const {
   if (header.is_spawned()) return word2;
-  if (header.is_node()) return word2 | static_cast<std::uint64_t>(header.drains) << 32U;
+  if (header.is_node()) return word2;
   return position_of(word2);
 }
 

@@ -20,6 +20,7 @@
 #include "base/mutex.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/memory/arena.hpp"
 #include "runtime/observe/device_clock.hpp"
 #include "runtime/observe/host_events.hpp"
 #include "runtime/observe/node_arrows.hpp"
@@ -33,6 +34,7 @@ class Timeline {
  public:
   struct Parts {
     backend::Backend& backend;
+    Arena& arena;
     Keeper& keeper;
     SubmissionQueue& queue;
     DeviceClock& clock;
@@ -82,6 +84,7 @@ class Timeline {
   void pass_on(bool all);
   // Copies the rings of workers that have new events, or all; returns the workers.
   std::vector<std::uint32_t> copy(bool all);
+  std::vector<std::uint32_t> copy(const backend::Allocation& arena, bool all);
   // Of what was copied: a worker's ring, and one past the number of the newest event there.
   const device::Event* ring_of(std::uint32_t worker) const;
   std::uint32_t newest_of(std::uint32_t worker) const;
@@ -112,7 +115,7 @@ class Timeline {
   std::thread thread_ DWELL_GUARDED_BY(mutex_);
   bool stops_ DWELL_GUARDED_BY(mutex_) = false;
   std::int64_t ended_ns_ DWELL_GUARDED_BY(mutex_) = 0;  // with stops_: from then on leases may note no events
-  std::unique_ptr<backend::Allocation> events_;         // rings, and how many events each has seen; stays: a lease may write there
+  std::unique_ptr<Arena::Piece> events_;                // rings, and how many events each has seen; stays: a lease may write there
   std::unique_ptr<backend::Allocation> copied_;         // the same, as it was copied
   // Of the thread.
   Sink sink_;

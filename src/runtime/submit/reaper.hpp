@@ -49,10 +49,10 @@ class Reaper {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
-  // The node that failed first in a launch at a position, of the graph whose head has this address: Failure::ran and Failure::why. Of a
+  // The node that failed first in a launch at a position, of the graph whose head has this offset: Failure::ran and Failure::why. Of a
   // task that is no launch, whose operator has thrown, `head` is 0, and the second alone is wanted.
   using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
-  // Failure::graph of the graph whose head has this address.
+  // Failure::graph of the graph whose head has this offset.
   using TitleOf = std::function<std::string(std::uint64_t head)>;
   // Failure::inside of the task at a position, which has ended.
   using FailedInside = std::function<Failure::Inside(std::uint64_t position)>;

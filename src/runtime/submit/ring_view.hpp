@@ -16,7 +16,7 @@ class RingView {
   struct Task {
     std::uint64_t position = 0;
     device::Header header{};
-    std::uint64_t graph = 0;                // of a launch: the address of the exec's head
+    std::uint64_t graph = 0;                // of a launch: the offset of the exec's head in the arena
     std::vector<std::uint64_t> waits = {};  // tasks that it was to start after, complete or not; without those that had failed before
   };
 

@@ -151,7 +151,7 @@ class SubmissionQueue {
     Reaper::FailedNode failed_node;
     Reaper::TitleOf title_of;
     Reaper::FailedInside failed_inside;
-    // Whether the graph whose head has this address names memory in [begin, end).
+    // Whether the graph whose head has this offset names memory in [begin, end).
     std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
   };
   void look_up_launches(Launches launches) {

@@ -27,7 +27,8 @@ std::string counted(std::uint64_t count, const char* one, const char* many) { re
 
 class BegunTasks::Search {
  public:
-  explicit Search(const Parts& parts) : parts_(parts), control_(all<device::Control>(parts.layout.control, 1).front()) {}
+  Search(const Parts& parts, std::uint64_t base)
+      : parts_(parts), layout_(parts.arena.layout()), base_(base), control_(all<device::Control>(layout_.control, 1).front()) {}
 
   Reaper::Begun run() {
     find_launches();
@@ -49,17 +50,17 @@ class BegunTasks::Search {
   };
 
   template <class T>
-  std::vector<T> copied(std::uint64_t address, std::size_t count) const {
+  std::vector<T> copied(std::uint64_t offset, std::size_t count) const {
     std::vector<T> to(count);
-    if (count != 0) parts_.backend.copy_to_host(to.data(), address, count * sizeof(T));
+    if (count != 0) parts_.backend.copy_to_host(to.data(), base_ + offset, count * sizeof(T));
     return to;
   }
   // `count` elements of a part of the arena, from the one numbered `first`.
   template <class T>
   std::vector<T> all(std::uint64_t part, std::size_t count, std::size_t first = 0) const {
-    return copied<T>(parts_.arena + part + first * sizeof(T), count);
+    return copied<T>(part + first * sizeof(T), count);
   }
-  std::uint32_t index(std::uint32_t position) const { return device::index_of(position, parts_.layout.ring_shift); }
+  std::uint32_t index(std::uint32_t position) const { return device::index_of(position, layout_.ring_shift); }
 
   // The task in flight at the position that ends in these 32 bits.
   std::optional<std::uint64_t> open(std::uint32_t low) const {
@@ -85,19 +86,19 @@ class BegunTasks::Search {
     if (fresh) at->second.head = copied<GraphHead>(base, 1).front();
     return static_cast<std::uint32_t>(at->second.head.pending) != 0 ? &at->second : nullptr;
   }
-  // The same for an address inside of it. Sets `cell`.
-  Launch* exec_around(std::uint64_t address, std::uint32_t* cell) {
+  // The same for an offset inside of it. Sets `cell`.
+  Launch* exec_around(std::uint64_t offset, std::uint32_t* cell) {
     std::uint64_t base = 0;
-    const auto [exec, its] = parts_.graphs.find(address, &base);
+    const auto [exec, its] = parts_.graphs.find(offset, &base);
     *cell = its;
     return exec == nullptr ? nullptr : exec_at(base);
   }
   void note(std::uint64_t position, std::string how_far) {
     begun_.insert_or_assign(position, Reaper::Come{status::interrupted, std::move(how_far)});
   }
-  void note_node(std::uint64_t address) {
+  void note_node(std::uint64_t offset) {
     std::uint32_t cell = 0;
-    if (Launch* const launch = exec_around(address, &cell); launch != nullptr) launch->ready.push_back(cell);
+    if (Launch* const launch = exec_around(offset, &cell); launch != nullptr) launch->ready.push_back(cell);
   }
 
   void find_launches() {
@@ -113,8 +114,8 @@ class BegunTasks::Search {
   // ---- Tasks that have made others ---------------------------------------------------------------------------------------------
 
   void find_makers() {
-    const std::uint32_t used = std::min(control_.lists.fresh, parts_.layout.spawned_records);
-    records_ = all<Spawned>(parts_.layout.spawned, used);
+    const std::uint32_t used = std::min(control_.lists.fresh, layout_.spawned_records);
+    records_ = all<Spawned>(layout_.spawned, used);
     std::map<std::uint64_t, std::uint64_t> left;  // by position: tasks that descend from it and have not ended
     std::vector<std::uint32_t> root(used);
     for (std::uint32_t number = 1; number < used; ++number) {
@@ -124,7 +125,7 @@ class BegunTasks::Search {
         if ((record.words[1] & 0xFU) == 0) continue;  // never used
         if (const std::optional<std::uint64_t> task = ticket_of(number)) left.try_emplace(*task);
         const Header header = Header::from(record.words[0], record.words[1]);
-        if (header.is_node()) note_node(device::graph::address_of(header, record.words[2]));
+        if (header.is_node()) note_node(device::offset_of(record.words[2]));
       } else if (const std::optional<std::uint64_t> task = ticket_of(root_of(number, root))) {
         ++left[*task];
       }
@@ -155,7 +156,7 @@ class BegunTasks::Search {
       const Header header = Header::from(record.words[0], record.words[1]);
       if (!header.is_node()) return open(record.words[2]);
       std::uint32_t cell = 0;
-      const Launch* const launch = exec_around(device::graph::address_of(header, record.words[2]), &cell);
+      const Launch* const launch = exec_around(device::offset_of(record.words[2]), &cell);
       if (launch == nullptr) return std::nullopt;
       if (!Header::from(0, launch->head.word1).is_spawned()) return open(launch->head.position);
       number = launch->head.position;
@@ -166,7 +167,7 @@ class BegunTasks::Search {
   // ---- What lies in the queues -------------------------------------------------------------------------------------------------
 
   void find_queued() {
-    const device::ArenaHeader& layout = parts_.layout;
+    const device::ArenaHeader& layout = layout_;
     // The queue has megabytes, of which few are in use.
     const auto look_at_places = [&](std::uint32_t place, std::uint32_t count) {
       while (count != 0) {
@@ -194,12 +195,12 @@ class BegunTasks::Search {
     const std::uint32_t* const words = slot.quad[0].word;
     const Header header = Header::from(words[0], words[1]);
     if (header.is_spawned()) return;
-    if (header.is_node()) return note_node(device::graph::address_of(header, words[2]));
+    if (header.is_node()) return note_node(device::offset_of(words[2]));
     if ((header.flags & (flag::share | flag::wide)) != (flag::share | flag::wide) || header.groups == 0) return;
     const std::optional<std::uint64_t> position = open(words[2]);
     if (!position) return;
     if (header.is_gang()) return note_gang(*position);
-    const device::Wide wide = all<device::Wide>(parts_.layout.wide, 1, index(words[2])).front();
+    const device::Wide wide = all<device::Wide>(layout_.wide, 1, index(words[2])).front();
     if (wide.next == 0 || wide.next >= device::cancels::kAllDrawn) return;
     // All groups that were drawn have ended. What is left may be shares that would find none.
     if (wide.next >= header.groups)
@@ -211,24 +212,24 @@ class BegunTasks::Search {
   // One that was shared out: until then what it has saved is of another task.
   void note_gang(std::uint64_t position) {
     const std::uint32_t at = index(static_cast<std::uint32_t>(position));
-    if (all<device::GangState>(parts_.layout.gang_states, 1, at).front().resumed != 0) note(position, "it had yielded");
+    if (all<device::GangState>(layout_.gang_states, 1, at).front().resumed != 0) note(position, "it had yielded");
   }
 
   void find_gangs_in_line() {
     for_each_open([this](std::uint64_t position, const Header& header) {
       if (header.source != device::source::gang) return;
       const auto low = static_cast<std::uint32_t>(position);
-      const device::Quad head = all<Slot>(parts_.layout.held, 1, index(low)).front().quad[0];
-      const bool held = head.lap == device::lap_of(low, parts_.layout.ring_shift) && head.word[2] == low;
+      const device::Quad head = all<Slot>(layout_.held, 1, index(low)).front().quad[0];
+      const bool held = head.lap == device::lap_of(low, layout_.ring_shift) && head.word[2] == low;
       if (held && (head.word[1] & flag::share << 4U) != 0) note_gang(position);
     });
   }
 
   void find_kept_nodes() {
     if (launches_.empty()) return;
-    for (const device::NodeDeque& deque : all<device::NodeDeque>(parts_.layout.deques, parts_.layout.max_deques))
+    for (const device::NodeDeque& deque : all<device::NodeDeque>(layout_.deques, layout_.max_deques))
       for (std::uint64_t at = deque.oldest; at != deque.newest; ++at)
-        note_node(deque.node[at % device::NodeDeque::kMost] & ~device::NodeDeque::kCancelled);
+        note_node(device::offset_of(deque.node[at % device::NodeDeque::kMost] & ~device::kPoisoned));
   }
 
   std::string how_far(std::uint64_t base, const Launch& launch) const {
@@ -240,16 +241,18 @@ class BegunTasks::Search {
   }
 
   const Parts& parts_;
+  const device::ArenaHeader& layout_;
+  const std::uint64_t base_;  // address of the arena
   const device::Control control_;
   std::vector<Spawned> records_;
-  std::map<std::uint64_t, Launch> launches_;  // by the exec's address
+  std::map<std::uint64_t, Launch> launches_;  // by where the exec begins
   Reaper::Begun begun_;
 };
 
 Reaper::Begun BegunTasks::find() const {
   const SubmissionQueue& queue = parts_.ring.queue();
   if (queue.reaped() == queue.tail()) return {};
-  return Search(parts_).run();
+  return parts_.arena.at_rest([this](const backend::Allocation& memory) { return Search(parts_, memory.device()).run(); });
 }
 
 }  // namespace dwell::runtime

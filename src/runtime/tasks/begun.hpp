@@ -8,6 +8,7 @@
 #include "backend/backend.hpp"
 #include "device/arena.hpp"
 #include "runtime/graphs.hpp"
+#include "runtime/memory/arena.hpp"
 #include "runtime/submit/reaper.hpp"
 #include "runtime/submit/ring_view.hpp"
 
@@ -24,8 +25,7 @@ class BegunTasks {
  public:
   struct Parts {
     backend::Backend& backend;
-    std::uint64_t arena;  // address on the device
-    device::ArenaHeader layout;
+    const Arena& arena;
     RingView ring;
     const Graphs& graphs;
   };

@@ -221,7 +221,7 @@ class Describer {
     if (record.kind == Record::Kind::task) {
       place = pending_.find(record.position);
     } else if (record.kind == Record::Kind::node) {
-      const auto node = known_.node_at(record.address);
+      const auto node = known_.node_at(record.offset);
       if (!node) return;
       const std::vector<std::size_t>& places = places_of(node->second);
       if (places.size() > 1) return note_turn(record, node->first, places);
@@ -256,7 +256,7 @@ class Describer {
   const RingView& ring_;
   Pending& pending_;
   const Circumstances& known_;
-  std::unordered_map<std::uint64_t, std::vector<std::size_t>> owners_;       // by the address of the exec
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> owners_;       // by the offset of the exec
   std::unordered_map<std::size_t, std::vector<std::string>> turns_;          // nodes that may be run for it
   std::unordered_map<std::size_t, std::vector<TaskState::OnWorker>> noted_;  // workers that have it
   std::unordered_map<std::size_t, std::vector<const Circumstances::Callback*>> callbacks_;

@@ -34,11 +34,11 @@ struct Circumstances {
   bool parked = false;
   bool proven = false;  // no worker runs a task whose record is marked as over, or has none
   std::function<std::string(std::uint32_t opcode)> name_of;
-  // The node whose record has this address, and the address of its exec; nothing when the exec is gone.
-  std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t address)> node_at;
-  // The name of the graph whose exec is at this address; empty without one.
+  // The node whose record has this offset, and the offset of its exec; nothing when the exec is gone.
+  std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t offset)> node_at;
+  // The name of the graph whose exec begins at this offset; empty without one.
   std::function<std::string(std::uint64_t exec)> graph_name_of;
-  // The positions of launches of the exec at this address, and of tasks whose operators may launch it. May name one twice, and one that is
+  // The positions of launches of the exec at this offset, and of tasks whose operators may launch it. May name one twice, and one that is
   // complete.
   std::function<std::vector<std::uint64_t>(std::uint64_t exec)> users;
 };

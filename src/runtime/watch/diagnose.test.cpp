@@ -25,9 +25,9 @@ class DiagnoseTest : public testing::Test {
   explicit DiagnoseTest(std::uint64_t first = 0) : bench_(7, 4, first) {
     known_.workers = 4;
     known_.name_of = [](std::uint32_t opcode) { return "op" + std::to_string(opcode); };
-    known_.node_at = [](std::uint64_t address) -> std::optional<std::pair<std::string, std::uint64_t>> {
-      if (address < 1000 || address >= 2000) return std::nullopt;
-      return std::pair("'node " + std::to_string(address) + "'", std::uint64_t{1000});
+    known_.node_at = [](std::uint64_t offset) -> std::optional<std::pair<std::string, std::uint64_t>> {
+      if (offset < 1000 || offset >= 2000) return std::nullopt;
+      return std::pair("'node " + std::to_string(offset) + "'", std::uint64_t{1000});
     };
     known_.graph_name_of = [](std::uint64_t exec) { return exec == 3000 ? "step" : ""; };
     known_.users = [this](std::uint64_t exec) { return exec == 1000 ? users_ : std::vector<std::uint64_t>(); };
@@ -42,7 +42,7 @@ class DiagnoseTest : public testing::Test {
     return position;
   }
   std::uint64_t submit_after(const std::vector<std::uint64_t>& tasks) { return submit(0, 1, tasks); }
-  // The launch of an exec whose head has this address.
+  // The launch of an exec whose head has this offset.
   std::uint64_t launch(u32 head, const std::vector<std::uint64_t>& after = {}, u32 groups = 1) {
     detail::Waits waits;
     for (const std::uint64_t position : after) waits.position[waits.count++] = position;
@@ -64,8 +64,8 @@ class DiagnoseTest : public testing::Test {
   void runs(std::uint32_t worker, std::uint64_t position, bool over = false) {
     known_.records.push_back({worker, Record::Kind::task, over, position, 0, 5, 1500ms, 0});
   }
-  void runs_node(std::uint32_t worker, std::uint64_t address, bool over = false) {
-    known_.records.push_back({worker, Record::Kind::node, over, 0, address, 5, 20s, 0});
+  void runs_node(std::uint32_t worker, std::uint64_t offset, bool over = false) {
+    known_.records.push_back({worker, Record::Kind::node, over, 0, offset, 5, 20s, 0});
   }
   Diagnosis now() const { return diagnose(RingView(bench_.ring.data(), 7, bench_.queue), known_); }
   static std::vector<std::uint64_t> positions(const Diagnosis& diagnosis) {

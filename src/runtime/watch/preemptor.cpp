@@ -43,7 +43,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
       if (!task || queue.done(record.position) || (task->header.groups == 0 && task->graph == 0)) continue;
       add(task, task->graph != 0 ? "" : after.name_of(record.opcode), record);
     } else if (record.kind == Record::Kind::node) {
-      const auto node = after.node_at(record.address);
+      const auto node = after.node_at(record.offset);
       if (!node) continue;
       const std::vector<RingView::Task> owners = owners_of(node->second, ring, after);
       if (owners.size() == 1) {

@@ -20,8 +20,8 @@ class HeldAllAlongTest : public testing::Test {
  protected:
   HeldAllAlongTest() {
     known_.name_of = [](std::uint32_t opcode) { return "op" + std::to_string(opcode); };
-    known_.node_at = [](std::uint64_t address) -> std::optional<std::pair<std::string, std::uint64_t>> {
-      if (address < 1000 || address >= 2000) return std::nullopt;
+    known_.node_at = [](std::uint64_t offset) -> std::optional<std::pair<std::string, std::uint64_t>> {
+      if (offset < 1000 || offset >= 2000) return std::nullopt;
       return std::pair("'node'", std::uint64_t{1000});
     };
     known_.graph_name_of = [](std::uint64_t exec) { return exec == 1000 ? "step" : ""; };
@@ -36,8 +36,8 @@ class HeldAllAlongTest : public testing::Test {
   static Record task(std::uint32_t worker, std::uint64_t position, std::chrono::nanoseconds since = 1ms) {
     return {worker, Record::Kind::task, false, position, 0, 5, since, position + 1};
   }
-  static Record node(std::uint32_t worker, std::uint64_t address) {
-    return {worker, Record::Kind::node, false, 0, address, 5, 2ms, address};
+  static Record node(std::uint32_t worker, std::uint64_t offset) {
+    return {worker, Record::Kind::node, false, 0, offset, 5, 2ms, offset};
   }
   static Record nothing(std::uint32_t worker) { return {worker, Record::Kind::other, false, 0, 0, 0, 3ms, 0}; }
   std::vector<Preemption::Holder> held(std::vector<Record> before, std::vector<Record> after, bool all = true) {

@@ -42,9 +42,9 @@ Circumstances RuntimeWatch::circumstances(bool proven) const {
   known.parked = parts_.keeper.parked();
   known.proven = proven;
   known.name_of = [this](std::uint32_t opcode) { return parts_.registry.table().name_of(opcode); };
-  known.node_at = [this](std::uint64_t address) -> std::optional<std::pair<std::string, std::uint64_t>> {
+  known.node_at = [this](std::uint64_t offset) -> std::optional<std::pair<std::string, std::uint64_t>> {
     std::uint64_t base = 0;
-    const auto [exec, cell] = parts_.graphs.find(address, &base);
+    const auto [exec, cell] = parts_.graphs.find(offset, &base);
     if (exec == nullptr) return std::nullopt;
     return std::pair(exec->node_at(cell), base);
   };
