@@ -1,4 +1,5 @@
 // Steps over all multiprocessors, with a barrier between them.
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,22 @@ constexpr const char* kWhat = "step of a sweep over all multiprocessors";
 // Each group has a cell, which becomes its own and its neighbours' sum. CudaSweep does the same.
 constexpr const char* kSweep = R"(
 #include <dwell/device.hpp>
+// Cells in words that carry their step.
+static DWELL_DEVICE void step_by_words(dwell::Group g, dwell::Gang gang, dwell::Span<dwell::u64> words, unsigned* cells, unsigned steps,
+                                       unsigned first) {
+  const unsigned me = gang.rank(), n = gang.size();
+  const unsigned left = me == 0 ? n - 1 : me - 1, right = me + 1 == n ? 0 : me + 1;
+  const dwell::Numbered<unsigned> vector(words);
+  unsigned mine = cells[me];
+  for (unsigned step = first; step < first + steps; ++step) {
+    if (g.rank() == 0) {
+      vector.put(me, step, mine);
+      mine = vector.get(left, step) + mine * 3 + vector.get(right, step);
+    }
+    g.sync();
+  }
+  if (g.rank() == 0) cells[me] = mine;
+}
 static DWELL_DEVICE void step_all(dwell::Group g, dwell::Gang gang, unsigned* even, unsigned* odd, unsigned steps, bool neighbours) {
   const unsigned me = gang.rank(), n = gang.size();
   const unsigned left = me == 0 ? n - 1 : me - 1, right = me + 1 == n ? 0 : me + 1;
@@ -29,10 +46,17 @@ static DWELL_DEVICE void step_all(dwell::Group g, dwell::Gang gang, unsigned* ev
       gang.sync();
   }
 }
-DWELL_OPERATOR(sweep)(dwell::Group g, dwell::Span<unsigned> even, dwell::Span<unsigned> odd, unsigned steps, unsigned neighbours) {
-  step_all(g, g.gang(), even.data(), odd.data(), steps, neighbours != 0);
+DWELL_OPERATOR(sweep)(dwell::Group g, dwell::Span<unsigned> even, dwell::Span<unsigned> odd, dwell::Span<dwell::u64> words, unsigned steps,
+                      unsigned form, unsigned first) {
+  if (form == 2)
+    step_by_words(g, g.gang(), words, even.data(), steps, first);
+  else
+    step_all(g, g.gang(), even.data(), odd.data(), steps, form == 1);
 }
 )";
+
+// How the groups of the gang step, by the operator's argument `form`.
+constexpr const char* kForms[] = {"Gang::sync", "Gang::sync_neighbours", "Numbered, between neighbours"};
 
 // Cells as the steps leave them.
 std::vector<unsigned> swept(std::vector<unsigned> cells, std::size_t steps) {
@@ -73,8 +97,7 @@ void sweep(const Context& context, Report& report) {
   const std::vector<unsigned> first = first_cells(cells);
   const std::vector<unsigned> expected = swept(first, steps * (runs + 1));
 
-  double best_sync = 0;
-  double best_neighbours = 0;
+  double best[std::size(kForms)] = {};  // by form
   for (const Tier tier : {Tier::relocatable, Tier::lto}) {
     if (tier == Tier::lto && !context.cuda) continue;
     dwell::Options options = context.options();
@@ -82,21 +105,23 @@ void sweep(const Context& context, Report& report) {
     options.lease = std::chrono::seconds(1);  // the end of a lease is not what this is about
     if (!context.cuda) options.workers = static_cast<std::uint32_t>(cells);
     Runtime runtime(std::move(options));
-    const auto sweeping = runtime.define<void(Span<unsigned>, Span<unsigned>, unsigned, unsigned)>("sweep", kSweep);
+    const auto sweeping = runtime.define<void(Span<unsigned>, Span<unsigned>, Span<u64>, unsigned, unsigned, unsigned)>("sweep", kSweep);
     Buffer<unsigned> even = runtime.allocate<unsigned>(cells);
     Buffer<unsigned> odd = runtime.allocate<unsigned>(cells);
+    const Buffer<u64> words = runtime.allocate<u64>(2 * cells);
     const std::string side = !context.cuda ? "dwell" : tier == Tier::lto ? "dwell, lto" : "dwell, relocatable";
-    for (const bool neighbours : {false, true}) {
+    for (unsigned form = 0; form < std::size(kForms); ++form) {
       even.write(first);
+      unsigned next = 1;  // step of the words
       const Spread spread = spread_of(time_runs(runs, steps, [&] {
-        runtime.submit(sweeping, even, odd, steps, neighbours ? 1U : 0U, gang(static_cast<std::uint32_t>(cells))).wait();
+        runtime.submit(sweeping, even, odd, words, steps, form, next, gang(static_cast<std::uint32_t>(cells))).wait();
+        next += steps;
       }));
       std::vector<unsigned> result(cells);
       even.read(result);
-      report.check("cells as expected, " + side + (neighbours ? ", neighbours" : ", barrier"), result == expected);
-      report.add({kWhat, side + (neighbours ? ", Gang::sync_neighbours" : ", Gang::sync"), true, "ns", spread});
-      double& best = neighbours ? best_neighbours : best_sync;
-      if (best == 0 || spread.p50 < best) best = spread.p50;
+      report.check("cells as expected, " + side + ", " + kForms[form], result == expected);
+      report.add({kWhat, side + ", " + kForms[form], true, "ns", spread});
+      if (best[form] == 0 || spread.p50 < best[form]) best[form] = spread.p50;
     }
   }
   if (!peer) {
@@ -115,8 +140,9 @@ void sweep(const Context& context, Report& report) {
     report.add({kWhat, name, false, "ns", spread});
     if (way == CudaSweeps::cooperative) barrier = spread.p50;
   }
-  report.add(Goal{"Gang::sync", "ns", best_sync, 900, barrier});
-  report.add(Goal{"Gang::sync_neighbours", "ns", best_neighbours, 600, barrier});
+  report.add(Goal{kForms[0], "ns", best[0], 900, barrier});
+  report.add(Goal{kForms[1], "ns", best[1], 600, barrier});
+  report.add(Goal{kForms[2], "ns", best[2], 700, 900});
 }
 
 }  // namespace dwell::bench

@@ -202,6 +202,44 @@ TEST_P(GangTest, GangsThatCannotRunAreRefused) {
   runtime->submit(steps, filled<u32>(*runtime, 2, 0), wrong, 3U, gang(2)).wait();
 }
 
+// Each group has an element, which becomes its own and its neighbours' sum.
+constexpr const char* kByWords = R"(
+DWELL_OPERATOR(by_words)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::Span<dwell::u32> cells, dwell::u32 first, dwell::u32 steps) {
+  const dwell::Gang gang = g.gang();
+  const dwell::Numbered<dwell::u32> vector(words);
+  if (vector.size() != gang.size()) g.fail(1);
+  const dwell::u32 me = gang.rank(), n = gang.size();
+  if (g.rank() != 0) return;
+  dwell::u32 mine = cells[me];
+  for (dwell::u32 step = first; step != first + steps; ++step) {
+    vector.put(me, step, mine);
+    mine = vector.get((me + n - 1) % n, step) + 3 * mine + vector.get((me + 1) % n, step);
+  }
+  cells[me] = mine;
+})";
+
+TEST_P(GangTest, NumberedWordsHandVectorsOnWithoutABarrier) {
+  open();
+  const auto by_words = runtime->define<void(Span<std::uint64_t>, Span<u32>, u32, u32)>("by_words", kByWords);
+  const u32 many = kSanitized ? 50 : 1000;
+  for (const u32 n : {1U, 2U, 3U, most}) {
+    const auto words = runtime->allocate<std::uint64_t>(2 * n);
+    Buffer<u32> cells = runtime->allocate<u32>(n);
+    std::vector<u32> expected(n);
+    for (u32 i = 0; i < n; ++i) expected[i] = i * i + 1;
+    cells.write(expected);
+    // Numbers go on from task to task, and over the largest.
+    for (const u32 first : {1U, 1U + many, 0U - many / 2}) {
+      runtime->submit(by_words, words, cells, first, many, gang(n)).wait();
+      for (u32 step = 0; step < many; ++step) {
+        const std::vector<u32> before = expected;
+        for (u32 i = 0; i < n; ++i) expected[i] = before[(i + n - 1) % n] + 3 * before[i] + before[(i + 1) % n];
+      }
+      ASSERT_EQ(read(cells), expected) << n << " groups, from step " << first;
+    }
+  }
+}
+
 TEST_P(GangTest, FailuresOfMembersAreTheGangs) {
   open();
   const auto one_fails = runtime->define<void()>("one_fails", R"(
