@@ -23,13 +23,15 @@ static DWELL_DEVICE void step_by_words(dwell::Group g, dwell::Gang gang, dwell::
   const unsigned me = gang.rank(), n = gang.size();
   const unsigned left = me == 0 ? n - 1 : me - 1, right = me + 1 == n ? 0 : me + 1;
   const dwell::Numbered<unsigned> vector(words);
+  const dwell::Span<unsigned> both = g.shared<unsigned>(4);  // what the neighbours have put, of this step and the one before
   unsigned mine = cells[me];
   for (unsigned step = first; step < first + steps; ++step) {
-    if (g.rank() == 0) {
-      vector.put(me, step, mine);
-      mine = vector.get(left, step) + mine * 3 + vector.get(right, step);
-    }
+    unsigned* const theirs = &both[step % 2 * 2];
+    if (g.rank() == 0) vector.put(me, step, mine);
+    // Threads side by side, so that both words are waited for at once.
+    for (unsigned i = g.rank(); i < 2; i += g.size()) theirs[i] = vector.get(i == 0 ? left : right, step);
     g.sync();
+    mine = theirs[0] + mine * 3 + theirs[1];
   }
   if (g.rank() == 0) cells[me] = mine;
 }

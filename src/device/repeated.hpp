@@ -1,5 +1,6 @@
 // Tasks of the host that run several times, one run behind the other (repeat(n)). The header's `groups` counts the runs that are left, the
-// one in hand included. Between two runs a task may change its worker, and ends early when it has failed or the host has cancelled it.
+// one in hand included. A run follows the other inside of run_operator until the worker has something else to look at. Then, and every so
+// many runs, the task comes here: it may change its worker, and ends early when it has failed or the host has cancelled it.
 #pragma once
 
 #include "device/graph.hpp"
@@ -14,12 +15,31 @@ struct RepeatedTasks : SourceVerbs {
   static constexpr u32 kSources = 1U << source::repeated;
   static constexpr u32 kPart = part::repeats;
 
+  static constexpr u32 kAgain = kSources;
+  static DWELL_DEVICE bool pauses([[maybe_unused]] const Lease& lease, const Header& header) {
+#if !DWELL_ON_CUDA
+    if (cancels_wait(lease)) return true;
+#endif
+    return header.groups <= 1 || (header.groups - 1) % kLookEach == 0;
+  }
+  static DWELL_DEVICE void begin_again(Worker* worker, Frame* frame) {
+    const u32 left = frame->header().groups - 1;
+    frame->word[0] = (frame->word[0] & 0xFFFFU) | left << 16U;
+    in_flight::note_run(worker, frame->position(), frame->word[0] & Header::kOpcodeMask, left);
+  }
   static DWELL_DEVICE bool goes_on(const Header& header) { return header.groups > 1 && !header.runs_nothing(); }
   static DWELL_DEVICE Follows proceed(const Behind& at) { return run_again(at.lease, at.worker, at.to, at.whole); }
 
  private:
   // A look at memory that others write, each so many runs.
-  static constexpr u32 kLookEach = 16;
+  static constexpr u32 kLookEach = 32;
+
+#if !DWELL_ON_CUDA
+  // Whether the host has asked for cancels that nobody has seen to.
+  static bool cancels_wait(const Lease& lease) {
+    return load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels);
+  }
+#endif
 
   // What the lease says is asked for here alone: out of line, its members are loads of memory.
   static DWELL_DEVICE bool is_cancelled(const Lease& lease, u32 position) {
@@ -35,8 +55,7 @@ struct RepeatedTasks : SourceVerbs {
 #if !DWELL_ON_CUDA
     graph::look_at_clock(lease, worker);
     // Who sees to cancels may be this worker alone: it does between two tasks.
-    if (load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels))
-      context.yield = 1;
+    if (cancels_wait(lease)) context.yield = 1;
 #endif
     u32 follows = kFrame;
     sync_lanes();  // all have read the header

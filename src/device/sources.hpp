@@ -31,6 +31,15 @@ struct Table {
   static DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
     static_cast<void>(((is<S>(header.source) && (S::take_up(lease, worker, header, word2), true)) || ...));
   }
+  static constexpr u32 kAgain = (((has(S::kPart) ? S::kAgain : 0U)) | ...);
+  static DWELL_DEVICE bool pauses(const Lease& lease, const Header& header) {
+    bool pauses = true;
+    static_cast<void>((((S::kAgain >> header.source & 1U) != 0 && (pauses = S::pauses(lease, header), true)) || ...));
+    return pauses;
+  }
+  static DWELL_DEVICE void begin_again(Worker* worker, Frame* frame) {
+    static_cast<void>((((S::kAgain >> frame->header().source & 1U) != 0 && (S::begin_again(worker, frame), true)) || ...));
+  }
   static DWELL_DEVICE bool goes_on(const Header& header) {
     bool goes = false;
     static_cast<void>(((is<S>(header.source) && (goes = S::goes_on(header), true)) || ...));
@@ -69,6 +78,10 @@ DWELL_DEVICE bool calls(const Header& header) { return All::calls(header); }
 DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
   All::take_up(lease, worker, header, word2);
 }
+// Whether the operator of a task with this word 1 may be called again as soon as it has returned.
+DWELL_DEVICE bool calls_again(u32 word1) { return All::kAgain != 0 && (All::kAgain >> source_in(word1) & 1U) != 0; }
+DWELL_DEVICE bool pauses(const Lease& lease, const Header& header) { return All::pauses(lease, header); }
+DWELL_DEVICE void begin_again(Worker* worker, Frame* frame) { All::begin_again(worker, frame); }
 DWELL_DEVICE bool goes_on(const Header& header) { return All::goes_on(header); }
 DWELL_DEVICE Follows proceed(u32 source, const Behind& at) { return All::proceed(source, at); }
 DWELL_DEVICE bool may_cancel(const Header& header) { return All::may_cancel(header); }

@@ -214,6 +214,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       } else if (thread_rank() < kLanes) {
         chain::begin(lease, worker, at);
       }
+    } else if (sources::calls_again(word1)) {
+      if (timed_by(lease) == 0) next = chain::kAgain;
     } else if (has(part::links) && (word1 & flag::tracked << 4U) != 0 && timed_by(lease) == 0) {
       next = linked::first(worker);
     }
@@ -237,6 +239,15 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
+      } else if (sources::All::kAgain != 0 && next == chain::kAgain) {
+        const chain::Seen seen = steps.look(lease, at);
+        const u32 rank = thread_rank();
+        // The header changes between this barrier and the next, and one thread alone looks at it.
+        const bool pauses = rank == 0 && sources::pauses(lease, frame_at(worker, at)->header());
+        stops = group_any(seen.stops || seen.yields || pauses);
+        if (stops) break;
+        observe::call(lease, worker, opcode, rank);
+        if (rank == 0) sources::begin_again(worker, frame_at(worker, at));
       } else if (!has(part::links) || next == chain::kNowhere) {
         break;
       } else {

@@ -107,8 +107,6 @@ __global__ void slow(unsigned long long ns) {
   void submit_some(Random& random) {
     for (u32 i = 0; i < 20; ++i) newest[plain] = runtime->submit(add, cells, plain, 1U);
     expected[plain] += 20;
-    for (u32 i = 0; i < 40; ++i) newest[linked] = runtime->submit(add, cells, linked, 1U, link);
-    expected[linked] += 40;
     const u32 shares = 1 + random() % 9;
     newest[wide] = runtime->submit(add, cells, wide, 1U, groups(shares));
     expected[wide] += shares;
@@ -123,6 +121,9 @@ __global__ void slow(unsigned long long ns) {
     const u32 size = 1 + random() % std::min(runtime->info().workers, 8U);
     newest[in_gang] = runtime->submit(yielding, cells, in_gang, 50U, gang(size), after(newest[wide]));
     expected[in_gang] += 50 * size;
+    // Behind the gang.
+    for (u32 i = 0; i < 40; ++i) newest[linked] = runtime->submit(add, cells, linked, 1U, link);
+    expected[linked] += 40;
     // Behind a gate, which the host opens when the kernel has ended.
     if (on_cpu()) return;
     const Ticket kernel = kernels.kernel("slow").launch({}, 20'000'000ULL);

@@ -157,8 +157,7 @@ class Gang {
     const u64 begun = noted_begin();
     group_.sync();
     if (group_.rank() == 0 && size_ > 1) {
-      // What all threads of the group have written. Pairs with the loads of await, in all groups.
-      fence<Scope::device>();
+      // Release: what all threads of the group have written, behind its barrier. Pairs with the loads of await, in all groups.
       u32* const counter = memory + barrier * kGangLine;
       add<Order::release>(counter, 1U);
       context_->gang_passes[barrier] = passes;
