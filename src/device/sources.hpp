@@ -78,6 +78,9 @@ DWELL_DEVICE bool calls(const Header& header) { return All::calls(header); }
 DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
   All::take_up(lease, worker, header, word2);
 }
+// A bit of word 1 of tasks whose operator may be called again, which other tasks that call one do not have; 0 where there are none.
+inline constexpr u32 kAgainMark = All::kAgain != 0 ? 4U << Header::kSourceShift : 0U;
+static_assert((All::kAgain & 0xF0FU) == 0, "these sources have the bit");
 // Whether the operator of a task with this word 1 may be called again as soon as it has returned.
 DWELL_DEVICE bool calls_again(u32 word1) { return All::kAgain != 0 && (All::kAgain >> source_in(word1) & 1U) != 0; }
 DWELL_DEVICE bool pauses(const Lease& lease, const Header& header) { return All::pauses(lease, header); }

@@ -179,6 +179,13 @@ DWELL_DEVICE void end_steps([[maybe_unused]] const chain::Steps& steps, [[maybe_
 #endif
 }
 
+// Whether more may have to be done for a task with this word 1 than to call its operator once, and to look for one that is linked to it: in
+// one comparison.
+DWELL_DEVICE bool may_be_special(u32 word1) {
+  constexpr u32 marks = (has_shares() ? (flag::share | flag::node::chain) << 4U : 0U) | sources::kAgainMark;
+  return (word1 & marks) != 0;
+}
+
 // Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain or the
 // tasks of a run until something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is
 // called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
@@ -192,8 +199,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   Callee callee = callee_of(lease, opcode);
   for (;;) {
     FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
-    if (has_shares() && (word1 & (flag::share | flag::node::chain) << 4U) != 0) {
-      if ((word1 & flag::share << 4U) != 0) {
+    if (may_be_special(word1)) {
+      if (has_shares() && (word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
         if (!sources::calls(header)) {
@@ -206,6 +213,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
           const u32 position = frame.position();
           return Ended{header, position, end_share(lease, worker, frame), false};
         }
+      } else if (sources::calls_again(word1)) {
+        if (timed_by(lease) == 0) next = chain::kAgain;
       } else if (!has(part::graphs)) {
       } else if (chain::is_ahead(at)) {
         // Where calls are timed, there are no steps: they pay for nothing of that.
@@ -214,8 +223,6 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
       } else if (thread_rank() < kLanes) {
         chain::begin(lease, worker, at);
       }
-    } else if (sources::calls_again(word1)) {
-      if (timed_by(lease) == 0) next = chain::kAgain;
     } else if (has(part::links) && (word1 & flag::tracked << 4U) != 0 && timed_by(lease) == 0) {
       next = linked::first(worker);
     }
@@ -239,7 +246,8 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
-      } else if (sources::All::kAgain != 0 && next == chain::kAgain) {
+      } else if (!has(part::links) || next >= chain::kAgain) {
+        if (sources::All::kAgain == 0 || next == chain::kNowhere) break;
         const chain::Seen seen = steps.look(lease, at);
         const u32 rank = thread_rank();
         // The header changes between this barrier and the next, and one thread alone looks at it.
@@ -248,8 +256,6 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (stops) break;
         observe::call(lease, worker, opcode, rank);
         if (rank == 0) sources::begin_again(worker, frame_at(worker, at));
-      } else if (!has(part::links) || next == chain::kNowhere) {
-        break;
       } else {
         const linked::Step step = linked::look_behind(worker, at, next);
         chain::Seen seen = steps.look(lease, next);

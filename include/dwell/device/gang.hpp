@@ -71,20 +71,7 @@ class Gang {
   // Groups that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: nothing passes through one
   // word.
   DWELL_DEVICE void sync_neighbours(const u32* ranks, u32 count) const {
-    using namespace device;
-    const u32 step = context_->gang_steps + 1;
-    const u64 begun = noted_begin();
-    group_.sync();
-    if (group_.rank() == 0) {
-      context_->gang_steps = step;
-      // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
-      if (size_ > 1) store<Order::release, Scope::device>(gang_member(context_->gang, rank()), step);
-    }
-    // Others than the first warp, which its store holds up.
-    const u32 first = (group_.rank() + group_.size() - kLanes) % group_.size();
-    for (u32 i = first; i < count && size_ > 1; i += group_.size()) await(gang_member(context_->gang, ranks[i]), step);
-    group_.sync();
-    if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
+    step(count, [ranks](u32 i) { return ranks[i]; });
   }
   // The same for up to four ranks.
   DWELL_DEVICE void sync_neighbours(u32 a) const { sync_with(1, a, a, a, a); }
@@ -157,14 +144,37 @@ class Gang {
     const u64 begun = noted_begin();
     group_.sync();
     if (group_.rank() == 0 && size_ > 1) {
-      // Release: what all threads of the group have written, behind its barrier. Pairs with the loads of await, in all groups.
-      u32* const counter = memory + barrier * kGangLine;
-      add<Order::release>(counter, 1U);
+      // What all threads of the group have written. Pairs with the loads of await, in all groups.
+      fence<Scope::device>();
+      add<Order::release>(memory + barrier * kGangLine, 1U);
       context_->gang_passes[barrier] = passes;
-      await(counter, passes * count);
     }
+    // In another warp, if there is one: the fence holds up its own.
+    if (group_.rank() == (group_.size() > kLanes ? kLanes : 0) && size_ > 1) await(memory + barrier * kGangLine, passes * count);
     group_.sync();
     if (begun != 0) note_barrier(context_, begun, barrier);
+  }
+
+  // The step of sync_neighbours with the groups of ranks rank_of(0) to rank_of(count - 1).
+  template <class RankOf>
+  DWELL_DEVICE void step(u32 count, RankOf rank_of) const {
+    using namespace device;
+    const u32 step = context_->gang_steps + 1;
+    const u64 begun = noted_begin();
+    group_.sync();
+    if (group_.rank() == 0) {
+      context_->gang_steps = step;
+      // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
+      if (size_ > 1) store<Order::release, Scope::device>(gang_member(context_->gang, rank()), step);
+    }
+    // Warps other than the first, which its store holds up, a neighbour each as far as there are warps: one that waits holds up no other.
+    const u32 warps = group_.size() / kLanes;
+    const bool waits = size_ > 1 && (warps == 1 || group_.rank() >= kLanes);
+    const u32 first = warps == 1 ? group_.rank() : group_.rank() / kLanes - 1 + group_.rank() % kLanes * (warps - 1);
+    const u32 stride = warps == 1 ? group_.size() : group_.size() - kLanes;
+    for (u32 i = first; waits && i < count; i += stride) await(gang_member(context_->gang, rank_of(i)), step);
+    group_.sync();
+    if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
   }
 
   // When the group comes to a barrier, in the thread that notes it; 0 in the others, and when nothing is noted. Not the one of those that
@@ -174,8 +184,7 @@ class Gang {
   }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {
-    const u32 ranks[4] = {a, b, c, d};
-    sync_neighbours(ranks, count);
+    step(count, [a, b, c, d](u32 i) { return i == 0 ? a : i == 1 ? b : i == 2 ? c : d; });
   }
 
   device::Context* context_;
