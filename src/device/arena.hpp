@@ -321,8 +321,9 @@ struct alignas(128) LeaseReport {
 
 // Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
-  // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's cell in the arena instead of
-  // the position, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has made 0
+  // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's cell in the arena instead
+  // of the position, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has
+  // made 0
   u64 word;
 
   static constexpr u64 kValid = 1ULL << 63U;

@@ -42,9 +42,9 @@ inline constexpr u32 kPadding = 24;    // cells behind the last record that a wo
 // Successors that the completer of a node makes ready by itself; more are shared out among workers.
 inline constexpr u32 kFewSuccessors = 32;
 
-// A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the head's offset in the arena, 2 the number
-// of changes to records before it begins; then the changes, each the place of a word in the exec, counted in words, and its value. More than
-// kMostChanges lie in host memory, at the address in words 3 and 4. One that an operator has made has none.
+// A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the head's offset in the arena, 2 the
+// number of changes to records before it begins; then the changes, each the place of a word in the exec, counted in words, and its value.
+// More than kMostChanges lie in host memory, at the address in words 3 and 4. One that an operator has made has none.
 inline constexpr u32 kMostChanges = (kMaxArgumentWords - 3) / 2;
 
 // Of a branch, behind its value: the number of its last choice, which larger values take too, and the place of its choices in the edges.

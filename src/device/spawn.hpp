@@ -472,7 +472,7 @@ DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& f
     const u32 number = from.position();
     const u64 base = graph::exec_of(lease, from);
     worker->spawn.current = 0;
-    share(lease, number);  // anybody may end it
+    share(lease, number);       // anybody may end it
     if (base == lease.arena) {  // of an Exec that names none
       how = kRefused;
     } else if ((from.header().flags & flag::launch::turn) == 0 && !line::take(graph::head(base))) {

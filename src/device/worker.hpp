@@ -162,7 +162,8 @@ DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
 
 // The steps of a chain come to another block, from the node at `at` to the one at `next`; they are over behind the one at `at`. Called by
 // all threads of the group.
-DWELL_DEVICE void go_into_block(const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at, FramePlace next) {
+DWELL_DEVICE void go_into_block(const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at,
+                                FramePlace next) {
   const u32 rank = thread_rank();
   if (rank < kLanes) {
     steps.read_ahead(lease, next);

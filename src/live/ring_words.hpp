@@ -10,7 +10,8 @@
 namespace dwell::live {
 
 // The argument words of the task at this position, and what its last slot holds behind them. Empty when the ring holds another task there
-// by now, or a part of one. Of the launch of a graph the first two are the offset of its head in the arena. `slot_at(index)` returns an optional Slot.
+// by now, or a part of one. Of the launch of a graph the first two are the offset of its head in the arena. `slot_at(index)` returns an
+// optional Slot.
 template <class SlotAt>
 std::vector<std::uint32_t> ring_words(const SlotAt& slot_at, std::uint32_t shift, std::uint32_t position) {
   std::vector<std::uint32_t> words;

@@ -68,16 +68,16 @@ class Exec {
   virtual bool names(std::uint64_t begin, std::uint64_t end) const = 0;
 };
 
-// Execs by where they lie in the arena, as offsets in bytes. Keeps those alive of which a launch is in flight. Members may be called from any thread, and
-// call an exec without a lock of their own.
+// Execs by where they lie in the arena, as offsets in bytes. Keeps those alive of which a launch is in flight. Members may be called from
+// any thread, and call an exec without a lock of their own.
 class Graphs {
  public:
   // What the next exec is known by: never 0, and no other's.
   std::uint32_t next_number() { return ++last_number_; }
   // An exec of this number and so many bytes lies at `offset`, until remove. `lease`: the last one that was started before. Returns it
   // when another exec may have lain there.
-  std::optional<std::uint32_t> add(std::uint64_t offset, std::uint64_t bytes, std::uint32_t number,
-                                   const std::shared_ptr<const Exec>& exec, std::uint32_t lease) {
+  std::optional<std::uint32_t> add(std::uint64_t offset, std::uint64_t bytes, std::uint32_t number, const std::shared_ptr<const Exec>& exec,
+                                   std::uint32_t lease) {
     const Lock lock(mutex_);
     const bool fresh = offset + bytes <= former_.first || offset >= former_.second;  // nothing has lain there
     const std::optional<std::uint32_t> since = fresh ? std::nullopt : std::optional(lease);

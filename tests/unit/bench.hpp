@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <new>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 

@@ -27,7 +27,7 @@ struct BreakableDevice {
   // Bytes of the newest arena, each of which was asked for, and how many there is room for.
   std::atomic<std::size_t> arena{0};
   std::atomic<std::size_t> most_arena{~std::size_t{0}};
-  std::atomic<bool> missing{false};     // it cannot be opened
+  std::atomic<bool> missing{false};  // it cannot be opened
   std::atomic<bool> stuck{false};
   std::atomic<bool> kernels_hang{false};  // launches do not end
   // Leases see an empty ring: what is submitted is lost until this is false again.
@@ -127,7 +127,8 @@ class BreakableBackend : public backend::Backend {
   };
   class Region final : public backend::Region {
    public:
-    Region(const BreakableBackend& backend, std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Region> inner, std::size_t bytes)
+    Region(const BreakableBackend& backend, std::shared_ptr<BreakableDevice> device, std::unique_ptr<backend::Region> inner,
+           std::size_t bytes)
         : backend_(backend), device_of_(std::move(device)), inner_(std::move(inner)) {
       show(bytes);
       ++device_of_->held;

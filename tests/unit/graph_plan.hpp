@@ -85,9 +85,7 @@ struct PlainExec {
   device::NodeState& state(std::uint32_t cell) const {
     return reinterpret_cast<device::NodeState*>(memory + head().states * device::kCell)[cell - device::kFirstRecord];
   }
-  std::uint32_t edge(std::uint32_t i) const {
-    return reinterpret_cast<const std::uint32_t*>(memory + head().edges * device::kCell)[i];
-  }
+  std::uint32_t edge(std::uint32_t i) const { return reinterpret_cast<const std::uint32_t*>(memory + head().edges * device::kCell)[i]; }
   device::Header header(std::uint32_t cell) const {
     const device::Quad& quad = record(cell).quad[0];
     return device::Header::from(quad.word[0], quad.word[1]);

@@ -293,8 +293,9 @@ template <class Sink>
   to.flags |= slice.use->flags;
 }
 
-// A graph as an argument: its offset in the arena, the flags of a task that may launch it, and what keeps it alive. Throws errc::invalid_argument for
-// an empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier generation.
+// A graph as an argument: its offset in the arena, the flags of a task that may launch it, and what keeps it alive. Throws
+// errc::invalid_argument for an empty handle and one of another runtime than `shell` (null: any), errc::stale_handle for one of an earlier
+// generation.
 struct ExecWords {
   std::uint64_t offset;
   std::uint32_t flags;

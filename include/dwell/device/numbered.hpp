@@ -18,10 +18,10 @@
 
 namespace dwell {
 
-// `words.size() / 2` elements of a type of 4 bytes. Even and odd steps have a half of the words each, so that an element is written anew two
-// steps later. That is safe where a group puts nothing of step n + 2 before it has got, of step n + 1, something from each group that gets
-// its elements: as neighbours do that exchange their elements in each step. Nobody else may write the words. Before the first use they hold
-// 0 (as a new buffer does), or numbers of other steps: steps count from 1 on, and go on from task to task.
+// `words.size() / 2` elements of a type of 4 bytes. Even and odd steps have a half of the words each, so that an element is written anew
+// two steps later. That is safe where a group puts nothing of step n + 2 before it has got, of step n + 1, something from each group that
+// gets its elements: as neighbours do that exchange their elements in each step. Nobody else may write the words. Before the first use they
+// hold 0 (as a new buffer does), or numbers of other steps: steps count from 1 on, and go on from task to task.
 //
 // All members may be called by any thread of any group of a gang. Groups of other tasks need not run at once, and might wait for ever.
 template <class T>

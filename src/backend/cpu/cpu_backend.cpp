@@ -121,9 +121,7 @@ class CpuRegion final : public Region {
   }
 
  private:
-  static std::size_t whole_pages(std::size_t bytes) {
-    return device::align_up(bytes, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
-  }
+  static std::size_t whole_pages(std::size_t bytes) { return device::align_up(bytes, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))); }
   static Error no_memory(std::size_t bytes) {
     return Error(errc::out_of_memory, "no memory for an arena of " + std::to_string(bytes) + " bytes", {"arena", "", bytes, 0});
   }

@@ -112,7 +112,8 @@ class CudaRegion final : public Region {
     const Driver& driver = place_.driver;
     const std::string what = "growing an arena to " + std::to_string(bytes) + " bytes on the device";
     const std::size_t end = device::align_up(bytes, step_);
-    if (end > reserved_) throw Error(errc::out_of_memory, what + ": it ends at " + std::to_string(reserved_), {"arena", "", bytes, reserved_});
+    if (end > reserved_)
+      throw Error(errc::out_of_memory, what + ": it ends at " + std::to_string(reserved_), {"arena", "", bytes, reserved_});
     const std::size_t more = end - bytes_;
     CUmemGenericAllocationHandle memory = 0;
     driver.check(driver.cuMemCreate(&memory, more, &properties_, 0), what.c_str());

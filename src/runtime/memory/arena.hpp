@@ -15,8 +15,8 @@ namespace dwell::runtime {
 // An arena, laid out and cleared as a runtime begins. Members may be called from any thread but where they say otherwise.
 class Arena {
  public:
-  // Memory behind the parts, for as long as it lives. Outlived by the arena. Its address is good until the arena moves (Arena::at_rest); its
-  // offset, in bytes from the arena's start, for good.
+  // Memory behind the parts, for as long as it lives. Outlived by the arena. Its address is good until the arena moves (Arena::at_rest);
+  // its offset, in bytes from the arena's start, for good.
   class Piece final : public backend::Allocation {
    public:
     ~Piece() override {

@@ -37,7 +37,9 @@ class MetersBackend final : public backend::Backend {
     ++host_memory;
     return std::make_unique<Memory>(bytes, true);
   }
-  void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override { std::memcpy(reinterpret_cast<void*>(to), from, bytes); }
+  void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  }
   void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override { ADD_FAILURE() << "nothing moves"; }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);

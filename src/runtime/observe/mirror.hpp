@@ -26,8 +26,8 @@ struct SharedWords {
   SharedWords from(std::size_t i) const { return {at + i}; }
 };
 
-// The host's sight of a table in the arena. Where the host reaches the table it looks there; else it keeps a pinned copy from the first look on, which
-// goes with the mirror: a look takes no memory, and gives none back, which could wait for a lease. One thread at a time.
+// The host's sight of a table in the arena. Where the host reaches the table it looks there; else it keeps a pinned copy from the first
+// look on, which goes with the mirror: a look takes no memory, and gives none back, which could wait for a lease. One thread at a time.
 class Mirror {
  public:
   // Of `bytes` at `offset` in the arena.

@@ -36,9 +36,7 @@ class HeldAllAlongTest : public testing::Test {
   static Record task(std::uint32_t worker, std::uint64_t position, std::chrono::nanoseconds since = 1ms) {
     return {worker, Record::Kind::task, false, position, 0, 5, since, position + 1};
   }
-  static Record node(std::uint32_t worker, std::uint64_t offset) {
-    return {worker, Record::Kind::node, false, 0, offset, 5, 2ms, offset};
-  }
+  static Record node(std::uint32_t worker, std::uint64_t offset) { return {worker, Record::Kind::node, false, 0, offset, 5, 2ms, offset}; }
   static Record nothing(std::uint32_t worker) { return {worker, Record::Kind::other, false, 0, 0, 0, 3ms, 0}; }
   std::vector<Preemption::Holder> held(std::vector<Record> before, std::vector<Record> after, bool all = true) {
     Circumstances then = known_;
