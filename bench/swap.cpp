@@ -300,6 +300,42 @@ double longest(const std::vector<Gap>& gaps, Clock::time_point from, Clock::time
   return most;
 }
 
+// The first task that needs parts which the loop does not have, under full load: they come with the next image.
+void first_uses(const Context& context, Report& report) {
+  if (!context.cuda) return;  // on a CPU the loop has all parts
+  const auto runs = context.pick<std::size_t>(10, 2);
+  std::vector<double> pauses;
+  std::vector<double> times;
+  std::size_t wrong = 0;
+  for (std::size_t run = 0; run <= runs; ++run) {
+    Runtime runtime(context.options());
+    const Stamp stamp = runtime.define<void(Span<unsigned>, unsigned)>("stamp", source_of(0));
+    const Buffer<unsigned> mine = runtime.allocate<unsigned>(1);
+    mine.write(std::vector<unsigned>(1));
+    Load load(runtime, stamp, context.pick<std::size_t>(1U << 22U, 1U << 20U));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // by then the loop that has them is made
+    const Clock::time_point start = Clock::now();
+    const Ticket first = runtime.submit(stamp, mine, 0U, link);
+    const Clock::time_point end = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::vector<Gap> gaps = load.gaps();
+    load.finish();
+    load.rethrow();
+    first.wait();
+    std::vector<unsigned> cell(1);
+    mine.read(cell);
+    wrong += load.lost() + load.twice() + load.wrong() + (cell[0] != kStamps[0] ? 1 : 0);
+    if (run == 0) continue;  // its images were not in the cache
+    pauses.push_back(longest(gaps, start, end));
+    times.push_back(nanoseconds(end - start));
+  }
+  const Spread pause = spread_of(pauses);
+  report.add({"longest time without a completion", "dwell, around a part's first use", true, "ns", pause});
+  report.add({"first use of a part called to returned", "dwell", true, "ns", spread_of(times)});
+  report.add(Goal{"longest time without a completion around a part's first use, p50", "ns", pause.p50, 60e3, 200e3});
+  report.check_none("tasks lost, twice or wrong beside a first use", wrong);
+}
+
 }  // namespace
 
 void swap(const Context& context, Report& report) {
@@ -364,6 +400,7 @@ void swap(const Context& context, Report& report) {
   report.check_none("tasks that ran twice", load.twice());
   report.check_none("tasks that ran a version that their ticket did not demand", load.wrong());
   report.note(std::to_string(load.either()) + " swaps were seen to take effect among tasks submitted while redefine ran");
+  first_uses(context, report);
   if (load.waits() != 0)
     report.note("the ring ran empty " + std::to_string(load.waits()) + " times, because results were not judged fast enough");
 }

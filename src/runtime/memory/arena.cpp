@@ -15,11 +15,11 @@ namespace dwell::runtime {
 namespace {
 
 // A cell's number has 31 bits beside a mark.
-constexpr std::uint64_t kMostBytes = static_cast<std::uint64_t>(device::kPoisoned) * device::kCell;
+constexpr std::uint64_t kArenaLimit = static_cast<std::uint64_t>(device::kPoisoned) * device::kCell;
 
 // How far an arena of so many bytes may grow: as far as the device has memory.
 std::uint64_t limit_of(const backend::Backend& backend, std::uint64_t bytes) {
-  return std::clamp<std::uint64_t>(backend.info().memory_bytes, std::min(bytes, kMostBytes), kMostBytes);
+  return std::clamp<std::uint64_t>(backend.info().memory_bytes, std::min(bytes, kArenaLimit), kArenaLimit);
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ std::unique_ptr<Arena::Piece> Arena::take(std::size_t bytes) {
   const Lock lock(mutex_);
   const auto hole = find_hole(taken);
   const std::uint64_t offset = hole == ranges_.end() ? end_ : hole->first;
-  if (offset + taken > kMostBytes)
+  if (offset + taken > kArenaLimit)
     throw Error(errc::out_of_memory, "the arena has no room for " + std::to_string(bytes) + " bytes: it ends at 128 GiB",
-                {"arena", "", offset + taken, kMostBytes});
+                {"arena", "", offset + taken, kArenaLimit});
   std::unique_ptr<Piece> piece(new Piece(*this, offset, bytes));
   if (hole == ranges_.end()) {
     if (offset + taken > region_->bytes()) region_->grow(offset + taken);
