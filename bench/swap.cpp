@@ -310,7 +310,7 @@ void first_uses(const Context& context, Report& report) {
   for (std::size_t run = 0; run <= runs; ++run) {
     Runtime runtime(context.options());
     const Stamp stamp = runtime.define<void(Span<unsigned>, unsigned)>("stamp", source_of(0));
-    const Buffer<unsigned> mine = runtime.allocate<unsigned>(1);
+    Buffer<unsigned> mine = runtime.allocate<unsigned>(1);
     mine.write(std::vector<unsigned>(1));
     Load load(runtime, stamp, context.pick<std::size_t>(1U << 22U, 1U << 20U));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // by then the loop that has them is made
