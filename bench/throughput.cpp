@@ -104,6 +104,47 @@ Reached add_ours(const Context& context, Report& report, const std::vector<Set>&
   return reached;
 }
 
+// Submission and execution apart: tasks are submitted while the loop is parked, and run when they are all there.
+void add_halves(const Context& context, Report& report) {
+  Options options = context.options();
+  options.ring_slots = 1U << 17U;
+  const std::size_t count = options.ring_slots - options.ring_slots / 16;
+  Runtime runtime(std::move(options));
+  const auto empty = runtime.define<void()>("empty", kEmpty);
+  const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
+  Adds adds(runtime, add, sets_for(context).front().floats);
+  const auto time = [&](const std::string& tasks, const char* by, auto submit) {
+    std::vector<double> submitted;
+    std::vector<double> drained;
+    for (int repeat = 0; repeat <= context.pick(7, 3); ++repeat) {
+      runtime.park();
+      const Clock::time_point start = Clock::now();
+      submit();
+      const Clock::time_point between = Clock::now();
+      runtime.resume();
+      runtime.wait_all();
+      if (repeat == 0) continue;
+      submitted.push_back(nanoseconds(between - start) / static_cast<double>(count));
+      drained.push_back(nanoseconds_since(between) / static_cast<double>(count));
+    }
+    const Spread host = spread_of(std::move(submitted));
+    const Spread device = spread_of(std::move(drained));
+    report.add({tasks + ", submitted while the loop is parked", by, true, "ns", host});
+    report.add({tasks + ", run without the host", by, true, "ns", device});
+    return std::pair(host.p50, device.p50);
+  };
+  const auto plain = time(kEmptyTasks, "dwell, submit_many",
+                          [&] { runtime.submit_many(empty, count, [](std::size_t, auto&& put) { put(); }); });
+  const auto one = time("adds", "dwell, submit", [&] { adds.submit(0, count); });
+  const auto many = time("adds", "dwell, submit_many", [&] { adds.submit_many(0, count); });
+  report.check_none("wrong sums of adds that were submitted while parked", adds.wrong());
+  if (!context.cuda) return;
+  report.add(Goal{"empty tasks, run without the host", "ns", plain.second, 4, 5});
+  report.add(Goal{"adds, run without the host", "ns", std::min(one.second, many.second), 5, 6.2});
+  report.add(Goal{"adds, submitted while the loop is parked, submit", "ns", one.first, 7, 8.5});
+  report.add(Goal{"adds, submitted while the loop is parked, submit_many", "ns", many.first, 3.5, 4.5});
+}
+
 // Returns the bandwidth of copies within the device, 0 when unknown.
 double add_cuda_peers(const Context& context, Report& report, const std::vector<Set>& sets) {
   std::string why;
@@ -192,6 +233,7 @@ void throughput(const Context& context, Report& report) {
   const auto count = context.pick<std::size_t>(1'000'000, 20'000);
   const std::vector<Set> sets = sets_for(context);
   const Reached reached = add_ours(context, report, sets, count);
+  add_halves(context, report);
   if (context.cuda) {
     const double bandwidth = add_cuda_peers(context, report, sets);
     report.add(Goal{"adds that fit L2, submit", "ns", reached.adds[0], 8, 16});
