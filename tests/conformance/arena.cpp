@@ -239,7 +239,7 @@ TEST_P(ArenaTest, GrowsForGraphsWhileTasksRun) {
   for (u32 round = 0; round < rounds; ++round) {
     if (round % 20 == 0) submit_some(random);
     if (round % 97 == 96) detail::move_arena(*runtime);
-    if (!execs.empty() && random() % 3 == 0) execs.erase(execs.begin() + random() % execs.size());
+    if (!execs.empty() && random() % 3 == 0) execs.erase(execs.begin() + static_cast<std::ptrdiff_t>(random() % execs.size()));
     // Small ones, and some with a thousand nodes.
     const u32 nodes = random() % 10 == 0 ? 1000 + random() % 3000 : 1 + random() % 40;
     Graph graph;

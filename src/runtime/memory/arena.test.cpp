@@ -65,7 +65,7 @@ TEST_F(ArenaTest, PiecesKeepWhatTheyHoldWhileItGrowsAndMoves) {
   std::vector<std::pair<std::unique_ptr<Arena::Piece>, std::uint8_t>> pieces;
   for (int round = 0; round < 2000; ++round) {
     if (!pieces.empty() && random() % 2 == 0) {
-      const auto which = pieces.begin() + random() % pieces.size();
+      const auto which = pieces.begin() + static_cast<std::ptrdiff_t>(random() % pieces.size());
       ASSERT_TRUE(holds(*which->first, which->second));
       pieces.erase(which);
     } else {

@@ -294,11 +294,11 @@ std::uint32_t Timeline::name_of_launch(const char* what, const std::string& grap
 }
 
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
-  const std::uint64_t address = event.id * device::kCell;
-  if (!place.holds(address)) place = parts_.graphs.place_of(address);
+  const std::uint64_t offset = event.id * device::kCell;
+  if (!place.holds(offset)) place = parts_.graphs.place_of(offset);
   // One that has come to lie there since has run nothing then.
   if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
-  const std::uint32_t cell = place.cell(address);
+  const std::uint32_t cell = place.cell(offset);
   const std::string node = place.exec->name_at(cell);
   if (!node.empty()) event.name = node_name(node + ": " + names_[event.name], event.name);
   return known_as(*place.exec, place.number, cell);
