@@ -133,8 +133,8 @@ void add_halves(const Context& context, Report& report) {
     report.add({tasks + ", run without the host", by, true, "ns", device});
     return std::pair(host.p50, device.p50);
   };
-  const auto plain = time(kEmptyTasks, "dwell, submit_many",
-                          [&] { runtime.submit_many(empty, count, [](std::size_t, auto&& put) { put(); }); });
+  const auto plain =
+      time(kEmptyTasks, "dwell, submit_many", [&] { runtime.submit_many(empty, count, [](std::size_t, auto&& put) { put(); }); });
   const auto one = time("adds", "dwell, submit", [&] { adds.submit(0, count); });
   const auto many = time("adds", "dwell, submit_many", [&] { adds.submit_many(0, count); });
   report.check_none("wrong sums of adds that were submitted while parked", adds.wrong());
