@@ -103,11 +103,22 @@ class CudaRegion final : public Region {
   void grow(std::size_t bytes) override {
     if (bytes <= bytes_) return;
     const Entered entered(place_);
-    // A quarter more at once: each step takes calls of the driver.
-    map(std::min(std::max(bytes, bytes_ + bytes_ / 4), std::max(bytes, reserved_)));
+    // A quarter more at once, as far as there is memory: each step takes calls of the driver.
+    const std::size_t more = std::min(bytes_ + bytes_ / 4, reserved_);
+    if (more > bytes && try_map(more)) return;
+    map(bytes);
   }
 
  private:
+  bool try_map(std::size_t bytes) {
+    try {
+      map(bytes);
+    } catch (const Error& error) {
+      if (error.kind() != errc::out_of_memory) throw;
+      return false;
+    }
+    return true;
+  }
   void map(std::size_t bytes) {
     const Driver& driver = place_.driver;
     const std::string what = "growing an arena to " + std::to_string(bytes) + " bytes on the device";
