@@ -16,9 +16,10 @@ namespace dwell::runtime {
 // Numbers the calls of nodes, and joins each to those that it waited for. Not safe for several threads.
 //
 // The rule: an arrow leads to a call from the last call of a predecessor that had ended when it began, unless an event may be missing since
-// then. A node that runs has waited for all its predecessors to run in the same launch, and launches of an exec do not overlap: so that
-// last call is the one of its launch. Events that are missing would let it be one of an earlier launch, so no arrow leads over their time.
-// Branches break the rule, since what they lead to may run without them having been led to: whoever tells successors does not look beyond.
+// then. Times of calls that were told at different moments may be off against each other (set_error). A node that runs has waited for all
+// its predecessors to run in the same launch, and launches of an exec do not overlap: so that last call is the one of its launch. Events
+// that are missing would let it be one of an earlier launch, so no arrow leads over their time. Branches break the rule, since what they
+// lead to may run without them having been led to: whoever tells successors does not look beyond.
 class NodeArrows {
  public:
   static constexpr std::size_t kEach = 64;                // arrows that begin at one call, and that end there
@@ -30,6 +31,10 @@ class NodeArrows {
     std::uint64_t key = 0;
     std::vector<std::uint64_t> next;
   };
+
+  // Times of two calls may be off by this against each other: a call that begins so little before the end of its predecessor follows it
+  // all the same. Launches of an exec are further apart.
+  void set_error(std::int64_t error_ns) { error_ns_ = error_ns; }
 
   // Events between these times may be missing.
   void miss(std::int64_t from_ns, std::int64_t until_ns) {
@@ -71,7 +76,7 @@ class NodeArrows {
     const auto at = waiting_.find(key);
     if (at == waiting_.end()) return;
     count_ -= std::erase_if(at->second, [&](const From& from) {
-      if (from.end_ns > event.begin_ns) return false;
+      if (from.end_ns > event.begin_ns + error_ns_) return false;
       const auto gap = gaps_.upper_bound(from.end_ns);
       if (gap == gaps_.end() || gap->second >= event.begin_ns) arrows.push_back({from.number, event.number, true});
       return true;  // of several groups the first that ends has the arrow
@@ -92,6 +97,7 @@ class NodeArrows {
   }
 
   std::uint64_t next_ = 1;
+  std::int64_t error_ns_ = 0;
   std::map<std::int64_t, std::int64_t> gaps_;                     // from end to begin; none touches another
   std::unordered_map<std::uint64_t, std::vector<From>> waiting_;  // by the node at which they end
   std::size_t count_ = 0;                                         // of all in waiting_

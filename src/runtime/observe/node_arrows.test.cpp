@@ -34,7 +34,7 @@ class NodeArrowsTest : public testing::Test {
       // The call whose numbers this one is among.
       const TraceEvent& from = std::prev(calls_.upper_bound(arrow.from))->second;
       EXPECT_LT(arrow.from, from.number + from.arrows);
-      EXPECT_LE(from.begin_ns + from.took_ns, event.begin_ns);
+      EXPECT_LE(from.begin_ns + from.took_ns, event.begin_ns + most_before_);
       begins.push_back(from.begin_ns);
     }
     return begins;
@@ -43,6 +43,7 @@ class NodeArrowsTest : public testing::Test {
   std::map<std::uint64_t, std::vector<std::uint64_t>> next_;
   std::map<std::uint64_t, TraceEvent> calls_;
   NodeArrows arrows_;
+  std::int64_t most_before_ = 0;
 };
 
 TEST_F(NodeArrowsTest, LeadFromANodeToAllThatWaitForIt) {
@@ -70,6 +71,16 @@ TEST_F(NodeArrowsTest, NoneLeadsToACallThatHasBegunBefore) {
   next_ = {{1, {2}}};
   call(1, 0, 10);
   EXPECT_THAT(call(2, 9, 30), IsEmpty());
+}
+
+TEST_F(NodeArrowsTest, LeadToACallThatBeganBeforeByNoMoreThanTheClocksError) {
+  next_ = {{1, {2}}};
+  arrows_.set_error(100);
+  most_before_ = 100;
+  call(1, 0, 1000);
+  EXPECT_THAT(call(2, 900, 1100), ElementsAre(0));
+  call(1, 5000, 6000);
+  EXPECT_THAT(call(2, 5899, 6100), IsEmpty());
 }
 
 TEST_F(NodeArrowsTest, NoneLeadsOverATimeOfWhichEventsAreMissing) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -246,6 +247,8 @@ void Timeline::release(std::int64_t end_ns, Trace& piece) {
   parts_.queue.reap_done();
   const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
+  // The clock may have been read anew between two looks, and is off by its error before and behind.
+  arrows_.set_error(std::llround(2 * parts_.clock.error_ns()));
   for (const auto& [end, behind, held] : order_) {
     TraceEvent event = *held;
     if (event.kind == TraceEvent::Kind::task || event.kind == TraceEvent::Kind::group || event.kind == TraceEvent::Kind::complete)
