@@ -97,7 +97,7 @@ struct Options {
 
   // Parts::used: the loop begins with plain and wide tasks. The first link, `after`, gang, graph, operator that makes tasks, priority,
   // timed call or trace brings an image with all parts. That call waits as a definition does: for the image, and for the tasks that run.
-  // It never returns when one of these tasks waits for the caller.
+  // It never returns when one of these tasks waits for the caller; `warn` is told after a second.
   // Parts::all: all parts from the start, for four times the code on the device; a new version of an operator keeps other tasks waiting
   // four times as long. The CPU's loop has all parts.
   Parts parts = Parts::used;

@@ -83,6 +83,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
              settings.observers),
       events_(settings.observers.events),
       warn_(std::move(settings.warn)),
+      keeper_(keeper),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, warn_) {
   // The loop that a first use of a part brings (need) is made before, once the program has started. A program that ends by then makes none.
@@ -102,6 +103,38 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
 }
 
 Registry::~Registry() { close(); }
+
+void Registry::bring(std::uint32_t parts) {
+  constexpr std::chrono::seconds kLong{1};
+  std::shared_ptr<std::atomic<bool>> waits;
+  // Without a thread or memory for it, nobody is warned.
+  static_cast<void>(failure_of(errc::out_of_memory, [&] {
+    if (!warn_) return;
+    waits = std::make_shared<std::atomic<bool>>(true);
+    pool_.run_at(CompilePool::Clock::now() + kLong, [this, waits] {
+      if (*waits) warn_of_long_wait();
+    });
+  }));
+  struct End {
+    const std::shared_ptr<std::atomic<bool>>& waits;
+    ~End() {
+      if (waits != nullptr) *waits = false;
+    }
+  } const end{waits};
+  table_.require(parts);
+}
+
+void Registry::warn_of_long_wait() {
+  static_cast<void>(failure_of(errc::invalid_argument, [&] {
+    std::string running;
+    for (const InFlightTasks::Holder& holder : keeper_.in_flight().holders(keeper_.workers(), false))
+      running += (running.empty() ? ": " : "; ") + (holder.launch ? "a graph" : table_.name_of(holder.opcode)) + ", ticket " +
+                 std::to_string(holder.position);
+    warn_("dwell: the first use of a part of the loop has waited for 1 s: the image that has it waits for the tasks that run" + running +
+          ". If one of them waits for what comes behind it, neither ends: open the runtime with Options::parts = Parts::all (Python: "
+          "parts=\"all\")");
+  }));
+}
 
 void Registry::check_open() const {
   if (closed_) throw Error(errc::closed, "the runtime of this operator is closed");

@@ -68,10 +68,10 @@ class Registry {
   CompilePool::Errand prepare(CompilePool::Job job);
   void run_next(CompilePool::Errand errand) { pool_.run_next(std::move(errand)); }
 
-  // Called before what needs these parts of the loop comes to the device. Throws as ImageTable::require.
+  // Called before what needs these parts of the loop comes to the device. Warns when that takes long. Throws as ImageTable::require.
   void need(std::uint32_t parts) {
     if ((parts & ~table_.parts()) != 0) [[unlikely]]
-      table_.require(parts);
+      bring(parts);
   }
 
   // Ownership of an operator that is defined here.
@@ -85,6 +85,9 @@ class Registry {
   void close() noexcept;
 
  private:
+  void bring(std::uint32_t parts);
+  void warn_of_long_wait();
+
   struct Job;
   struct Request;
   using JobPointer = std::shared_ptr<Job>;
@@ -163,6 +166,7 @@ class Registry {
   const std::shared_ptr<Rundown> stops_ = std::make_shared<Rundown>();  // threads that call something off
   HostEvents* const events_;                                            // may be null
   const Promoter::Warn warn_;
+  Keeper& keeper_;
   CompilePool pool_;
   Promoter promoter_;
 };

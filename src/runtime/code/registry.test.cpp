@@ -66,6 +66,39 @@ TEST_F(RegistryTest, TheLoopHasAllPartsFromTheFirstUseOfOneOn) {
   EXPECT_EQ(opcode_of(submit(*a)), opcode_of(before)) << "operators keep their places";
 }
 
+TEST_F(RegistryTest, AFirstUseThatWaitsLongWarnsAndNamesTheTasksThatRun) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  const auto warned = [&] {
+    const std::lock_guard lock(mutex);
+    return !lines.empty();
+  };
+  Registry::Settings settings;
+  settings.warn = [&](std::string_view line) {
+    const std::lock_guard lock(mutex);
+    lines.emplace_back(line);
+  };
+  registry_.reset();
+  open(settings);
+  const auto a = define("a", "a1");
+  registry_->need(device::part::links);
+  EXPECT_FALSE(warned());
+  registry_.reset();
+  open(settings);
+  const auto b = define("b", "b1");
+  const std::uint64_t position = submit(*b);
+  bench_.in_flight[0].word = position | static_cast<std::uint64_t>(opcode_of(position)) << 32U | device::InFlight::kValid;
+  // As if loading waited for the task.
+  device_->on_load = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!warned() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  registry_->need(device::part::links);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("tasks that run: b (version 1), ticket " + std::to_string(position) + "."));
+  EXPECT_THAT(lines[0], HasSubstr("Options::parts"));
+}
+
 TEST_F(RegistryTest, TheLoopWithAllPartsIsMadeInAdvance) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (workshop_->prepared == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
