@@ -108,8 +108,6 @@ class Backend {
 
   // Device memory, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
-  // The same with whatever is in it, for somebody who writes all of it at once: clearing it may have to wait for room beside the loop.
-  virtual std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) { return allocate(bytes); }
   // Device memory of so many bytes, cleared, aligned to 256 bytes, that may grow to `limit`: a limit takes addresses, no memory. Throws
   // errc::out_of_memory.
   virtual std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) = 0;

@@ -64,12 +64,12 @@ std::uint64_t physical_memory() {
 // Host memory that is device memory too.
 class CpuAllocation final : public Allocation {
  public:
-  CpuAllocation(std::size_t bytes, bool cleared, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
+  CpuAllocation(std::size_t bytes, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
     // A system that overcommits would hand out more than there is, and kill the process that touches it.
     if (rounded <= physical_memory()) host_ = std::aligned_alloc(256, rounded);
     if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes", {"memory", "", bytes, 0});
-    if (cleared) std::memset(host_, 0, rounded);
+    std::memset(host_, 0, rounded);
     device_ = reinterpret_cast<std::uint64_t>(host_);
     bytes_ = bytes;
   }
@@ -122,8 +122,11 @@ class CpuRegion final : public Region {
 
  private:
   static std::size_t whole_pages(std::size_t bytes) { return device::align_up(bytes, static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))); }
-  static Error no_memory(std::size_t bytes) {
-    return Error(errc::out_of_memory, "no memory for an arena of " + std::to_string(bytes) + " bytes", {"arena", "", bytes, 0});
+  Error no_memory(std::size_t bytes) const {
+    const std::size_t most = std::min<std::size_t>(reserved_, physical_memory());
+    return Error(errc::out_of_memory,
+                 "no memory for an arena of " + std::to_string(bytes) + " bytes: here it can have " + std::to_string(most) + " at most",
+                 {"arena", "", bytes, most});
   }
 
   std::shared_ptr<const Abandoned> abandoned_;
@@ -371,8 +374,7 @@ class CpuBackend final : public Backend {
     return info;
   }
 
-  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, true, abandoned_); }
-  std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, false, abandoned_); }
+  std::unique_ptr<Allocation> allocate(std::size_t bytes) override { return std::make_unique<CpuAllocation>(bytes, abandoned_); }
   std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) override {
     return std::make_unique<CpuRegion>(bytes, limit, abandoned_);
   }

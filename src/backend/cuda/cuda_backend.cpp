@@ -57,13 +57,9 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return allocate_cuda(place_, bytes);
   }
-  std::unique_ptr<Allocation> allocate_raw(std::size_t bytes) override {
-    const Entered entered(place_);
-    return allocate_cuda_raw(place_, bytes);
-  }
   std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) override {
     const Entered entered(place_);
-    return reserve_cuda(place_, ordinal_, bytes, limit);
+    return reserve_cuda(place_, bytes, limit);
   }
   std::unique_ptr<Allocation> allocate_host(std::size_t bytes) override {
     const Entered entered(place_);

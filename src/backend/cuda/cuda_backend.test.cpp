@@ -37,6 +37,8 @@ struct Known {
   CUdeviceptr mapped = 0;  // where the device sees it
 };
 
+constexpr std::size_t kStep = 1024;  // memory is mapped by so many bytes
+
 // The driver's side. There is one, as of the driver: its functions have no state of their own.
 struct StandIn {
   std::map<std::string, int> alive;          // given out and not given back
@@ -56,6 +58,7 @@ struct StandIn {
   bool joins_captures = false;                                       // some call was made in another mode than the relaxed one
   std::map<void*, std::unique_ptr<std::byte[]>> memory;              // on the device and on the host
   std::map<CUdeviceptr, Known> known;                                // memory of others
+  std::size_t mapped = 0;                                            // bytes of regions
 
   void* allocate(std::size_t bytes) {
     auto made = std::make_unique<std::byte[]>(bytes);
@@ -206,6 +209,33 @@ class CudaBackendTest : public testing::Test {
     driver_.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
       return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), ++it->copies, it->call("to host");
     };
+    driver_.cuMemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+      return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), it->call("on device");
+    };
+    // All of a range is there from the start; `mapped` says how much of it may be used.
+    driver_.cuMemGetAllocationGranularity = [](std::size_t* step, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+      return *step = kStep, CUDA_SUCCESS;
+    };
+    driver_.cuMemAddressReserve = [](CUdeviceptr* address, std::size_t bytes, std::size_t, CUdeviceptr, unsigned long long) {
+      const CUresult result = it->give("reserve", "addresses");
+      if (result == CUDA_SUCCESS) *address = reinterpret_cast<CUdeviceptr>(it->allocate(bytes));
+      return result;
+    };
+    driver_.cuMemAddressFree = [](CUdeviceptr address, std::size_t) {
+      it->memory.erase(reinterpret_cast<void*>(address));
+      return it->take("free addresses", "addresses");
+    };
+    driver_.cuMemCreate = [](CUmemGenericAllocationHandle* memory, std::size_t, const CUmemAllocationProp*, unsigned long long) {
+      return *memory = 1, it->give("create", "mapped memory");
+    };
+    driver_.cuMemRelease = [](CUmemGenericAllocationHandle) { return it->take("release memory", "mapped memory"); };
+    driver_.cuMemMap = [](CUdeviceptr, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle, unsigned long long) {
+      const CUresult result = it->call("map memory");
+      if (result == CUDA_SUCCESS) it->mapped += bytes;
+      return result;
+    };
+    driver_.cuMemUnmap = [](CUdeviceptr, std::size_t bytes) { return it->mapped -= bytes, it->call("unmap"); };
+    driver_.cuMemSetAccess = [](CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return it->call("access"); };
     driver_.cuPointerGetAttribute = pointer_attribute;
     driver_.cuModuleLoadData = [](CUmodule* module, const void*) { return it->give("load", "module", module); };
     driver_.cuModuleUnload = [](CUmodule) { return it->take("unload", "module"); };
@@ -268,9 +298,6 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
     std::uint64_t received = 1;
     backend->copy_to_host(&received, memory->device(), sizeof(received));
     EXPECT_EQ(received, 0U) << "memory is cleared";
-    const auto raw = backend->allocate_raw(sizeof(received));
-    backend->copy_to_host(&received, raw->device(), sizeof(received));
-    EXPECT_EQ(received, 0xCCCCCCCCCCCCCCCCU) << "nobody has waited for that";
     backend->copy_to_device(memory->device(), &sent, sizeof(sent));
     backend->copy_to_host(&received, memory->device(), sizeof(received));
     EXPECT_EQ(received, sent);
@@ -314,10 +341,60 @@ TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
   EXPECT_THAT(stand_in_.current, IsEmpty());
 }
 
+TEST_F(CudaBackendTest, ARegionGrowsWhereItLies) {
+  const auto backend = open();
+  {
+    const auto region = backend->reserve(3 * kStep - 1, 10 * kStep);
+    EXPECT_EQ(region->bytes(), 3 * kStep);
+    EXPECT_EQ(region->host(), nullptr);
+    std::uint64_t word = 1;
+    backend->copy_to_host(&word, region->device(), sizeof(word));
+    EXPECT_EQ(word, 0U) << "it is cleared";
+    const CUdeviceptr address = region->device();
+    region->grow(2 * kStep);
+    EXPECT_EQ(region->bytes(), 3 * kStep);
+    region->grow(8 * kStep);
+    EXPECT_EQ(region->bytes(), 8 * kStep);
+    region->grow(8 * kStep + 1);
+    EXPECT_EQ(region->bytes(), 10 * kStep) << "a quarter more at once";
+    EXPECT_EQ(region->device(), address);
+    DWELL_EXPECT_ERROR(region->grow(10 * kStep + 1), errc::out_of_memory, HasSubstr("it ends at 10240"));
+    EXPECT_EQ(stand_in_.mapped, 10 * kStep);
+    backend->copy_on_device(region->device() + 16, region->device(), 16);
+  }
+  EXPECT_EQ(stand_in_.mapped, 0U);
+  EXPECT_FALSE(stand_in_.alive.contains("addresses"));
+  EXPECT_FALSE(stand_in_.alive.contains("mapped memory")) << "it goes when it is not mapped any more";
+}
+
+TEST_F(CudaBackendTest, ARegionThatFindsNoMemoryStaysAsItIs) {
+  const auto backend = open();
+  const auto region = backend->reserve(4 * kStep, 100 * kStep);
+  // The pool gives back what it keeps.
+  stand_in_.failures["create"] = CUDA_ERROR_OUT_OF_MEMORY;
+  region->grow(6 * kStep);
+  EXPECT_EQ(region->bytes(), 6 * kStep);
+  for (const char* const step : {"map memory", "access"}) {
+    stand_in_.failures[step] = CUDA_ERROR_OUT_OF_MEMORY;
+    DWELL_EXPECT_ERROR(region->grow(20 * kStep), errc::out_of_memory, HasSubstr("growing an arena to 20480 bytes"));
+    EXPECT_EQ(region->bytes(), 6 * kStep) << step;
+    EXPECT_EQ(stand_in_.mapped, 6 * kStep) << step;
+  }
+  // There is memory for what is needed, and not for more.
+  stand_in_.failures["map memory"] = CUDA_ERROR_OUT_OF_MEMORY;
+  region->grow(6 * kStep + 1);
+  EXPECT_EQ(region->bytes(), 7 * kStep);
+  EXPECT_EQ(stand_in_.mapped, 7 * kStep);
+  stand_in_.failures["create"] = CUDA_ERROR_OUT_OF_MEMORY;
+  stand_in_.failures["trim"] = CUDA_ERROR_INVALID_VALUE;
+  EXPECT_THROW(backend->reserve(kStep, kStep), Error);
+  EXPECT_EQ(stand_in_.alive["addresses"], 1) << "those of the first";
+}
+
 TEST_F(CudaBackendTest, WhatIsMadeForTheDeviceComesThereInOneCopy) {
   const auto backend = open();
   for (const std::size_t bytes : {8UL, 100'000UL, 1'000'000UL}) {
-    const auto memory = backend->allocate_raw(bytes);
+    const auto memory = backend->allocate(bytes);
     const int waits = stand_in_.waits;
     const int pinned = stand_in_.pinned;
     backend->write_to_device(memory->device(), bytes, [&](std::byte* to) { std::memset(to, 0x17, bytes); });

@@ -12,13 +12,13 @@ namespace {
 
 class CudaMemory final : public Allocation {
  public:
-  enum class Kind { device, raw, host };
+  enum class Kind { device, host };
 
   CudaMemory(const CudaPlace& place, Kind kind, std::size_t bytes) : place_(place) {
     if (kind == Kind::host)
       allocate_host(bytes);
     else
-      allocate_device(bytes, kind == Kind::device);
+      allocate_device(bytes);
     bytes_ = bytes;
   }
   ~CudaMemory() override {
@@ -28,7 +28,7 @@ class CudaMemory final : public Allocation {
   CudaMemory& operator=(const CudaMemory&) = delete;
 
  private:
-  void allocate_device(std::size_t bytes, bool cleared) {
+  void allocate_device(std::size_t bytes) {
     const Driver& driver = place_.driver;
     const std::size_t taken = std::max<std::size_t>(bytes, 1);
     CUdeviceptr address = 0;
@@ -38,7 +38,7 @@ class CudaMemory final : public Allocation {
       result = driver.cuMemAllocFromPoolAsync(&address, taken, place_.pool, place_.copies);
     driver.check(result, ("allocating " + std::to_string(bytes) + " bytes on the device").c_str());
     device_ = address;
-    if (bytes == 0 || !cleared) return;
+    if (bytes == 0) return;
     try {
       driver.check(driver.cuMemsetD8Async(device_, 0, bytes, place_.copies), "clearing memory");
       driver.check(driver.cuStreamSynchronize(place_.copies), "clearing memory");
@@ -74,11 +74,11 @@ class CudaMemory final : public Allocation {
 // Source: CUDA driver API, virtual memory management.
 class CudaRegion final : public Region {
  public:
-  CudaRegion(const CudaPlace& place, int ordinal, std::size_t bytes, std::size_t limit) : place_(place) {
+  CudaRegion(const CudaPlace& place, std::size_t bytes, std::size_t limit) : place_(place) {
     const Driver& driver = place_.driver;
     properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties_.location.id = ordinal;
+    properties_.location.id = place.device;
     driver.check(driver.cuMemGetAllocationGranularity(&step_, &properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                  "asking how memory can be mapped");
     reserved_ = device::align_up(std::max(limit, bytes), step_);
@@ -127,8 +127,12 @@ class CudaRegion final : public Region {
       throw Error(errc::out_of_memory, what + ": it ends at " + std::to_string(reserved_), {"arena", "", bytes, reserved_});
     const std::size_t more = end - bytes_;
     CUmemGenericAllocationHandle memory = 0;
-    driver.check(driver.cuMemCreate(&memory, more, &properties_, 0), what.c_str());
-    CUresult result = driver.cuMemMap(device_ + bytes_, more, 0, memory, 0);
+    CUresult result = driver.cuMemCreate(&memory, more, &properties_, 0);
+    // The pool keeps what buffers have given back.
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && driver.cuMemPoolTrimTo(place_.pool, 0) == CUDA_SUCCESS)
+      result = driver.cuMemCreate(&memory, more, &properties_, 0);
+    driver.check(result, what.c_str());
+    result = driver.cuMemMap(device_ + bytes_, more, 0, memory, 0);
     driver.cuMemRelease(memory);  // it is there for as long as it is mapped
     driver.check(result, what.c_str());
     CUmemAccessDesc access{};
@@ -244,16 +248,12 @@ std::unique_ptr<Allocation> pin_cuda(const CudaPlace& place, void* pointer, std:
   return std::make_unique<CudaPinnedMemory>(place, pointer, bytes, std::move(keep_alive));
 }
 
-std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, int ordinal, std::size_t bytes, std::size_t limit) {
-  return std::make_unique<CudaRegion>(place, ordinal, bytes, limit);
+std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, std::size_t bytes, std::size_t limit) {
+  return std::make_unique<CudaRegion>(place, bytes, limit);
 }
 
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes) {
   return std::make_unique<CudaMemory>(place, CudaMemory::Kind::device, bytes);
-}
-
-std::unique_ptr<Allocation> allocate_cuda_raw(const CudaPlace& place, std::size_t bytes) {
-  return std::make_unique<CudaMemory>(place, CudaMemory::Kind::raw, bytes);
 }
 
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes) {

@@ -12,12 +12,11 @@ namespace dwell::backend {
 // Cleared memory. The context is current. Throws errc::out_of_memory, errc::device_lost. Memory on the device comes from the place's pool,
 // and waits for no lease to be freed; that on the host does wait.
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes);
-std::unique_ptr<Allocation> allocate_cuda_raw(const CudaPlace& place, std::size_t bytes);
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes);
 
-// Cleared memory on the device `ordinal`, which is the place's, with room behind it to grow into. The context is current, but need not be
-// for grow. Throws as above. Freed with no lease on the device.
-std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, int ordinal, std::size_t bytes, std::size_t limit);
+// Cleared memory on the device that can grow up to `limit` bytes. The context is current, but need not be for grow. Throws as above. Freed
+// while no lease is on the device.
+std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, std::size_t bytes, std::size_t limit);
 
 // Memory of others: of the device, managed, or pinned on the host. The context is current. Throws errc::invalid_argument with the reason
 // when the device `ordinal`, which is the place's, does not reach it.
