@@ -121,7 +121,7 @@ struct Metrics {
   std::uint64_t cache_hits = 0;
 
   // Memory, in bytes.
-  std::uint64_t arena_bytes = 0;
+  std::uint64_t arena_bytes = 0;   // device memory of the loop, with all graphs that were instantiated and all counters
   std::uint64_t buffer_bytes = 0;  // of live buffers that the runtime has allocated
   std::uint64_t buffers = 0;
 

@@ -166,7 +166,7 @@ class Graphs {
     bool holds(std::uint64_t at) const { return at - offset < bytes; }
     std::uint32_t cell(std::uint64_t at) const { return static_cast<std::uint32_t>((at - offset) / device::kCell); }
   };
-  // That of the exec that holds `offset` now.
+  // Returns the place of the exec that holds `offset` now.
   Place place_of(std::uint64_t offset) const {
     const Lock lock(mutex_);
     auto at = execs_.upper_bound(offset);

@@ -232,7 +232,7 @@ TEST_P(ArenaTest, MovesWhileItIsParkedAndTraced) {
 TEST_P(ArenaTest, GrowsForGraphsWhileTasksRun) {
   open(options());
   Random random(4);
-  const std::uint64_t before = runtime->metrics().arena_bytes;
+  const Metrics before = runtime->metrics();
   std::vector<GraphExec> execs;
   const u32 rounds = kSanitized ? 60 : 600;
   u32 sum = 0;
@@ -251,7 +251,8 @@ TEST_P(ArenaTest, GrowsForGraphsWhileTasksRun) {
   }
   expected[plain] += sum;
   expect_all();
-  EXPECT_GT(runtime->metrics().arena_bytes, before);
+  EXPECT_GT(runtime->metrics().arena_bytes, before.arena_bytes);
+  EXPECT_EQ(runtime->metrics().buffer_bytes, before.buffer_bytes) << "graphs count with the arena alone";
   // What was given back is used again.
   execs.clear();
   runtime->wait_all();

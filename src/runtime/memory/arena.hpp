@@ -52,7 +52,8 @@ class Arena {
   // The same, cleared. Throws errc::device_lost too.
   std::unique_ptr<Piece> take_cleared(std::size_t bytes);
 
-  // What `look` returns, given the memory of the arena, which stays where it is meanwhile. `look` takes no pieces and gives none back.
+  // Calls `look` with the arena's memory, which does not move meanwhile, and returns what it returns. `look` must neither take pieces nor
+  // give any back.
   template <class Look>
   auto at_rest(Look look) const {
     const Lock lock(mutex_);

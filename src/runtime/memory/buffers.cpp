@@ -52,11 +52,12 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   return enter(std::move(state));
 }
 
-std::shared_ptr<detail::BufferState> Buffers::own(std::unique_ptr<backend::Allocation> memory) {
+std::shared_ptr<detail::BufferState> Buffers::own(std::unique_ptr<Arena::Piece> piece) {
   auto state = std::make_shared<detail::BufferState>();
-  state->bytes = memory->bytes();
+  state->bytes = piece->bytes();
   state->memory = Memory::device;
-  state->allocation = std::move(memory);
+  state->piece = true;
+  state->allocation = std::move(piece);
   return enter(std::move(state));
 }
 
@@ -202,7 +203,7 @@ std::pair<std::uint64_t, std::uint64_t> Buffers::count() const {
   std::pair<std::uint64_t, std::uint64_t> all{0, 0};
   const Lock lock(mutex_);
   for (const detail::BufferState* const buffer : alive_) {
-    if (buffer->foreign) continue;
+    if (buffer->foreign || buffer->piece) continue;
     ++all.first;
     all.second += buffer->bytes;
   }

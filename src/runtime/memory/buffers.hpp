@@ -20,6 +20,7 @@
 #include "runtime/graphs.hpp"
 #include "runtime/kernels/launches.hpp"
 #include "runtime/lease/keeper.hpp"
+#include "runtime/memory/arena.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/submit/submission_queue.hpp"
 
@@ -31,6 +32,7 @@ struct BufferState : BufferUse {
   std::size_t bytes = 0;
   Memory memory = Memory::device;
   bool foreign = false;  // somebody else has allocated it
+  bool piece = false;    // of the arena
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -66,8 +68,8 @@ class Buffers {
         host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
-  // Memory of the runtime's own, which goes as that of a buffer does.
-  std::shared_ptr<detail::BufferState> own(std::unique_ptr<backend::Allocation> memory);
+  // Takes a piece of the arena over, which goes as the memory of a buffer does. Throws errc::closed.
+  std::shared_ptr<detail::BufferState> own(std::unique_ptr<Arena::Piece> piece);
   // Memory of others, see Runtime::wrap. `alignment`: of an element.
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
@@ -84,7 +86,7 @@ class Buffers {
   void release(detail::BufferState& buffer);
   // Frees what nothing names any more.
   void collect();
-  // How many buffers there are of the runtime's own memory, and their bytes.
+  // How many buffers there are of the runtime's own memory outside of the arena, and their bytes.
   std::pair<std::uint64_t, std::uint64_t> count() const;
   // Buffers outlive the runtime, their memory does not: takes it from all.
   void close() noexcept;
