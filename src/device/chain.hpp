@@ -12,7 +12,7 @@
 namespace dwell::device::chain {
 
 inline constexpr FramePlace kNowhere = ~0U;
-inline constexpr FramePlace kAgain = ~0U - 1;  // the same task comes next (sources::calls_again)
+inline constexpr FramePlace kSame = ~0U - 1;  // the same task comes next (sources::calls_again)
 
 // What a worker looks at behind a node, before the barrier: a thread behind that may already be inside the next operator.
 struct Seen {

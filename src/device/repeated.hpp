@@ -35,7 +35,7 @@ struct RepeatedTasks : SourceVerbs {
   static constexpr u32 kLookEach = 32;
 
 #if !DWELL_ON_CUDA
-  // Whether the host has asked for cancels that nobody has seen to.
+  // Returns whether cancels of the host wait to be seen to.
   static bool cancels_wait(const Lease& lease) {
     return load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels);
   }

@@ -30,11 +30,12 @@ struct SourceVerbs {
   static DWELL_DEVICE bool calls(const Header&) { return true; }
   // A worker has taken a task with this header out of a queue, and has acquired. Called by one thread.
   static DWELL_DEVICE void take_up(const Lease&, Worker*, const Header&, u32 /*word2*/) {}
-  // Sources whose operator may be called again as soon as it has returned, a bit each. While it pauses not, and neither fails nor makes
-  // tasks nor takes scratch memory nor its worker is to leave, the next call begins at once; else the task has ended for now.
+  // The sources, a bit each, of which run_operator calls the operator again as soon as it has returned. proceed goes on instead when the
+  // task pauses, has failed, has made tasks or taken scratch memory, and when its worker is to leave.
   static constexpr u32 kAgain = 0;
-  // Whether more is to be done than to begin the next call. Called by one thread behind a call, as begin_again is before the next.
+  // Returns whether proceed has something to do before the next call. Called by one thread, behind a call.
   static DWELL_DEVICE bool pauses(const Lease&, const Header&) { return true; }
+  // Notes the next call in the task's header. Called by one thread, before that call.
   static DWELL_DEVICE void begin_again(Worker*, Frame*) {}
   // Whether proceed is called behind a task.
   static DWELL_DEVICE bool goes_on(const Header&) { return false; }

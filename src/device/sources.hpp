@@ -31,7 +31,7 @@ struct Table {
   static DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
     static_cast<void>(((is<S>(header.source) && (S::take_up(lease, worker, header, word2), true)) || ...));
   }
-  static constexpr u32 kAgain = (((has(S::kPart) ? S::kAgain : 0U)) | ...);
+  static constexpr u32 kAgain = ((has(S::kPart) ? S::kAgain : 0U) | ...);
   static DWELL_DEVICE bool pauses(const Lease& lease, const Header& header) {
     bool pauses = true;
     static_cast<void>((((S::kAgain >> header.source & 1U) != 0 && (pauses = S::pauses(lease, header), true)) || ...));
@@ -65,7 +65,7 @@ struct Table {
   }
 
  private:
-  // Whether the number is of this source, and the loop has its part.
+  // Returns whether `source` is a number of One, and the loop has One's part.
   template <class One>
   static DWELL_DEVICE bool is(u32 source) {
     return has(One::kPart) && (One::kSources >> source & 1U) != 0;
@@ -81,7 +81,7 @@ DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& head
 // A bit of word 1 of tasks whose operator may be called again, which other tasks that call one do not have; 0 where there are none.
 inline constexpr u32 kAgainMark = All::kAgain != 0 ? 4U << Header::kSourceShift : 0U;
 static_assert((All::kAgain & 0xF0FU) == 0, "these sources have the bit");
-// Whether the operator of a task with this word 1 may be called again as soon as it has returned.
+// Returns whether a task with this word 1 is of a source in kAgain.
 DWELL_DEVICE bool calls_again(u32 word1) { return All::kAgain != 0 && (All::kAgain >> source_in(word1) & 1U) != 0; }
 DWELL_DEVICE bool pauses(const Lease& lease, const Header& header) { return All::pauses(lease, header); }
 DWELL_DEVICE void begin_again(Worker* worker, Frame* frame) { All::begin_again(worker, frame); }

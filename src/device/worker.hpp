@@ -180,9 +180,8 @@ DWELL_DEVICE void end_steps([[maybe_unused]] const chain::Steps& steps, [[maybe_
 #endif
 }
 
-// Whether more may have to be done for a task with this word 1 than to call its operator once, and to look for one that is linked to it: in
-// one comparison.
-DWELL_DEVICE bool may_be_special(u32 word1) {
+// Returns whether run_operator does more for a task with this word 1 than a call and a look for the task linked to it. One comparison.
+DWELL_DEVICE bool takes_more_than_a_call(u32 word1) {
   constexpr u32 marks = (has_shares() ? (flag::share | flag::node::chain) << 4U : 0U) | sources::kAgainMark;
   return (word1 & marks) != 0;
 }
@@ -200,7 +199,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   Callee callee = callee_of(lease, opcode);
   for (;;) {
     FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
-    if (may_be_special(word1)) {
+    if (takes_more_than_a_call(word1)) {
       if (has_shares() && (word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
@@ -215,7 +214,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
           return Ended{header, position, end_share(lease, worker, frame), false};
         }
       } else if (sources::calls_again(word1)) {
-        if (timed_by(lease) == 0) next = chain::kAgain;
+        if (timed_by(lease) == 0) next = chain::kSame;
       } else if (!has(part::graphs)) {
       } else if (chain::is_ahead(at)) {
         // Where calls are timed, there are no steps: they pay for nothing of that.
@@ -247,7 +246,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
-      } else if (!has(part::links) || next >= chain::kAgain) {
+      } else if (!has(part::links) || next >= chain::kSame) {
         if (sources::All::kAgain == 0 || next == chain::kNowhere) break;
         const chain::Seen seen = steps.look(lease, at);
         const u32 rank = thread_rank();

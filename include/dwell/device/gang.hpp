@@ -71,7 +71,7 @@ class Gang {
   // Groups that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: nothing passes through one
   // word.
   DWELL_DEVICE void sync_neighbours(const u32* ranks, u32 count) const {
-    step(count, [ranks](u32 i) { return ranks[i]; });
+    step_with(count, [ranks](u32 i) { return ranks[i]; });
   }
   // The same for up to four ranks.
   DWELL_DEVICE void sync_neighbours(u32 a) const { sync_with(1, a, a, a, a); }
@@ -157,7 +157,7 @@ class Gang {
 
   // The step of sync_neighbours with the groups of ranks rank_of(0) to rank_of(count - 1).
   template <class RankOf>
-  DWELL_DEVICE void step(u32 count, RankOf rank_of) const {
+  DWELL_DEVICE void step_with(u32 count, RankOf rank_of) const {
     using namespace device;
     const u32 step = context_->gang_steps + 1;
     const u64 begun = noted_begin();
@@ -184,7 +184,7 @@ class Gang {
   }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {
-    step(count, [a, b, c, d](u32 i) { return i == 0 ? a : i == 1 ? b : i == 2 ? c : d; });
+    step_with(count, [a, b, c, d](u32 i) { return i == 0 ? a : i == 1 ? b : i == 2 ? c : d; });
   }
 
   device::Context* context_;

@@ -23,7 +23,9 @@ namespace dwell {
 // gets its elements: as neighbours do that exchange their elements in each step. Nobody else may write the words. Before the first use they
 // hold 0 (as a new buffer does), or numbers of other steps: steps count from 1 on, and go on from task to task.
 //
-// All members may be called by any thread of any group of a gang. Groups of other tasks need not run at once, and might wait for ever.
+// A small value that names the words and does not own them: they live as long as the task. All members may be called by any thread of any
+// group of a gang; of other tasks, groups may not run at once and wait for ever, as they do for an element that nobody puts: a group that
+// fails still puts what others get. An index is not checked.
 template <class T>
 class Numbered {
   static_assert(sizeof(T) == 4, "an element has 4 bytes beside its number");
@@ -31,6 +33,7 @@ class Numbered {
  public:
   DWELL_DEVICE explicit Numbered(Span<u64> words) : words_(words) {}
 
+  // Elements of a step.
   DWELL_DEVICE u64 size() const { return words_.size() / 2; }
 
   // Puts element `i` of a step. Called once an element and step.
@@ -40,7 +43,7 @@ class Numbered {
     // Relaxed: nothing but the word itself is published. Pairs with get.
     device::store<device::Order::relaxed, device::Scope::device>(at(i, step), static_cast<u64>(step) << 32U | bits.word);
   }
-  // Element `i` of a step, once it has been put.
+  // Waits until element `i` of a step has been put, and returns it.
   DWELL_DEVICE T get(u64 i, u32 step) const {
     u64 word = 0;
     for (u32 round = 0;; ++round) {
