@@ -12,6 +12,7 @@
 #include <dwell/compile_options.hpp>
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
+#include <dwell/parts.hpp>
 #include <dwell/tier.hpp>
 
 namespace dwell {
@@ -31,9 +32,6 @@ struct Limits {
   // leaves room for fewer. 0 is taken as 1. More than Options::workers can be is an error when the runtime is opened.
   unsigned min_workers = 1;
 };
-
-// Parts of the loop that an image on a GPU has: see Options::parts.
-enum class Parts : std::uint8_t { used, all };
 
 // Which of the tasks of one priority that wait for a worker comes first: the one that has waited longest, or the last one.
 enum class QueueOrder : std::uint8_t { fifo, lifo };
@@ -95,11 +93,12 @@ struct Options {
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
 
-  // Parts::used: the loop begins with plain and wide tasks. The first link, `after`, gang, graph, operator that makes tasks, priority,
-  // timed call or trace brings an image with all parts. That call waits as a definition does: for the image, and for the tasks that run.
-  // It never returns when one of these tasks waits for the caller; `warn` is told after a second.
-  // Parts::all: all parts from the start, for four times the code on the device; a new version of an operator keeps other tasks waiting
-  // four times as long. The CPU's loop has all parts.
+  // What the loop on a GPU can do from the start, beside plain and wide tasks: {Part::links, Part::graphs}, or Parts::all. The first use of
+  // any other part links an image with all parts. That call waits as a definition does: for the image, and for the tasks that run. It never
+  // returns when one of these tasks waits for the caller; `warn` is told after a second. An operator that makes tasks brings all parts
+  // with its definition. A loop with a set that no process has named before takes the compiler 2 s at the first definition, and comes out
+  // of the cache afterwards. All parts are four times the code: a new version of an operator keeps other tasks waiting four times as long.
+  // The CPU's loop has all parts.
   Parts parts = Parts::used;
 
   // The share of the device that operators may take.

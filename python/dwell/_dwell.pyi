@@ -1391,7 +1391,7 @@ class Runtime:
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, parts: str = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None, progress: bool | Callable[[str, float, bool], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, parts: str | Sequence[str] = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None, progress: bool | Callable[[str, float, bool], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1408,8 +1408,9 @@ class Runtime:
         compile: CompileOptions of operators that are given none
         compile_threads: threads for define_async
         tier: "relocatable" or "lto"; None: the one, then the other
-        parts: what the loop on a GPU can do. "used": plain and wide tasks, and everything from the first use of anything else on, which
-            waits for an image and for the tasks that run; "all": everything from the start
+        parts: what the loop on a GPU can do from the start, beside plain and wide tasks: "used", nothing; "all"; or a list of
+            "links", "gates", "priorities", "gangs", "graphs", "times" and "repeats". The first use of anything else brings
+            all; it waits for an image and for the tasks that run
         limits: Limits of the image
         compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never
         metrics: what the device notes of tasks: "off", "counts" or "times"

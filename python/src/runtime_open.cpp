@@ -5,6 +5,7 @@
 #include <nanobind/stl/string_view.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -63,6 +64,29 @@ std::optional<Priorities> priorities_from(nb::handle object) {
   return made;
 }
 
+Parts parts_from(nb::handle object) {
+  const auto refused = [](nb::handle one) {
+    std::string names;
+    for (const std::string_view name : kPartNames) names += std::string(names.empty() ? "" : ", ") + std::string(name);
+    return Error(errc::invalid_argument,
+                 "parts is \"used\", \"all\", or a list of some of " + names + ", not " + nb::cast<std::string>(nb::repr(one)),
+                 {"argument", "parts"});
+  };
+  if (PyUnicode_Check(object.ptr())) {
+    const std::string text = nb::cast<std::string>(nb::str(object));
+    if (text != "used" && text != "all") throw refused(object);
+    return text == "all" ? Parts::all : Parts::used;
+  }
+  if (!nb::isinstance<nb::iterable>(object)) throw refused(object);
+  Parts parts;
+  for (const nb::handle one : nb::tuple(nb::borrow(object))) {
+    const auto at = std::ranges::find(kPartNames, nb::cast<std::string>(nb::str(one)));
+    if (at == kPartNames.end()) throw refused(one);
+    parts.add(static_cast<Part>(at - kPartNames.begin()));
+  }
+  return parts;
+}
+
 // NVIDIA's compilers from PyPI, for the library that looks for them by their names: packages lie where no loader looks. A folder that the
 // user has set comes first, as ever.
 void open_packaged_compilers() {
@@ -86,8 +110,8 @@ void open_packaged_compilers() {
 void make_runtime(PyRuntime* self, std::string device, unsigned workers, double lease, double idle, double task_timeout,
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
-                  std::string_view parts, const std::optional<Limits>& limits, std::uint32_t compile_programs_after,
-                  std::string_view metrics, bool live, bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
+                  nb::handle parts, const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics,
+                  bool live, bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -106,9 +130,7 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
       throw Error(errc::invalid_argument, "tier is \"relocatable\", \"lto\" or None, not \"" + *tier + "\"", {"argument", "tier"});
     options.tier = *tier == "lto" ? Tier::lto : Tier::relocatable;
   }
-  if (parts != "used" && parts != "all")
-    throw Error(errc::invalid_argument, "parts is \"used\" or \"all\", not \"" + std::string(parts) + "\"", {"argument", "parts"});
-  options.parts = parts == "all" ? Parts::all : Parts::used;
+  options.parts = parts_from(parts);
   if (limits) options.limits = *limits;
   options.compile_programs_after = compile_programs_after;
   options.metrics = metering_from(metrics);
@@ -147,8 +169,9 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "compile: CompileOptions of operators that are given none\n"
       "compile_threads: threads for define_async\n"
       "tier: \"relocatable\" or \"lto\"; None: the one, then the other\n"
-      "parts: what the loop on a GPU can do. \"used\": plain and wide tasks, and everything from the first use of anything else on, which\n"
-      "    waits for an image and for the tasks that run; \"all\": everything from the start\n"
+      "parts: what the loop on a GPU can do from the start, beside plain and wide tasks: \"used\", nothing; \"all\"; or a list of\n"
+      "    \"links\", \"gates\", \"priorities\", \"gangs\", \"graphs\", \"times\" and \"repeats\". The first use of anything else brings\n"
+      "    all; it waits for an image and for the tasks that run\n"
       "limits: Limits of the image\n"
       "compile_programs_after: tasks of one program over tensors after which it is compiled; 0: never\n"
       "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
@@ -165,7 +188,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
           "10.0, "
           "stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | "
           "str | typing.Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None "
-          "= None, parts: str = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: "
+          "= None, parts: str | typing.Sequence[str] = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: "
+          "str = 'counts', live: "
           "bool = True, "
           "inspect_writes: bool = False, log: "
           "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "

@@ -50,7 +50,9 @@ def test_options_reach_the_runtime():
         ({"lease": -1.0}, "lease is a number of seconds, 0 or more"),
         ({"idle": float("nan")}, "idle"),
         ({"tier": "fast"}, "tier is"),
-        ({"parts": "some"}, 'parts is "used" or "all", not "some"'),
+        ({"parts": "some"}, "parts is .used., .all., or a list of some of links, .*, not 'some'"),
+        ({"parts": ["links", "loops"]}, "not 'loops'"),
+        ({"parts": 3}, "not 3"),
         ({"priorities": "best"}, "fifo"),
         ({"priorities": ["fifo"]}, "eight"),
     ):

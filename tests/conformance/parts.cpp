@@ -137,6 +137,23 @@ TEST_P(PartsTest, TheFirstUseBringsOneImageAndLaterOnesNone) {
   }
 }
 
+TEST_P(PartsTest, NamedPartsAreThereFromTheStart) {
+  Runtime runtime(fixed({Part::links, Part::graphs}));
+  FirstUses first(runtime);
+  std::uint64_t before = images(runtime);
+  first.link_to_one();
+  first.come_after_one();
+  first.be_a_graph();
+  EXPECT_EQ(images(runtime), before);
+  first.be_timed();
+  EXPECT_EQ(images(runtime), before + (on_cpu() ? 0 : 1)) << "with all parts";
+  before = images(runtime);
+  first.be_made_by_another();
+  first.link_to_one();
+  EXPECT_EQ(images(runtime), before + 1) << "with its operator";
+  EXPECT_EQ(read(first.cells)[0], 6U);
+}
+
 // A task that is to be cancelled waits as a rule because others keep the workers, and these would keep an image from being loaded.
 TEST_P(PartsTest, AFirstCancelWaitsForNoTask) {
   Runtime runtime(fixed(Parts::used));

@@ -116,7 +116,7 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     options.workers = on_cpu() ? 2 : 0;
     options.ring_slots = 1024;
     options.task_timeout = 0ns;  // on a machine that has other work too, nothing is too slow
-    if (environment("DWELL_TEST_PARTS") == "all") options.parts = Parts::all;
+    options.parts = parts_asked();
     return options;
   }
   // For what first uses a part of the loop while a task runs that waits for the test.
@@ -134,6 +134,21 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   }
 
  private:
+  // By DWELL_TEST_PARTS: `all`, or a `random` set, which is the same for a test each time. Else those that the test uses.
+  static Parts parts_asked() {
+    const std::string& asked = environment("DWELL_TEST_PARTS");
+    if (asked == "all") return Parts::all;
+    Parts parts;
+    if (asked != "random") return parts;
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    // One of 16 sets: the loop of each has to be compiled once.
+    const std::size_t number = std::hash<std::string>()(std::string(test.test_suite_name()) + "." + test.name()) % 16;
+    std::mt19937 random(static_cast<std::mt19937::result_type>(number));
+    for (std::size_t i = 0; i < kPartNames.size(); ++i)
+      if ((random() & 1U) != 0) parts.add(static_cast<Part>(i));
+    return parts;
+  }
+
   std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <random>
+#include <string>
 
 #include <dwell/error.hpp>
 
@@ -70,6 +72,26 @@ TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
   EXPECT_LT(base.bytes.size(), all.bytes.size() * 2 / 5);
   EXPECT_LE(base.resources.registers, all.resources.registers);
   EXPECT_EQ(compiler().loop_report(device::part::base).spill_bytes, 0U) << compiler().loop_report(device::part::base).log;
+}
+
+using CudaPartsTest = CudaFiguresTest;
+
+// Each set of parts that a program names makes a loop.
+TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
+  const Object small = compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1"));
+  const auto linked = [&](std::uint32_t parts) { return compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, parts); };
+  const std::size_t least = linked(device::part::base).bytes.size();
+  const std::size_t most = linked(device::part::all).bytes.size();
+  std::mt19937 random(36);
+  for (int i = 0; i < 6; ++i) {
+    const std::uint32_t parts = device::part::base | (static_cast<std::uint32_t>(random()) & (2 * device::part::repeats - 1));
+    SCOPED_TRACE("DWELL_PARTS=" + std::to_string(parts));
+    const Image image = linked(parts);
+    EXPECT_LE(image.resources.registers, 64U);
+    EXPECT_EQ(compiler().loop_report(parts).spill_bytes, 0U);
+    EXPECT_GE(image.bytes.size(), least);
+    EXPECT_LE(image.bytes.size(), most);
+  }
 }
 
 TEST_P(CudaLoopTest, HasAllPartsForAnOperatorThatMakesTasks) {

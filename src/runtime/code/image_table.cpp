@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/code/parts.hpp"
+
 namespace dwell::runtime {
 
 namespace {
@@ -36,7 +38,7 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       limits_(limits),
       tier_of_changes_(tier),
       observers_(observers),
-      parts_(device_.on_host || parts == Parts::all ? device::part::all : device::part::base),
+      parts_(device_.on_host ? device::part::all : loop_bits(parts)),
       parts_wanted_(parts_) {}
 
 namespace {
@@ -78,7 +80,7 @@ void ImageTable::apply(std::span<Change> changes) {
 void ImageTable::require(std::uint32_t parts) {
   const Lock lock(mutex_);
   if ((parts & ~parts_wanted_) == 0) return;
-  const std::uint32_t before = std::exchange(parts_wanted_, device::part::all);  // two loops are compiled: the base alone, and all
+  const std::uint32_t before = std::exchange(parts_wanted_, device::part::all);  // which is compiled by now (Registry)
   try {
     if (image_ != nullptr && tier() != Tier::lto) link_and_load({}, 0);  // an inlined one has all
   } catch (...) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/code/parts.hpp"
 #include "tests/unit/expect_error.hpp"
 #include "tests/unit/registry_test.hpp"
 
@@ -115,6 +116,34 @@ TEST_F(RegistryTest, TheLoopOfWhoAsksForAllPartsHasThem) {
   define("a", "a1");
   registry_->need(device::part::all);
   EXPECT_THAT(workshop_->parts, ElementsAre(+device::part::all));
+}
+
+TEST_F(RegistryTest, TheLoopHasThePartsThatAreNamed) {
+  namespace part = device::part;
+  Registry::Settings settings;
+  settings.parts = {Part::links, Part::graphs};
+  registry_.reset();
+  open(settings);
+  define("a", "a1");
+  constexpr std::uint32_t kNamed = part::base | part::links | part::graphs | part::host_nodes;
+  registry_->need(part::links | part::host_nodes);
+  EXPECT_THAT(workshop_->parts, ElementsAre(kNamed));
+  registry_->need(part::gangs);
+  EXPECT_THAT(workshop_->parts, ElementsAre(kNamed, +part::all));
+}
+
+TEST(PartsTest, HaveARowEach) {
+  Parts each;
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(kParts[i].part), i) << kPartNames[i];
+    EXPECT_NE(kParts[i].bits & ~device::part::base, 0U) << kPartNames[i] << " is in every loop";
+    EXPECT_FALSE(each.has(kParts[i].part)) << kPartNames[i];
+    each.add(kParts[i].part);
+    EXPECT_TRUE(Parts::all.has(kParts[i].part)) << kPartNames[i];
+  }
+  EXPECT_EQ(loop_bits(Parts::used), device::part::base);
+  EXPECT_EQ(loop_bits(each) | device::part::spawn, loop_bits(Parts::all) & ((device::part::repeats << 1U) - 1))
+      << "all but tasks that operators make";
 }
 
 TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
