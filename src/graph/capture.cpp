@@ -12,7 +12,7 @@
 #include "base/accesses.hpp"
 #include "runtime/core.hpp"
 #include "runtime/submit/recorder.hpp"
-#include "runtime/tasks/sources.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell {
 

@@ -8,6 +8,7 @@
 #include <dwell/device/status.hpp>
 
 #include "device/cancels.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -144,7 +145,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
 
 std::uint64_t Reaper::launched_at(std::uint64_t position) const {
   const Quad head = quad_at(position, 0);
-  if (Header::from(head.word[0], head.word[1]).source != device::source::launch) return 0;
+  if (!source_of(Header::from(head.word[0], head.word[1])).launches) return 0;
   const Quad arguments = quad_at(position, 1);
   return arguments.word[0] | static_cast<std::uint64_t>(arguments.word[1]) << 32U;
 }

@@ -1,5 +1,7 @@
 #include "runtime/submit/ring_view.hpp"
 
+#include "runtime/submit/sources.hpp"
+
 namespace dwell::runtime {
 
 using device::Header;
@@ -29,8 +31,8 @@ std::optional<RingView::Task> RingView::at(std::uint64_t position) const {
   if (!header || !head) return std::nullopt;
   Task task{position, *header};
   const std::uint32_t flags = task.header.flags;
-  if (header->source == device::source::pass || (flags & flag::failed) == flag::failed) return task;
-  if (header->source == device::source::launch) {
+  if (!source_of(*header).is_task || (flags & flag::failed) == flag::failed) return task;
+  if (source_of(*header).launches) {
     const std::optional<Quad> arguments = quad(position, 1);
     if (!arguments) return std::nullopt;
     task.graph = arguments->word[0] | static_cast<std::uint64_t>(arguments->word[1]) << 32U;

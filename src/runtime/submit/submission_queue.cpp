@@ -7,6 +7,7 @@
 
 #include "device/gates.hpp"
 #include "device/levels.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -123,7 +124,7 @@ bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::ui
   if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
   const Header header = Header::from(head.word[0], head.word[1]);
   if ((header.flags & flag::memory) == 0) return false;
-  if (header.source == source::launch) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
+  if (source_of(header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
   const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
   // Where the spans are, only the signature knows: any two words that make an address inside count.
   for (std::uint32_t i = 0; i + 1 < words; ++i) {

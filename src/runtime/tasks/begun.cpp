@@ -10,6 +10,7 @@
 
 #include "device/cancels.hpp"
 #include "device/graph_places.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -75,7 +76,7 @@ class BegunTasks::Search {
     const SubmissionQueue& queue = parts_.ring.queue();
     for (std::uint64_t position = queue.reaped(); position < queue.tail();) {
       const std::optional<Header> header = parts_.ring.header_at(position);
-      if (header && header->source != device::source::pass && !queue.done(position)) call(position, *header);
+      if (header && source_of(*header).is_task && !queue.done(position)) call(position, *header);
       position += header ? header->slots : 1;
     }
   }
@@ -103,7 +104,7 @@ class BegunTasks::Search {
 
   void find_launches() {
     for_each_open([this](std::uint64_t position, const Header& header) {
-      if (header.source != device::source::launch) return;
+      if (!source_of(header).launches) return;
       const std::optional<RingView::Task> task = parts_.ring.at(position);
       Launch* const launch = task ? exec_at(task->graph) : nullptr;
       if (launch == nullptr || Header::from(0, launch->head.word1).is_spawned()) return;
@@ -217,7 +218,7 @@ class BegunTasks::Search {
 
   void find_gangs_in_line() {
     for_each_open([this](std::uint64_t position, const Header& header) {
-      if (header.source != device::source::gang) return;
+      if (!source_of(header).needs_all) return;
       const auto low = static_cast<std::uint32_t>(position);
       const device::Quad head = all<Slot>(layout_.held, 1, index(low)).front().quad[0];
       const bool held = head.lap == device::lap_of(low, layout_.ring_shift) && head.word[2] == low;

@@ -8,7 +8,7 @@
 
 #include "runtime/code/definition.hpp"
 #include "runtime/submit/backoff.hpp"
-#include "runtime/tasks/sources.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 

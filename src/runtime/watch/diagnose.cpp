@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/graphs.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -35,7 +36,7 @@ class Pending {
       // It was complete before it was read, or is not written yet.
       if (!task || queue.done(position)) continue;
       position += task->header.slots - 1;
-      if (task->header.source == device::source::pass) continue;
+      if (!source_of(task->header).is_task) continue;
       const std::size_t place = entries_.size();
       Entry entry{std::move(*task), {}, false};
       const device::Header& header = entry.task.header;
@@ -176,7 +177,7 @@ class Describer {
     state.groups = (header.flags & flag::wide) != 0 ? header.groups : 1;
     const auto noted = noted_.find(place);
     if (noted != noted_.end()) state.workers = noted->second;
-    const bool gang = header.source == device::source::gang;
+    const bool gang = source_of(header).needs_all;
     // What it waits for behind its begin: it holds no worker meanwhile, or shares the graph with nodes that run.
     if (const auto calls = callbacks_.find(place); calls != callbacks_.end()) {
       for (const Circumstances::Callback* const call : calls->second) {

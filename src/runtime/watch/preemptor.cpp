@@ -10,6 +10,7 @@
 #include "device/levels.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/submit/backoff.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -76,7 +77,7 @@ std::optional<std::uint64_t> Preemptor::drain_before(std::uint64_t position) con
   for (std::uint64_t at = queue_.reaped(); at < position; ++at) {
     if (queue_.done(at)) continue;
     const auto header = ring_.header_at(at);
-    if (header && header->source != device::source::pass && (header->flags & flag::drain) != 0 && !queue_.done(at)) return at;
+    if (header && source_of(*header).is_task && (header->flags & flag::drain) != 0 && !queue_.done(at)) return at;
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/caught.hpp"
+#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 
@@ -68,7 +69,7 @@ std::uint64_t RuntimeWatch::digest_of_records() const {
     if ((record.word & device::InFlight::kOver) != 0) continue;
     if (record.kind == Record::Kind::task && !record.over) {
       const auto header = parts_.ring.header_at(record.position);
-      if (header && header->source == device::source::gang && joined[record.position] < header->groups) continue;
+      if (header && source_of(*header).needs_all && joined[record.position] < header->groups) continue;
     }
     mix(digest, record.worker);
     mix(digest, record.word);
@@ -96,7 +97,7 @@ Watched::Look RuntimeWatch::look() {
     // A submitter is at it, or has places that it does not use yet.
     if (!header && !done) look.excused = true;
     // Entries that are passed over are no tasks: the watchdog's own requests are among them.
-    if (header && header->source != device::source::pass) {
+    if (header && source_of(*header).is_task) {
       if (!done && first == 0) first = position + 1;
       if (done && first != 0) ++ended;
     }

@@ -12,8 +12,11 @@
 namespace dwell::runtime {
 
 struct Source {
-  const char* name;     // "a gang": of its tasks, in messages
-  std::uint32_t parts;  // of the loop, that they need
+  const char* name;        // "a gang": of its tasks, in messages
+  std::uint32_t parts;     // of the loop, that they need
+  bool is_task = true;     // its places in the ring are not only to be passed over
+  bool launches = false;   // its first two words are the offset of an exec
+  bool needs_all = false;  // none of its groups runs before each has a worker
 };
 
 // By the number of a source in device::source.
@@ -22,11 +25,11 @@ constexpr std::array<Source, device::source::kCount> sources() {
   namespace part = device::part;
   std::array<Source, source::kCount> all{};
   all[source::ring] = {"a task", 0};
-  all[source::launch] = {"the launch of a graph", part::graphs | part::host_nodes};
-  all[source::gang] = {"a gang", part::gangs};
+  all[source::launch] = {.name = "the launch of a graph", .parts = part::graphs | part::host_nodes, .launches = true};
+  all[source::gang] = {.name = "a gang", .parts = part::gangs, .needs_all = true};
   all[source::member] = {"the share of a gang", part::gangs};
   all[source::gate] = {"a gate", part::gates};
-  all[source::pass] = {"an entry to pass over", 0};
+  all[source::pass] = {.name = "an entry to pass over", .parts = 0, .is_task = false};
   all[source::repeated] = {"a repeated task", part::repeats};
   all[source::node] = {"a node", part::graphs};
   all[source::control] = {"a node without an operator", part::graphs};
@@ -39,5 +42,6 @@ inline constexpr std::array<Source, device::source::kCount> kSources = sources()
 
 // The source of a task with these flags (detail::Task::flags).
 constexpr const Source& source_of(std::uint32_t flags) { return kSources[(flags & detail::kSource) >> detail::kSourceAt]; }
+constexpr const Source& source_of(const device::Header& header) { return kSources[header.source]; }
 
 }  // namespace dwell::runtime
