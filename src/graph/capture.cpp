@@ -11,8 +11,8 @@
 
 #include "base/accesses.hpp"
 #include "runtime/core.hpp"
-#include "runtime/submit/recorder.hpp"
-#include "runtime/submit/sources.hpp"
+#include "runtime/device/recorder.hpp"
+#include "runtime/device/sources.hpp"
 
 namespace dwell {
 

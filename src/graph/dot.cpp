@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/utf8.hpp"
-#include "runtime/code/definition.hpp"
+#include "runtime/program/definition.hpp"
 
 namespace dwell::graph {
 

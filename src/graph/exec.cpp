@@ -11,8 +11,8 @@
 #include "graph/dot.hpp"
 #include "graph/followers.hpp"
 #include "live/value_text.hpp"
-#include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
+#include "runtime/program/argument_check.hpp"
 
 namespace dwell {
 

@@ -4,8 +4,8 @@
 
 #include "graph/dot.hpp"
 #include "graph/exec.hpp"
-#include "runtime/api/argument_check.hpp"
 #include "runtime/core.hpp"
+#include "runtime/program/argument_check.hpp"
 
 namespace dwell {
 

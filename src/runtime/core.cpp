@@ -10,12 +10,12 @@
 #include <dwell/device/status.hpp>
 
 #include "base/callback.hpp"
-#include "runtime/api/option_check.hpp"
 #include "runtime/caught.hpp"
-#include "runtime/lease/blame.hpp"
+#include "runtime/device/backoff.hpp"
+#include "runtime/device/blame.hpp"
+#include "runtime/inspect/inspect.hpp"
 #include "runtime/observe/clock_probe.hpp"
-#include "runtime/observe/inspect.hpp"
-#include "runtime/submit/backoff.hpp"
+#include "runtime/option_check.hpp"
 
 namespace dwell::runtime {
 
@@ -212,8 +212,20 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     preemptor_ = std::make_unique<Preemptor>(
         ring, *queue_, *keeper_, [this](std::uint64_t position, auto deadline) { return wait(position, deadline); },
         [this] { return watch_->circumstances(); });
-  clock_ = std::make_unique<DeviceClock>(device_.on_host ? DeviceClock::Read()
-                                                         : [probe = std::make_shared<ClockProbe>(*this)] { return probe->read(); });
+  DeviceClock::Read read_clock;
+  if (!device_.on_host) {
+    const auto probe = std::make_shared<ClockProbe>(ClockProbe::Kernels{
+        *backend_, [this](const Source& source) { return compile(source, std::nullopt, {}); },
+        [this](const ClockProbe::Module& module, std::span<const detail::LaunchArgument> arguments,
+               const std::function<bool()>& meanwhile) {
+          const std::uint64_t number =
+              launch(module, 0, LaunchConfig{.grid = {1}, .block = {1}}, arguments.data(), arguments.size()) | detail::kLaunch;
+          while (meanwhile() && !done(number)) {}
+          wait(number, std::nullopt);
+        }});
+    read_clock = [probe] { return probe->read(); };
+  }
+  clock_ = std::make_unique<DeviceClock>(std::move(read_clock));
   timeline_ = std::make_unique<Timeline>(Timeline::Parts{*backend_, *arena_, *keeper_, *queue_, *clock_, host_events_, graphs_, workers,
                                                          device_.device, shell_->lineage->runtime, name_of});
   variables_ = std::make_unique<Variables>(*backend_, *keeper_, registry_->table());

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the layers below, and CUDA's headers only where they are allowed.
+"""Checks who includes whom: the layers and rooms below, and CUDA's headers only where they are allowed.
 
     tests/layering/check.py [ROOT]
+    tests/layering/check.py --rooms
 
-Prints file:line and the reason for every include that breaks a rule, and exits with 1 if there is one.
+Prints file:line and the reason for every include that breaks a rule, and exits with 1 if there is one. With --rooms, prints the table of
+the runtime's rooms as docs/layout.md must have it.
 """
 
 import re
@@ -89,6 +91,58 @@ LAYERS = (
     Layer(("tests/",), ("tests/", "device/", *HOST_LAYERS, "dwell/"), "any"),
 )
 
+# The rooms of src/runtime, and what each holds. A room includes itself and those before it, so that there is no circle. A room is a folder,
+# or the files of one name beside the folders.
+ROOMS = {
+    "caught": "from any exception to an `Error`",
+    "devices": "from the name of a device to its backend and compiler",
+    "option_check": "options that are refused",
+    "graphs": "execs by their place in memory; keeps alive those in flight",
+    "device": "the arena, the ring, leases, and who is to blame when one fails; knows no operators",
+    "generation": "where handles point: it outlives the runtime; how a runtime ends",
+    "observe": "what the device notes, as the host reads it: metrics, traces, logs, the flight recorder",
+    "program": "operators, from source to image",
+    "kernels": "ordinary kernels beside the loop",
+    "complete": "completions that the device does not tell itself",
+    "memory": "buffers, and arguments that do not fit into the ring",
+    "inspect": "the runtime's structures and variables of operators, as values",
+    "watch": "who waits for whom",
+    "tasks": "tasks as their tickets know them",
+    "core": "joins the rooms above: a runtime that is open",
+    "generations": "opens runtimes, and again those that have lost their device",
+    "api": "the implementation behind the public headers",
+}
+ORDER_OF_ROOMS = list(ROOMS)
+ROOMS_PAGE = "docs/layout.md"
+ROOMS_BEGIN = "<!-- rooms: tests/layering/check.py --rooms -->\n"
+ROOMS_END = "<!-- /rooms -->\n"
+
+
+def room_of(name: str) -> str | None:
+    """The room of a file of src/runtime, by the name by which it is included."""
+    if not name.startswith("runtime/"):
+        return None
+    return name.split("/")[1].split(".")[0]
+
+
+def table_of_rooms() -> str:
+    rows = "".join(f"| `{room}` | {holds} |\n" for room, holds in ROOMS.items())
+    return f"| room | holds |\n|---|---|\n{rows}"
+
+
+def fault_of_rooms(name: str, target: str) -> str | None:
+    """Why a file of one room must not include one of another, or None."""
+    room, other = room_of(name), room_of(target)
+    if room is None or other is None or room == other:
+        return None
+    for one in (room, other):
+        if one not in ROOMS:
+            return f"{one} is no room of src/runtime that tests/layering/check.py knows"
+    if ORDER_OF_ROOMS.index(other) > ORDER_OF_ROOMS.index(room):
+        return f"the room {other} stands on {room}, which must not include it"
+    return None
+
+
 # The concrete compilers and backends; the runtime sees only the contracts.
 CONCRETE = re.compile(r"^(jit/(host|cuda)|backend/(cpu|cuda))/")
 
@@ -127,6 +181,8 @@ def fault(name: str, target: str, ours: bool) -> str | None:
     if ours:
         if not target.startswith(layer.may):
             return f"{layer.files[0]} may include only {', '.join(layer.may)}"
+        if reason := fault_of_rooms(name, target):
+            return reason
         if name.startswith("runtime/") and name not in ("runtime/devices.cpp", "runtime/api/doctor.cpp") and CONCRETE.match(target):
             return "the runtime sees backends and compilers only through their contracts"
         return None
@@ -155,10 +211,18 @@ def check(root: Path) -> list[str]:
             reason = fault(name, target, ours)
             if reason:
                 faults.append(f"{path.relative_to(root)}:{number}: includes {target}: {reason}")
+    page = root / ROOMS_PAGE
+    if page.exists():
+        text = page.read_text(encoding="utf-8")
+        if ROOMS_BEGIN + table_of_rooms() + ROOMS_END not in text:
+            faults.append(f"{ROOMS_PAGE}: the table of rooms is not the one that tests/layering/check.py --rooms prints")
     return faults
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--rooms"]:
+        print(table_of_rooms(), end="")
+        return 0
     if len(sys.argv) > 2 or sys.argv[1:] in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0 if len(sys.argv) == 2 else 2

@@ -56,8 +56,19 @@ class Layering(unittest.TestCase):
         self.assertEqual(len(self.faults(src__jit__a_dot_cpp='"jit/compiler.hpp"')), 1)
 
     def test_runtime_sees_contracts(self):
-        self.assertEqual(self.faults(src__runtime__keeper_dot_cpp='"backend/backend.hpp" "jit/compiler.hpp"'), [])
+        self.assertEqual(self.faults(src__runtime__device__keeper_dot_cpp='"backend/backend.hpp" "jit/compiler.hpp"'), [])
         self.assertEqual(len(self.faults(src__runtime__keeper_dot_cpp='"backend/cpu/cpu.hpp" "jit/cuda/nvrtc.hpp"')), 2)
+
+    def test_rooms_of_the_runtime_stand_on_those_before(self):
+        below = '"runtime/device/keeper.hpp" "runtime/tasks/b.hpp" "runtime/caught.hpp"'
+        self.assertEqual(self.faults(src__runtime__tasks__a_dot_cpp=below), [])
+        self.assertEqual(len(self.faults(src__runtime__device__a_dot_cpp='"runtime/tasks/a.hpp" "runtime/core.hpp"')), 2)
+        self.assertEqual(len(self.faults(src__runtime__core_dot_hpp='"runtime/extra/a.hpp"')), 1)
+        self.assertEqual(self.faults(src__runtime__device__a_dot_test_dot_cpp='"runtime/core.hpp"'), [])
+
+    def test_the_page_shows_the_rooms(self):
+        self.assertEqual(len(self.faults(docs__layout_dot_md="")), 1)
+        self.assertEqual(self.faults(docs__other_dot_md=""), [])
 
     def test_one_file_makes_the_concrete_ones(self):
         self.assertEqual(self.faults(src__runtime__devices_dot_cpp='"backend/cpu/cpu.hpp" "jit/cuda/nvrtc.hpp"'), [])

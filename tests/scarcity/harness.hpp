@@ -21,7 +21,7 @@
 #include <dwell/dwell.hpp>
 
 #include "jit/cache/caching_compiler.hpp"
-#include "runtime/api/shell.hpp"
+#include "runtime/generations.hpp"
 #include "tests/conformance/suite.hpp"
 #include "tests/scarcity/scarce_memory.hpp"
 #include "tests/unit/breakable_backend.hpp"
@@ -65,7 +65,7 @@ struct World {
     options.workers = 2;
     options.ring_slots = 128;
     options.compile_threads = 1;
-    runtime.emplace(detail::Shell::runtime_on(options, [device = device](const Options&) {
+    runtime.emplace(detail::runtime_on(options, [device = device](const Options&) {
       return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
     }));
   }

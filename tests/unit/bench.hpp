@@ -15,7 +15,7 @@
 #include "device/operator_table.hpp"
 #include "device/worker.hpp"
 #include "device/worker_memory.hpp"
-#include "runtime/submit/submission_queue.hpp"
+#include "runtime/device/submission_queue.hpp"
 
 namespace dwell::test {
 

@@ -12,8 +12,8 @@
 #include <dwell/detail/graph_data.hpp>
 
 #include "graph/layout.hpp"
-#include "runtime/api/shell.hpp"
-#include "runtime/code/definition.hpp"
+#include "runtime/generation/shell.hpp"
+#include "runtime/program/definition.hpp"
 #include "tests/unit/bench.hpp"
 
 namespace dwell::test {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
-#include "runtime/lease/keeper.hpp"
+#include "runtime/device/keeper.hpp"
 #include "tests/unit/bench.hpp"
 
 namespace dwell::test {

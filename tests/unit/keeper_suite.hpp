@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/lease/keeper.hpp"
+#include "runtime/device/keeper.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
 #include "tests/unit/keeper.hpp"

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/code/registry.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/submission_queue.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/submission_queue.hpp"
+#include "runtime/program/registry.hpp"
 
 namespace dwell::runtime {
 namespace {

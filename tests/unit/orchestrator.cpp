@@ -10,7 +10,7 @@
 
 #include <dwell/dwell.hpp>
 
-#include "runtime/api/shell.hpp"
+#include "runtime/generations.hpp"
 #include "tests/unit/breakable_backend.hpp"
 
 namespace dwell::test {
@@ -65,7 +65,7 @@ class OrchestratorTest : public testing::Test {
   }
 
   std::shared_ptr<BreakableDevice> device_ = std::make_shared<BreakableDevice>();
-  Runtime runtime_ = detail::Shell::runtime_on(options(), opener(device_));
+  Runtime runtime_ = detail::runtime_on(options(), opener(device_));
   Operator<Add> add_ = runtime_.define<Add>("add", kAdd);
   Buffer<u32> cells_;
   Node node_;

@@ -16,7 +16,7 @@
 #include <dwell/dwell.hpp>
 
 #include "live/flight.hpp"
-#include "runtime/api/shell.hpp"
+#include "runtime/generations.hpp"
 #include "tests/unit/breakable_backend.hpp"
 #include "tests/unit/expect_error.hpp"
 
@@ -56,7 +56,7 @@ class RebuildTest : public testing::Test {
     return options;
   }
   Runtime open(const Options& with = options(), std::uint64_t first_position = 64) {
-    return detail::Shell::runtime_on(with, opener(device_), first_position);
+    return detail::runtime_on(with, opener(device_), first_position);
   }
   static std::vector<u32> read(const Buffer<u32>& buffer) {
     std::vector<u32> to(buffer.size());

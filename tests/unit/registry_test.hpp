@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "jit/source/fingerprint.hpp"
-#include "runtime/code/registry.hpp"
+#include "runtime/program/registry.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/fake_backend.hpp"
 #include "tests/unit/keeper.hpp"

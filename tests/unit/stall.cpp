@@ -15,7 +15,7 @@
 #include <dwell/device/status.hpp>
 #include <dwell/dwell.hpp>
 
-#include "runtime/api/shell.hpp"
+#include "runtime/generations.hpp"
 #include "tests/unit/breakable_backend.hpp"
 #include "tests/unit/expect_error.hpp"
 
@@ -47,7 +47,7 @@ class StallTest : public testing::Test {
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
     };
-    runtime_.emplace(detail::Shell::runtime_on(options, opener(device_), 64));
+    runtime_.emplace(detail::runtime_on(options, opener(device_), 64));
     nothing_ = runtime_->define<void()>("nothing", kNothing);
   }
   // From now on the device sees nothing that is submitted.

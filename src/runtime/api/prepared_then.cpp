@@ -1,8 +1,8 @@
 #include <dwell/detail/prepared_then.hpp>
 #include <utility>
 
-#include "runtime/api/shell.hpp"
 #include "runtime/core.hpp"
+#include "runtime/generation/shell.hpp"
 
 namespace dwell::detail {
 

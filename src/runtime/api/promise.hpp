@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/code/registry.hpp"
+#include "runtime/program/registry.hpp"
 
 namespace dwell::runtime {
 

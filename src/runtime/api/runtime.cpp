@@ -4,15 +4,16 @@
 #include <utility>
 
 #include "base/callback.hpp"
-#include "runtime/api/argument_check.hpp"
 #include "runtime/api/promise.hpp"
 #include "runtime/core.hpp"
+#include "runtime/device/recorder.hpp"
+#include "runtime/generations.hpp"
 #include "runtime/observe/kept_trace.hpp"
-#include "runtime/submit/recorder.hpp"
+#include "runtime/program/argument_check.hpp"
 
 namespace dwell {
 
-Runtime::Runtime(Options options) : shell_(detail::Shell::first(std::move(options))) {}
+Runtime::Runtime(Options options) : shell_(detail::open_first(std::move(options))) {}
 
 Runtime::~Runtime() {
   if (shell_ == nullptr || shell_->lineage->is_forked()) return;
@@ -104,7 +105,7 @@ namespace {
 // The core of a runtime that its own caller keeps open.
 runtime::Core& core_of(const detail::Shell* shell, const detail::OperatorState* op) {
   if (op != nullptr && op->shell == shell) [[likely]] {
-    // Pairs with Shell::populate.
+    // Pairs with Shell::hold.
     if (auto* const core = shell->current.load(std::memory_order_acquire)) return *core;
   }
   refuse(shell, op);
@@ -184,7 +185,7 @@ void Runtime::close(Close how) {
 
 void Runtime::rebuild() {
   if (shell_ == nullptr) static_cast<void>(detail::Shell::require(shell_));
-  shell_ = shell_->next();
+  shell_ = detail::open_next(*shell_);
 }
 
 Diagnosis Runtime::diagnose() const { return detail::Shell::require(shell_)->diagnose(); }

@@ -10,8 +10,8 @@
 
 #include "base/mutex.hpp"
 #include "runtime/complete/notifier.hpp"
+#include "runtime/device/submission_queue.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/submit/backoff.hpp"
+#include "runtime/device/backoff.hpp"
 
 namespace dwell::runtime {
 

@@ -16,8 +16,8 @@
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
 #include "jit/compiler.hpp"
+#include "runtime/device/keeper.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/lease/keeper.hpp"
 
 namespace dwell::detail {
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/api/argument_check.hpp"
+#include "runtime/program/argument_check.hpp"
 #include "tests/unit/bench.hpp"
 #include "tests/unit/expect_error.hpp"
 #include "tests/unit/fake_backend.hpp"

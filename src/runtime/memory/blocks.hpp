@@ -11,8 +11,8 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/submission_queue.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/submission_queue.hpp"
 
 namespace dwell::runtime {
 

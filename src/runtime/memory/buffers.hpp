@@ -15,14 +15,14 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
-#include "runtime/api/shell.hpp"
 #include "runtime/complete/notifier.hpp"
+#include "runtime/device/arena.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/submission_queue.hpp"
+#include "runtime/generation/shell.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/memory/arena.hpp"
 #include "runtime/memory/blocks.hpp"
-#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::detail {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/core.hpp"
+#include "device/arena.hpp"
 #include "runtime/observe/host_events.hpp"
 
 namespace dwell::runtime {
@@ -46,10 +46,10 @@ extern "C" __global__ void dwell_clock_probe(const unsigned long long* host, uns
 }  // namespace
 
 ClockReading ClockProbe::read() {
-  if (module_ == nullptr) module_ = core_.compile(Source{kProbe}, std::nullopt, {});
+  if (module_ == nullptr) module_ = kernels_.compile(Source{kProbe});
   // Not kept when this throws: the kernel may still write there.
   std::unique_ptr<backend::Allocation> memory = std::move(memory_);
-  if (memory == nullptr) memory = core_.backend().allocate_host(sizeof(Shared));
+  if (memory == nullptr) memory = kernels_.backend.allocate_host(sizeof(Shared));
   auto* const shared = new (memory->host()) Shared{};
   const std::uint64_t base = memory->device();
   const std::uint64_t host = base + offsetof(Shared, host);
@@ -70,13 +70,10 @@ ClockReading ClockProbe::read() {
     written.push_back(now);
   };
   write();
-  const std::uint64_t launch = core_.launch(module_, 0, LaunchConfig{.grid = {1}, .block = {1}}, arguments, 4);
-  while (device::load<device::Order::acquire, device::Scope::system>(&shared->done) == 0) {
+  kernels_.run(module_, arguments, [&] {
     for (int i = 0; i < 16; ++i) write();
-    if (core_.done(launch | detail::kLaunch)) break;
-  }
-  write();
-  core_.wait(launch | detail::kLaunch, std::nullopt);
+    return device::load<device::Order::acquire, device::Scope::system>(&shared->done) == 0;
+  });
 
   ClockReading best;
   best.error_ns = std::numeric_limits<double>::infinity();

@@ -18,7 +18,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
-#include "runtime/lease/keeper.hpp"
+#include "runtime/device/keeper.hpp"
 #include "runtime/observe/log_format.hpp"
 #include "runtime/observe/log_memory.hpp"
 #include "runtime/observe/log_sink.hpp"

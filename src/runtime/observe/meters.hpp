@@ -14,9 +14,9 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
-#include "runtime/lease/keeper.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/task_samples.hpp"
 #include "runtime/observe/mirror.hpp"
-#include "runtime/observe/task_samples.hpp"
 
 namespace dwell::runtime {
 

@@ -8,7 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "device/arena.hpp"
-#include "runtime/memory/arena.hpp"
+#include "runtime/device/arena.hpp"
 
 namespace dwell::runtime {
 

@@ -18,9 +18,9 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/device/arena.hpp"
+#include "runtime/device/keeper.hpp"
 #include "runtime/graphs.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/memory/arena.hpp"
 #include "runtime/observe/device_clock.hpp"
 #include "runtime/observe/host_events.hpp"
 #include "runtime/observe/node_arrows.hpp"

@@ -10,7 +10,7 @@
 
 #include "device/cancels.hpp"
 #include "device/graph_places.hpp"
-#include "runtime/submit/sources.hpp"
+#include "runtime/device/sources.hpp"
 
 namespace dwell::runtime {
 

@@ -7,10 +7,10 @@
 
 #include "backend/backend.hpp"
 #include "device/arena.hpp"
+#include "runtime/device/arena.hpp"
+#include "runtime/device/reaper.hpp"
+#include "runtime/device/ring_view.hpp"
 #include "runtime/graphs.hpp"
-#include "runtime/memory/arena.hpp"
-#include "runtime/submit/reaper.hpp"
-#include "runtime/submit/ring_view.hpp"
 
 namespace dwell::runtime {
 

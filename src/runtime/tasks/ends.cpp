@@ -5,8 +5,8 @@
 #include <dwell/detail/task.hpp>
 #include <dwell/error.hpp>
 
-#include "runtime/submit/backoff.hpp"
-#include "runtime/submit/recorder.hpp"
+#include "runtime/device/backoff.hpp"
+#include "runtime/device/recorder.hpp"
 
 namespace dwell::runtime {
 

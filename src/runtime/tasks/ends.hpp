@@ -8,9 +8,9 @@
 
 #include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/notifier.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/submission_queue.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/submission_queue.hpp"
 #include "runtime/watch/runtime_watch.hpp"
 
 namespace dwell::runtime {

@@ -6,9 +6,9 @@
 
 #include <dwell/error.hpp>
 
-#include "runtime/code/definition.hpp"
-#include "runtime/submit/backoff.hpp"
-#include "runtime/submit/sources.hpp"
+#include "runtime/device/backoff.hpp"
+#include "runtime/device/sources.hpp"
+#include "runtime/program/definition.hpp"
 
 namespace dwell::runtime {
 

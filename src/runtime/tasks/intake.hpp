@@ -8,16 +8,16 @@
 
 #include <dwell/detail/task.hpp>
 
-#include "runtime/code/registry.hpp"
 #include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/launch_gates.hpp"
-#include "runtime/lease/keeper.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/recorder.hpp"
+#include "runtime/device/submission_queue.hpp"
+#include "runtime/generation/open_check.hpp"
 #include "runtime/memory/blocks.hpp"
 #include "runtime/observe/host_counts.hpp"
 #include "runtime/observe/host_events.hpp"
-#include "runtime/open_check.hpp"
-#include "runtime/submit/recorder.hpp"
-#include "runtime/submit/submission_queue.hpp"
+#include "runtime/program/registry.hpp"
 #include "runtime/watch/runtime_watch.hpp"
 
 namespace dwell::runtime {

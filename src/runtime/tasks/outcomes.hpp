@@ -7,11 +7,11 @@
 
 #include <dwell/error.hpp>
 
-#include "runtime/api/shell.hpp"
 #include "runtime/complete/host_calls.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/submission_queue.hpp"
+#include "runtime/generation/shell.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/submission_queue.hpp"
 
 namespace dwell::runtime {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <unordered_map>
 
+#include "runtime/device/sources.hpp"
 #include "runtime/graphs.hpp"
-#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 

@@ -12,8 +12,8 @@
 
 #include <dwell/diagnosis.hpp>
 
-#include "runtime/lease/in_flight.hpp"
-#include "runtime/submit/ring_view.hpp"
+#include "runtime/device/in_flight.hpp"
+#include "runtime/device/ring_view.hpp"
 
 namespace dwell::runtime {
 

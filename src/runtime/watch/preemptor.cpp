@@ -8,9 +8,9 @@
 #include <dwell/error.hpp>
 
 #include "device/levels.hpp"
+#include "runtime/device/backoff.hpp"
+#include "runtime/device/sources.hpp"
 #include "runtime/graphs.hpp"
-#include "runtime/submit/backoff.hpp"
-#include "runtime/submit/sources.hpp"
 
 namespace dwell::runtime {
 

@@ -11,8 +11,8 @@
 #include <dwell/preemption.hpp>
 
 #include "base/mutex.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/ring_view.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/ring_view.hpp"
 #include "runtime/watch/diagnose.hpp"
 
 namespace dwell::runtime {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/caught.hpp"
-#include "runtime/submit/sources.hpp"
+#include "runtime/device/sources.hpp"
 
 namespace dwell::runtime {
 

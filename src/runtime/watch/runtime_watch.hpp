@@ -12,13 +12,13 @@
 #include <dwell/diagnosis.hpp>
 #include <dwell/error.hpp>
 
-#include "runtime/code/registry.hpp"
 #include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/launch_gates.hpp"
+#include "runtime/device/keeper.hpp"
+#include "runtime/device/ring_view.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/kernels/launches.hpp"
-#include "runtime/lease/keeper.hpp"
-#include "runtime/submit/ring_view.hpp"
+#include "runtime/program/registry.hpp"
 #include "runtime/watch/diagnose.hpp"
 #include "runtime/watch/watchdog.hpp"
 

@@ -10,7 +10,7 @@
 #include <dwell/error.hpp>
 
 #include "base/mutex.hpp"
-#include "runtime/lease/running_clock.hpp"
+#include "runtime/device/running_clock.hpp"
 
 namespace dwell::runtime {
 

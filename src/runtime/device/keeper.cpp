@@ -1,0 +1,605 @@
+#include "runtime/device/keeper.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/relax.hpp"
+#include "base/thread.hpp"
+#include "runtime/caught.hpp"
+
+namespace dwell::runtime {
+
+namespace {
+
+std::uint32_t ticks(std::chrono::nanoseconds time) {
+  const auto count = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)) >> device::kTickShift;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, 0x7FFFFFFF));
+}
+
+// The parts of Settings::lease_time: how long a lease is, when the next one is started, and how long workers wait for it at most. A quarter
+// of a lease, a lease and two stretches, and once more a lease and a stretch.
+std::chrono::nanoseconds length_of(std::chrono::nanoseconds lease_time) { return lease_time * 9 / 20; }
+std::chrono::nanoseconds follow_of(std::chrono::nanoseconds lease_time) { return length_of(lease_time) * 3 / 4; }
+// Where no lease starts beside another, nobody comes while a long task runs: the others must not leave before they know of it.
+std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time, bool kernels_queue) {
+  return kernels_queue ? lease_time * 8 : lease_time / 16;
+}
+
+constexpr std::uint32_t kEndless = 0x7FFFFFFF;  // ticks: of a burst, which ends where its tasks do
+
+// A start that takes longer has waited for a lock of the driver's.
+constexpr std::chrono::microseconds kContended{100};
+
+}  // namespace
+
+Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe)
+    : backend_(backend),
+      queue_(queue),
+      settings_(std::move(settings)),
+      describe_(std::move(describe)),
+      burst_end_(settings_.bursts ? queue.tail() : 0),
+      holds_(settings_.bursts ? 1 : 0),
+      in_flight_(settings_.in_flight, settings_.workers, queue),
+      janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
+  on_device_.reserve(device::kMostLeases);
+  thread_ = with_thread("the keeper of leases", nullptr, [this] { return std::thread([this] { watch(); }); });
+}
+
+Keeper::~Keeper() {
+  std::optional<ParkGuard> parked;
+  if (!failed()) {
+    try {
+      parked.emplace(park_loop());
+    } catch (const Error&) {
+      // The device is lost: there is nothing left to park.
+    }
+  }
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+// ---- Leases --------------------------------------------------------------------------------------------------------------------
+
+void Keeper::collect() {
+  bool any = false;
+  for (auto lease = on_device_.begin(); lease != on_device_.end();) {
+    if (!has_left({lease->number, lease->slot})) {
+      ++lease;
+      continue;
+    }
+    if (lease->number == layout_) layout_ = 0;
+    if (lease->image != image_) janitor_.take(std::move(lease->image));
+    if (lease->gives_way) give_way_until_ = Clock::now() + settings_.give_way;
+    lease = on_device_.erase(lease);
+    any = true;
+  }
+  const std::uint32_t begun = this->begun();
+  if (begun != begun_) {
+    begun_ = begun;
+    begun_at_ = Clock::now();
+    // Its workers have their seats, which are laid out before.
+    if (!device::is_after(layout_, begun)) layout_ = 0;
+  }
+  if (any) changed_.notify_all();
+}
+
+bool Keeper::loop_is_gone() const {
+  return on_device_.empty() || on_device_.back().number != newest_.load(std::memory_order_relaxed).number;
+}
+
+bool Keeper::may_start() const {
+  if (holds_ != 0 || stop_ || failed() || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
+  if (Clock::now() < give_way_until_) return false;
+  // It could take the room that the first worker of that one needs, and wait for it.
+  if (layout_ != 0) return false;
+  return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
+}
+
+bool Keeper::any_up_to(std::uint32_t number) const {
+  return std::ranges::any_of(on_device_, [number](const OnDevice& lease) { return !device::is_after(lease.number, number); });
+}
+
+void Keeper::start(void* stream) {
+  device::Lease lease = settings_.lease;
+  lease.workers = workers();
+  lease.crew = crew();
+  lease.number = newest_.load(std::memory_order_relaxed).number + 1;
+  if (lease.number == 0) lease.number = 1;  // 0 is no lease
+  while (std::ranges::find(on_device_, lease.slot, &OnDevice::slot) != on_device_.end()) ++lease.slot;
+  lease.wakes = loop_is_gone() ? 1 : 0;
+  lease.lays_out = seats_workers_ != lease.workers || seats_crew_ != lease.crew ? 1 : 0;
+  if (lease.lays_out != 0) layout_ = lease.number;
+  lease.former_workers = seats_workers_;
+  lease.former_crew = seats_crew_;
+  lease.lease_ticks = settings_.bursts ? kEndless : ticks(length_of(settings_.lease_time));
+  lease.stretch_ticks = settings_.bursts ? kEndless : ticks(stretch_of(settings_.lease_time, settings_.kernels_queue));
+  lease.idle_ticks = settings_.bursts ? kEndless : ticks(settings_.idle_time);
+  device::store<device::Order::relaxed, device::Scope::system>(&settings_.report->launched, lease.number);
+  const auto before = Clock::now();
+  try {
+    if (settings_.bursts)
+      backend_.start_burst(*image_, lease, stream);
+    else
+      backend_.start(*image_, lease);
+  } catch (...) {
+    fail_as(caught(errc::device_lost));
+    return;
+  }
+  const bool contended = Clock::now() - before > kContended;
+  on_device_.push_back({lease.number, lease.slot, image_, contended && settings_.give_way.count() != 0});
+  seats_workers_ = lease.workers;
+  seats_crew_ = lease.crew;
+  leases_.fetch_add(1, std::memory_order_relaxed);
+  if (lease.wakes != 0) wakes_.fetch_add(1, std::memory_order_relaxed);
+  newest_.store({lease.number, lease.slot}, std::memory_order_relaxed);
+  asleep_.store(false, std::memory_order_relaxed);
+  changed_.notify_all();
+  if (lease.wakes != 0 && settings_.woken) settings_.woken();
+}
+
+void Keeper::start_if_needed(bool work_known) {
+  if (!loop_is_gone() || !may_start()) return;
+  if (work_known || !queue_.reap()) start();
+}
+
+void Keeper::roll_if_due(Clock::time_point now) {
+  const std::uint64_t tail = queue_.tail();
+  if (tail != tail_seen_) active_at_ = now;
+  tail_seen_ = tail;
+  // One lease waits at a time; and one slot is left for a new image when long tasks hold the others.
+  if (loop_is_gone() || !may_start() || begun_ != newest_.load(std::memory_order_relaxed).number) return;
+  // Not for ever: a long task may keep it there, and tasks behind that wait for a successor.
+  if (on_device_.back().gives_way && now < begun_at_ + settings_.lease_time) return;
+  if (on_device_.size() >= device::kMostLeases - 1 || now < begun_at_ + follow_of(settings_.lease_time)) return;
+  // A loop with nothing to do is about to end the lease by itself.
+  if (now - active_at_ >= settings_.idle_time / 2 && queue_.reap()) return;
+  start();
+}
+
+void Keeper::fall_asleep() {
+  asleep_.store(true, std::memory_order_release);
+  membarrier();
+  // Any task whose submitter has not seen `asleep_` is visible now.
+  start_if_needed(!queue_.reap());
+}
+
+void Keeper::wake() {
+  const Lock lock(mutex_);
+  collect();
+  start_if_needed(true);
+}
+
+void Keeper::ask_to_end(std::uint32_t number, bool at_once) {
+  // A burst ends by itself, and what it leaves would run in another place of its stream.
+  if (settings_.bursts && !failed()) return;
+  auto* const word = at_once ? &settings_.report->end : &settings_.report->over;
+  device::store<device::Order::relaxed, device::Scope::system>(word, number);
+  queue_.try_close_lease(number, at_once);
+}
+
+bool Keeper::wait_on(Wait& wait, Lock& lock) {
+  if (failed()) throw failure();
+  const auto now = Clock::now();
+  if (wait.until && now >= *wait.until) return false;
+  if (now < wait.close_look) {
+    const Unlocked unlocked(mutex_);
+    for (int i = 0; i < 16; ++i) relax();
+    if (++wait.rounds % 8 == 0) std::this_thread::yield();
+  } else {
+    changed_.wait_until(lock, now + std::chrono::milliseconds(10));
+  }
+  collect();
+  return true;
+}
+
+// ---- Bursts --------------------------------------------------------------------------------------------------------------------
+
+bool Keeper::may_burst() const {
+  // The one hold is that of all bursts.
+  if (holds_ != 1 || stop_ || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
+  return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());
+}
+
+bool Keeper::try_burst(void* stream) {
+  const Lock bursts(burst_mutex_);
+  queue_.rest();
+  if (queue_.tail() == burst_end_.load(std::memory_order_relaxed)) return true;
+  std::uint32_t number = 0;
+  {
+    const Lock lock(mutex_);
+    if (failed()) throw failure();
+    collect();
+    if (!may_burst()) return false;
+    start(stream);
+    if (failed()) throw failure();
+    number = newest_.load(std::memory_order_relaxed).number;
+  }
+  // It runs, and makes room.
+  std::optional<std::uint64_t> end;
+  for (std::uint32_t round = 0; !(end = queue_.try_end_burst(number)); ++round) {
+    if (failed()) throw failure();
+    queue_.reap_done();
+    if (round % 64 == 63) std::this_thread::yield();
+    relax();
+  }
+  burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted behind it by now
+  // Not before the burst has its end. A call of another thread that waits for the device, such as the loading of a module, keeps locks of
+  // the driver's until the burst has ended: who waits for those must not owe the burst anything.
+  if (stream != nullptr) {
+    try {
+      backend_.order_behind_burst(stream);
+    } catch (...) {
+      fail_as(caught(errc::device_lost));
+      throw failure();
+    }
+  }
+  return true;
+}
+
+// ---- Parking -------------------------------------------------------------------------------------------------------------------
+
+ParkGuard Keeper::park_loop() {
+  Lock lock(mutex_);
+  ++holds_;
+  ParkGuard guard(*this);
+  try {
+    collect();
+    if (!on_device_.empty()) {
+      const std::uint32_t newest = newest_.load(std::memory_order_relaxed).number;
+      lock.unlock();
+      ask_to_end(newest, true);
+      lock.lock();
+      collect();
+      for (Wait wait; !on_device_.empty();) wait_on(wait, lock);
+      ++pauses_;
+    }
+    // No membarrier here: release_park calls it before it looks at the ring.
+    asleep_.store(true, std::memory_order_release);
+    if (failed()) throw failure();
+    backend_.finish();
+  } catch (...) {
+    lock.unlock();  // which the guard takes
+    throw;
+  }
+  janitor_.now();
+  return guard;
+}
+
+std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience) {
+  Lock lock(mutex_);
+  ++holds_;
+  std::optional<ParkGuard> guard(ParkGuard(*this));
+  try {
+    Wait wait{Clock::now() + patience};
+    collect();
+    const bool empty = on_device_.empty();
+    while (!on_device_.empty()) {
+      if (wait_on(wait, lock)) continue;
+      lock.unlock();
+      return std::nullopt;
+    }
+    if (!empty) ++pauses_;
+    asleep_.store(true, std::memory_order_release);
+    backend_.finish();
+  } catch (...) {
+    lock.unlock();
+    throw;
+  }
+  return guard;
+}
+
+bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile) {
+  // All that ran have ended: the request below finds what has begun since.
+  if (!outlast_tasks(patience)) return false;
+  Lock lock(mutex_);
+  ++holds_;
+  std::optional<ParkGuard> guard(ParkGuard(*this));
+  collect();
+  const std::uint32_t newest = newest_.load(std::memory_order_relaxed).number;
+  bool empty = on_device_.empty();
+  try {
+    if (!empty) {
+      const Unlocked unlocked(mutex_);
+      ask_to_end(newest, true);
+    }
+    const bool was_empty = empty;
+    for (Wait wait{Clock::now() + patience}; !empty && wait_on(wait, lock);) empty = on_device_.empty();
+    if (empty) {
+      if (!was_empty) ++pauses_;
+      asleep_.store(true, std::memory_order_release);
+      meanwhile();
+    }
+  } catch (...) {
+    lock.unlock();  // which the guard takes
+    throw;
+  }
+  lock.unlock();
+  guard.reset();
+  if (empty) return true;
+  // A lease that is to end at once works no more but for the task that keeps it: others need one that does.
+  lock.lock();
+  collect();
+  if (any_up_to(newest) && newest_.load(std::memory_order_relaxed).number == newest && may_start()) start();
+  return false;
+}
+
+void Keeper::release_park() {
+  const Lock lock(mutex_);
+  if (--holds_ != 0) return;
+  membarrier();  // any task whose submitter has seen the hold, or the loop before it, is visible now
+  start_if_needed(false);
+}
+
+void Keeper::retire() {
+  {
+    const Lock lock(mutex_);
+    ++holds_;
+  }
+  const ParkGuard parked = park_loop();
+}
+
+void Keeper::park() {
+  ParkGuard guard = park_loop();
+  const Lock lock(mutex_);
+  ++parks_;
+  guard.keeper_ = nullptr;  // resume gives it back
+}
+
+void Keeper::resume() {
+  {
+    const Lock lock(mutex_);
+    if (parks_ == 0) throw Error(errc::invalid_argument, "resume without park");
+    --parks_;
+  }
+  release_park();
+}
+
+void Keeper::resume_all() {
+  for (;;) {
+    {
+      const Lock lock(mutex_);
+      if (parks_ == 0) return;
+      --parks_;
+    }
+    release_park();
+  }
+}
+
+// ---- Images --------------------------------------------------------------------------------------------------------------------
+
+void Keeper::install(std::shared_ptr<backend::LoadedImage> image) {
+  const std::uint32_t workers = workers_of(*image);
+  image_.swap(image);
+  workers_.store(workers, std::memory_order_relaxed);
+  crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
+  // A lease that runs it refers to it still: then collect gives it to the janitor.
+  const bool in_use = std::ranges::any_of(on_device_, [&](const OnDevice& lease) { return lease.image == image; });
+  if (!in_use) janitor_.take(std::move(image));
+}
+
+std::shared_ptr<backend::LoadedImage> Keeper::share(std::unique_ptr<backend::LoadedImage> image) const {
+  return {image.release(), [this](backend::LoadedImage* last) {
+            settle();
+            delete last;
+          }};
+}
+
+void Keeper::hand_over(std::unique_ptr<backend::LoadedImage> image) {
+  const std::uint32_t workers = workers_of(*image);
+  std::shared_ptr<backend::LoadedImage> shared = share(std::move(image));
+  Lock lock(mutex_);
+  if (workers != seats_workers_) {
+    lock.unlock();
+    const ParkGuard parked = park_loop();
+    lock.lock();
+    install(std::move(shared));
+    lock.unlock();  // before the guard takes it
+    settle();
+    janitor_.now();
+    return;
+  }
+  install(std::move(shared));
+  roll_over(lock);
+  lock.unlock();
+  settle();
+}
+
+bool Keeper::outlast_tasks(std::optional<std::chrono::nanoseconds> patience) {
+  Lock lock(mutex_);
+  return roll_over(lock, patience ? std::optional(Clock::now() + *patience) : std::nullopt);
+}
+
+void Keeper::beside_tasks(const std::function<void()>& call) {
+  constexpr std::chrono::seconds kLong{1};
+  if (settings_.bursts || settings_.lease_time < kLong) {
+    outlast_tasks();
+    return call();
+  }
+  while (!pause(kLong, call)) {}
+}
+
+bool Keeper::destroy_beside_tasks(bool urgent, const std::function<void()>& destroy) {
+  // The loop stays off while the driver works, or a task might begin for which that would wait.
+  if (const auto parked = try_park_loop(std::chrono::nanoseconds(0))) {
+    destroy();
+    return true;
+  }
+  if (!urgent) return false;
+  outlast_tasks();
+  destroy();
+  return true;
+}
+
+bool Keeper::roll_over(Lock& lock, std::optional<Clock::time_point> until) {
+  collect();
+  const std::uint32_t last = newest_.load(std::memory_order_relaxed).number;
+  const auto followed = [&] { return newest_.load(std::memory_order_relaxed).number != last; };
+  for (Wait wait{until}; any_up_to(last) && !followed() && !may_start() && holds_ == 0 && !stop_;) {
+    if (!wait_on(wait, lock)) return false;
+  }
+  if (any_up_to(last) && !followed() && may_start()) start();
+  if (any_up_to(last) && followed()) {
+    {
+      const Unlocked unlocked(mutex_);
+      ask_to_end(last, false);
+    }
+    collect();
+  }
+  for (Wait wait{until}; any_up_to(last);) {
+    if (!wait_on(wait, lock)) return false;
+  }
+  return true;
+}
+
+bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience) {
+  const std::uint32_t workers = workers_of(*image);
+  std::shared_ptr<backend::LoadedImage> shared = share(std::move(image));
+  // Changed by leases alone, of which none starts with another number before the image is installed.
+  const bool needs_park = [&] {
+    const Lock lock(mutex_);
+    return workers != seats_workers_;
+  }();
+  const std::optional<ParkGuard> parked = needs_park ? try_park_loop(patience) : std::nullopt;
+  if (needs_park && !parked) return false;
+  Lock lock(mutex_);
+  install(std::move(shared));
+  lock.unlock();
+  return true;
+}
+
+// ---- The keeper's own thread -----------------------------------------------------------------------------------------------------
+
+void Keeper::watch() {
+  // The usual slack of 50 us would be a good part of a lease.
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  // A thread's first look takes memory, those after it do not.
+  while (failure_of(errc::out_of_memory, [this] { queue_.reap(); })) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  Lock lock(mutex_);
+  while (!stop_) {
+    // Others may have noted the end of the last lease; whether the ring is empty, only fall_asleep knows.
+    if ((on_device_.empty() && asleep_.load(std::memory_order_relaxed)) || failed()) {
+      changed_.wait(lock);
+      continue;
+    }
+    collect();
+    queue_.pass_on_cancels();
+    const auto now = Clock::now();
+    // It looks for new tasks afterwards.
+    if (const auto until = give_way_until_; now < until) {
+      lock.unlock();
+      std::this_thread::sleep_until(until);
+      lock.lock();
+      continue;
+    }
+    if (loop_is_gone()) start_if_needed(false);
+    if (loop_is_gone())
+      fall_asleep();
+    else
+      roll_if_due(now);
+    if (on_device_.empty()) {
+      janitor_.now();
+      continue;
+    }
+    const auto until = next_look(now);
+    lock.unlock();
+    std::this_thread::sleep_until(until);
+    const bool check = now >= next_check_;
+    if (check) next_check_ = now + std::chrono::milliseconds(5);
+    // Without memory to say what has failed it is asked again.
+    const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(); }) && failed();
+    lock.lock();
+    if (over) changed_.notify_all();  // once more, under the lock: a thread that was about to wait has missed the one before
+  }
+}
+
+Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
+  constexpr std::chrono::microseconds kShortest{20};
+  constexpr std::chrono::microseconds kLongest{1000};
+  const bool waits = begun_ != newest_.load(std::memory_order_relaxed).number;
+  auto nap = begun_at_ + (waits ? length_of(settings_.lease_time) : follow_of(settings_.lease_time)) - now;
+  // Past that time either the hand-over is near, or a long task or an idle ring keeps the keeper from starting the next one.
+  if (nap <= Clock::duration::zero()) nap = waits ? Clock::duration(kShortest) : Clock::duration(5 * kShortest);
+  return now + std::clamp<Clock::duration>(nap, kShortest, kLongest);
+}
+
+bool Keeper::lost() {
+  if (failed()) return true;
+  const std::string fault = backend_.fault();
+  if (fault.empty()) return false;
+  fail(Error(errc::device_lost, with_suspects("the device failed: " + fault)));
+  return true;
+}
+
+Error Keeper::explain(const Error& error) {
+  if (error.kind() != errc::device_lost) return error;
+  {
+    // Before lost(): a device that was given up has its failure noted first, and no fault.
+    const Lock lock(failure_mutex_);
+    if (failure_) return *failure_;
+  }
+  return lost() ? failure() : error;
+}
+
+void Keeper::overstayed() {
+  if (lost()) return;
+  in_flight_.look();
+  if (settings_.task_timeout.count() == 0) return;
+  std::vector<Holder> late = in_flight_.holders(workers(), false);
+  std::erase_if(late, [this](const Holder& holder) { return holder.since <= settings_.task_timeout; });
+  if (late.empty()) return;
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
+  give_up(Error(errc::task_timeout,
+                describe_("a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)", late, true)));
+}
+
+void Keeper::give_up(const Error& why) {
+  // In this order: a start of a lease on the abandoned device fails too, and must not be the first to say why.
+  if (note_failure(why)) {
+    // Workers that do not hang leave, and run nothing further.
+    ask_to_end(newest_.load(std::memory_order_relaxed).number, true);
+    backend_.abandon();
+    announce_failure();
+  }
+}
+
+std::string Keeper::with_suspects(const std::string& why) const {
+  const std::vector<Holder> running = in_flight_.holders(workers(), false);
+  if (!running.empty()) return describe_(why, running, true);
+  // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
+  std::vector<Holder> last = in_flight_.holders(workers(), true);
+  std::ranges::sort(last, std::greater(), &Holder::position);
+  return describe_(why, last, false);
+}
+
+void Keeper::fail(const Error& why) noexcept {
+  if (note_failure(why)) announce_failure();
+}
+
+void Keeper::fail_as(const Error& why) noexcept {
+  fail(error_or_no_memory([&] { return Error(why.kind(), with_suspects(why.message())); }));
+}
+
+bool Keeper::note_failure(const Error& why) noexcept {
+  const Lock lock(failure_mutex_);
+  if (failure_) return false;
+  failure_.emplace(why);
+  return true;
+}
+
+void Keeper::announce_failure() noexcept {
+  failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+Error Keeper::failure() const {
+  const Lock lock(failure_mutex_);
+  return *failure_;
+}
+
+}  // namespace dwell::runtime

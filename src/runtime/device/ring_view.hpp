@@ -1,0 +1,41 @@
+// The tasks in flight, as their submitters have written them into the ring.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "device/ring.hpp"
+#include "runtime/device/submission_queue.hpp"
+
+namespace dwell::runtime {
+
+// Reads slots of the ring while others write it. Owns nothing. Members may be called from any thread.
+class RingView {
+ public:
+  struct Task {
+    std::uint64_t position = 0;
+    device::Header header{};
+    std::uint64_t graph = 0;                // of a launch: the offset of the exec's head in the arena
+    std::vector<std::uint64_t> waits = {};  // tasks that it was to start after, complete or not; without those that had failed before
+  };
+
+  RingView(const device::Slot* ring, std::uint32_t shift, const SubmissionQueue& queue) : ring_(ring), shift_(shift), queue_(queue) {}
+
+  const SubmissionQueue& queue() const { return queue_; }
+
+  // The task at a position in flight at which one begins. Nothing when its submitter is still at it. What it says holds if the task is not
+  // complete afterwards: until then its slots are its own. Throws std::bad_alloc.
+  std::optional<Task> at(std::uint64_t position) const;
+  // The header of the same.
+  std::optional<device::Header> header_at(std::uint64_t position) const;
+
+ private:
+  std::optional<device::Quad> quad(std::uint64_t position, std::uint32_t index) const;
+
+  const device::Slot* ring_;
+  std::uint32_t shift_;
+  const SubmissionQueue& queue_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,653 @@
+#include "runtime/device/submission_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <dwell/device/status.hpp>
+
+#include "device/gates.hpp"
+#include "device/levels.hpp"
+#include "runtime/device/sources.hpp"
+
+namespace dwell::runtime {
+
+using device::Header;
+using device::Order;
+using device::Quad;
+using device::Scope;
+namespace flag = device::flag;
+namespace source = device::source;
+
+namespace {
+
+static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && detail::kWide == flag::wide &&
+              detail::kSystem == flag::system && detail::kMemory == flag::memory && detail::kHard == flag::hard &&
+              detail::kAfter == flag::after && detail::kShare == flag::share && detail::kGraph == source::launch << detail::kSourceAt &&
+              detail::kGang == source::gang << detail::kSourceAt && detail::kRepeated == source::repeated << detail::kSourceAt &&
+              detail::kSource == Header::kSourceMask << detail::kSourceAt && detail::kNormalPriority == device::levels::kNormal &&
+              detail::kLevel == Header::kLevelMask << detail::kLevelAt);
+static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
+
+// Quads are counted from the start of the task; the header is the first.
+static_assert(device::kHeaderWords == 3);
+constexpr std::uint32_t first_free_quad(std::uint32_t words) { return 1 + (words + 2) / 3; }
+constexpr std::uint32_t slots_for(std::uint32_t quads) { return (quads + 3) / 4; }
+
+}  // namespace
+
+SubmissionQueue::SubmissionQueue(device::Slot* ring, device::Completion* completions, device::LeaseReport& report, std::uint32_t shift,
+                                 std::uint64_t first, Reaper::NameOf name_of)
+    : ring_(ring),
+      shift_(shift),
+      first_(first),
+      reaper_(ring, completions, shift, first, std::move(name_of)),
+      cancels_(report),
+      tail_(first) {
+  number_ = submitters::open(*this);
+}
+
+SubmissionQueue::~SubmissionQueue() { submitters::close(number_); }
+
+class SubmissionQueue::Tail {
+ public:
+  // `me` is the calling thread's submitter, or null.
+  Tail(SubmissionQueue& queue, Submitter* me) : queue_(queue), me_(me) {
+    if (me != nullptr && queue.lone_.load(std::memory_order_relaxed) == me) {
+      position_ = me->enter();
+      by_submitter_ = me->end.load(std::memory_order_relaxed) != 0;
+      if (by_submitter_) {
+        me->note_plain();
+        return;
+      }
+      me->leave(position_);  // somebody takes it back
+    }
+    queue.lock_.lock();
+    queue.take_tail_back(me);
+    if (me != nullptr) me->note_plain();
+    if (me != nullptr && me->listed) queue.pass_over_rest(*me);
+    position_ = queue.tail_.load(std::memory_order_relaxed);
+  }
+  Tail(const Tail&) = delete;
+  Tail& operator=(const Tail&) = delete;
+  ~Tail() {
+    if (by_submitter_) {
+      me_->word1 = queue_.plain_word1_;
+      me_->previous_end = position_;
+      me_->leave(position_);
+    } else {
+      queue_.tail_.store(position_, std::memory_order_release);
+      queue_.lock_.unlock();
+    }
+  }
+
+  std::uint64_t position() const { return position_; }
+
+  // From here on no submitter has places before the tail.
+  void stand_alone() {
+    if (!by_submitter_) queue_.take_all_back();  // a submitter that has the tail is the only one with places
+  }
+
+  // Whether there is room for two tasks of so many slots, wherever windows end.
+  bool has_room(std::uint32_t first, std::uint32_t second) {
+    const std::uint32_t most = first + second + 2 * (device::kMaxSlots - 1);
+    return queue_.room(position_, most) >= most;
+  }
+
+  // Neighbouring places in one window for a task, padded with an entry to skip where the window ends too soon. Nothing if there is no room.
+  std::optional<std::uint64_t> reserve(std::uint32_t slots) {
+    const auto offset = static_cast<std::uint32_t>(position_ % device::kWindow);
+    const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
+    if (queue_.room(position_, padding + slots) < padding + slots) return std::nullopt;
+    queue_.count_other(padding + slots - 1);
+    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, 0, queue_.drains_, 0, source::pass});
+    const std::uint64_t place = position_ + padding;
+    position_ = place + slots;
+    return place;
+  }
+
+ private:
+  SubmissionQueue& queue_;
+  Submitter* me_;
+  std::uint64_t position_ = 0;
+  bool by_submitter_ = false;
+};
+
+std::uint32_t SubmissionQueue::argument_word(std::uint64_t position, std::uint32_t i) const {
+  const std::uint32_t all = device::kHeaderWords + i;
+  const device::Slot& slot = ring_[index(position + all / device::kSlotWords)];
+  return device::load<Order::relaxed, Scope::system>(&slot.quad[all % device::kSlotWords / 3].word[all % 3]);
+}
+
+bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
+  const auto word_at = [&](std::uint32_t i) { return argument_word(position, i); };
+  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
+  if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
+  const Header header = Header::from(head.word[0], head.word[1]);
+  if ((header.flags & flag::memory) == 0) return false;
+  if (source_of(header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
+  const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
+  // Where the spans are, only the signature knows: any two words that make an address inside count.
+  for (std::uint32_t i = 0; i + 1 < words; ++i) {
+    const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
+    if (address >= begin && address < end) return true;
+  }
+  return false;
+}
+
+bool SubmissionQueue::reap() noexcept {
+  pass_over_idle();
+  reap_done();
+  return reaped() == tail();
+}
+
+void SubmissionQueue::complete_all(std::optional<Reaper::Begun> begun) {
+  {
+    Tail tail(*this, nullptr);
+    tail.stand_alone();
+  }
+  reaper_.complete_all(tail(), std::move(begun));
+}
+
+bool SubmissionQueue::roomy() {
+  const std::uint64_t few = capacity() / 8;
+  const std::uint64_t in_flight = tail() - reaped();
+  if (capacity() - in_flight >= few) return true;
+  reaper_.try_reap(tail());
+  return capacity() - (tail() - reaped()) >= few;
+}
+
+std::uint64_t SubmissionQueue::submitted() {
+  const std::lock_guard guard(lock_);
+  std::uint64_t unused = 0;
+  for (const Submitter* const submitter : shared_) unused += submitter->given - std::min(submitter->given, submitter->place());
+  return tail() - first_ - not_tasks_.load(std::memory_order_relaxed) - unused;
+}
+
+// ---- The tail, and what submitters are given of it ----
+
+std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
+  const auto free = [&] { return capacity() - (tail - reaped()); };
+  if (free() < wanted) reap_done();
+  return free();
+}
+
+std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::time_point now, std::uint64_t* first) {
+  if (lone_.load(std::memory_order_relaxed) == &me) {  // what it was given is used up, and it goes on where it stands
+    *first = me.place();
+    const std::uint64_t free = room(*first, wanted);
+    if (free == 0) return 0;
+    me.end.store((*first + free) * 2, std::memory_order_relaxed);
+    me.enter();
+    return std::min(wanted, free);
+  }
+  if (me.listed) std::erase(shared_, &me);
+  me.listed = false;
+  take_tail_back(&me);
+  // Each look reads a line of every submitter, which its thread is writing.
+  if (now >= next_look_ || turns_ + 1 >= turns_to_tail_) pass_over_standing(now);
+
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint64_t free = room(tail, std::max<std::uint64_t>(wanted, me.size));
+  if (free == 0) {
+    me.was_full = true;
+    return 0;
+  }
+  if (!me.was_full) me.size = now - me.returned < me.size * brisk ? std::min(me.size * 2, kMostPlaces) : 1;
+  me.was_full = false;
+  turns_ = last_given_ == &me ? turns_ + 1 : 1;
+  last_given_ = &me;
+  me.note_plain();
+  me.previous_end = tail;
+  me.word1 = plain_word1_;
+  *first = tail;
+  const std::uint64_t now_used = std::min(wanted, free);
+  if (kHaveMembarrier && shared_.empty() && turns_ >= turns_to_tail_) {
+    tail_since_ = tail;
+    me.at.store(tail * 2 + 1, std::memory_order_relaxed);
+    me.end.store((tail + free) * 2, std::memory_order_relaxed);
+    lone_.store(&me, std::memory_order_release);
+    return now_used;
+  }
+  const std::uint64_t given = kHaveMembarrier ? std::min(std::max<std::uint64_t>(wanted, me.size), free) : now_used;
+  me.at.store(tail * 2 + 1, std::memory_order_relaxed);
+  me.end.store((tail + given) * 2, std::memory_order_relaxed);
+  me.given = tail + given;
+  me.seen = (tail + now_used) * 2;
+  me.since = me.seen_since = now;
+  tail_.store(me.given, std::memory_order_release);
+  if (given > now_used) {
+    me.listed = true;
+    shared_.push_back(&me);
+    shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+  }
+  return now_used;
+}
+
+void SubmissionQueue::take_tail_back(const Submitter* me) {
+  Submitter* lone = lone_.load(std::memory_order_relaxed);
+  if (lone == nullptr || lone == me) return;
+  take_back(&lone, 1);
+  const std::uint64_t tail = lone->place();
+  tail_.store(tail, std::memory_order_release);
+  lone_.store(nullptr, std::memory_order_release);
+  // Taking back is dear: the less a submitter has used the tail, the longer until one has it again.
+  if (me == nullptr) return;
+  const bool used = tail - tail_since_ > 64ULL * turns_to_tail_;
+  turns_to_tail_ = used ? kFewestTurns : std::clamp(turns_to_tail_ * 2, kFewestTurns, kMostTurns);
+}
+
+void SubmissionQueue::take_back(Submitter* const* submitters, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) submitters[i]->end.store(0, std::memory_order_relaxed);
+  // From here on their threads see that nothing is left, or their submitters say that they are inside.
+  membarrier();
+  for (std::size_t i = 0; i < count; ++i) spin_until([&] { return !submitters[i]->inside(); });
+}
+
+void SubmissionQueue::pass_over_rest(Submitter& submitter) {
+  submitter.end.store(0, std::memory_order_relaxed);
+  submitter.size = 1;
+  pass_over(submitter.place(), submitter.given);
+  submitter.listed = false;
+  std::erase(shared_, &submitter);
+  shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+}
+
+void SubmissionQueue::take_all_back() {
+  if (shared_.empty()) return;
+  take_back(shared_.data(), shared_.size());
+  while (!shared_.empty()) pass_over_rest(*shared_.back());
+}
+
+bool SubmissionQueue::pass_over_standing(Clock::time_point now) {
+  next_look_ = now + kIdle;
+  std::erase_if(shared_, [](Submitter* submitter) {
+    const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
+    submitter->listed = at % 2 != 0 || at / 2 < submitter->given;
+    return !submitter->listed;
+  });
+  // Those whose submitters stand still come last.
+  const auto standing = std::partition(shared_.begin(), shared_.end(), [&](Submitter* submitter) {
+    const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
+    const bool stands =
+        (at == submitter->seen && now - submitter->seen_since > kIdle) || now - submitter->since > 2 * submitter->size * brisk;
+    if (at != submitter->seen) {
+      submitter->seen = at;
+      submitter->seen_since = now;
+    }
+    return !stands;
+  });
+  const auto first = static_cast<std::size_t>(standing - shared_.begin());
+  shared_count_.store(static_cast<std::uint32_t>(shared_.size()), std::memory_order_relaxed);
+  if (first == shared_.size()) return false;
+  const std::uint64_t others = not_tasks_.load(std::memory_order_relaxed);
+  take_back(shared_.data() + first, shared_.size() - first);
+  while (shared_.size() > first) pass_over_rest(*shared_.back());
+  return not_tasks_.load(std::memory_order_relaxed) != others;
+}
+
+bool SubmissionQueue::rest_slowly() {
+  Submitter* const me = CurrentSubmitter::mine.queue == number_ ? CurrentSubmitter::mine.submitter : submitters::find(number_);
+  if (me == nullptr || me->at.load(std::memory_order_relaxed) >= me->end.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard guard(lock_);
+  if (!me->listed) return false;
+  pass_over_rest(*me);
+  return true;
+}
+
+bool SubmissionQueue::pass_over_idle_slowly() {
+  if (!lock_.try_lock()) return false;  // its holder looks as well, or somebody will soon
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  return pass_over_standing(Clock::now());
+}
+
+Submitter* SubmissionQueue::add() {
+  if (unused_.empty()) {
+    submitters_.reserve(submitters_.size() + 1);
+    unused_.reserve(submitters_.size() + 1);  // so that remove never fails
+    {
+      const std::lock_guard guard(lock_);
+      shared_.reserve(submitters_.size() + 1);
+    }
+    unused_.push_back(submitters_.emplace_back(std::make_unique<Submitter>()).get());
+  }
+  Submitter* const submitter = unused_.back();
+  unused_.pop_back();
+  return submitter;
+}
+
+void SubmissionQueue::remove(Submitter& submitter) {
+  const std::lock_guard guard(lock_);
+  if (lone_.load(std::memory_order_relaxed) == &submitter) {
+    tail_.store(submitter.place(), std::memory_order_release);
+    lone_.store(nullptr, std::memory_order_release);
+  }
+  if (submitter.listed) pass_over_rest(submitter);
+  if (last_given_ == &submitter) last_given_ = nullptr;
+  submitter.end.store(0, std::memory_order_relaxed);
+  submitter.any = submitter.was_full = false;
+  submitter.previous_end = submitter.place();
+  submitter.size = 1;
+  unused_.push_back(&submitter);
+}
+
+std::uint64_t SubmissionQueue::switch_aliases(std::span<const Switch> switches) {
+  Tail tail(*this, submitters::find(number_));
+  tail.stand_alone();  // a task at a place given before would run the new opcode before others that run the old one
+  for (const auto& [alias, opcode] : switches) alias->store(opcode, std::memory_order_relaxed);
+  switches_.store(switches_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  return tail.position();
+}
+
+void SubmissionQueue::count_other(std::uint64_t slots) {
+  not_tasks_.store(not_tasks_.load(std::memory_order_relaxed) + slots, std::memory_order_relaxed);
+}
+
+// ---- Slots ----
+
+void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
+  if (first >= last) return;
+  count_other(last - first);
+  for (std::uint32_t slots = 0; first < last; first += slots) {
+    const std::uint64_t in_window = device::kWindow - first % device::kWindow;
+    slots = static_cast<std::uint32_t>(std::min<std::uint64_t>({last - first, in_window, device::kMaxSlots}));
+    skip(first, Header{0, 0, slots, 0, drains_, 0, source::pass});
+  }
+}
+
+void SubmissionQueue::skip(std::uint64_t position, const Header& header, std::uint32_t word2) {
+  const std::uint32_t slots = header.slots;
+  for (std::uint32_t slot = 1; slot < slots; ++slot) reaper_.complete_here(position + slot, status::ok);  // the first one by its fetcher
+  for (std::uint32_t slot = 0; slot < slots; ++slot)
+    for (std::uint32_t i = 0; i < 4; ++i)
+      device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],
+                                        Quad{lap(position + slot), {header.word0(), header.word1(), word2}});
+}
+
+bool SubmissionQueue::is_tracked(std::uint64_t position) const {
+  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
+  return (Header::from(head.word[0], head.word[1]).flags & flag::tracked) != 0;
+}
+
+void SubmissionQueue::drop_ended(WaitingFor& tasks) {
+  const std::uint32_t count = std::exchange(tasks.count, 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto [task, kind] = std::pair(tasks.position[i], tasks.kind[i]);
+    const Reaper::Outcome outcome = kind == WaitingFor::Kind::failed ? Reaper::Outcome::failed : reaper_.outcome(task);
+    if (outcome == Reaper::Outcome::pending)
+      tasks.add(task, kind);
+    else if (kind == WaitingFor::Kind::failed || (kind == WaitingFor::Kind::soft && outcome == Reaper::Outcome::failed && !tasks.failed))
+      tasks.add(task, WaitingFor::Kind::failed);
+  }
+}
+
+// Adds the task that the submitter's thread has submitted last.
+void SubmissionQueue::wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) {
+  if (me.previous >= reaped()) {
+    // From here on its slot is its own until the task that waits is complete. One that leaves no word is waited for by a drain.
+    drains = drains || !me.tracked;
+    tasks.add(me.previous, hard ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
+  } else if (!hard && !tasks.failed && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
+    // It is complete, and its slot may be another's. The host knows its outcome.
+    tasks.add(me.previous, WaitingFor::Kind::failed);
+  }
+}
+
+// The header of a task at `position`, the place just given, with what it waits for. It is a drain if its flags say so; then no submitter
+// has places before it. What is left in `tasks` is what its slots say.
+SubmissionQueue::Head SubmissionQueue::head(std::uint64_t position, const Header& task, std::uint32_t words, WaitingFor& tasks) {
+  Head head{task, static_cast<std::uint32_t>(position), false};
+  Header& header = head.header;
+  header.drains = drains_;
+  if ((header.flags & flag::drain) != 0) {
+    drains_ = (drains_ + 1) & Header::kDrainMask;
+    // All before a drain have ended when it starts: it need only know which may cancel it.
+    const std::uint32_t count = std::exchange(tasks.count, 0);
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (tasks.kind[i] != WaitingFor::Kind::hard) tasks.add(tasks.position[i], tasks.kind[i]);
+  }
+  if (track_) header.flags |= flag::tracked;
+  plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_}.word1();
+  if (tasks.count == 1 && position - tasks.position[0] < (1ULL << 32U)) {
+    header.flags |= flag::link;
+    if (tasks.kind[0] == WaitingFor::Kind::hard) header.flags |= flag::hard;
+    if (tasks.kind[0] == WaitingFor::Kind::failed) header.flags |= flag::failed;
+    head.named = static_cast<std::uint32_t>(tasks.position[0]);
+  } else if (tasks.count != 0) {
+    header.flags |= flag::after;
+    head.named = device::WaitList{first_free_quad(words), tasks.count}.word();
+    head.list = true;
+  }
+  return head;
+}
+
+void SubmissionQueue::write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list) {
+  const Header& header = head.header;
+  const std::uint32_t first_entry = first_free_quad(task.words);
+  const std::uint32_t end_of_list = first_entry + (head.list ? list.count : 0);
+  const auto entry = [&](std::uint32_t quad, std::uint32_t tag) {
+    const std::uint32_t i = quad - first_entry;
+    const std::uint64_t task_before = list.position[i];
+    return Quad{tag, {static_cast<std::uint32_t>(task_before), static_cast<std::uint32_t>(task_before >> 32U), list.kind[i]}};
+  };
+  for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
+    const std::uint64_t at = position + slot;
+    reaper_.complete_here(at, status::ok);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t quad = slot * 4 + i;
+      Quad to{lap(at), {}};
+      if (quad >= first_entry && quad < end_of_list) to = entry(quad, lap(at));
+      const std::uint32_t from = quad * 3 - device::kHeaderWords;
+      for (std::uint32_t j = 0; j < 3 && from + j < task.words; ++j) to.word[j] = task.rest[from + j - detail::kFirstSlotWords];
+      device::store_quad<Scope::system>(&ring_[index(at)].quad[i], to);
+    }
+  }
+  detail::FirstSlot first = task.first;
+  first.head = 0;  // the header says it all
+  for (std::uint32_t quad = first_entry; quad < 4 && quad < end_of_list; ++quad) {
+    const Quad it = entry(quad, 0);
+    first.quad[quad - 1] =
+        detail::Quad{static_cast<std::uint64_t>(it.word[0]) << 32U, it.word[1] | static_cast<std::uint64_t>(it.word[2]) << 32U};
+  }
+  write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), head.named);
+}
+
+void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode,
+                                  std::uint32_t word1) {
+  for (std::size_t placed = 0; placed < count;) {
+    // Up to the end of the ring laps are equal and slots are neighbours.
+    const std::uint64_t position = first + placed;
+    const std::size_t run = std::min<std::size_t>(count - placed, capacity() - index(position));
+    device::Slot* const to = ring_ + index(position);
+    const std::uint32_t tag = lap(position);
+    if (stamped_below_.load(std::memory_order_relaxed) != 0) {
+      for (std::size_t i = 0; i < run; ++i)
+        if (is_sampled(position + i)) take_sample(position + i, opcode, slots[placed + i]);
+    }
+    for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, opcode, word1, position + i);
+    placed += run;
+  }
+}
+
+bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
+                                 std::uint64_t switches) {
+  if (task.plain() && switches == kAnySwitches) return try_submit_plain(alias, &task.first, 1, position) != 0;
+  *position = kNoRoom;
+  return place(task, &alias, switches, position);
+}
+
+bool SubmissionQueue::try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position) {
+  *position = kNoRoom;
+  return place(task, nullptr, switches, position);
+}
+
+bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uint32_t>* alias, std::uint64_t switches,
+                            std::uint64_t* position) {
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter;
+  WaitingFor tasks;
+  if (task.waits != nullptr) {
+    for (std::uint32_t i = 0; i < task.waits->count; ++i)
+      tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
+    drop_ended(tasks);
+    const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
+                       (task.flags & ((kOrder & ~detail::kAfter) | detail::kSource | detail::kLevel)) == 0;
+    if (plain && alias != nullptr && switches == kAnySwitches) return try_submit_plain(*alias, &task.first, 1, position) != 0;
+  }
+  Submitter* const me = submitters::mine(*this, number_);
+  std::optional<std::uint64_t> place;
+  std::optional<std::uint64_t> gate_place;
+  Head first;
+  Head gate;
+  WaitingFor before_gate;
+  {
+    Tail tail(*this, me);
+    if (switches != kAnySwitches && switches != switches_.load(std::memory_order_relaxed)) {
+      *position = kSwitched;
+      return false;
+    }
+    // The first task of a thread is linked to nothing.
+    const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
+    const std::uint32_t list = tasks.count != 0 ? tasks.quads(links ? 1 : 0) : 0;
+    std::uint32_t slots = slots_for(first_free_quad(task.words) + list);
+    if (slots > device::kMaxSlots) {
+      // What waits is a task of no group before this one, which is linked to it.
+      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
+      slots = slots_for(first_free_quad(task.words));
+      if (!tail.has_room(gate_slots, slots)) return false;
+      gate_place = tail.reserve(gate_slots);
+      count_other(1);
+    }
+    place = tail.reserve(slots);
+    if (!place) return false;
+    // From here on those that are left lie within a ring's length, and their slots are their own until this task is complete.
+    drop_ended(tasks);
+    bool drains = false;
+    for (std::uint32_t i = 0; i < tasks.count; ++i)
+      drains = drains || (tasks.kind[i] != WaitingFor::Kind::failed && !is_tracked(tasks.position[i]));
+    track_ = track_ || links || tasks.count != 0;
+    if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
+    if (links && me != nullptr) wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
+    const std::uint32_t opcode = alias != nullptr ? alias->load(std::memory_order_relaxed) : 0;
+    const bool wanted = (task.flags & flag::drain) != 0;
+    if (drains || wanted) tail.stand_alone();
+    if (gate_place) {
+      before_gate = std::exchange(tasks, {});
+      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
+      gate = head(*gate_place, Header{opcode, 0, gate_slots, flag::wide | (drains ? flag::drain : 0), 0}, 0, before_gate);
+      tasks.add(*gate_place, WaitingFor::Kind::soft);
+      drains = false;
+    }
+    const std::uint32_t level = (task.flags & detail::kLevel) >> detail::kLevelAt;
+    const std::uint32_t flags =
+        (task.flags & Header::kFlagMask & ~kOrder) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
+    const std::uint32_t its_source = (task.flags & detail::kSource) >> detail::kSourceAt;
+    first = head(*place, Header{opcode, task.groups, slots, flags, 0, level, its_source}, task.words, tasks);
+    if (task.groups == 0)
+      count_other(1);  // the runtime's own
+    else if (me != nullptr)
+      me->note(*place, track_);
+  }
+  if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
+  if (alias != nullptr && is_sampled(*place)) take_sample(*place, first.header.opcode, task.first, task.rest);
+  write(*place, first, task, tasks);
+  *position = *place;
+  return true;
+}
+
+std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
+                                              std::uint64_t* last) {
+  if (count == 0) return 0;
+  Submitter* const me = CurrentSubmitter::mine.queue == number_ ? CurrentSubmitter::mine.submitter : submitters::mine(*this, number_);
+  if (me == nullptr) {  // the thread ends: one at a time
+    Tail tail(*this, nullptr);
+    const std::optional<std::uint64_t> place = tail.reserve(1);
+    if (!place) return 0;
+    write_slots(*place, slots, 1, alias.load(std::memory_order_relaxed), plain_word1_);
+    *last = *place;
+    return 1;
+  }
+  std::uint64_t first = me->enter();
+  const std::uint64_t end = me->end.load(std::memory_order_relaxed) / 2;
+  std::uint64_t places = std::min<std::uint64_t>(count, end - std::min(end, first));
+  std::uint32_t opcode = alias.load(std::memory_order_relaxed);
+  if (places == 0) {
+    me->leave(first);
+    // Before the lock, so that waiting for it does not count as the thread's own pace.
+    const Clock::time_point now = Clock::now();
+    {
+      const std::lock_guard guard(lock_);
+      places = take(*me, count, now, &first);
+      // Not behind the lock: switch_aliases takes back no places that are all used at once, so it does not wait for them.
+      opcode = alias.load(std::memory_order_relaxed);
+    }
+    me->returned = Clock::now();
+    if (places == 0) return 0;
+  }
+  write_slots(first, slots, places, opcode, me->word1);
+  me->leave(first + places);
+  *last = first + places - 1;
+  return places;
+}
+
+bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> place = tail.reserve(1);
+  if (!place) return false;
+  count_other(1);
+  track_ = true;
+  // The worker acquires what the host had seen when it opened the gate.
+  constexpr std::uint32_t kFlags = flag::wide | flag::memory | flag::system;
+  WaitingFor nothing;
+  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing), detail::Task{},
+        nothing);
+  *position = *place;
+  return true;
+}
+
+void SubmissionQueue::open_gate(std::uint64_t position) {
+  device::store_quad<Scope::system>(&ring_[index(position)].quad[device::gates::kQuad], Quad{lap(position), {device::gates::kOpen, 0, 0}});
+}
+
+bool SubmissionQueue::try_submit_request(std::uint32_t level, std::uint64_t* position) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> place = tail.reserve(1);
+  if (!place) return false;
+  count_other(1);
+  const std::uint32_t flags = flag::wide | (level != 0 ? flag::ranked : 0);
+  WaitingFor nothing;
+  write(*place, head(*place, Header{0, 0, 1, flags, 0, level}, 0, nothing), detail::Task{}, nothing);
+  *position = *place;
+  return true;
+}
+
+bool SubmissionQueue::cancel(std::uint64_t position) {
+  Reaper::Cancel how = Reaper::Cancel::done;
+  cancels_.add(position, [&] {
+    how = reaper_.cancel(position);
+    return how == Reaper::Cancel::asked;
+  });
+  return how != Reaper::Cancel::done;
+}
+
+std::optional<std::uint64_t> SubmissionQueue::try_end_burst(std::uint32_t lease) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> position = tail.reserve(1);
+  if (!position) return {};
+  count_other(1);
+  tail.stand_alone();
+  WaitingFor nothing;
+  Header header = head(*position, Header{0, 0, 1, flag::pass::burst, 0, 0, source::pass}, 0, nothing).header;
+  header.flags = flag::pass::burst;  // nothing links to it
+  skip(*position, header, lease);
+  return position;
+}
+
+bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
+  Tail tail(*this, submitters::find(number_));
+  const std::optional<std::uint64_t> position = tail.reserve(1);
+  if (!position) return false;
+  count_other(1);
+  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::pass::close, drains_, 0, source::pass}, lease);
+  return true;
+}
+
+}  // namespace dwell::runtime

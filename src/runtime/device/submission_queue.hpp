@@ -1,0 +1,301 @@
+// The host's side of the ring: positions, slots, credit.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <dwell/detail/task.hpp>
+
+#include "device/ring.hpp"
+#include "runtime/device/cancel_requests.hpp"
+#include "runtime/device/membarrier.hpp"
+#include "runtime/device/reaper.hpp"
+#include "runtime/device/recorder.hpp"
+#include "runtime/device/spin_lock.hpp"
+#include "runtime/device/submitter.hpp"
+#include "runtime/device/task_samples.hpp"
+
+namespace dwell::runtime {
+
+// Writes tasks into the ring and reads their completion. Does not own the ring. Members may be called from any thread.
+//
+// Places are given out in order, at the tail. While one thread submits, it has the tail: each task moves the tail on by one place. When
+// several do, each is given up to kMostPlaces places at a time. Places that a thread leaves unused are passed over, with skip entries: by
+// the thread itself when it waits, or submits something else than plain tasks, and else by others, who have found that it stands still
+// (pass_over_idle).
+//
+// Invariants: positions [reaped, tail) are in flight and at most the capacity; completion entries are reaped in order, and the entry
+// at a position is overwritten only after it has been reaped. Continuation slots, and those of padding and close requests behind the
+// first, have their completion entry stored here, by the host; they lie behind one that the device stores. A drain is placed only when no
+// thread has places before it, so a task whose submission begins after the drain's has returned stands behind it.
+class SubmissionQueue {
+ public:
+  SubmissionQueue(device::Slot* ring, device::Completion* completions, device::LeaseReport& report, std::uint32_t shift,
+                  std::uint64_t first, Reaper::NameOf name_of);
+  ~SubmissionQueue();
+  SubmissionQueue(const SubmissionQueue&) = delete;
+  SubmissionQueue& operator=(const SubmissionQueue&) = delete;
+
+  // Places a task; it runs the opcode in `alias` as it is at the moment when it gets its place. False when there is no room.
+  // With `switches`, only while no alias has changed since there were so many changes: else it returns false too, and `position` is
+  // kSwitched.
+  static constexpr std::uint64_t kAnySwitches = ~std::uint64_t{0};
+  static constexpr std::uint64_t kSwitched = ~std::uint64_t{0} - 1;
+  bool try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
+                  std::uint64_t switches = kAnySwitches);
+
+  // The same for the launch of a graph, whose nodes have opcodes as they were after so many switches. One of no group runs no node, and
+  // changes the exec. False when there is no room, or a version has changed since: then `position` is kNoRoom, or kSwitched.
+  bool try_launch(const detail::Task& task, std::uint64_t switches, std::uint64_t* position);
+  // Changes of aliases so far.
+  std::uint64_t switches() const { return switches_.load(std::memory_order_acquire); }
+
+  // The same for a task of one slot and no order. Returns its position, or kNoRoom.
+  static constexpr std::uint64_t kNoRoom = ~std::uint64_t{0};
+  std::uint64_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot& slot) {
+    Submitter* const submitter = CurrentSubmitter::mine.submitter;
+    if (CurrentSubmitter::mine.queue != number_) [[unlikely]]
+      return submit_slowly(alias, slot);
+    const std::uint64_t place = submitter->enter();
+    if (submitter->end.load(std::memory_order_relaxed) <= place * 2) [[unlikely]] {
+      submitter->leave(place);
+      return submit_slowly(alias, slot);
+    }
+    const std::uint32_t opcode = alias.load(std::memory_order_relaxed);
+    if (is_sampled(place)) [[unlikely]]
+      take_sample(place, opcode, slot);
+    write_slot(ring_[index(place)], slot, lap(place), opcode, submitter->word1, place);
+    submitter->leave(place + 1);
+    return place;
+  }
+  // The same for several, as many as there is room for. Returns how many, and the position of the last.
+  std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
+                               std::uint64_t* last);
+
+  // Whether there is room for many. A thread that has found the ring full waits for this, so that tasks come in runs.
+  bool roomy();
+
+  // Asks the lease of this number and those before to end as soon as the fetch crew comes to it: when the next one is there, or at once.
+  // False when the ring is full.
+  bool try_close_lease(std::uint32_t lease, bool at_once);
+
+  // Ends the burst that is the lease of this number: it runs all before, and nothing behind. Returns the end's position; nothing when the
+  // ring is full.
+  std::optional<std::uint64_t> try_end_burst(std::uint32_t lease);
+
+  // Places a gate, which tasks can wait for; it is complete some time after open_gate. False when there is no room. `alias`: of an operator
+  // that failures name.
+  bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);
+  void open_gate(std::uint64_t position);
+
+  // Places a task of no group, which runs nothing, with this level (device/levels.hpp). False when there is no room.
+  bool try_submit_request(std::uint32_t level, std::uint64_t* position);
+
+  // Cancels the task in flight at this position unless it has begun, and those that wait for it. False when it is complete. Throws
+  // std::bad_alloc; then nothing has changed.
+  bool cancel(std::uint64_t position);
+  // Passes cancels on to the device that have found no room before.
+  void pass_on_cancels() noexcept { cancels_.pass_on(); }
+
+  // Changes aliases such that every task at or behind the position returned runs the new opcodes, and every one before it the old ones.
+  struct Switch {
+    std::atomic<std::uint32_t>* alias = nullptr;
+    std::uint32_t opcode = 0;
+  };
+  std::uint64_t switch_aliases(std::span<const Switch> switches);
+
+  // As of Reaper.
+  bool done(std::uint64_t position) const { return reaper_.done(position); }
+  bool succeeded(std::uint64_t position) const { return reaper_.succeeded(position); }
+  Failure result(std::uint64_t position) { return reaper_.result(position); }
+  std::vector<std::uint64_t> failed_positions() { return reaper_.failed_positions(); }
+  std::uint32_t opcode_at(std::uint64_t position) const { return reaper_.opcode_at(position); }
+
+  // Whether the task in flight at this position has an argument that is an address in [begin, end). May say so of one that has not.
+  bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
+
+  // One past the last position given out, and one past the last of the unbroken run of completed ones.
+  std::uint64_t tail() const {
+    const Submitter* const lone = lone_.load(std::memory_order_acquire);
+    // A thread that has just lost the tail stands at least where the tail was when this was called.
+    return lone != nullptr ? lone->at.load(std::memory_order_acquire) / 2 : tail_.load(std::memory_order_acquire);
+  }
+  std::uint64_t reaped() const { return reaper_.reaped(); }
+  // Tasks so far.
+  std::uint64_t submitted();
+
+  // Reads completion entries in order as far as they are there, and as there is memory to note failures.
+  void reap_done() noexcept { reaper_.reap(tail()); }
+  // The same; passes over places of threads that have stopped submitting. True when nothing is in flight.
+  bool reap() noexcept;
+
+  // The calling thread submits no more for now: its unused places are passed over. True if there were any: then the loop has something to
+  // fetch.
+  bool rest() { return shared_count_.load(std::memory_order_relaxed) != 0 && rest_slowly(); }
+  // The same for all threads that stand still. For those who wait for tasks behind them.
+  bool pass_over_idle() { return shared_count_.load(std::memory_order_relaxed) != 0 && pass_over_idle_slowly(); }
+
+  // Ends everything in flight, as Reaper::complete_all.
+  void complete_all(std::optional<Reaper::Begun> begun);
+
+  std::uint32_t capacity() const { return 1U << shift_; }
+
+  // What is known of the graphs whose launches are in flight. Set before the first task.
+  struct Launches {
+    Reaper::FailedNode failed_node;
+    Reaper::TitleOf title_of;
+    Reaper::FailedInside failed_inside;
+    // Whether the graph whose head has this offset names memory in [begin, end).
+    std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
+  };
+  void look_up_launches(Launches launches) {
+    reaper_.failed_node = std::move(launches.failed_node);
+    reaper_.title_of_graph = std::move(launches.title_of);
+    reaper_.failed_inside = std::move(launches.failed_inside);
+    launch_names_ = std::move(launches.names);
+  }
+
+  // Who notes a few of the tasks, while it is asked to. Set before the first task.
+  void sample_into(TaskSamples& samples) { samples_ = &samples; }
+  // Whether the task at this position is one of them.
+  bool is_sampled(std::uint64_t position) const {
+    return device::is_stamped(static_cast<std::uint32_t>(position), stamped_below_.load(std::memory_order_relaxed));
+  }
+  void set_sampling(bool on) { stamped_below_.store(on ? device::kStampsBelow : 0, std::memory_order_relaxed); }
+
+  // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
+  // builds.
+  std::chrono::nanoseconds brisk{500};
+
+  // For runtime/device/submitter.cpp, which calls one at a time: a thread comes, it ends.
+  Submitter* add();
+  void remove(Submitter& submitter);
+
+ private:
+  using Clock = Submitter::Clock;
+  static constexpr std::uint32_t kMostPlaces = 64;   // given to a thread at once
+  static constexpr std::uint32_t kFewestTurns = 16;  // of one thread in a row, after which its submitter has the tail
+  static constexpr std::uint32_t kMostTurns = 1U << 12U;
+  static constexpr std::chrono::microseconds kIdle{2};  // for which a submitter stands still whose places are passed over
+
+  std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
+  std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
+
+  // By value, so that the slot stays in registers on the way that nearly all tasks take.
+  [[gnu::noinline, gnu::cold]] void take_sample(std::uint64_t position, std::uint32_t opcode, detail::FirstSlot first,
+                                                const std::uint32_t* rest = nullptr) const {
+    samples_->take(position, opcode, first, rest);
+  }
+
+  // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
+  static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
+                         std::uint64_t word2) {
+    constexpr auto kSystem = device::Scope::system;
+    const detail::Quad tag = {lap, 0};
+    device::store_halves<kSystem>(&to.quad[3], slot.quad[2] | tag);
+    device::store_halves<kSystem>(&to.quad[2], slot.quad[1] | tag);
+    device::store_halves<kSystem>(&to.quad[1], slot.quad[0] | tag);
+    device::store_halves<kSystem>(&to.quad[0], detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | word2 << 32U});
+  }
+  void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
+  // The tasks that a task waits for.
+  struct WaitingFor {
+    static constexpr std::uint32_t kMost = detail::kMostTickets + 1;  // `after` and `link`
+    using Kind = device::WaitList::Kind;
+    std::uint64_t position[kMost];
+    Kind kind[kMost];
+    std::uint32_t count = 0;
+    bool failed = false;  // one of them has
+
+    void add(std::uint64_t task, Kind its) {
+      position[count] = task;
+      kind[count++] = its;
+      failed = failed || its == Kind::failed;
+    }
+    // Quads that the list takes at most; one task that is not long gone is named in the header.
+    std::uint32_t quads(std::uint32_t more) const { return count + more >= 2 || failed ? count + more : 0; }
+  };
+  // Takes out tasks that have ended, but for the first whose failure cancels.
+  void drop_ended(WaitingFor& tasks);
+  // Whether the task in flight at this position leaves word on the device when it completes.
+  bool is_tracked(std::uint64_t position) const;
+
+  // The header in the first slot of a task, and what follows from it.
+  struct Head {
+    device::Header header;
+    std::uint32_t named;  // word 2: the task's own position, that of the one that it waits for, or the list of those (device::WaitList)
+    bool list;            // the latter
+  };
+  void write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list);
+
+  // By value, so that a task on its short way stays in registers.
+  [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
+    std::uint64_t position = kNoRoom;
+    if (Recorder::mine.recorder == nullptr) try_submit_plain(alias, &slot, 1, &position);
+    return position;
+  }
+
+  // The right to give out places: of the thread whose submitter has the tail while it is inside, else of the holder of lock_ when no
+  // submitter has the tail.
+  class Tail;
+
+  // The following need lock_.
+  std::uint64_t take(Submitter& me, std::uint64_t wanted, Clock::time_point now, std::uint64_t* first);
+  void take_tail_back(const Submitter* me);
+  void take_back(Submitter* const* submitters, std::size_t count);
+  void pass_over_rest(Submitter& submitter);
+  bool pass_over_standing(Clock::time_point now);
+  void take_all_back();
+  std::uint64_t room(std::uint64_t tail, std::uint64_t wanted);
+
+  // The following need the right to give out places.
+  void skip(std::uint64_t position, const device::Header& header, std::uint32_t word2 = 0);
+  void pass_over(std::uint64_t first, std::uint64_t last);
+  std::uint32_t argument_word(std::uint64_t position, std::uint32_t i) const;
+  void wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains);
+  Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
+  void count_other(std::uint64_t slots);  // places that hold no task of their own
+
+  // Places a task that is not plain: with the opcode in `alias`, or the launch of a graph (null); as after so many switches, or any.
+  bool place(const detail::Task& task, const std::atomic<std::uint32_t>* alias, std::uint64_t switches, std::uint64_t* position);
+  bool rest_slowly();
+  bool pass_over_idle_slowly();
+
+  device::Slot* ring_;
+  std::uint32_t shift_;
+  std::atomic<std::uint32_t> stamped_below_{0};  // device::is_stamped; 0: no task is sampled
+  std::uint64_t number_;
+  std::uint64_t first_;
+  TaskSamples* samples_ = nullptr;
+  Reaper reaper_;
+  CancelRequests cancels_;
+  std::function<bool(std::uint64_t, std::uint64_t, std::uint64_t)> launch_names_;
+  std::vector<std::unique_ptr<Submitter>> submitters_;  // guarded by who calls add and remove, as the next
+  std::vector<Submitter*> unused_;
+
+  // Taken before the reaper's.
+  alignas(64) SpinLock lock_;
+  std::atomic<Submitter*> lone_{nullptr};  // the submitter that has the tail
+  std::atomic<std::uint64_t> tail_;        // while none has
+  std::vector<Submitter*> shared_;         // submitters with places that may be unused
+  std::atomic<std::uint32_t> shared_count_{0};
+  Clock::time_point next_look_{};          // for submitters that stand still, by threads that take places
+  const Submitter* last_given_ = nullptr;  // who was given places last
+  std::uint32_t turns_ = 0;                // how often in a row
+  std::uint32_t turns_to_tail_ = 1;        // how often makes its submitter have the tail
+  std::uint64_t tail_since_ = 0;           // where a submitter got the tail
+  // Guarded by the right to give out places.
+  std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
+  bool track_ = false;                       // links are in use: tasks leave word on the device when they complete
+  std::uint32_t drains_ = 0;                 // drains so far
+  std::atomic<std::uint64_t> switches_{0};   // changes of aliases so far
+  std::uint32_t plain_word1_ = 0;            // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
+};
+
+}  // namespace dwell::runtime

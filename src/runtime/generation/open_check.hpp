@@ -1,0 +1,32 @@
+// Whether a runtime takes calls.
+#pragma once
+
+#include <dwell/error.hpp>
+
+#include "runtime/device/keeper.hpp"
+#include "runtime/generation/shell.hpp"
+
+namespace dwell::runtime {
+
+// Refers to the parts that know; both outlive it. Members may be called from any thread.
+class OpenCheck {
+ public:
+  OpenCheck(const Keeper& keeper, const detail::Shell& shell) : keeper_(&keeper), shell_(&shell) {}
+
+  // Throws the failure of the device, and errc::closed.
+  void operator()() const {
+    if (keeper_->failed() || shell_->stage() != detail::Stage::open) [[unlikely]]
+      refuse();
+  }
+  // Throws the one of the two that it is; errc::closed when it is none yet.
+  [[noreturn, gnu::noinline]] void refuse() const {
+    if (keeper_->failed()) throw keeper_->failure();
+    throw Error(errc::closed, "the runtime is closed");
+  }
+
+ private:
+  const Keeper* keeper_;
+  const detail::Shell* shell_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,99 @@
+#include "runtime/generation/shell.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include <dwell/device/status.hpp>
+
+namespace dwell::detail {
+
+namespace {
+
+bool is_in(const Shell::Ranges& ranges, std::uint64_t position) {
+  const auto after = std::ranges::upper_bound(ranges, position, {}, [](const auto& range) { return range.first; });
+  return after != ranges.begin() && position < std::prev(after)->second;
+}
+
+}  // namespace
+
+void Shell::add(std::uint64_t position, Ranges& into) {
+  if (!into.empty() && into.back().second == position)
+    ++into.back().second;
+  else
+    into.emplace_back(position, position + 1);
+}
+
+void Shell::enter(Stage next) noexcept {
+  const Stage now = stage();
+  assert(next == Stage::closing    ? now == Stage::open
+         : next == Stage::lost     ? now == Stage::closing
+         : next == Stage::replaced ? now == Stage::lost
+                                   : now == Stage::closing || now == Stage::lost);
+  static_cast<void>(now);
+  stage_.store(next, std::memory_order_relaxed);
+}
+
+void Shell::close() {
+  if (lineage->closed.exchange(true)) return;
+  enter(Stage::closed);
+  const Lock lock(mutex);
+  again.reset();
+  throw Error(failure.value());
+}
+
+void Shell::hold(const std::shared_ptr<runtime::Core>& core) {
+  const Lock lock(mutex);
+  alive.store(true);
+  open = core;
+  current.store(core.get(), std::memory_order_release);  // pairs with core_of in runtime/api/runtime.cpp
+}
+
+void Shell::released() noexcept {
+  alive.store(false);
+  alive.notify_all();
+}
+
+std::shared_ptr<runtime::Core> Shell::require(const Shell* shell) {
+  if (shell == nullptr) throw Error(errc::closed, "the handle is empty: it names no runtime");
+  if (auto core = shell->core()) return core;
+  if (shell->lineage->closed.load()) throw Error(errc::closed, "the runtime is closed");
+  const Lock lock(shell->mutex);
+  throw Error(shell->failure.value());
+}
+
+std::string Shell::belongs(const std::string& handle) const {
+  const std::uint32_t newest = lineage->generation.load();
+  std::string text =
+      handle + " belongs to generation " + std::to_string(generation) + " of runtime " + std::to_string(lineage->runtime) + ", which is ";
+  if (!lineage->closed.load()) return text + "at generation " + std::to_string(newest) + " since Runtime::rebuild";
+  text += "closed";
+  return newest == generation ? text : text + ", at generation " + std::to_string(newest);
+}
+
+Error Shell::gone(const std::string& handle, const std::string& again_by) const {
+  if (lineage->closed.load()) return Error(errc::stale_handle, belongs(handle));
+  if (superseded()) return Error(errc::stale_handle, belongs(handle) + ": " + again_by);
+  const Lock lock(mutex);
+  return failure.value();
+}
+
+std::optional<Shell::Fate> Shell::fate(std::uint64_t position) const {
+  const Lock lock(mutex);
+  std::optional<Fate> fate;
+  if (const auto at = ended.find(position); at != ended.end()) {
+    fate = at->second;
+  } else if (is_in(cancelled, position)) {
+    return Fate{status::cancelled,
+                Error(errc::cancelled, "ticket " + std::to_string(position) + " was cancelled: the runtime was closed before it ran")};
+  } else {
+    if (!is_in(lost, position)) return std::nullopt;
+    fate = Fate{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
+  }
+  const bool with_device = fate->error.kind() == errc::device_lost || fate->error.kind() == errc::task_timeout;
+  if (!with_device || !superseded()) return fate;
+  const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
+  fate->error = Error(errc::stale_handle, belongs(name) + "; it was lost with the device: " + fate->error.message());
+  return fate;
+}
+
+}  // namespace dwell::detail
