@@ -25,11 +25,11 @@ jit::FileCache cache_for(const Options& options) {
   });
 }
 
-Device open_cpu_device(const Options& options) {
+OpenedDevice open_cpu_device(const Options& options) {
   return {backend::open_cpu(), std::make_unique<jit::CachingCompiler>(std::make_unique<jit::HostCompiler>(), cache_for(options))};
 }
 
-Device open_cuda_device([[maybe_unused]] const Options& options, [[maybe_unused]] int ordinal) {
+OpenedDevice open_cuda_device([[maybe_unused]] const Options& options, [[maybe_unused]] int ordinal) {
 #if DWELL_WITH_CUDA
   auto backend = backend::open_cuda(ordinal);
   jit::CudaCompiler::Options settings;
@@ -46,7 +46,7 @@ Device open_cuda_device([[maybe_unused]] const Options& options, [[maybe_unused]
 
 }  // namespace
 
-Device open_device(const Options& options) {
+OpenedDevice open_device(const Options& options) {
   const std::string& device = options.device;
   if (device == "cpu") return open_cpu_device(options);
   if (device == "auto") {

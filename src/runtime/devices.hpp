@@ -10,12 +10,12 @@
 
 namespace dwell::runtime {
 
-struct Device {
+struct OpenedDevice {
   std::unique_ptr<backend::Backend> backend;
   std::unique_ptr<jit::Compiler> compiler;
 };
 
 // Opens Options::device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument.
-Device open_device(const Options& options);
+OpenedDevice open_device(const Options& options);
 
 }  // namespace dwell::runtime

@@ -222,7 +222,7 @@ TEST_P(InspectTest, AWatchLooksAgainAndAgain) {
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.watch("nothing", 1ms, [](const Inspection&) {})), errc::invalid_argument,
                      HasSubstr("nothing"));
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.watch("residual", 1ns, [](const Inspection&) {})), errc::invalid_argument,
-                     HasSubstr("micro"));
+                     HasSubstr("at least 1 us"));
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.watch("residual", 1ms, {})), errc::invalid_argument, HasSubstr("empty"));
 }
 

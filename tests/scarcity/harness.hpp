@@ -66,7 +66,7 @@ struct World {
     options.ring_slots = 128;
     options.compile_threads = 1;
     runtime.emplace(detail::runtime_on(options, [device = device](const Options&) {
-      return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
+      return runtime::OpenedDevice{std::make_unique<BreakableBackend>(device), std::make_unique<SharedCompiler>()};
     }));
   }
   void open() { open(Options()); }

@@ -218,7 +218,7 @@ inline auto opener(std::shared_ptr<BreakableDevice> device) {
     // As a context that a fault has taken down: there is no new one while anything holds the old.
     if (device->alive != 0) throw Error(errc::device_lost, "the broken device is still held");
     if (device->missing) throw Error(errc::device_unavailable, "the device has been pulled out");
-    return runtime::Device{std::make_unique<BreakableBackend>(device), std::make_unique<KernelCompiler>()};
+    return runtime::OpenedDevice{std::make_unique<BreakableBackend>(device), std::make_unique<KernelCompiler>()};
   };
 }
 

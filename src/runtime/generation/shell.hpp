@@ -64,7 +64,7 @@ enum class Stage : std::uint8_t { open, closing, lost, replaced, closed };
 
 // Shared by all generations of one Runtime.
 struct Lineage {
-  using Open = std::function<runtime::Device(const Options&)>;
+  using Open = std::function<runtime::OpenedDevice(const Options&)>;
   Lineage(std::uint64_t number, Open open_device) : runtime(number), open(std::move(open_device)) {}
   // Whether this process is a fork of the one that opened the runtime. It has none of the runtime's threads, and its locks may be held by
   // them for ever: destructors leave everything as it is.

@@ -54,14 +54,14 @@ class Buffers {
   // Waits for a task, as Ends::wait.
   using Wait = std::function<void(std::uint64_t position)>;
 
-  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, Blocks& blocks,
-          const Graphs& graphs, detail::Shell* shell, Wait wait)
+  Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, const Graphs& graphs,
+          detail::Shell* shell, Wait wait)
       : backend_(backend),
         queue_(queue),
         keeper_(keeper),
         launches_(launches),
         notifier_(notifier),
-        blocks_(blocks),
+        blocks_(backend, queue, keeper),
         graphs_(graphs),
         shell_(shell),
         wait_(std::move(wait)),
@@ -88,6 +88,8 @@ class Buffers {
   void collect();
   // How many buffers there are of the runtime's own memory outside of the arena, and their bytes.
   std::pair<std::uint64_t, std::uint64_t> count() const;
+  // Memory of arguments that do not fit into the ring.
+  Blocks& blocks() { return blocks_; }
   // Buffers outlive the runtime, their memory does not: takes it from all.
   void close() noexcept;
 
@@ -115,7 +117,7 @@ class Buffers {
   Keeper& keeper_;
   Launches& launches_;
   Notifier& notifier_;
-  Blocks& blocks_;
+  Blocks blocks_;
   const Graphs& graphs_;
   detail::Shell* const shell_;
   const Wait wait_;

@@ -21,9 +21,8 @@ TEST(BuffersTest, ATracedDeviceStartsALeaseBeforeMemoryIsHandedOut) {
   keeper->hand_over(backend.load({}));
   Launches launches(backend);
   Notifier notifier({});
-  Blocks blocks(backend, bench.queue, *keeper);
   const Graphs graphs;
-  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, blocks, graphs, nullptr, [](std::uint64_t) {});
+  Buffers buffers(backend, bench.queue, *keeper, launches, notifier, graphs, nullptr, [](std::uint64_t) {});
 
   const std::atomic<std::uint32_t> alias{1};
   std::uint64_t position = 0;

@@ -259,4 +259,19 @@ const std::filesystem::path& FlightRecorder::keep(std::string_view failure, cons
   return path_;
 }
 
+FlightRecorder::Details details_of(const live::FlightEntry& entry, Graphs& graphs,
+                                   const std::function<std::string(std::uint32_t opcode)>& name_of) {
+  if (!entry.is_node()) return {};
+  Graphs::Place place = graphs.place_of(entry.offset());
+  // The entry may be of one that lay there before.
+  if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return {};
+  const std::uint32_t cell = place.cell(entry.offset());
+  FlightRecorder::Details known{place.exec->title_at(cell, name_of(entry.opcode())), place.exec->arguments_at(cell)};
+  // It must not go here, where its memory would be given back under the keeper's lock: it goes with the next launch.
+  Graphs::Flight flight;
+  flight.emplace_back(0, std::move(place.exec));
+  graphs.launched(0, std::move(flight));
+  return known;
+}
+
 }  // namespace dwell::runtime

@@ -1,0 +1,55 @@
+// Memory that the loop and the host share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "backend/backend.hpp"
+#include "device/arena.hpp"
+#include "device/ring.hpp"
+#include "runtime/device/arena.hpp"
+
+namespace dwell::runtime {
+
+// The arena, the ring with its completion entries, and what the loop reports to the host. Members may be called from any thread.
+class LoopMemory {
+ public:
+  // Memory of the caller's for the ring, cleared, which outlives this object; null: there is none.
+  struct Ring {
+    device::Slot* slots = nullptr;
+    std::uint64_t device = 0;  // address on the device
+  };
+  // Throws errc::out_of_memory.
+  LoopMemory(backend::Backend& backend, const device::ArenaHeader& layout, std::uint64_t first_position, std::uint32_t workers, Ring ring);
+  LoopMemory(const LoopMemory&) = delete;
+  LoopMemory& operator=(const LoopMemory&) = delete;
+
+  // Points a lease at all of it, and leaves the rest of the lease as it is.
+  void describe(device::Lease& lease) const;
+
+  Arena& arena() { return arena_; }
+  std::uint32_t ring_shift() const { return shift_; }
+  device::Slot* ring() const { return ring_.slots; }
+  device::Completion* completions() const { return static_cast<device::Completion*>(completions_->host()); }
+  device::LeaseReport* report() const { return static_cast<device::LeaseReport*>(report_->host()); }
+  device::InFlight* in_flight() const { return static_cast<device::InFlight*>(in_flight_->host()); }
+  // The cell of the first node that failed in the launch at this position, which has failed.
+  std::uint32_t failed_node(std::uint64_t position) const;
+  // What failed first inside of an exec that the task at this position has launched: its status, the exec's number, the node's cell.
+  // Nothing when nothing did.
+  std::optional<device::Quad> failed_inside(std::uint64_t position) const;
+
+ private:
+  const std::uint32_t shift_;
+  Arena arena_;
+  std::unique_ptr<backend::Allocation> own_ring_;  // null when the caller has one
+  Ring ring_;
+  std::unique_ptr<backend::Allocation> completions_;
+  std::unique_ptr<backend::Allocation> report_;
+  std::unique_ptr<backend::Allocation> in_flight_;
+  std::unique_ptr<backend::Allocation> failed_nodes_;
+  std::unique_ptr<backend::Allocation> failed_inside_;
+};
+
+}  // namespace dwell::runtime

@@ -1,0 +1,76 @@
+// The tasks of a runtime: how they come, how they end, and who waits for whom.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <dwell/options.hpp>
+
+#include "backend/backend.hpp"
+#include "runtime/complete/completions.hpp"
+#include "runtime/device/device.hpp"
+#include "runtime/generation/open_check.hpp"
+#include "runtime/graphs.hpp"
+#include "runtime/kernels/kernels.hpp"
+#include "runtime/memory/buffers.hpp"
+#include "runtime/observe/observation.hpp"
+#include "runtime/program/registry.hpp"
+#include "runtime/tasks/begun.hpp"
+#include "runtime/tasks/ends.hpp"
+#include "runtime/tasks/intake.hpp"
+#include "runtime/tasks/outcomes.hpp"
+#include "runtime/watch/preemptor.hpp"
+#include "runtime/watch/runtime_watch.hpp"
+
+namespace dwell::runtime {
+
+// Members may be called from any thread.
+class Tasks {
+ public:
+  struct Parts {
+    const Core* runtime;     // as of Intake
+    const Options& options;  // read by the constructor alone
+    OpenCheck check_open;
+    backend::Backend& backend;
+    Device& device;  // these outlive it
+    Graphs& graphs;
+    Observation& observation;
+    Registry& registry;
+    Kernels& kernels;
+    Completions& completions;
+    Buffers& buffers;
+    std::function<void(std::string_view)> warn;
+  };
+  // Throws errc::out_of_memory.
+  explicit Tasks(const Parts& parts);
+  Tasks(const Tasks&) = delete;
+  Tasks& operator=(const Tasks&) = delete;
+
+  Intake& intake() { return intake_; }
+  Ends& ends() { return ends_; }
+  Outcomes& outcomes() { return outcomes_; }
+  const BegunTasks& begun() const { return begun_; }
+  RuntimeWatch& watch() { return watch_; }
+  // As of Ends; a trace shows it.
+  bool wait(std::uint64_t position, std::optional<Ends::Clock::time_point> deadline) {
+    HostSpan span(&events_, TraceEvent::Kind::wait);
+    span.id = position;
+    return ends_.wait(position, deadline);
+  }
+  Preemptor* preemptor() { return preemptor_.get(); }  // null without priorities
+
+ private:
+  HostEvents& events_;
+  // In place, for the sake of submitters.
+  RuntimeWatch watch_;
+  Intake intake_;
+  Ends ends_;
+  Outcomes outcomes_;
+  BegunTasks begun_;
+  std::unique_ptr<Preemptor> preemptor_;
+};
+
+}  // namespace dwell::runtime
