@@ -1066,23 +1066,55 @@ class OperatorMetrics:
 
     @property
     def tasks(self) -> int:
-        """Calls that have returned; a wide task counts once for each group."""
+        """
+        Tasks whose operator was called and has returned; a wide task counts once for each group.
+        """
 
     @property
-    def failures(self) -> int: ...
+    def failures(self) -> int:
+        """Tasks that have reported a failure."""
 
     @property
     def timed(self) -> int:
         """Tasks that the times tell of: those while metrics were "times"."""
 
     @property
-    def total(self) -> float: ...
+    def total(self) -> float:
+        """
+        Time from the call of the operator to its return in all threads of the group, of all timed tasks.
+        """
 
     @property
-    def min(self) -> float: ...
+    def min(self) -> float:
+        """The least of these times."""
 
     @property
-    def max(self) -> float: ...
+    def max(self) -> float:
+        """The longest of these times."""
+
+    @property
+    def waits(self) -> int:
+        """
+        Tasks of a sample of which it is known how long they waited: of the ring one in 256, of others one place of the queue in 16.
+        """
+
+    @property
+    def waited(self) -> float:
+        """
+        Time that these have waited: from their submission to the call, nodes and spawned tasks in the queue.
+        """
+
+    @property
+    def longest_wait(self) -> float:
+        """The longest of these."""
+
+    @property
+    def sampled(self) -> int:
+        """Tasks of a sample whose arguments were looked at."""
+
+    @property
+    def sampled_bytes(self) -> int:
+        """Bytes that the spans among the arguments of these name."""
 
     @property
     def mean(self) -> float: ...
@@ -1093,23 +1125,10 @@ class OperatorMetrics:
         """
 
     @property
-    def waits(self) -> int:
-        """
-        Tasks of a sample that the times waited tell of: of the ring one in 256; of nodes and tasks that operators make, one place of the queue in 16.
-        """
-
-    @property
     def mean_wait(self) -> float:
         """
         From the submission to the call of the operator; of nodes and tasks that operators make, in the ready queue.
         """
-
-    @property
-    def longest_wait(self) -> float: ...
-
-    @property
-    def sampled(self) -> int:
-        """Tasks of a sample, of which the bytes are known."""
 
     @property
     def mean_bytes(self) -> float:
@@ -1121,47 +1140,58 @@ class WorkerMetrics:
     """What one worker has done, of all leases. Times are in seconds."""
 
     @property
-    def tasks(self) -> int: ...
+    def tasks(self) -> int:
+        """Tasks that the worker has run."""
 
     @property
     def busy(self) -> float:
-        """Inside of operators, while metrics were "times"."""
+        """
+        Time that the worker has spent inside operators, while metrics were "times".
+        """
 
     @property
     def idle(self) -> float:
         """
-        On the device outside of operators, but for the lease under way, while metrics were "times".
+        Time that the worker has spent on the device outside of operators, but for the lease under way, while metrics were "times".
         """
 
     @property
     def present(self) -> float:
-        """On the device, but for the lease under way."""
+        """
+        Time that the worker has spent on the device, but for the lease under way.
+        """
 
     @property
     def fetched(self) -> int:
-        """Slots that it has taken out of the ring, for itself or others."""
+        """
+        Slots of the ring that the worker has taken out, for itself or others; most tasks have one.
+        """
 
     @property
     def queued(self) -> int:
-        """Tasks that it has taken from the ready queue."""
+        """Tasks that the worker has taken from the ready queue."""
 
     @property
     def stolen(self) -> int:
-        """
-        Nodes of graphs that it has taken from another worker; on the CPU alone.
-        """
+        """Nodes that the worker has taken from another one; on the CPU alone."""
 
     @property
     def spawned(self) -> int:
-        """Tasks that its operators have made."""
+        """Tasks that operators have made on the worker."""
 
     @property
     def leases(self) -> int:
-        """That it has taken part in."""
+        """Leases that the worker has taken part in."""
 
     @property
     def parks(self) -> int:
-        """How often it has left the device with no lease there to go on in."""
+        """
+        How often the worker has left the device with no lease there to go on in.
+        """
+
+    @property
+    def log_dropped(self) -> dict[str, int]:
+        """Lines of its log that found no room, by severity."""
 
 class Metrics:
     """
@@ -1188,27 +1218,30 @@ class Metrics:
     def workers(self) -> list[WorkerMetrics]: ...
 
     @property
-    def submitted(self) -> int: ...
+    def submitted(self) -> int:
+        """Tasks and launches of graphs that were submitted."""
 
     @property
     def in_flight_slots(self) -> int:
         """
-        Now: slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.
+        Slots of the ring that no other task can have yet: of tasks that are not complete, and of those behind such a one.
         """
 
     @property
-    def ring_slots(self) -> int: ...
+    def ring_slots(self) -> int:
+        """Slots of the ring."""
 
     @property
     def queued(self) -> int:
-        """Now: tasks in the ready queue."""
+        """Tasks in the ready queue that no worker has claimed."""
 
     @property
     def credit_waits(self) -> int:
         """How often a submitter has found the ring full."""
 
     @property
-    def leases(self) -> int: ...
+    def leases(self) -> int:
+        """Leases that were started."""
 
     @property
     def parks(self) -> int:
@@ -1219,53 +1252,74 @@ class Metrics:
     @property
     def pauses(self) -> int:
         """
-        How often the loop was taken off the device: by ``park``, an image with another number of workers, the watchdog.
+        How often the loop was taken off the device: by a park, an image with another number of workers, the watchdog.
         """
 
     @property
-    def images(self) -> int: ...
+    def images(self) -> int:
+        """Images that have taken over."""
 
     @property
-    def compiled(self) -> int: ...
+    def hand_overs_relocatable(self) -> int:
+        """Images that have taken over, by tier."""
 
     @property
-    def linked(self) -> int: ...
+    def hand_overs_lto(self) -> int:
+        """Images that have taken over, by tier."""
 
     @property
-    def cache_hits(self) -> int: ...
+    def compiled(self) -> int:
+        """Sources that were compiled."""
 
     @property
-    def arena_bytes(self) -> int: ...
+    def linked(self) -> int:
+        """Images that were linked."""
 
     @property
-    def buffer_bytes(self) -> int: ...
+    def cache_hits(self) -> int:
+        """Sources and images that came from a cache."""
 
     @property
-    def buffers(self) -> int: ...
+    def arena_bytes(self) -> int:
+        """Memory of the loop, with its graphs and counters."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Memory of live buffers that the runtime has allocated."""
+
+    @property
+    def buffers(self) -> int:
+        """Live buffers that the runtime has allocated."""
 
     @property
     def log_lines(self) -> int:
-        """Lines of operators that have been handed over."""
+        """Lines of the log that were handed over."""
 
     @property
     def log_limited(self) -> int:
-        """Lines left out by Logging.per_site_per_second."""
+        """
+        Lines of the log that one site had too many of (Logging::per_site_per_second).
+        """
+
+    @property
+    def graph_launches(self) -> int:
+        """Launches of graphs."""
+
+    @property
+    def batch_flushes(self) -> int:
+        """Batches that were flushed."""
+
+    @property
+    def batch_operations(self) -> int:
+        """Operations that batches have collected."""
+
+    @property
+    def batch_tasks(self) -> int:
+        """Tasks that these operations have become."""
 
     @property
     def log_dropped(self) -> dict[str, int]:
         """Lines that found no room, by severity."""
-
-    @property
-    def graph_launches(self) -> int: ...
-
-    @property
-    def batch_flushes(self) -> int: ...
-
-    @property
-    def batch_operations(self) -> int: ...
-
-    @property
-    def batch_tasks(self) -> int: ...
 
     def __sub__(self, earlier: Metrics) -> Metrics:
         """What has happened in between."""

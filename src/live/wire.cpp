@@ -3,11 +3,14 @@
 #include <bit>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include <dwell/error.hpp>
+#include <dwell/metric_rows.hpp>
 
 #include "base/byte_stream.hpp"
 
@@ -21,27 +24,30 @@ concept Is = std::same_as<std::remove_const_t<T>, Value>;
 // The fields of each struct, in the order in which they travel: `pass` writes them, or reads into them. The structured bindings name all of
 // a struct's members, so one that is new does not compile until it travels, too.
 
+// A number of a snapshot travels by its row; these find one without.
+static_assert(sizeof(OperatorMetrics) ==
+              offsetof(OperatorMetrics, tasks) + sizeof(std::uint64_t) * std::size(kOperatorRows) + sizeof(TimeHistogram));
+static_assert(sizeof(WorkerMetrics) == sizeof(std::uint64_t) * std::size(kWorkerRows) + sizeof(WorkerMetrics::log_dropped));
+static_assert(sizeof(Metrics) ==
+              offsetof(Metrics, submitted) + sizeof(std::uint64_t) * std::size(kMetricRows) + sizeof(Metrics::log_dropped));
+
 template <Is<OperatorMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times, waits, waited_ns, longest_wait_ns, sampled,
-         sampled_bytes] = value;
-  pass(name, version, tasks, failures, timed, total_ns, min_ns, max_ns, times, waits, waited_ns, longest_wait_ns, sampled, sampled_bytes);
+  pass(value.name, value.version, value.times);
+  for (const auto& row : kOperatorRows) pass(value.*row.value);
 }
 
 template <Is<WorkerMetrics> T>
 void fields(auto& pass, T& value) {
-  auto& [tasks, busy_ns, idle_ns, present_ns, fetched, queued, stolen, spawned, leases, parks, log_dropped] = value;
-  pass(tasks, busy_ns, idle_ns, present_ns, fetched, queued, stolen, spawned, leases, parks, log_dropped);
+  pass(value.log_dropped);
+  for (const auto& row : kWorkerRows) pass(value.*row.value);
 }
 
 template <Is<Metrics> T>
 void fields(auto& pass, T& value) {
-  auto& [at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
-         credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
-         buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks] = value;
-  pass(at, runtime, generation, device, metering, clock_error_ns, operators, workers, submitted, in_flight_slots, ring_slots, queued,
-       credit_waits, leases, parks, pauses, images, hand_overs_relocatable, hand_overs_lto, compiled, linked, cache_hits, arena_bytes,
-       buffer_bytes, buffers, log_lines, log_limited, log_dropped, graph_launches, batch_flushes, batch_operations, batch_tasks);
+  pass(value.at, value.runtime, value.generation, value.device, value.metering, value.clock_error_ns, value.operators, value.workers,
+       value.log_dropped);
+  for (const auto& row : kMetricRows) pass(value.*row.value);
 }
 
 template <Is<TaskState::OnWorker> T>

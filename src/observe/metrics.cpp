@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -6,7 +7,7 @@
 #include <utility>
 
 #include <dwell/error.hpp>
-#include <dwell/metrics.hpp>
+#include <dwell/metric_rows.hpp>
 
 namespace dwell {
 
@@ -17,45 +18,24 @@ constexpr std::size_t kLast = TimeHistogram::kBuckets - 1;
 // The device counts while the host reads: of two figures that belong together one may be a little ahead, and no difference is below 0.
 std::uint64_t grown(std::uint64_t later, std::uint64_t earlier) { return later - std::min(later, earlier); }
 
-void subtract(TimeHistogram& from, const TimeHistogram& what) {
-  for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket)
-    from.count[bucket] = grown(from.count[bucket], what.count[bucket]);
+// Counters grow from one snapshot to the next; a gauge is the later one's.
+template <class Of, std::size_t count>
+void subtract(Of& from, const Of& what, const MetricRow<Of> (&rows)[count]) {
+  for (const MetricRow<Of>& row : rows)
+    if (row.kind == MetricKind::counter) from.*row.value = grown(from.*row.value, what.*row.value);
 }
 
-void subtract(OperatorMetrics& from, const OperatorMetrics& what) {
-  from.tasks = grown(from.tasks, what.tasks);
-  from.failures = grown(from.failures, what.failures);
-  from.timed = grown(from.timed, what.timed);
-  from.total_ns = grown(from.total_ns, what.total_ns);
-  subtract(from.times, what.times);
-  from.waits = grown(from.waits, what.waits);
-  from.waited_ns = grown(from.waited_ns, what.waited_ns);
-  from.sampled = grown(from.sampled, what.sampled);
-  from.sampled_bytes = grown(from.sampled_bytes, what.sampled_bytes);
-}
-
-void subtract(WorkerMetrics& from, const WorkerMetrics& what) {
-  from.tasks = grown(from.tasks, what.tasks);
-  from.busy_ns = grown(from.busy_ns, what.busy_ns);
-  from.idle_ns = grown(from.idle_ns, what.idle_ns);
-  from.present_ns = grown(from.present_ns, what.present_ns);
-  from.fetched = grown(from.fetched, what.fetched);
-  from.queued = grown(from.queued, what.queued);
-  from.stolen = grown(from.stolen, what.stolen);
-  from.spawned = grown(from.spawned, what.spawned);
-  from.leases = grown(from.leases, what.leases);
-  from.parks = grown(from.parks, what.parks);
-  for (std::size_t i = 0; i < from.log_dropped.size(); ++i) from.log_dropped[i] = grown(from.log_dropped[i], what.log_dropped[i]);
+template <std::size_t count>
+void subtract(std::array<std::uint64_t, count>& from, const std::array<std::uint64_t, count>& what) {
+  for (std::size_t i = 0; i < count; ++i) from[i] = grown(from[i], what[i]);
 }
 
 void add(OperatorMetrics& to, const OperatorMetrics& more) {
   if (more.timed != 0) to.min_ns = to.timed == 0 ? more.min_ns : std::min(to.min_ns, more.min_ns);
   to.max_ns = std::max(to.max_ns, more.max_ns);
   to.longest_wait_ns = std::max(to.longest_wait_ns, more.longest_wait_ns);
-  for (const auto count :
-       {&OperatorMetrics::tasks, &OperatorMetrics::failures, &OperatorMetrics::timed, &OperatorMetrics::total_ns, &OperatorMetrics::waits,
-        &OperatorMetrics::waited_ns, &OperatorMetrics::sampled, &OperatorMetrics::sampled_bytes})
-    to.*count += more.*count;
+  for (const auto& row : kOperatorRows)
+    if (row.kind == MetricKind::counter) to.*row.value += more.*row.value;
   for (std::size_t bucket = 0; bucket < TimeHistogram::kBuckets; ++bucket) to.times.count[bucket] += more.times.count[bucket];
 }
 
@@ -123,18 +103,18 @@ Metrics difference(const Metrics& later, const Metrics& earlier) {
     auto after = operators.find({before.name, before.version});
     // A version that is no longer listed has become part of version 0.
     if (after == operators.end()) after = operators.find({before.name, 0});
-    if (after != operators.end()) subtract(*after->second, before);
+    if (after == operators.end()) continue;
+    subtract(*after->second, before, kOperatorRows);
+    subtract(after->second->times.count, before.times.count);
   }
   for (OperatorMetrics& op : result.operators) narrow_extremes(op);
-  for (std::size_t worker = 0; worker < std::min(result.workers.size(), earlier.workers.size()); ++worker)
-    subtract(result.workers[worker], earlier.workers[worker]);
+  for (std::size_t worker = 0; worker < std::min(result.workers.size(), earlier.workers.size()); ++worker) {
+    subtract(result.workers[worker], earlier.workers[worker], kWorkerRows);
+    subtract(result.workers[worker].log_dropped, earlier.workers[worker].log_dropped);
+  }
 
-  for (const auto counter : {&Metrics::submitted, &Metrics::credit_waits, &Metrics::leases, &Metrics::parks, &Metrics::pauses,
-                             &Metrics::images, &Metrics::hand_overs_relocatable, &Metrics::hand_overs_lto, &Metrics::compiled,
-                             &Metrics::linked, &Metrics::cache_hits, &Metrics::log_lines, &Metrics::log_limited, &Metrics::graph_launches,
-                             &Metrics::batch_flushes, &Metrics::batch_operations, &Metrics::batch_tasks})
-    result.*counter = grown(result.*counter, earlier.*counter);
-  for (std::size_t i = 0; i < result.log_dropped.size(); ++i) result.log_dropped[i] = grown(result.log_dropped[i], earlier.log_dropped[i]);
+  subtract(result, earlier, kMetricRows);
+  subtract(result.log_dropped, earlier.log_dropped);
   return result;
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Reads a sample of a format with the package that defines it: prometheus_client, or the schema in perfetto.
 
-usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto|dashboard
+usage: tests/formats/check.py PRINT_FORMATS openmetrics|perfetto|dashboard|page
        tests/formats/check.py SERVE_METRICS endpoint
 
-Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text. `endpoint`:
-scrapes the runtime that serve.cpp puts behind dwell::PrometheusEndpoint.
+Exits with 77 when the package is not installed. `dashboard`: what docs/grafana/dwell.json asks for is in the OpenMetrics text. `page`: the
+table in docs/prometheus.md is the one that follows from that text, which is printed if not. `endpoint`: scrapes the runtime that serve.cpp
+puts behind dwell::PrometheusEndpoint.
 """
 
 import functools
@@ -92,6 +93,20 @@ def check_dashboard(_, sample):
             assert set(used) <= series[name], f"{set(used) - series[name]}: {query}"
 
 
+PAGE = Path(__file__).parents[2] / "docs/prometheus.md"
+
+
+def check_page(parser, sample):
+    """Each family is a row of the page's table: how Prometheus calls it, its own labels, what it says of itself."""
+    rows = ["| metric | labels | |", "|---|---|---|"]
+    for family in parser.text_string_to_metric_families(sample.decode()):
+        labels = sorted({name for sample in family.samples for name in sample.labels} - {"runtime", "device", "le"})
+        name = family.name + ("_total" if family.type == "counter" else "")
+        rows.append(f"| `{name}` | {', '.join(f'`{label}`' for label in labels)} | {family.documentation} |")
+    table = "\n".join(rows) + "\n"
+    assert table in PAGE.read_text(encoding="utf-8"), f"docs/prometheus.md must have this table:\n{table}"
+
+
 def check_endpoint(parser, sample):
     """What the runtime has done arrives, in families of the right types, with cumulative buckets."""
     families = {family.name: family for family in parser.text_string_to_metric_families(sample.decode())}
@@ -145,6 +160,7 @@ CHECKS = {
     "openmetrics": (functools.partial(printed, "openmetrics"), "prometheus_client.openmetrics.parser", check_openmetrics),
     "perfetto": (functools.partial(printed, "perfetto"), "perfetto.protos.perfetto.trace.perfetto_trace_pb2", check_perfetto),
     "dashboard": (functools.partial(printed, "openmetrics"), "json", check_dashboard),
+    "page": (functools.partial(printed, "openmetrics"), "prometheus_client.openmetrics.parser", check_page),
     "endpoint": (scraped, "prometheus_client.parser", check_endpoint),
 }
 

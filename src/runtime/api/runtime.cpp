@@ -219,9 +219,9 @@ void Runtime::count_batch(std::uint64_t operations, std::uint64_t tasks) const n
   runtime::HostCounts& counts = core->counts();
   runtime::HostSpan span(&core->host_events(), TraceEvent::Kind::flush);
   span.count = static_cast<std::uint32_t>(tasks);
-  runtime::count(counts.batch_flushes);
-  runtime::count(counts.batch_operations, operations);
-  runtime::count(counts.batch_tasks, tasks);
+  counts.count<&Metrics::batch_flushes>();
+  counts.count<&Metrics::batch_operations>(operations);
+  counts.count<&Metrics::batch_tasks>(tasks);
 }
 
 Trace Runtime::trace(std::chrono::nanoseconds duration) {

@@ -1,19 +1,38 @@
 // What the host counts for Metrics, beside what its parts know anyway.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+
+#include <dwell/metric_rows.hpp>
 
 namespace dwell::runtime {
 
-struct HostCounts {
-  std::atomic<std::uint64_t> credit_waits{0};
-  std::atomic<std::uint64_t> graph_launches{0};
-  std::atomic<std::uint64_t> batch_flushes{0};
-  std::atomic<std::uint64_t> batch_operations{0};
-  std::atomic<std::uint64_t> batch_tasks{0};
-};
+// A counter for each row of Metrics. Members may be called from any thread.
+class HostCounts {
+ public:
+  // Counts what the host alone knows of: count<&Metrics::credit_waits>().
+  template <std::uint64_t Metrics::*metric>
+  void count(std::uint64_t more = 1) noexcept {
+    constexpr std::size_t kRow = row_of(metric);
+    counters_[kRow].fetch_add(more, std::memory_order_relaxed);
+  }
+  // Adds what was counted here.
+  void read(Metrics& metrics) const noexcept {
+    for (std::size_t i = 0; i < counters_.size(); ++i) metrics.*kMetricRows[i].value += counters_[i].load(std::memory_order_relaxed);
+  }
 
-inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) { counter.fetch_add(more, std::memory_order_relaxed); }
+ private:
+  static constexpr std::size_t row_of(std::uint64_t Metrics::*metric) {
+    std::size_t row = 0;
+    while (kMetricRows[row].value != metric) ++row;
+    return row;
+  }
+
+  std::array<std::atomic<std::uint64_t>, std::size(kMetricRows)> counters_{};
+};
 
 }  // namespace dwell::runtime

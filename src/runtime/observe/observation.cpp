@@ -53,11 +53,7 @@ void Observation::read(Metrics& metrics) {
   meters_.read(metrics);
   if (metrics.metering == Metering::times) metrics.clock_error_ns = clock_.error_ns();
   log_.read(metrics);
-  metrics.credit_waits = counts_.credit_waits.load(std::memory_order_relaxed);
-  metrics.graph_launches = counts_.graph_launches.load(std::memory_order_relaxed);
-  metrics.batch_flushes = counts_.batch_flushes.load(std::memory_order_relaxed);
-  metrics.batch_operations = counts_.batch_operations.load(std::memory_order_relaxed);
-  metrics.batch_tasks = counts_.batch_tasks.load(std::memory_order_relaxed);
+  counts_.read(metrics);
 }
 
 void Observation::set_log_level(level from) {

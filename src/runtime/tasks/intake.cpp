@@ -70,7 +70,7 @@ void Intake::retry(TrySubmit try_submit) {
     const bool done = try_submit();
     parts_.keeper.submitted();
     if (done) return;
-    if (!std::exchange(waited, true)) count(parts_.counts.credit_waits);
+    if (!std::exchange(waited, true)) parts_.counts.count<&Metrics::credit_waits>();
     const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room comes when the oldest task has ended
     // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
@@ -198,7 +198,7 @@ std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std:
   std::uint64_t& position = span.id;
   retry([&] { return parts_.queue.try_launch(task, switches, &position) || position == SubmissionQueue::kSwitched; });
   if (position == SubmissionQueue::kSwitched) return std::nullopt;
-  count(parts_.counts.graph_launches);
+  parts_.counts.count<&Metrics::graph_launches>();
   return position;
 }
 
