@@ -106,6 +106,7 @@ struct Metrics {
   std::uint64_t ring_slots = 0;
   std::uint64_t queued = 0;        // now: tasks in the ready queue that no worker has claimed
   std::uint64_t credit_waits = 0;  // how often a submitter has found the ring full
+  std::uint64_t cancels = 0;       // calls of Runtime::cancel whose task was not complete
 
   // Leases.
   std::uint64_t leases = 0;

@@ -1240,6 +1240,10 @@ class Metrics:
         """How often a submitter has found the ring full."""
 
     @property
+    def cancels(self) -> int:
+        """Calls that have asked for a cancel of a task that was not complete."""
+
+    @property
     def leases(self) -> int:
         """Leases that were started."""
 

@@ -239,6 +239,20 @@ TEST_P(MetricsOfPartsTest, WhatTheCacheHasIsNeitherCompiledNorLinked) {
   }
 }
 
+TEST_P(MetricsOfPartsTest, CancelsCountUnlessTheTaskIsComplete) {
+  Runtime runtime(options());
+  const auto nothing = runtime.define<void()>("nothing", kNothing);
+  const Ticket done = runtime.submit(nothing);
+  done.wait();
+  runtime.cancel(done);
+  EXPECT_EQ(runtime.metrics().cancels, 0U);
+  runtime.park();
+  const Ticket waits = runtime.submit(nothing);
+  runtime.cancel(waits);
+  EXPECT_EQ(runtime.metrics().cancels, 1U);
+  runtime.resume();
+}
+
 TEST_P(MetricsOfPartsTest, BuffersCountWhileTheyLive) {
   Runtime runtime(options());
   const Metrics before = runtime.metrics();

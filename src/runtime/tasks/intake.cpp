@@ -224,6 +224,7 @@ bool Intake::cancel(std::uint64_t position) {
   Recorder::refuse(position);
   if ((position & detail::kLaunch) != 0) return false;
   const bool asked = parts_.queue.cancel(position);
+  if (asked) parts_.counts.count<&Metrics::cancels>();
   // The task may stand behind places that a thread has and does not use, and the loop be gone.
   parts_.queue.pass_over_idle();
   parts_.keeper.submitted();
