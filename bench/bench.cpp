@@ -1,7 +1,6 @@
 #include "bench/bench.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -21,32 +20,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Benchmark {
-  const char* name;
-  const char* title;
-  void (*run)(const Context&, Report&);
-};
-
-constexpr std::array<Benchmark, 18> kBenchmarks{{
-    {"latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", latency},
-    {"throughput", "many independent tasks from one host thread, first submitted to last complete, a task", throughput},
-    {"steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", steps},
-    {"graphs", "task graphs, replayed and used once: a node, unless it says otherwise", graphs},
-    {"jobs", "jobs of the orchestrator, a thousand graphs in flight at once", jobs},
-    {"sweep", "steps over all multiprocessors with a barrier between them", sweep},
-    {"spawn", "a fork-join tree of tasks that tasks make, a task", spawn},
-    {"producers", "the same from four host threads at once", producers},
-    {"kit", "the operator author's kit, and the same work by hand", kit},
-    {"tensors", "operations on tensors: on the device, collected on the host, and from an expression to its result", tensors},
-    {"swap", "an operator redefined again and again under full load, from cache", swap},
-    {"compile", "from a source to the first task that has run it, and tasks beside compilations", compile},
-    {"park", "the loop taken off the device, and brought back by work", park},
-    {"coexist", "CUDA calls of another thread that wait for the device, alone and beside full load", coexist},
-    {"observe", "what it costs to look: counts, times, a timeline, in turns with nothing", observe},
-    {"log", "lines that operators log: what one costs its worker, and how many there may be", log},
-    {"idle", "what a runtime costs that has nothing to do", idle},
-    {"startup", "process started to first result", startup},
-}};
+// In the order in which they run.
+std::vector<Benchmark>& registered() {
+  static std::vector<Benchmark> all;
+  return all;
+}
 
 void write(const std::string& file, const Json& content) {
   try {
@@ -94,17 +72,18 @@ Context open_context(const std::string& device) {
 
 }  // namespace
 
+Registration::Registration(const Benchmark& benchmark) {
+  std::vector<Benchmark>& all = registered();
+  all.insert(std::ranges::upper_bound(all, benchmark.place, {}, &Benchmark::place), benchmark);
+}
+
+const std::vector<Benchmark>& benchmarks() { return registered(); }
+
 dwell::Options Context::options() const {
   dwell::Options options;
   options.device = info.device;
   options.warn = [](std::string_view line) { std::cerr << "dwell: warning: " + std::string(line) + "\n"; };
   return options;
-}
-
-std::vector<std::string> names() {
-  std::vector<std::string> list;
-  for (const Benchmark& benchmark : kBenchmarks) list.emplace_back(benchmark.name);
-  return list;
 }
 
 int run(const Options& options) {
@@ -124,7 +103,7 @@ int run(const Options& options) {
   std::cout << context.info.device << " (" << context.info.device_name << "), " << context.info.workers << " workers, commit "
             << results["commit"].get<std::string>() << (context.brief ? "\nDWELL_BENCH=short: these figures say nothing" : "") << std::endl;
   bool right = true;
-  for (const Benchmark& benchmark : kBenchmarks) {
+  for (const Benchmark& benchmark : benchmarks()) {
     if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), benchmark.name) == options.names.end()) continue;
     Report report(benchmark.name, benchmark.title);
     const Clock::time_point start = Clock::now();

@@ -1,10 +1,11 @@
-// Every benchmark, and what they are told.
+// How a benchmark registers itself, and what it is told.
 #pragma once
 
 #include <cstddef>
 #include <dwell/dwell.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "bench/report.hpp"
 
@@ -25,25 +26,24 @@ struct Context {
   dwell::Options options() const;
 };
 
-// Each adds its figures, goals and checks to the report, and throws std::exception when it cannot go on.
-void latency(const Context& context, Report& report);
-void throughput(const Context& context, Report& report);
-void steps(const Context& context, Report& report);
-void graphs(const Context& context, Report& report);
-void jobs(const Context& context, Report& report);
-void sweep(const Context& context, Report& report);
-void spawn(const Context& context, Report& report);
-void producers(const Context& context, Report& report);
-void kit(const Context& context, Report& report);
-void tensors(const Context& context, Report& report);
-void swap(const Context& context, Report& report);
-void compile(const Context& context, Report& report);
-void park(const Context& context, Report& report);
-void coexist(const Context& context, Report& report);
-void idle(const Context& context, Report& report);
-void observe(const Context& context, Report& report);
-void log(const Context& context, Report& report);
-void startup(const Context& context, Report& report);
+// A benchmark: a source that registers it is all that it takes.
+struct Benchmark {
+  int place;  // in the order in which they run; the docs show results in it
+  const char* name;
+  const char* title;
+  int seconds;  // that it may take on a GPU
+  // Adds figures, goals and checks to the report. Throws std::exception when it cannot go on.
+  void (*run)(const Context& context, Report& report);
+};
+
+// Makes a benchmark known before main: a constant of its source.
+class Registration {
+ public:
+  explicit Registration(const Benchmark& benchmark);
+};
+
+// All, by their places.
+const std::vector<Benchmark>& benchmarks();
 
 // The work of a process that the benchmark startup has started (see startup.cpp).
 bool is_startup_child();

@@ -120,9 +120,7 @@ std::vector<Outcome> make_calls(CudaPeer& peer, const std::vector<CudaCall>& cal
   return outcomes;
 }
 
-}  // namespace
-
-void coexist(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   if (!context.cuda) {
     report.note("skipped: this is about CUDA devices");
     return;
@@ -179,5 +177,10 @@ void coexist(const Context& context, Report& report) {
   report.note("the load did " + text_of(quiet / 1e6, "million tasks a second") + " without, and " + text_of(disturbed / 1e6, "million") +
               " beside the calls");
 }
+
+const Registration kRegistration{
+    {140, "coexist", "CUDA calls of another thread that wait for the device, alone and beside full load", 120, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

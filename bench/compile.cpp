@@ -176,13 +176,16 @@ void add_latency(const Context& context, Report& report) {
   if (context.cuda) report.add(Goal{"lone empty task, p99, beside compilations against quiet", "x", busy.p99 / quiet.p99, 1.5});
 }
 
-}  // namespace
-
-void compile(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const OwnCache cache;
   add_firsts(context, report);
   add_hits(context, report);
   add_latency(context, report);
 }
+
+const Registration kRegistration{
+    {120, "compile", "from a source to the first task that has run it, and tasks beside compilations", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

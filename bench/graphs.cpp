@@ -335,9 +335,7 @@ class Goals {
   const Medians& medians_;
 };
 
-}  // namespace
-
-void graphs(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   Graphs graphs(context, report);
   add_ours(context, graphs);
   Goals goals(report, graphs.medians());
@@ -351,5 +349,9 @@ void graphs(const Context& context, Report& report) {
   report.note("METG(50 %) is the time of a run x " + text_of_count(graphs.places()) +
               " workers / tasks, where a worker is a CUDA kernel of one block, or a thread, that runs one task at a time");
 }
+
+const Registration kRegistration{{40, "graphs", "task graphs, replayed and used once: a node, unless it says otherwise", 240, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -68,9 +68,7 @@ struct Times {
 // One way to run all jobs once, with callbacks if there are times to be noted.
 using Run = std::function<void(Times* times)>;
 
-}  // namespace
-
-void jobs(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const std::size_t at_once = context.pick<std::size_t>(1000, 100);
   const std::size_t repeats = context.pick<std::size_t>(50, 3);
   const std::size_t rounds = context.pick<std::size_t>(20, 4);  // of a stream of jobs
@@ -151,5 +149,9 @@ void jobs(const Context& context, Report& report) {
   }
   report.note("Runtime::launch has " + text_of_count(at_once) + " execs, and knows of no limits, types or statistics");
 }
+
+const Registration kRegistration{{50, "jobs", "jobs of the orchestrator, a thousand graphs in flight at once", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -238,9 +238,7 @@ void add_groups(const Context& context, Report& report, std::size_t floats, std:
   report.add(Goal{what + ", 16 groups against one", "x", middle.back() / middle.front(), kSlack, 1.2});
 }
 
-}  // namespace
-
-void kit(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   constexpr std::size_t kMi = std::size_t{1} << 20U;
   const auto rounds = context.pick<std::size_t>(5, 1);
   const auto count = context.pick<std::size_t>(4'000, 200);
@@ -266,5 +264,9 @@ void kit(const Context& context, Report& report) {
     add_groups(context, report, context.pick(4 * kMi, kMi / 4), repeats);
   }
 }
+
+const Registration kRegistration{{90, "kit", "the operator author's kit, and the same work by hand", 300, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -182,9 +182,7 @@ void add_cpu_peers(const Context& context, Report& report, std::size_t count, co
   report.check(text_of_count(ran.load()) + " tasks of peers ran, of " + text_of_count(expected), ran.load() == expected);
 }
 
-}  // namespace
-
-void latency(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto count = context.pick<std::size_t>(100'000, 2'000);
   const Reached reached = add_ours(context, report, count);
   if (context.cuda) {
@@ -199,5 +197,9 @@ void latency(const Context& context, Report& report) {
     add_cpu_peers(context, report, count, reached);
   }
 }
+
+const Registration kRegistration{{10, "latency", "one task, submitted to acknowledged, at random intervals of 0 to 10 us", 90, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -29,9 +29,7 @@ std::uint64_t dropped_in(const Metrics& metrics) {
   return all;
 }
 
-}  // namespace
-
-void log(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   std::atomic<std::uint64_t> taken = 0;
   Options options = context.options();
   options.log.sink = [&](const LogRecord&) { taken.fetch_add(1, std::memory_order_relaxed); };
@@ -86,5 +84,9 @@ void log(const Context& context, Report& report) {
   report.check(text_of_count(expected) + " lines were handed over or counted as dropped", taken + dropped == expected);
   report.note(text_of_count(taken) + " lines were handed over, " + text_of_count(dropped) + " were dropped");
 }
+
+const Registration kRegistration{{160, "log", "lines that operators log: what one costs its worker, and how many there may be", 90, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

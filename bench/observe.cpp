@@ -64,9 +64,7 @@ std::vector<Operator<void()>> define_more(Runtime& runtime, const Operator<void(
   return all;
 }
 
-}  // namespace
-
-void observe(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   Runtime runtime(context.options());
   const auto empty = runtime.define<void()>("empty", kEmpty);
   std::uint64_t expected = 0;
@@ -175,5 +173,9 @@ void observe(const Context& context, Report& report) {
   report.check("of " + text_of_count(traced) + " tasks each is in a timeline or counted as dropped", seen.calls + seen.dropped >= traced);
   report.note(text_of_count(seen.calls) + " calls in timelines were read, " + text_of_count(seen.dropped) + " events were dropped");
 }
+
+const Registration kRegistration{{150, "observe", "what it costs to look: counts, times, a timeline, in turns with nothing", 90, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -18,9 +18,7 @@ constexpr const char* kWoken = "parked because idle: submitted to first result";
 // Long enough that any runtime with default options has parked, and any peer's thread sleeps.
 constexpr std::chrono::milliseconds kRest{4};
 
-}  // namespace
-
-void park(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto times = context.pick<std::size_t>(500, 30);
   Spread to_idle;
   Spread woken;
@@ -105,5 +103,9 @@ void park(const Context& context, Report& report) {
     report.check(text_of_count(ran) + " tasks of the thread pool ran, of " + text_of_count(times), ran == times);
   }
 }
+
+const Registration kRegistration{{130, "park", "the loop taken off the device, and brought back by work", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -42,9 +42,7 @@ double time_threads(std::size_t threads, Body body, Wait wait) {
   return time;
 }
 
-}  // namespace
-
-void producers(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const std::size_t count = context.pick<std::size_t>(1'000'000, 20'000) / kThreads * kThreads;
   Runtime runtime(context.options());
   const auto empty = runtime.define<void()>("empty", kEmpty);
@@ -90,5 +88,9 @@ void producers(const Context& context, Report& report) {
   const std::uint64_t submitted = runtime.info().submitted;
   report.check(text_of_count(submitted) + " tasks submitted and complete, of " + text_of_count(expected), submitted == expected);
 }
+
+const Registration kRegistration{{80, "producers", "the same from four host threads at once", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

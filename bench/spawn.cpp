@@ -110,9 +110,7 @@ void add_cuda_peer(const Context& context, Report& report, Trees& trees) {
   report.note("no CUDA dynamic parallelism: " + why);
 }
 
-}  // namespace
-
-void spawn(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   Trees trees(report, context.pick<std::size_t>(5, 1));
   const auto count = context.pick<std::uint32_t>(10'000'000, 10'000);
   if (context.cuda) {
@@ -136,5 +134,9 @@ void spawn(const Context& context, Report& report) {
   if (!peers.empty())
     report.add(Goal{std::string(kWhat) + ", against the best peer", "x", ours / *std::min_element(peers.begin(), peers.end()), 1.0, 1.3});
 }
+
+const Registration kRegistration{{70, "spawn", "a fork-join tree of tasks that tasks make, a task", 120, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -151,9 +151,7 @@ void add_cuda_peers(const Context& context, Report& report, std::size_t chains, 
   report.check_none("wrong sums of the peer", wrong_sums(sums, (chains + 1) * steps));
 }
 
-}  // namespace
-
-void steps(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto chains = context.pick<std::size_t>(20, 2);
   const auto length = context.pick<std::size_t>(2'000, 200);
   add_ours(context, report, Tier::relocatable, chains, length);
@@ -161,5 +159,9 @@ void steps(const Context& context, Report& report) {
   add_ours(context, report, Tier::lto, chains, length);
   add_cuda_peers(context, report, chains, length);
 }
+
+const Registration kRegistration{{30, "steps", "a chain of linked tasks on one worker, all fetched before it starts, a step", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -336,9 +336,7 @@ void first_uses(const Context& context, Report& report) {
   report.check_none("tasks lost, twice or wrong beside a first use", wrong);
 }
 
-}  // namespace
-
-void swap(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto swaps = context.pick<std::size_t>(100, 10);
   Runtime runtime(context.options());
   for (std::size_t i = 1; i < kOperators; ++i) {
@@ -404,5 +402,9 @@ void swap(const Context& context, Report& report) {
   if (load.waits() != 0)
     report.note("the ring ran empty " + std::to_string(load.waits()) + " times, because results were not judged fast enough");
 }
+
+const Registration kRegistration{{110, "swap", "an operator redefined again and again under full load, from cache", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

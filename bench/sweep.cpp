@@ -88,9 +88,7 @@ std::vector<double> time_runs(std::size_t count, std::size_t steps, Run run) {
   return times;
 }
 
-}  // namespace
-
-void sweep(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto runs = context.pick<std::size_t>(30, 2);
   const auto steps = context.pick<unsigned>(1'000, 100);  // even, so that the result lies in the first row
   std::string why = "not a CUDA device";
@@ -146,5 +144,9 @@ void sweep(const Context& context, Report& report) {
   report.add(Goal{kForms[1], "ns", best[1], 600, barrier});
   report.add(Goal{kForms[2], "ns", best[2], 700, 900});
 }
+
+const Registration kRegistration{{60, "sweep", "steps over all multiprocessors with a barrier between them", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

@@ -186,13 +186,16 @@ void run_compiled(const Context& context, const Plan& plan, Report& report) {
   report.check_none("programs that were interpreted, not compiled", batch.stats().programs - batch.stats().compiled - before);
 }
 
-}  // namespace
-
-void tensors(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const std::size_t count = context.pick<std::size_t>(10'000, 500);
   const Plan plan{count, context.pick<std::size_t>(30, 3), text_of_count(count) + " sums of 1024 floats, apart"};
   run_interpreted(context, plan, report);
   run_compiled(context, plan, report);
 }
+
+const Registration kRegistration{
+    {100, "tensors", "operations on tensors: on the device, collected on the host, and from an expression to its result", 60, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

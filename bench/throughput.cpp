@@ -227,9 +227,7 @@ CpuPeers add_cpu_peers(const Context& context, Report& report, const std::vector
   return peers;
 }
 
-}  // namespace
-
-void throughput(const Context& context, Report& report) {
+void run(const Context& context, Report& report) {
   const auto count = context.pick<std::size_t>(1'000'000, 20'000);
   const std::vector<Set> sets = sets_for(context);
   const Reached reached = add_ours(context, report, sets, count);
@@ -250,5 +248,10 @@ void throughput(const Context& context, Report& report) {
     }
   }
 }
+
+const Registration kRegistration{
+    {20, "throughput", "many independent tasks from one host thread, first submitted to last complete, a task", 120, run}};
+
+}  // namespace
 
 }  // namespace dwell::bench

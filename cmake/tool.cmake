@@ -78,7 +78,7 @@ if(tool_sources)
   )
   dwell_warnings(dwell_tool)
   if(TARGET dwell_bench)
-    target_link_libraries(dwell_tool PUBLIC dwell_bench)
+    target_link_libraries(dwell_tool PUBLIC $<LINK_LIBRARY:WHOLE_ARCHIVE,dwell_bench>)  # its sources register themselves
   endif()
 
   file(GLOB tool_main CONFIGURE_DEPENDS tools/dwell/main.cpp)

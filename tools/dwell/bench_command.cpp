@@ -1,9 +1,11 @@
 #include "bench_command.hpp"
 
 #include <algorithm>
+#include <iostream>
 
 #if __has_include("bench/bench.hpp")
 #include "bench/bench.hpp"
+#include "bench/benchmarks.hpp"
 #define DWELL_HAS_BENCH 1
 #else
 #define DWELL_HAS_BENCH 0
@@ -13,10 +15,18 @@ namespace dwell::tool {
 
 #if DWELL_HAS_BENCH
 
-std::vector<std::string> bench_names() { return bench::names(); }
+std::vector<std::string> bench_names() {
+  std::vector<std::string> names;
+  for (const bench::Benchmark& benchmark : bench::benchmarks()) names.emplace_back(benchmark.name);
+  return names;
+}
 
 Exit bench_command(const BenchOptions& options) {
-  const std::vector<std::string> known = bench::names();
+  if (options.list) {
+    for (const bench::Benchmark& benchmark : bench::benchmarks()) std::cout << benchmark.name << ' ' << benchmark.seconds << '\n';
+    return Exit::success;
+  }
+  const std::vector<std::string> known = bench_names();
   for (const std::string& name : options.names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string list;

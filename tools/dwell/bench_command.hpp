@@ -11,7 +11,8 @@ namespace dwell::tool {
 struct BenchOptions {
   std::vector<std::string> names;  // empty: all
   std::string device = "auto";
-  std::string json;  // a file to write too; empty: none
+  std::string json;   // a file to write too; empty: none
+  bool list = false;  // print their names and the seconds that each may take on a GPU, and run none
 };
 
 // Throws Failure for a name that is no benchmark.

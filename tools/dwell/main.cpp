@@ -103,6 +103,7 @@ Exit run(int count, char** words, std::ostream& binary) {
   std::string bench_help = "Which; all when none is named:";
   for (const std::string& name : dwell::tool::bench_names()) bench_help += ' ' + name;
   bench->add_option("NAME", bench_options.names, bench_help);
+  bench->add_flag("--list", bench_options.list, "Print the names, and the seconds that each may take on a GPU");
   bench->add_option("--device", bench_options.device, kDeviceHelp)->capture_default_str();
   bench->add_option("--json", bench_options.json, "Write the results to this file too");
 
