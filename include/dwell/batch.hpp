@@ -196,9 +196,9 @@ class Batch {
   // was collected since the last flush; empty, when there is nothing.
   Ticket flush();
   // As flush, with the tickets of all tasks that were submitted since the last flush or submit, in their order, instead of one for all of
-  // them, which takes tasks of its own that wait for the others. `by_chance`: the caller could as well have collected more. The last
-  // program, which would have grown, is then not counted among those that run often and are compiled: it will hardly come again.
-  std::vector<Ticket> submit(bool by_chance = false);
+  // them, which takes tasks of its own that wait for the others. `cut_short`: the last
+  // program is incomplete, and is not counted among those that run often and are compiled.
+  std::vector<Ticket> submit(bool cut_short = false);
   // What is collected from now on does not wait for what was submitted, nor does the next flush: something else keeps that order, as
   // Runtime::burst does.
   void forget();

@@ -4,13 +4,13 @@
 // the others, and with the last one all begin. The rest of the shares are taken by workers that are free or become so: other tasks end,
 // and gangs that run have all their workers. Were two assembled at once, each could wait for workers that the other has. So the others
 // stand in line, as threads do at the lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization", 1991): each that
-// comes puts itself behind the last one, and the last to join of the first one lets the next one come.
+// comes puts itself behind the last one, and the last to join of the first one assembles the next one.
 //
 // A worker that waits while its successor does (the next lease's worker of its seat), or whose lease ends at once, puts its share back: the
 // successor joins. Where no successor comes, since workers keep their places while others are busy (seat.hpp), the gang is assembled in the
 // lease that is over. But the driver may hold the next lease up until all workers of this one have left the device, while a gang waits for
 // those that have left already: then one that waits dissolves it. No member waits any more; shares that are taken later, also in another
-// lease, end at once; and with the last one the gang comes anew. A lease with too few workers refuses a gang, whose shares then run
+// lease, end at once; and with the last one the gang is assembled anew. A lease with too few workers refuses a gang, whose shares then run
 // nothing. A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the gang that ends
 // next hands its own over.
 //
@@ -25,7 +25,7 @@
 namespace dwell::device::gangs {
 
 inline constexpr u32 kRefused = 1U << 31U;    // in Wide::joined: the gang does not run
-inline constexpr u32 kDissolved = 1U << 30U;  // the same: it comes anew when all shares are gone
+inline constexpr u32 kDissolved = 1U << 30U;  // the same: it is assembled anew when all shares are gone
 inline constexpr u32 kWanted = 1U << 31U;     // in GangLine::memories
 inline constexpr u32 kNoMemory = ~0U;
 
@@ -133,8 +133,8 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
   ready_queue::push_copies(lease, task, runs ? groups : 1);
 }
 
-// Lets the gang at this index, the first in line, come: with this memory, or one that it takes. Called by all lanes.
-DWELL_DEVICE_COLD void come(const Lease& lease, u32 index, u32 memory) {
+// Assembles the gang at this index, the first in line, with this memory or memory that it takes. Called by all lanes.
+DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
   for (;;) {
     i32 why = status::ok;
     u32 next = 0;  // in line, plus 1
@@ -173,19 +173,19 @@ DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, 
     else
       first = 1;
   }
-  if (broadcast(first) != 0) come(lease, index, kNoMemory);
+  if (broadcast(first) != 0) assemble(lease, index, kNoMemory);
 }
 
 // ---- Workers. Called by one thread -----------------------------------------------------------------------------------------------
 
 enum Joined : u32 {
-  kMember,   // all are there
-  kLast,     // the same: and this worker takes the gang out of line
-  kPutBack,  // the worker is to leave its seat: the share goes back to the ready queue
-  kGone,     // the gang is dissolved
-  kComes,    // the same: and this worker lets it come anew
-  kNoGang,   // the gang does not run
-  kRefuses,  // the same: and this worker takes it out of line
+  kMember,     // all are there
+  kLast,       // the same: and this worker takes the gang out of line
+  kPutBack,    // the worker is to leave its seat: the share goes back to the ready queue
+  kGone,       // the gang is dissolved
+  kAssembles,  // the same: and this worker assembles it anew
+  kNoGang,     // the gang does not run
+  kRefuses,    // the same: and this worker takes it out of line
 };
 
 // Whether workers have left and no later lease works yet, so that nobody may be there for their seats.
@@ -206,10 +206,10 @@ DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
   return round % 16 == 15 && seat::is_over(lease, load<Order::relaxed, Scope::system>(&lease.report->end));
 }
 
-// Ends a share of a gang that is dissolved. Not before nobody looks at the counters for it any more: they are set anew when the gang comes.
+// Ends a share of a gang that is dissolved, behind the last look at the counters for it: they are set anew when the gang is assembled.
 DWELL_DEVICE Joined end_dissolved(Wide* wide, u32 groups) {
   // acq_rel: pairs with itself in the last one.
-  return fetch_add<Order::acq_rel>(&wide->next, 1U) + 1 == groups ? kComes : kGone;
+  return fetch_add<Order::acq_rel>(&wide->next, 1U) + 1 == groups ? kAssembles : kGone;
 }
 
 // Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
@@ -248,22 +248,22 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
   }
 }
 
-// Lets the next in line come. Called by all lanes, of the worker that has joined as the last.
-DWELL_DEVICE_COLD void let_next_come(const Lease& lease, u32 index) {
+// Assembles the next in line. Called by all lanes, of the worker that has joined as the last.
+DWELL_DEVICE_COLD void assemble_next(const Lease& lease, u32 index) {
   u32 next = 0;
   if (lane() == 0) next = leave_line(lease, index);
   next = broadcast(next);
-  if (next != 0) come(lease, next - 1, kNoMemory);
+  if (next != 0) assemble(lease, next - 1, kNoMemory);
 }
 
 // Gives back the memory of a gang whose groups have all ended. Called by all lanes.
 DWELL_DEVICE_COLD void end(const Lease& lease, u32 memory) {
   u32 index = 0;
-  u32 comes = 0;
-  if (lane() == 0) comes = give_memory(lease, memory, &index) ? 1 : 0;
-  comes = broadcast(comes);
+  u32 assembles = 0;
+  if (lane() == 0) assembles = give_memory(lease, memory, &index) ? 1 : 0;
+  assembles = broadcast(assembles);
   index = broadcast(index);
-  if (comes != 0) come(lease, index, memory);
+  if (assembles != 0) assemble(lease, index, memory);
 }
 
 }  // namespace dwell::device::gangs

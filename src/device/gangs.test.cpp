@@ -68,14 +68,14 @@ TEST_F(GangsTest, ADissolvedGangComesAnewWithTheLastOfItsShares) {
   EXPECT_EQ(gangs::join(lease(), &wide(), 2, 0), gangs::kGone);
   EXPECT_EQ(wide().joined & gangs::kDissolved, gangs::kDissolved);
   exits() = 0;
-  EXPECT_EQ(gangs::join(lease(), &wide(), 2, 1), gangs::kComes);
+  EXPECT_EQ(gangs::join(lease(), &wide(), 2, 1), gangs::kAssembles);
 }
 
 TEST_F(GangsTest, SharesOfADissolvedGangEndInALeaseThatIsTooSmallForIt) {
   wide().joined = gangs::kDissolved | 1;
   wide().next = 1;
   bench_.lease.workers = 1;
-  EXPECT_EQ(gangs::join(lease(), &wide(), 2, 0), gangs::kComes);
+  EXPECT_EQ(gangs::join(lease(), &wide(), 2, 0), gangs::kAssembles);
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
   if (lane() == 0) joined = gangs::join(lease, wide, groups, worker->me);
   joined = broadcast(joined);
   if (joined == gangs::kPutBack) ready_queue::push(lease, first_slot(*frame));
-  if (joined == gangs::kComes) gangs::come(lease, index, wide->memory);
-  if (joined == gangs::kPutBack || joined == gangs::kComes || joined == gangs::kGone) return kNothing;
-  if (joined == gangs::kLast || joined == gangs::kRefuses) gangs::let_next_come(lease, index);
+  if (joined == gangs::kAssembles) gangs::assemble(lease, index, wide->memory);
+  if (joined == gangs::kPutBack || joined == gangs::kAssembles || joined == gangs::kGone) return kNothing;
+  if (joined == gangs::kLast || joined == gangs::kRefuses) gangs::assemble_next(lease, index);
   if (lane() == 0) {
     Context& context = worker->context;
     const bool runs = joined == gangs::kMember || joined == gangs::kLast;

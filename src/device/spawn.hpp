@@ -2,7 +2,7 @@
 //
 // A worker keeps the tasks that its operators make, and takes up the newest one when a task has ended: depth first, which bounds how many
 // there are. The oldest ones, from which most descends, go to the ready queue when workers wait there (Control::idle). A worker that has
-// too many puts the oldest half aside, and all that lies there, once the operator has returned, into the overflow, a stack of all workers.
+// too many stashes the oldest half, and spills the stash, once the operator has returned, into the overflow, a stack of all workers.
 // So no child leaves the worker, or runs, before its maker has returned. Whoever puts tasks into the overflow takes from it before it goes
 // to other work, or sends some through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
 //
@@ -38,9 +38,9 @@
 
 namespace dwell::device::spawn {
 
-inline constexpr u32 kRoot = ~0U;                    // of end(): a root is complete
-inline constexpr u64 kRound = 1ULL << 32U;           // of Spawned::arrivals
-inline constexpr u32 kAside = SpawnWork::kMost / 2;  // tasks that are put aside at once
+inline constexpr u32 kRoot = ~0U;                      // of end(): a root is complete
+inline constexpr u64 kRound = 1ULL << 32U;             // of Spawned::arrivals
+inline constexpr u32 kStashed = SpawnWork::kMost / 2;  // tasks that are stashed at once
 
 // ---- Tasks that may run ----------------------------------------------------------------------------------------------------------
 
@@ -75,24 +75,24 @@ DWELL_DEVICE_COLD void unpack(const Lease& lease, SpawnWork& work, u32 first) {
     work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
 }
 
-// Puts the oldest half aside. Called by one thread.
-DWELL_DEVICE_COLD void put_aside(const Lease& lease, SpawnWork& work) {
-  const u32 first = bundle(lease, work, kAside);
-  if (work.aside == 0) work.aside_last = first;
-  set(&at(lease, first)->joins, work.aside);
-  work.aside = first;
+// Stashes the oldest half. Called by one thread.
+DWELL_DEVICE_COLD void stash(const Lease& lease, SpawnWork& work) {
+  const u32 first = bundle(lease, work, kStashed);
+  if (work.stashed == 0) work.stashed_last = first;
+  set(&at(lease, first)->joins, work.stashed);
+  work.stashed = first;
 }
 
-// Puts what lies aside into the overflow. Called by one thread, while no operator runs.
+// Puts the stash into the overflow. Called by one thread, while no operator runs.
 DWELL_DEVICE void spill(const Lease& lease, SpawnWork& work) {
-  if (work.aside == 0) return;
-  put(lease, &lease.control->lists.overflow, work.aside, work.aside_last);
-  work.aside = 0;
+  if (work.stashed == 0) return;
+  put(lease, &lease.control->lists.overflow, work.stashed, work.stashed_last);
+  work.stashed = 0;
 }
 
 // Keeps a task. Called by one thread.
 DWELL_DEVICE void keep(const Lease& lease, SpawnWork& work, u32 number) {
-  if (work.count == SpawnWork::kMost) put_aside(lease, work);
+  if (work.count == SpawnWork::kMost) stash(lease, work);
   work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
 }
 
@@ -353,7 +353,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.oldest = 0;
   worker->spawn.count = 0;
   worker->spawn.free_count = 0;
-  worker->spawn.aside = 0;
+  worker->spawn.stashed = 0;
 }
 // Takes up a task that came through the ready queue. Called by one thread, which has acquired, of a worker that keeps none.
 DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {

@@ -34,8 +34,8 @@ struct SpawnWork {
   u32 refused;       // 1: several groups share the task that runs
   u32 owes;          // 1: it has left tasks on the overflow, for a graph: to be passed on before it goes to other work
   u32 newest;        // the last child that its operator has made
-  u32 aside;         // record of a task that was put aside, which leads to the others, or 0
-  u32 aside_last;    // the last of these
+  u32 stashed;       // record of a task that was stashed, which leads to the others, or 0
+  u32 stashed_last;  // the last of these
   u32 oldest;        // place in `ready`
   u32 count;         // tasks in `ready`, from `oldest` on and around
   u32 free_count;    // records in `free`

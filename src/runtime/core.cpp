@@ -272,7 +272,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   observation_->log().finish();
   modules().close();
   buffers_->close();  // before the core goes: without it they would not be taken off the list
-  detail::Shell::Fates ended;
+  detail::Shell::TaskEnds ended;
   detail::Shell::Ranges lost;
   const auto unknown = failure_of(errc::out_of_memory, [&] { tasks_->outcomes().add_all(ended, lost); });
   graphs_.collect(~0ULL);

@@ -430,9 +430,9 @@ Ticket Batch::flush() {
   return all.awaited.empty() ? Ticket() : all.awaited.front();
 }
 
-std::vector<Ticket> Batch::submit(bool by_chance) {
+std::vector<Ticket> Batch::submit(bool cut_short) {
   Collected& all = *state_;
-  submit_programs(!by_chance);
+  submit_programs(!cut_short);
   std::vector<Ticket> tickets(all.tickets.end() - static_cast<std::ptrdiff_t>(all.followed.size()), all.tickets.end());
   end_flush();
   return tickets;

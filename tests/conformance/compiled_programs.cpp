@@ -336,9 +336,9 @@ TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
   const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
   const auto y = filled<float>(64, [](std::size_t) { return 0; });
   const auto other = filled<float>(32, [](std::size_t) { return 0; });
-  const auto run = [&](bool by_chance) {
+  const auto run = [&](bool cut_short) {
     batch.assign(y, Expression(x) - 2.0);
-    for (const Ticket& ticket : batch.submit(by_chance)) ticket.wait();
+    for (const Ticket& ticket : batch.submit(cut_short)) ticket.wait();
   };
   const auto runs_compiled = [&] {
     const std::uint64_t before = batch.stats().compiled;

@@ -1,4 +1,4 @@
-// A runtime whose device is lost and opened again: the fate of everything made before.
+// A runtime whose device is lost and opened again: what becomes of everything made before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

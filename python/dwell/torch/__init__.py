@@ -25,7 +25,7 @@ import torch
 from ._build import BuildError, build
 from ._compile import backend
 from ._dispatch import ByKey, ByMode, Dispatch
-from ._looks import watch_captures, watch_looks, watch_threads
+from ._sync_points import watch_captures, watch_sync_points, watch_threads
 
 __all__ = [
     "BuildError",
@@ -64,12 +64,12 @@ def _ops() -> Any:
             if not _loaded:
                 torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
                 _dispatch = _opened()
-                watch_looks(flush, _apart)
+                watch_sync_points(flush, _apart)
                 watch_threads(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
                 if torch.cuda.is_available():
-                    watch_captures(_step_aside, _step_back)
+                    watch_captures(_suspend, _resume)
                 _loaded = True
     return torch.ops.dwell
 
@@ -113,7 +113,7 @@ def _watch() -> None:
     _dispatch.watch()
 
 
-def _step_aside() -> bool:
+def _suspend() -> bool:
     """What a graph captures is PyTorch's own: its memory, and its kernels."""
     if _thread.depth == 0:
         return False
@@ -122,8 +122,8 @@ def _step_aside() -> bool:
     return True
 
 
-def _step_back(aside: bool) -> None:
-    if aside:
+def _resume(suspended: bool) -> None:
+    if suspended:
         _dispatch.take(True)
 
 

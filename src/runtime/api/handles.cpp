@@ -249,7 +249,7 @@ void Ticket::wait() const {
     if (const auto error = core->error_of(position_)) throw *error;
     return;
   }
-  if (const auto fate = shell_->fate(position_)) throw Error(fate->error);
+  if (const auto end = shell_->end_of(position_)) throw Error(end->error);
 }
 
 bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
@@ -263,7 +263,7 @@ bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
     if (const auto error = core->error_of(position_)) throw *error;
     return true;
   }
-  if (const auto fate = shell_->fate(position_)) throw Error(fate->error);
+  if (const auto end = shell_->end_of(position_)) throw Error(end->error);
   return true;
 }
 
@@ -289,8 +289,8 @@ int Ticket::status() const {
     }
     return core->status_of(position_);
   }
-  const auto fate = shell_->fate(position_);
-  return fate ? fate->status : dwell::status::ok;
+  const auto end = shell_->end_of(position_);
+  return end ? end->status : dwell::status::ok;
 }
 
 void Ticket::then(std::function<void(const Ticket&)> f) const {

@@ -89,8 +89,8 @@ std::vector<std::uint64_t> Reaper::failed_positions() {
   positions.reserve(failures_.size());
   for (const auto& [position, failure] : failures_) positions.push_back(position);
   if (!begun_) return positions;
-  for (const auto& [position, come] : *begun_)
-    if (come.status != status::ok && !failures_.contains(position)) positions.push_back(position);
+  for (const auto& [position, progress] : *begun_)
+    if (progress.status != status::ok && !failures_.contains(position)) positions.push_back(position);
   std::ranges::sort(positions);
   return positions;
 }

@@ -92,12 +92,12 @@ class Reaper {
 
   // Stores a completion entry, of a place that the device does not complete.
   void complete_here(std::uint64_t position, std::int32_t status);
-  // Of a task that has begun: how it ends, with status::interrupted when it has not run to its end, and how far it came.
-  struct Come {
+  // How far a task that has begun came, and how it ends: with status::interrupted when it has not run to its end.
+  struct Progress {
     std::int32_t status;
     std::string how_far;
   };
-  using Begun = std::map<std::uint64_t, Come>;  // by position
+  using Begun = std::map<std::uint64_t, Progress>;  // by position
   // Ends what is in flight before `tail`: what has begun as `begun` says, the rest with status::cancelled. Without `begun` nobody knows,
   // and all is interrupted. The device no longer writes, and nothing is submitted any more.
   void complete_all(std::uint64_t tail, std::optional<Begun> begun) noexcept;

@@ -192,7 +192,7 @@ std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::
     me.was_full = true;
     return 0;
   }
-  if (!me.was_full) me.size = now - me.returned < me.size * brisk ? std::min(me.size * 2, kMostPlaces) : 1;
+  if (!me.was_full) me.size = now - me.returned < me.size * fast_pace ? std::min(me.size * 2, kMostPlaces) : 1;
   me.was_full = false;
   turns_ = last_given_ == &me ? turns_ + 1 : 1;
   last_given_ = &me;
@@ -269,7 +269,7 @@ bool SubmissionQueue::pass_over_standing(Clock::time_point now) {
   const auto standing = std::partition(shared_.begin(), shared_.end(), [&](Submitter* submitter) {
     const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
     const bool stands =
-        (at == submitter->seen && now - submitter->seen_since > kIdle) || now - submitter->since > 2 * submitter->size * brisk;
+        (at == submitter->seen && now - submitter->seen_since > kIdle) || now - submitter->since > 2 * submitter->size * fast_pace;
     if (at != submitter->seen) {
       submitter->seen = at;
       submitter->seen_since = now;

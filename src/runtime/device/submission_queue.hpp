@@ -169,9 +169,9 @@ class SubmissionQueue {
   }
   void set_sampling(bool on) { stamped_below_.store(on ? device::kStampsBelow : 0, std::memory_order_relaxed); }
 
-  // The time for a place, at most, of a thread that is given twice as many the next time. Set before the first task, by tests of slow
-  // builds.
-  std::chrono::nanoseconds brisk{500};
+  // A thread that has taken less time a place than this is given twice as many places the next time. Set before the first task, by tests of
+  // slow builds.
+  std::chrono::nanoseconds fast_pace{500};
 
   // For runtime/device/submitter.cpp, which calls one at a time: a thread comes, it ends.
   Submitter* add();

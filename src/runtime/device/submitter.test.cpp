@@ -87,7 +87,7 @@ class SubmitterTest : public testing::Test {
   // given more than it uses.
   std::optional<std::uint64_t> leave_places_unused(Follower& other) {
     if (!kHaveMembarrier) return std::nullopt;
-    const auto usual = std::exchange(queue().brisk, 1ms);
+    const auto usual = std::exchange(queue().fast_pace, 1ms);
     for (int tries = 0; tries < 100'000; ++tries) {
       submit();  // so that no other submitter has the tail
       const std::uint64_t next = other.run([this] {
@@ -99,7 +99,7 @@ class SubmitterTest : public testing::Test {
         return last + 1;
       });
       if (queue().tail() > next) {
-        queue().brisk = usual;
+        queue().fast_pace = usual;
         return next;
       }
     }

@@ -77,23 +77,23 @@ Error Shell::gone(const std::string& handle, const std::string& again_by) const 
   return failure.value();
 }
 
-std::optional<Shell::Fate> Shell::fate(std::uint64_t position) const {
+std::optional<Shell::TaskEnd> Shell::end_of(std::uint64_t position) const {
   const Lock lock(mutex);
-  std::optional<Fate> fate;
+  std::optional<TaskEnd> end;
   if (const auto at = ended.find(position); at != ended.end()) {
-    fate = at->second;
+    end = at->second;
   } else if (is_in(cancelled, position)) {
-    return Fate{status::cancelled,
-                Error(errc::cancelled, "ticket " + std::to_string(position) + " was cancelled: the runtime was closed before it ran")};
+    return TaskEnd{status::cancelled,
+                   Error(errc::cancelled, "ticket " + std::to_string(position) + " was cancelled: the runtime was closed before it ran")};
   } else {
     if (!is_in(lost, position)) return std::nullopt;
-    fate = Fate{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
+    end = TaskEnd{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
   }
-  const bool with_device = fate->error.kind() == errc::device_lost || fate->error.kind() == errc::task_timeout;
-  if (!with_device || !superseded()) return fate;
+  const bool with_device = end->error.kind() == errc::device_lost || end->error.kind() == errc::task_timeout;
+  if (!with_device || !superseded()) return end;
   const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
-  fate->error = Error(errc::stale_handle, belongs(name) + "; it was lost with the device: " + fate->error.message());
-  return fate;
+  end->error = Error(errc::stale_handle, belongs(name) + "; it was lost with the device: " + end->error.message());
+  return end;
 }
 
 }  // namespace dwell::detail

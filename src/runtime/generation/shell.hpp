@@ -79,7 +79,7 @@ struct Lineage {
 
 // One generation of a runtime: from the opening of its device to the device's loss or to the end of the runtime. Never freed (a few
 // hundred bytes, and what became of the tasks that did not succeed), so that no handle can dangle. Members may be called from any thread,
-// but hold() must not overlap others on the newest generation of a runtime, apart from core, gone and fate.
+// but hold() must not overlap others on the newest generation of a runtime, apart from core, gone and end_of.
 struct Shell {
   Shell(std::shared_ptr<Lineage> of, std::uint32_t number) : lineage(std::move(of)), generation(number) { lost.reserve(1); }
 
@@ -112,13 +112,13 @@ struct Shell {
   static void add(std::uint64_t position, Ranges& into);
 
   // The end of a task whose core is gone.
-  struct Fate {
+  struct TaskEnd {
     int status;
     Error error;
   };
-  using Fates = std::map<std::uint64_t, Fate>;  // by position
+  using TaskEnds = std::map<std::uint64_t, TaskEnd>;  // by position
   // Nothing for one that succeeded.
-  std::optional<Fate> fate(std::uint64_t position) const;
+  std::optional<TaskEnd> end_of(std::uint64_t position) const;
 
   Stage stage() const { return stage_.load(std::memory_order_relaxed); }
   // Takes a step of the table above.
@@ -132,7 +132,7 @@ struct Shell {
   std::shared_ptr<runtime::Core> open DWELL_GUARDED_BY(mutex);
   // The same without the mutex, for submitters: their caller keeps the runtime open, or they are callbacks, which close waits for.
   std::atomic<runtime::Core*> current{nullptr};
-  Fates ended DWELL_GUARDED_BY(mutex);                      // tasks that did not succeed
+  TaskEnds ended DWELL_GUARDED_BY(mutex);                   // tasks that did not succeed
   Ranges lost DWELL_GUARDED_BY(mutex);                      // positions of tasks that the failure took
   Ranges cancelled DWELL_GUARDED_BY(mutex);                 // and of those that close cancelled; `ended` has details of the last ones
   std::optional<Error> failure DWELL_GUARDED_BY(mutex);     // of the device

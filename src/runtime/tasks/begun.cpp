@@ -95,7 +95,7 @@ class BegunTasks::Search {
     return exec == nullptr ? nullptr : exec_at(base);
   }
   void note(std::uint64_t position, std::string how_far) {
-    begun_.insert_or_assign(position, Reaper::Come{status::interrupted, std::move(how_far)});
+    begun_.insert_or_assign(position, Reaper::Progress{status::interrupted, std::move(how_far)});
   }
   void note_node(std::uint64_t offset) {
     std::uint32_t cell = 0;
@@ -205,7 +205,7 @@ class BegunTasks::Search {
     if (wide.next == 0 || wide.next >= device::cancels::kAllDrawn) return;
     // All groups that were drawn have ended. What is left may be shares that would find none.
     if (wide.next >= header.groups)
-      begun_.insert_or_assign(*position, Reaper::Come{wide.status, ""});
+      begun_.insert_or_assign(*position, Reaper::Progress{wide.status, ""});
     else
       note(*position, std::to_string(wide.next) + " of its " + std::to_string(header.groups) + " groups had run");
   }

@@ -90,10 +90,10 @@ void Outcomes::add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open)
     if (!parts_.queue.done(position) && !begun.contains(position)) detail::Shell::add(position, open);
 }
 
-void Outcomes::add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open) {
+void Outcomes::add_all(detail::Shell::TaskEnds& ended, detail::Shell::Ranges& open) {
   const auto note = [&](std::uint64_t position) {
     if (const std::optional<Error> error = error_of(position))
-      ended.emplace(position, detail::Shell::Fate{parts_.queue.result(position).status, *error});
+      ended.emplace(position, detail::Shell::TaskEnd{parts_.queue.result(position).status, *error});
   };
   for (const std::uint64_t position : parts_.queue.failed_positions()) note(position);
   for (std::uint64_t position = parts_.queue.reaped(); position < parts_.queue.tail(); ++position) {
@@ -103,7 +103,7 @@ void Outcomes::add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open)
       detail::Shell::add(position, open);
   }
   for (const auto& [number, error] : parts_.launches.errors())
-    ended.emplace(number | detail::kLaunch, detail::Shell::Fate{status::lost, error});
+    ended.emplace(number | detail::kLaunch, detail::Shell::TaskEnd{status::lost, error});
 }
 
 }  // namespace dwell::runtime

@@ -39,7 +39,7 @@ class Outcomes {
   // What a shell must know behind the end of its core. The tasks that are not complete and have not begun:
   void add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open) const;
   // Those that did not succeed, and those that are not complete.
-  void add_all(detail::Shell::Fates& ended, detail::Shell::Ranges& open);
+  void add_all(detail::Shell::TaskEnds& ended, detail::Shell::Ranges& open);
 
  private:
   // The words of an error for a task with this status, behind the task's name.

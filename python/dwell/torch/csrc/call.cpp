@@ -17,7 +17,7 @@
 
 #include "collector.hpp"
 #include "memory.hpp"
-#include "taken.hpp"
+#include "operation_kernel.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

@@ -147,8 +147,8 @@ void Collector::close() {
   if (resident_) attempt([this] { resident_->runtime.close(); });
 }
 
-void Collector::submit_locked(bool by_chance) {
-  for (const Ticket& ticket : loop_->batch.submit(by_chance)) submitted_.push_back(ticket);
+void Collector::submit_locked(bool cut_short) {
+  for (const Ticket& ticket : loop_->batch.submit(cut_short)) submitted_.push_back(ticket);
 }
 
 void Collector::end_first() {

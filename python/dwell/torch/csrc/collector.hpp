@@ -151,7 +151,7 @@ class Collector {
   void flush_locked(Reason reason, bool wait);
   // Returns when all that was submitted is done. Throws for the first that failed.
   void wait_locked();
-  void submit_locked(bool by_chance = false);
+  void submit_locked(bool cut_short = false);
   // Waits for the oldest task.
   void end_first();
   void forget_done();

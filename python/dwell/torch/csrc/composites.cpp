@@ -10,7 +10,7 @@
 #include "collector.hpp"
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
-#include "taken.hpp"
+#include "operation_kernel.hpp"
 
 namespace dwell::pytorch {
 

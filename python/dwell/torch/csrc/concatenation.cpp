@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "taken.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

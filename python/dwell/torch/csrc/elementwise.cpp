@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "operation_kernel.hpp"
 #include "operations.hpp"
-#include "taken.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

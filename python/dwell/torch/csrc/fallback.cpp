@@ -19,7 +19,7 @@
 #include "collector.hpp"
 #include "dispatch_key.hpp"
 #include "memory.hpp"
-#include "taken.hpp"
+#include "operation_kernel.hpp"
 
 namespace dwell::pytorch {
 
@@ -85,7 +85,7 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
       flush_for_value(*value, schema.name().c_str());
   }
   const Elsewhere elsewhere;
-  const Aside aside;
+  const ExcludeDwell excluded;
   if (!any) return op.redispatchBoxed(below(keys), stack);
   if (Recording::mine() == nullptr) return redispatch_behind(op, below(keys), stack);
   Beside beside = Beside::of(op);

@@ -39,7 +39,7 @@ void offer(const FastPath& path) { offered().push_back(path); }
 #include <utility>
 
 #include "collector.hpp"
-#include "taken.hpp"
+#include "operation_kernel.hpp"
 
 namespace dwell::pytorch {
 

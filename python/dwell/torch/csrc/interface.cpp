@@ -21,8 +21,8 @@
 #include "fallback.hpp"
 #include "fast_path.hpp"
 #include "host_numbers.hpp"
+#include "operation_kernel.hpp"
 #include "operations.hpp"
-#include "taken.hpp"
 
 namespace dwell::pytorch {
 

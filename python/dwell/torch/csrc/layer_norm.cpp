@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
+#include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "taken.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

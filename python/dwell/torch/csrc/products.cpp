@@ -9,8 +9,8 @@
 #include <span>
 
 #include "collector.hpp"
+#include "operation_kernel.hpp"
 #include "operations.hpp"
-#include "taken.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

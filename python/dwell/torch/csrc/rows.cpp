@@ -10,9 +10,9 @@
 #include <dwell/reduction.hpp>
 
 #include "from_one.hpp"
+#include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "taken.hpp"
 #include "why.hpp"
 
 namespace dwell::pytorch {

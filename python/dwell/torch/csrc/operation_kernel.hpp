@@ -25,7 +25,7 @@
 namespace dwell::pytorch {
 
 // While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
-struct Aside {
+struct ExcludeDwell {
   c10::impl::ExcludeDispatchKeyGuard guard{the_key.both()};
 };
 
@@ -65,7 +65,7 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
     fallbacks.count(noted_why());
     (flush_for(arguments, Op::name), ...);
     const Elsewhere elsewhere;
-    const Aside aside;
+    const ExcludeDwell excluded;
     if (Recording::mine() == nullptr) [[likely]]
       return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
     Beside beside = Beside::of(Op::name, Op::overload_name);

@@ -1,6 +1,6 @@
-"""Looks at the memory of tensors that are no operations: what was collected runs before them.
+"""Sync points: functions that read tensor memory without being operations. What was collected runs before them.
 
-A look that is missing here is no wrong result on a CPU: PyTorch raises an error when it touches elements that are not computed yet
+A sync point that is missing here is no wrong result on a CPU: PyTorch raises an error when it touches elements that are not computed yet
 (csrc/memory.hpp)."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _before_making(of: Any, name: str, look: Callable[[], None]) -> None:
     setattr(of, name, makes)
 
 
-def watch_looks(look: Callable[[], None], apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+def watch_sync_points(look: Callable[[], None], apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
     """Calls `look` before each of them, from now on, or has them run inside of `apart`. Without anything collected it costs what a call of
     Python's does."""
     for name in _TENSOR:
