@@ -22,11 +22,6 @@ def test_the_docstring():
 
 # What a document's programs take for granted.
 BEFORE = {
-    "README.md": """
-source = '''DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) {
-  for (auto i : g.range(y.size())) y[i] += a * x[i];
-}'''
-""",
     "docs/python.md": "import asyncio\nimport numpy as np\n",
 }
 
@@ -44,3 +39,9 @@ def test_programs_in_the_documentation(document):
     if document == "docs/torch.md":
         pytest.importorskip("torch")
     run_python("\n".join([BEFORE.get(document, ""), *programs(document)]), timeout=500)  # the extension for PyTorch may have to be built
+
+
+def test_the_program_in_readme_stands_alone():
+    (program,) = programs("README.md")
+    (printed,) = re.findall(r"print\(y\.read\(\)\)  # (.*)", program)
+    assert run_python(program).stdout.strip() == printed
