@@ -8,6 +8,7 @@
 #include <dwell/device/group.hpp>
 #include <dwell/device/inspect.hpp>
 #include <dwell/device/log.hpp>
+#include <dwell/device/math.hpp>
 #include <dwell/device/numbered.hpp>
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>

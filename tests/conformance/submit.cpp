@@ -29,6 +29,26 @@ TEST_P(SubmitTest, RunsATask) {
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 1.0F + 2.0F * numbers[i]);
 }
 
+TEST_P(SubmitTest, FunctionsOfRealNumbersNeedNoInclude) {
+  Runtime runtime(options());
+  auto evaluate = runtime.define<void(double, Span<double>)>("evaluate", R"(
+    DWELL_OPERATOR(evaluate)(dwell::Group g, double x, dwell::Span<double> y) {
+      if (g.rank() != 0) return;
+      const float f = static_cast<float>(x);
+      y[0] = sqrt(x) * sqrt(x);
+      y[1] = sqrtf(f) * sqrtf(f);
+      y[2] = exp(log(x));
+      y[3] = 1 / (rsqrtf(f) * rsqrtf(f));
+      y[4] = pow(x, 2.0) / fma(x, 1.0, 0.0);
+      y[5] = hypotf(f, 0) + floorf(sinf(0));
+      y[6] = fminf(fmaxf(f, 1), 100) + atan2(0.0, 1.0);
+      y[7] = copysign(fabs(-x), 1.0);
+    })");
+  auto y = filled(runtime, 8, 0.0);
+  runtime.submit(evaluate, 3.0, y).wait();
+  for (const double value : read(y)) EXPECT_NEAR(value, 3.0, 1e-5);
+}
+
 TEST_P(SubmitTest, AnEmptyTicketIsDone) {
   const Ticket ticket;
   ticket.wait();
