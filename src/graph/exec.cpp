@@ -606,7 +606,8 @@ Parameter GraphExec::parameter(const Node& node, std::uint32_t index) const {
   if (index >= signature.parameters().size()) {
     const std::string name = require_exec(state_).graph.text_of(node.index_);
     throw Error(errc::invalid_argument,
-                "GraphExec::set: argument " + std::to_string(index) + " of node " + name + " does not exist: it takes " + signature.text(),
+                "GraphExec::set: the argument at index " + std::to_string(index) + " of node " + name + " does not exist: it takes " +
+                    signature.text(),
                 {"node", name, index, signature.parameters().size()});
   }
   return signature.parameters()[index];
@@ -619,8 +620,9 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
   const detail::OperatorState* const op = state.graph.operator_of(node.index_);
   const std::vector<Parameter>& parameters = parameters_of(node).parameters();
   const auto refuse = [&](errc code, const std::string& why) {
-    throw Error(code, "GraphExec::set: argument " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
-                {"node", state.graph.text_of(node.index_), index, parameters.size()});
+    throw Error(
+        code, "GraphExec::set: the argument at index " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
+        {"node", state.graph.text_of(node.index_), index, parameters.size()});
   };
   if (!detail::accepts(declared, given)) refuse(errc::signature_mismatch, "is " + text_of(declared) + ", not " + text_of(given));
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)

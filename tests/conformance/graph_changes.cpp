@@ -24,7 +24,7 @@ TEST_P(GraphChangesTest, ArgumentsChangeBetweenLaunches) {
   exec.set(node, 0, others);
   runtime->launch(exec).wait();
   EXPECT_EQ(read(others)[7], 17U);
-  expect_error(errc::signature_mismatch, HasSubstr("argument 2"), [&] { exec.set(node, 2, 1.0F); });
+  expect_error(errc::signature_mismatch, HasSubstr("argument at index 2"), [&] { exec.set(node, 2, 1.0F); });
   expect_error(errc::invalid_argument, HasSubstr("does not exist"), [&] { exec.set(node, 3, 1U); });
 }
 

@@ -192,7 +192,7 @@ void Registry::enter(const JobPointer& job) {
   try {
     order.push_back(job);
     if (job->defines && !names_.try_emplace(definition->name, job->definition).second)
-      throw Error(errc::invalid_argument, "operator '" + definition->name + "' is defined already: use Operator::redefine to replace it",
+      throw Error(errc::invalid_argument, "operator '" + definition->name + "' is defined already: call its `redefine` to replace it",
                   {"operator", definition->name});
   } catch (...) {
     std::erase(order, job);
