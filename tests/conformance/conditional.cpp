@@ -341,7 +341,7 @@ TEST_P(ConditionalTest, ValuesAndArgumentsInsideChange) {
   run(100);
   exec.set(choice, 0, cells.slice(12, 1));
   run(10);
-  expect_error(errc::signature_mismatch, HasSubstr("argument 0 of node 'choice' (switch)"), [&] { exec.set(choice, 0, 1U); });
+  expect_error(errc::signature_mismatch, HasSubstr("argument at index 0 of node 'choice' (switch)"), [&] { exec.set(choice, 0, 1U); });
   expect_error(errc::invalid_argument, HasSubstr("has no element"), [&] { exec.set(choice, 0, cells.slice(0, 0)); });
   expect_error(errc::invalid_argument, HasSubstr("no such node"), [&] { choice.inside(nested, 2); });
   expect_error(errc::invalid_argument, HasSubstr("no such node"), [&] { choice.inside(choice); });

@@ -364,7 +364,7 @@ TEST_P(OrchestratorTest, AJobThatFailsHurtsNoOther) {
   const Job again = jobs.submit(type);  // without the argument that the one before could set
   DWELL_EXPECT_ERROR(bad.wait(), errc::task_failed, HasSubstr("'fails'"));
   EXPECT_EQ(bad.state(), JobState::failed);
-  DWELL_EXPECT_ERROR(misfit.wait(), errc::signature_mismatch, HasSubstr("argument 2 of node 'adds'"));
+  DWELL_EXPECT_ERROR(misfit.wait(), errc::signature_mismatch, HasSubstr("argument at index 2 of node 'adds'"));
   EXPECT_EQ(misfit.state(), JobState::failed);
   good.wait();
   again.wait();
