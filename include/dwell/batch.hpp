@@ -56,7 +56,7 @@ class Operand {
 struct BatchStats {
   std::uint64_t operations = 0;  // collected, copies in between among them
   std::uint64_t tasks = 0;       // submitted: fewer, as far as operations became part of others
-  std::uint64_t programs = 0;    // among these, such that run a program over elements
+  std::uint64_t programs = 0;    // of these, elementwise programs
   std::uint64_t compiled = 0;    // and among those, by an operator that is compiled for the program (Options::compile_programs_after)
 };
 

@@ -70,7 +70,7 @@ class Node {
 };
 
 // The nodes of a graph that was added to another, or of several that a conditional node chooses from: as a Node it stands for all of them.
-// What waits for it waits for all; when it waits, all do.
+// Its successors start after all its nodes; none of its nodes starts before its predecessors end.
 class SubGraph : public Node {
  public:
   SubGraph() = default;

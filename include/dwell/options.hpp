@@ -93,12 +93,12 @@ struct Options {
   // pinned; Tier::lto makes each definition wait for link-time optimisation, and is errc::unsupported on the CPU.
   std::optional<Tier> tier = {};
 
-  // What the loop on a GPU can do from the start, beside plain and wide tasks: {Part::links, Part::graphs}, or Parts::all. The first use of
-  // any other part links an image with all parts. That call waits as a definition does: for the image, and for the tasks that run. It never
-  // returns when one of these tasks waits for the caller; `warn` is told after a second. An operator that makes tasks brings all parts
-  // with its definition. A loop with a set that no process has named before takes the compiler 2 s at the first definition, and comes out
-  // of the cache afterwards. All parts are four times the code: a new version of an operator keeps other tasks waiting four times as long.
-  // The CPU's loop has all parts.
+  // Parts that the loop on a GPU has from the start, beside plain and wide tasks: {Part::links, Part::graphs}, or Parts::all. The first use
+  // of any other part links an image with all parts. That call waits as a definition does: for the image, and for the tasks that run. It
+  // never returns when one of these tasks waits for the caller; `warn` is told after a second. An operator that makes tasks brings all
+  // parts with its definition. A loop with a set that no process has named before takes the compiler 2 s at the first definition, and comes
+  // out of the cache afterwards. All parts are four times the code: a new version of an operator keeps other tasks waiting four times as
+  // long. The CPU's loop has all parts.
   Parts parts = Parts::used;
 
   // The share of the device that operators may take.

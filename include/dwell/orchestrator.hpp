@@ -28,7 +28,7 @@ namespace dwell {
 
 class Orchestrator;
 
-// What a job takes up from its admission to its end. Nobody measures it: it is what the program knows of the graph.
+// Declared resources of a job, from its admission to its end; used for admission, not measured.
 struct JobNeed {
   // Workers that it keeps busy at once: for most graphs its width. 0: it counts for nothing.
   std::uint32_t workers = 1;

@@ -124,8 +124,8 @@ class Runtime {
   // the memory lies is looked up, so a task that names device memory does not pay for the wider fence of host memory. `keep_alive` is
   // dropped when the buffer has been dropped and the last task and launch that name it have ended, or with the runtime: by the thread that
   // drops the buffer, by another that uses the runtime's buffers, or by one of the runtime; it may use the runtime, but not close or
-  // rebuild it. When it is null, the caller keeps the memory until then. Works that others do on the memory are ordered by nobody but the
-  // caller. Throws errc::invalid_argument for null, a count that is too large, a pointer that is not aligned for T, and on CUDA for
+  // rebuild it. When it is null, the caller keeps the memory until then. The caller synchronizes other users of the memory.
+  // Throws errc::invalid_argument for null, a count that is too large, a pointer that is not aligned for T, and on CUDA for
   // pageable host memory, memory of another device, and memory of fewer bytes; then `keep_alive` is dropped.
   // NOLINTBEGIN(performance-unnecessary-value-param): moved from, which the check does not see in a template
   template <class T>
@@ -279,7 +279,7 @@ class Runtime {
   void burst(void* stream = nullptr);
 
   // Takes the loop off the device until resume(): waits for tasks that run, not for those that wait. Tasks may be submitted meanwhile
-  // and run after resume. Counts: as many resumes as parks.
+  // and run after resume. Calls nest: each park needs one resume.
   void park();
   void resume();
 
@@ -356,7 +356,7 @@ class Runtime {
   void assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);
 
   RuntimeInfo info() const;
-  // Those that it was opened with.
+  // Returns the options this runtime was opened with.
   Options options() const;
 
   // What is not complete, and who waits for whom: each task, what it runs on or waits for, and circles of tasks that wait for each other.
@@ -364,12 +364,11 @@ class Runtime {
   // looks at every task in flight, some 100 ns each. to_string makes a text of it. Throws errc::closed, and std::bad_alloc.
   Diagnosis diagnose() const;
 
-  // Asks for a worker in the name of a priority, as a task of it would: those that work for less urgent ones give way behind the operator
-  // that runs (Group::should_yield lets a long one do so earlier). Returns as soon as a worker was free, or after `timeout`, and says how
-  // long it took and who has had workers all the time: who did not yield. Runs nothing itself. A task of the priority that is submitted
-  // next finds things as this has found them; one worker is asked for, as more would stand idle until the last one comes. Behind a drain
-  // that is not complete, and in a parked runtime, nobody is asked, which the result says. A request that was too late stays and is used by
-  // the next call. May be called by callbacks, since it never waits longer than `timeout`. Throws errc::unsupported without
+  // Waits up to `timeout` for a free worker at `priority`. Workers of less urgent tasks yield behind the operator that runs
+  // (Group::should_yield lets a long one yield earlier). Reports how long it took and who did not yield. Runs nothing itself, and asks for
+  // one worker: more would stand idle until the last one comes. A task of the priority that is submitted next finds that worker. Behind a
+  // drain that is not complete, and in a parked runtime, nobody is asked, which the result says. A request that was too late stays and is
+  // used by the next call. May be called by callbacks, since it never waits longer than `timeout`. Throws errc::unsupported without
   // Options::priorities and in a capture, errc::invalid_argument for a priority above 7 or a negative time, errc::closed,
   // errc::device_lost, errc::task_timeout, errc::stalled.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);

@@ -52,7 +52,7 @@ struct TraceEvent {
   bool failed = false;  // a call: its task has, of the ring; what the host did: with an exception, or the image was refused
 };
 
-// What was to start behind something else. Of tasks of the ring (after, link), the positions of both.
+// A dependency between two events. Of tasks of the ring (after, link), the positions of both.
 struct TraceArrow {
   std::uint64_t from = 0;
   std::uint64_t to = 0;

@@ -1639,7 +1639,7 @@ class Runtime:
         """
 
     def resume(self) -> None:
-        """Counts: as many resumes as parks."""
+        """Calls nest: each park needs one resume."""
 
     def rebuild(self) -> None:
         """

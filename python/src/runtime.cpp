@@ -95,7 +95,7 @@ void bind_runtime(nb::module_& m) {
             const Unlocked unlocked;
             runtime.resume();
           },
-          "Counts: as many resumes as parks.")
+          "Calls nest: each park needs one resume.")
       .def(
           "rebuild",
           [](const PyRuntime& self) {

@@ -12,7 +12,7 @@
 
 namespace dwell::orchestrator {
 
-// What a job takes up.
+// Declared resources of a job.
 struct PolicyNeed {
   std::uint64_t workers = 0;
   std::uint64_t memory = 0;

@@ -279,7 +279,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   const Lock lock(shell_->mutex);
   shell_->ended = std::move(ended);
   if (unknown) {
-    // A ticket never lies: of which nothing is noted, it says so.
+    // Outcome unknown: tickets report their tasks as lost.
     if (!failure) failure = unknown;
     shell_->lost.assign(1, {first_position_, queue().tail()});  // has room for one
   } else {

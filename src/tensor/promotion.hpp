@@ -36,7 +36,7 @@ class CommonType {
 // types that it does not have.
 ElementType computed_in(TensorOp op, ElementType common);
 ElementType result_of(TensorOp op, ElementType computed);
-// The operation that does it for numbers of that type: of truths, bit by bit is as a whole.
+// The operation that does it for numbers of that type: for bool, bitwise operations equal logical ones.
 TensorOp performed_in(TensorOp op, ElementType computed);
 
 constexpr bool is_floating(ElementType type) {

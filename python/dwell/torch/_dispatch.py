@@ -31,7 +31,7 @@ class Dispatch(Protocol):
         """They are taken from now on, or no more; those that PyTorch runs come behind what was collected on their tensors."""
 
     def watch(self) -> None:
-        """Tensors of other threads may come here, whose results are not there yet."""
+        """From now on, flushes before tensors of other threads are read."""
 
     def leave(self) -> None:
         """They are PyTorch's own again."""

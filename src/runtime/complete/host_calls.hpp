@@ -105,7 +105,7 @@ class HostCalls {
     std::uint32_t coming;               // launches that are about to be placed
     std::vector<std::uint64_t> tasks;   // positions of tasks that may launch it; has room for those that come
   };
-  // Of a thread of this; `of` and `launch` are its alone, the rest is guarded by mutex_.
+  // State of one callback thread; `of` and `launch` are private to it, mutex_ guards the rest.
   struct Running {
     HostCalls* of;
     std::uint32_t launch = 0;

@@ -36,8 +36,8 @@ class LoopMemory {
   device::InFlight* in_flight() const { return static_cast<device::InFlight*>(in_flight_->host()); }
   // The cell of the first node that failed in the launch at this position, which has failed.
   std::uint32_t failed_node(std::uint64_t position) const;
-  // What failed first inside of an exec that the task at this position has launched: its status, the exec's number, the node's cell.
-  // Nothing when nothing did.
+  // The first failure inside of an exec that the task at this position launched: its status, the exec's number, the node's cell. Nothing
+  // when no node failed.
   std::optional<device::Quad> failed_inside(std::uint64_t position) const;
 
  private:

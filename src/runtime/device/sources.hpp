@@ -1,4 +1,4 @@
-// What the host knows of the sources of tasks: one row a source, as src/device/sources.hpp has one for the device.
+// The host's table of sources of tasks: one row a source. src/device/sources.hpp is the device's.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ class OpenCheck {
     if (keeper_->failed() || shell_->stage() != detail::Stage::open) [[unlikely]]
       refuse();
   }
-  // Throws the one of the two that it is; errc::closed when it is none yet.
+  // Throws the failure of the device, else errc::closed.
   [[noreturn, gnu::noinline]] void refuse() const {
     if (keeper_->failed()) throw keeper_->failure();
     throw Error(errc::closed, "the runtime is closed");

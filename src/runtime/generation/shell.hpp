@@ -87,7 +87,7 @@ struct Shell {
   static Shell* of(const Runtime& runtime) { return runtime.shell_; }
   static Runtime handle(Shell* shell) { return Runtime(shell); }
 
-  // Enters stage open with this core, which `released` is to be called behind the end of.
+  // Gives the shell its core. Whoever destroys the core calls released() next.
   void hold(const std::shared_ptr<runtime::Core>& core);
   void released() noexcept;
 

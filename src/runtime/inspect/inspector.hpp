@@ -1,4 +1,4 @@
-// Looks at a runtime and at variables of its operators, by name.
+// Reads structures of a runtime and variables of its operators, by name.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ namespace dwell::runtime {
 // As Runtime::inspect, watch and assign. Members may be called from any thread.
 class Inspector {
  public:
-  // What tells of the runtime's own structures.
+  // Where the runtime's own structures are read.
   struct Tell {
     std::function<Metrics()> metrics;
     std::function<RuntimeInfo()> info;

@@ -70,7 +70,7 @@ class FlightRecorder {
   bool keeps_ DWELL_GUARDED_BY(mutex_) = false;
 };
 
-// What `graphs` know of the node of an entry. Nothing of a task of the ring, of which the ring and the tables tell.
+// Returns the details of an entry's node; none for a task of the ring, which the ring and the tables describe.
 FlightRecorder::Details details_of(const live::FlightEntry& entry, Graphs& graphs,
                                    const std::function<std::string(std::uint32_t opcode)>& name_of);
 

@@ -10,11 +10,11 @@ namespace dwell::runtime {
 
 namespace {
 
-// ns: how far the device's clock may be off the host's while it is noted how long tasks wait. A reading launches a kernel; once the drift
+// ns: error of the device's clock against the host's that noted waits of tasks may have. A reading launches a kernel; once the drift
 // is known, one lasts for a minute.
 constexpr double kMostWaitError = 5000;
 
-// For leases that run to note as they are told: with a task that runs long, longer than anybody wants to wait for figures.
+// Time for running leases to take a new setting over. A task that runs longer keeps the old one.
 constexpr std::chrono::seconds kTellLeases{1};
 
 }  // namespace
@@ -37,7 +37,7 @@ Observation::Observation(const Parts& parts)
 
 void Observation::align_for_waits() {
   if (meters_.metering() != Metering::times || device_.keeper().parked()) return;
-  // Without a reading nothing is noted of how long tasks wait, and all else is right.
+  // Without a reading no waits are noted; all else is.
   device_.queue().set_sampling(!failure_of(errc::device_lost, [this] { clock_.align(kMostWaitError); }).has_value());
 }
 

@@ -1,4 +1,4 @@
-// What a runtime notes of its work.
+// A runtime's counts, times, traces and log.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@
 
 namespace dwell::runtime {
 
-// Counts, times, traces and the log of one device. Members may be called from any thread but where they say otherwise.
+// Joins what is noted of one device. Members may be called from any thread but where they say otherwise.
 class Observation {
  public:
   struct Parts {
@@ -50,9 +50,9 @@ class Observation {
   LogDrain& log() { return log_; }
   DeviceClock& clock() { return clock_; }
 
-  // What the device notes from now on; those tasks that run go on as they began. The loop has part::times for Metering::times.
+  // Sets what the device notes from now on; tasks that run go on as they began. Metering::times needs a loop with part::times.
   void set_metering(Metering metering);
-  // Sees to it that the clocks are aligned while it is noted how long tasks wait.
+  // Aligns the clocks of host and device if waits of tasks are noted and the last reading is too old.
   void align_for_waits();
   // Fills in what is noted here. Throws errc::device_lost, errc::out_of_memory.
   void read(Metrics& metrics);
@@ -60,11 +60,11 @@ class Observation {
   // As Runtime::set_log_level.
   void set_log_level(level from);
 
-  // As Runtime::start_trace, stop_trace and trace. The loop has part::times.
+  // As Runtime::start_trace, stop_trace and trace. Need a loop with part::times.
   void start_trace(std::shared_ptr<TraceWriter> writer);
   void stop_trace();
   void trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer);
-  // Ends a trace that is being taken, for good, before what it asks for names goes.
+  // Ends a trace under way; none can be started any more. Called before the registry goes, which names operators.
   void end_timeline() noexcept { timeline_.reset(); }
 
  private:

@@ -1,4 +1,4 @@
-// What of the loop the parts are that a program names.
+// Parts that a program names, as bits of DWELL_PARTS.
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 
 namespace dwell::runtime {
 
-// What the queue asks for when the launch of a graph, or of one inside of a task, has failed. The arguments outlive it.
+// Returns how the queue words failures of launches, those inside of tasks too. The arguments outlive it.
 SubmissionQueue::Launches failed_launches(backend::Backend& backend, const LoopMemory& memory, const Graphs& graphs);
 
 }  // namespace dwell::runtime

@@ -48,7 +48,7 @@ struct Gated {
 }  // namespace
 
 void Intake::check(const detail::Task& task) const {
-  if ((task.flags & detail::kLevel) != 0 && !parts_.priorities)
+  if ((task.flags & detail::kLevel) != 0 && !parts_.has_priorities)
     throw Error(errc::unsupported, "priority(n): the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
   if (task.waits == nullptr) return;
   for (std::uint32_t i = 0; i < task.waits->count; ++i) Recorder::refuse(task.waits->position[i]);

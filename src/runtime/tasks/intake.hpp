@@ -39,8 +39,8 @@ class Intake {
     RuntimeWatch& watch;
     HostCounts& counts;
     HostEvents& events;
-    bool on_host;     // the loop may need the submitter's processor
-    bool priorities;  // there are
+    bool on_host;  // the loop may need the submitter's processor
+    bool has_priorities;
   };
   explicit Intake(const Parts& parts) : parts_(parts) {}
   Intake(const Intake&) = delete;

@@ -1,4 +1,4 @@
-// Asks for a worker in the name of a priority, and finds out who does not give way.
+// Waits for a free worker at a priority, and reports who did not yield.
 #pragma once
 
 #include <array>

@@ -24,7 +24,7 @@ const char* name_of(Why why);
 // What rules note when they leave a call to PyTorch. Nothing is written for calls that are taken.
 inline thread_local constinit Why noted = Why::arguments;
 
-// Whether; if not, this is why.
+// Returns the condition; records `why` if it is false.
 inline bool holds(bool condition, Why why) {
   if (!condition) noted = why;
   return condition;
