@@ -141,8 +141,9 @@ class Gang {
     // Beside the barrier of the group, in which no thread changes them.
     u32* const memory = context_->gang;
     const u32 passes = context_->gang_passes[barrier] + 1;
-    const u64 begun = noted_begin();
+    const bool notes = is_noted();
     group_.sync();
+    const u64 begun = noted_begin(notes);
     if (group_.rank() == 0 && size_ > 1) {
       // What all threads of the group have written. Pairs with the loads of await, in all groups.
       fence<Scope::device>();
@@ -160,8 +161,9 @@ class Gang {
   DWELL_DEVICE void step_with(u32 count, RankOf rank_of) const {
     using namespace device;
     const u32 step = context_->gang_steps + 1;
-    const u64 begun = noted_begin();
+    const bool notes = is_noted();
     group_.sync();
+    const u64 begun = noted_begin(notes);
     if (group_.rank() == 0) {
       context_->gang_steps = step;
       // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
@@ -177,11 +179,11 @@ class Gang {
     if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
   }
 
-  // When the group comes to a barrier, in the thread that notes it; 0 in the others, and when nothing is noted. Not the one of those that
-  // wait, which pay for nothing.
-  DWELL_DEVICE u64 noted_begin() const {
-    return group_.rank() == group_.size() / 2 && size_ > 1 && context_->events.quads != nullptr ? device::now_ns() : 0;
-  }
+  // Whether the timeline notes barriers. Asked before the group's own barrier, so that the load ends beside it.
+  DWELL_DEVICE bool is_noted() const { return context_->events.quads != nullptr; }
+  // When all threads of the group have come to the gang's barrier, in the thread that notes it; 0 in the others, and when nothing is noted.
+  // That thread is in another warp than those that release and wait, if there is one.
+  DWELL_DEVICE u64 noted_begin(bool notes) const { return group_.rank() == group_.size() / 2 && size_ > 1 && notes ? device::now_ns() : 0; }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {
     step_with(count, [a, b, c, d](u32 i) { return i == 0 ? a : i == 1 ? b : i == 2 ? c : d; });
