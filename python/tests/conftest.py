@@ -89,7 +89,8 @@ class Latch:
 
 @pytest.fixture(scope="session")
 def rt():
-    with dwell.Runtime(device(), workers=2 if device() == "cpu" else 0, task_timeout=0) as runtime:
+    # All parts: the first `after` of some test is behind a task that waits for that test.
+    with dwell.Runtime(device(), workers=2 if device() == "cpu" else 0, task_timeout=0, parts="all") as runtime:
         yield runtime
 
 

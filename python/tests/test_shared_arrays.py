@@ -29,7 +29,8 @@ class Side:
     def __init__(self, device):
         self.device = device
         self.on_gpu = device != "cpu"
-        self.rt = dwell.Runtime(device, workers=0 if self.on_gpu else 2, task_timeout=0)
+        # All parts: the first `after` of some test is behind a task that waits for that test.
+        self.rt = dwell.Runtime(device, workers=0 if self.on_gpu else 2, task_timeout=0, parts="all")
         self.ops = Operators(self.rt)
 
     def tensor(self, *shape, dtype="float32"):

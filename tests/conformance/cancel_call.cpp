@@ -61,7 +61,7 @@ class CancelCallTest : public DeviceTest {
   }
   // Few workers, so that a wide task has room for a share for each.
   Options few() const {
-    Options few = options();
+    Options few = with_all_parts();
     few.workers = 2;
     return few;
   }
@@ -71,7 +71,7 @@ DWELL_ON_EVERY_DEVICE(CancelCallTest);
 TEST_P(CancelCallTest, ATaskThatWaitsNeverRuns) {
   for (const bool fetched : {false, true}) {
     SCOPED_TRACE(fetched ? "it waits on the device" : "it may be in the ring yet");
-    Setup all(options());
+    Setup all(with_all_parts());
     auto add_padded = all.runtime.define("add_padded", kAddPadded);
     auto together = all.runtime.define("together", kTogether);
     const Ticket held = all.occupy(false);
@@ -167,7 +167,7 @@ TEST_P(CancelCallTest, TasksThatWaitForAWorkerNeverRun) {
 }
 
 TEST_P(CancelCallTest, ATaskThatRunsGoesOn) {
-  Setup all(options());
+  Setup all(with_all_parts());
   const Ticket held = all.occupy(false);
   EXPECT_TRUE(all.runtime.cancel(held));
   let_fetch();
@@ -211,7 +211,7 @@ TEST_P(CancelCallTest, AGangInLineNeverRuns) {
 }
 
 TEST_P(CancelCallTest, ALaunchThatWaitsNeverRuns) {
-  Setup all(options());
+  Setup all(with_all_parts());
   Graph graph;
   Node first = graph.add(all.hold, all.latch.words());
   Node second = graph.add(all.count, all.cells, 0U);
@@ -272,7 +272,7 @@ TEST_P(CancelCallTest, ALaunchInTheQueueNeverRuns) {
 }
 
 TEST_P(CancelCallTest, ADrainEndsInItsPlace) {
-  Setup all(options());
+  Setup all(with_all_parts());
   const Ticket held = all.occupy(false);
   const Ticket drained = all.runtime.submit(all.count, all.cells, 0U, drain);
   const Ticket behind = all.runtime.submit(all.count, all.cells, 1U);
@@ -309,7 +309,7 @@ TEST_P(CancelCallTest, AFullRingDoesNotHinder) {
 }
 
 TEST_P(CancelCallTest, AParkedRuntimeCancelsToo) {
-  Setup all(options());
+  Setup all(with_all_parts());
   all.runtime.submit(all.count, all.cells, 0U).wait();
   all.runtime.park();
   std::vector<Ticket> tickets;
@@ -323,7 +323,7 @@ TEST_P(CancelCallTest, AParkedRuntimeCancelsToo) {
 }
 
 TEST_P(CancelCallTest, OnlyTasksOfThisRuntimeThatAreNotCompleteAreCancelled) {
-  Setup all(options());
+  Setup all(with_all_parts());
   const Ticket held = all.occupy(false);
   const Ticket waits = all.runtime.submit(all.count, all.cells, 0U, after(held));
   EXPECT_TRUE(all.runtime.cancel(waits));

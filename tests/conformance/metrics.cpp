@@ -194,7 +194,7 @@ TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
 }
 
 TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
-  Runtime runtime(options());
+  Runtime runtime(with_all_parts());
   const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
   constexpr const char* kNames = "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
   using Names = void(u32, Span<const float>, Span<double>);

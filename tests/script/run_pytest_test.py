@@ -73,6 +73,7 @@ class RunPytest(unittest.TestCase):
             r"FAILED test_ends_badly.py: exit 7 behind its tests: \d+-test_ends_badly.log\n"
             r"FAILED test_hangs.py::test_hang: hung for 10 s: \d+-test_hangs.log$",
         )
+        self.assertIn("  E   assert 1 == 2", lines)
 
     def test_long_files_are_several_processes(self):
         status, lines = self.run_pytest("--split", "3", str(self.folder / "test_good.py"))
