@@ -6,7 +6,8 @@ process disturbs no other.
 
 Each file is a process, long ones are several: of `--split` tests (100) at most. Files that were given first start last, those of most tests
 first. What was running when a process hangs (no test ends for `--limit` seconds) or ends has failed; the rest of its tests run in another
-one. Each process has a log. Closes with a line a failure and `pytest: 12 passed, 2 failed, 1 skipped, 35 s`. Exit status 0: nothing failed.
+one. Each process has a log. Closes with a line a failure, which the end of what pytest says of it follows, and `pytest: 12 passed, 2 failed,
+1 skipped, 35 s`. Exit status 0: nothing failed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 # ---- In pytest's process, as a plugin of its ------------------------------------------------------------------------------------------
 
 _report = os.environ.get("DWELL_PYTEST_REPORT", "")
+_SHOWN_LINES = 20  # of a failure
 
 
 def _tell(**what: Any) -> None:
@@ -46,7 +48,8 @@ def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
 
 def pytest_runtest_logreport(report: Any) -> None:
     if _report and (report.when == "call" or report.outcome != "passed"):
-        _tell(ended=report.nodeid, outcome=report.outcome, when=report.when, seconds=report.duration)
+        said = report.longreprtext if report.outcome == "failed" else ""
+        _tell(ended=report.nodeid, outcome=report.outcome, when=report.when, seconds=report.duration, said=said)
 
 
 def pytest_runtest_logfinish(nodeid: str, location: Any) -> None:
@@ -152,6 +155,7 @@ def main() -> int:
 
     outcomes: Counter[str] = Counter()
     problems: dict[str, str] = {}
+    said: dict[str, str] = {}
     seconds: Counter[str] = Counter()
     slowest: Counter[str] = Counter()
     waiting: list[list[str]] = []
@@ -178,6 +182,7 @@ def main() -> int:
                 name = told["ended"]
                 if verdicts.get(name) != "failed":
                     verdicts[name] = told["outcome"]
+                    said[name] = told["said"]
                 if told["when"] == "call":
                     slowest[name] = told["seconds"]
         for name in finished:
@@ -230,6 +235,8 @@ def main() -> int:
         print(f"  {spent:6.1f} s  {name}")
     for name, problem in problems.items():
         print(f"FAILED {name}: {problem}")
+        for line in said.get(name, "").splitlines()[-_SHOWN_LINES:]:
+            print(f"  {line}")
     print(
         f"pytest: {outcomes['passed']} passed, {outcomes['failed']} failed, {outcomes['skipped']} skipped"
         + (f", {left_out} left out" if left_out else "")
