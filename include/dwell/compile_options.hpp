@@ -37,7 +37,10 @@ struct CompileOptions {
   // programs of kernels are compiled as a whole anyway.
   bool lto = false;
   bool line_info = false;  // source lines for profilers and debuggers
-  bool debug = false;      // everything for a debugger, without optimisation
+  // Everything for a debugger; on a CPU without optimisation. Operators check the bounds of their spans, of buffers, slices and shared
+  // memory alike: a task that asks for an element that there is not fails with status::out_of_bounds, and its error tells index, size and
+  // line.
+  bool debug = false;
 
   std::map<std::string, std::string> defines = {};  // name ("TILE", "SQUARE(x)") to value, one line
   std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of what the cache goes by

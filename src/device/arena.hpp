@@ -349,7 +349,8 @@ struct Lease {
   // Host memory: of the task at each ring index, which node failed first in the launches by operators that descend from it: the task's lap,
   // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
   Quad* failed_inside;
-  u64 arena;  // its address, on which all pointers into it rest
+  Overruns* overruns;  // host memory: one a worker
+  u64 arena;      // its address, on which all pointers into it rest
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART

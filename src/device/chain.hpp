@@ -190,6 +190,14 @@ DWELL_DEVICE_COLD void threw(Worker* worker, FramePlace at) {
   if (worker->context.status == status::ok) worker->context.status = status::exception;
   if (worker->threw != nullptr) worker->threw(worker->threw_to, frame_at(worker, at)->word);
 }
+// The same for a checked operator that has asked for elements that there are not.
+DWELL_DEVICE_COLD void left_bounds(Worker* worker, const OutOfBounds& out) {
+  Context& context = worker->context;
+  if (context.status != status::ok) return;
+  context.status = status::out_of_bounds;
+  Overrun* const to = &context.overruns->last[context.overrun_count++ % 4];
+  write_overrun(to, context.arguments, out.first, out.count, out.size, out.at);
+}
 
 class Steps {
  public:
@@ -200,6 +208,8 @@ class Steps {
     // Costs nothing where nothing is thrown: the tables that lead to the handler are read by the unwinder alone.
     try {
       callee(&worker_->context, opcode, worker_->context.arguments);
+    } catch (const OutOfBounds& out) {
+      left_bounds(worker_, out);
     } catch (...) {
       threw(worker_, at);
     }

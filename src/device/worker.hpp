@@ -25,6 +25,8 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.scratch_bytes = lease.scratch_bytes;
   context.lease = lease.number;
   context.over = &lease.control->crew.over;
+  context.overruns = lease.overruns + worker->me;
+  context.overrun_count = 0;
   context.uses = uses_of(lease);
   context.arena = lease.arena;
   context.share = kWholeTask;

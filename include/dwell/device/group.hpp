@@ -91,6 +91,8 @@ struct alignas(16) Context {
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   EventRing events;
   LogRing log;
+  Overruns* overruns;                // of the worker, in host memory
+  u32 overrun_count;                 // of them
   alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
 };
 
@@ -345,5 +347,20 @@ class Group {
   u32 rank_;  // read where the operator begins, beside its arguments
 #endif
 };
+
+#if DWELL_CHECKED && DWELL_ON_CUDA
+namespace device {
+
+static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size) {
+  Context* const context = pointer_to_shared<Context>(checked_context);
+  if (atomicCAS(&context->status, status::ok, status::out_of_bounds) != status::ok) return;
+  Overrun* const to = &context->overruns->last[context->overrun_count++ % 4];
+  write_overrun(to, pointer_to_shared<const u32>(context->arguments), first.value, count, size, first.at);
+  // Pairs with the host's load of the task's completion, which is stored behind the group's barrier.
+  fence<Scope::system>();
+}
+
+}  // namespace device
+#endif
 
 }  // namespace dwell

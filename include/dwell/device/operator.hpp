@@ -117,6 +117,9 @@ struct Export<void(Group, Parameters...)> {
   template <u32... Index>
   static DWELL_DEVICE void call(void (*function)(Group, Parameters...), Context* context, u32 opcode, const u32* arguments,
                                 Indices<Index...>) {
+#if DWELL_CHECKED && DWELL_ON_CUDA
+    begin_checks(address_in_shared(context));
+#endif
     const u32* const from = kWords > kMaxRingWords ? block_of(*context, arguments) : arguments;
     function(Group(context, opcode), Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
   }

@@ -1,6 +1,7 @@
 // A view of elements in memory that the device can reach.
 #pragma once
 
+#include <dwell/device/bounds.hpp>
 #include <dwell/device/order.hpp>
 #include <dwell/device/platform.hpp>
 
@@ -16,7 +17,9 @@ struct EnableIf<true> {
 }  // namespace device
 
 // `size()` elements of type T that lie one after the other from `data()`. A view: it owns nothing, and is copied by value.
-// Inside an operator it stays valid for the whole task; no bounds are checked.
+// Inside an operator it stays valid for the whole task. Operators that are compiled with CompileOptions::debug check bounds: an access to
+// elements that there are not fails the task with status::out_of_bounds. On a CPU it ends the operator by an exception; on CUDA it reads
+// and writes memory that means nothing, and the operator goes on. Others check none.
 template <class T>
 class Span {
  public:
@@ -32,28 +35,49 @@ class Span {
   DWELL_HOST_DEVICE T* data() const { return data_; }
   DWELL_HOST_DEVICE u64 size() const { return size_; }
   DWELL_HOST_DEVICE bool empty() const { return size_ == 0; }
-  DWELL_HOST_DEVICE T& operator[](u64 index) const { return data_[index]; }
+  DWELL_HOST_DEVICE T& operator[](device::Index index) const { return *at(index); }
   DWELL_HOST_DEVICE T* begin() const { return data_; }
   DWELL_HOST_DEVICE T* end() const { return data_ + size_; }
 
-  // Elements [first, first + count); the caller sees to it that they exist.
-  DWELL_HOST_DEVICE Span subspan(u64 first, u64 count) const { return Span(data_ + first, count); }
+  // Elements [first, first + count); the caller sees to it that they exist. Where bounds are checked and some do not: none.
+  DWELL_HOST_DEVICE Span subspan(device::Index first, u64 count) const {
+    return has(first, count) ? Span(data_ + device::value_of(first), count) : Span();
+  }
 
   // Atomic operations on element `index`, in memory of buffers or of Group::shared. T has 4 or 8 bytes; add, min and max take integers,
   // float and double. Those that change the element return what it was before. An order means what it does in C++; a load acquires at
   // most, and a store releases. scope::system orders against the host and other devices too, which only memory that they reach needs.
   // Defined in span_atomic.hpp, which operators have.
-  DWELL_DEVICE T atomic_load(u64 index, order o = order::relaxed, scope s = scope::device) const;
-  DWELL_DEVICE void atomic_store(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
-  DWELL_DEVICE T atomic_exchange(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
-  DWELL_DEVICE T atomic_add(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
-  DWELL_DEVICE T atomic_min(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
-  DWELL_DEVICE T atomic_max(u64 index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_load(device::Index index, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE void atomic_store(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_exchange(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_add(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_min(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE T atomic_max(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
   // Stores `value` if the element has the bits of `expected`, and says whether it has; if not, `expected` becomes what was there, and
   // nothing is released.
-  DWELL_DEVICE bool atomic_compare_exchange(u64 index, T& expected, T value, order o = order::relaxed, scope s = scope::device) const;
+  DWELL_DEVICE bool atomic_compare_exchange(device::Index index, T& expected, T value, order o = order::relaxed,
+                                            scope s = scope::device) const;
 
  private:
+  // Where an element lies.
+  DWELL_HOST_DEVICE T* at(device::Index index) const {
+#if DWELL_CHECKED
+    if (index.value >= size_) return device::refuse_element<T>(index, size_);
+#endif
+    return data_ + device::value_of(index);
+  }
+  // Whether there are these elements, as far as that is checked.
+  DWELL_HOST_DEVICE bool has(device::Index first, u64 count) const {
+#if DWELL_CHECKED
+    if (first.value > size_ || count > size_ - first.value) {
+      device::refuse(first, count, size_);
+      return false;
+    }
+#endif
+    return true;
+  }
+
   T* data_;
   u64 size_;
 };

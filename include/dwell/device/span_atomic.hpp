@@ -196,43 +196,43 @@ inline T max_word(T* at, T value, Order o, Scope s) {
 }  // namespace device
 
 template <class T>
-DWELL_DEVICE T Span<T>::atomic_load(u64 index, order o, scope s) const {
+DWELL_DEVICE T Span<T>::atomic_load(device::Index index, order o, scope s) const {
   using Word = device::Bits<T>;
-  return device::bits_as<typename device::RemoveConst<T>::type>(device::load_word(reinterpret_cast<const Word*>(data_ + index), o, s));
+  return device::bits_as<typename device::RemoveConst<T>::type>(device::load_word(reinterpret_cast<const Word*>(at(index)), o, s));
 }
 template <class T>
-DWELL_DEVICE void Span<T>::atomic_store(u64 index, T value, order o, scope s) const {
+DWELL_DEVICE void Span<T>::atomic_store(device::Index index, T value, order o, scope s) const {
   using Word = device::Bits<T>;
-  device::store_word(reinterpret_cast<Word*>(data_ + index), device::bits_as<Word>(value), o, s);
+  device::store_word(reinterpret_cast<Word*>(at(index)), device::bits_as<Word>(value), o, s);
 }
 template <class T>
-DWELL_DEVICE T Span<T>::atomic_exchange(u64 index, T value, order o, scope s) const {
+DWELL_DEVICE T Span<T>::atomic_exchange(device::Index index, T value, order o, scope s) const {
   using Word = device::Bits<T>;
-  return device::bits_as<T>(device::exchange_word(reinterpret_cast<Word*>(data_ + index), device::bits_as<Word>(value), o, s));
+  return device::bits_as<T>(device::exchange_word(reinterpret_cast<Word*>(at(index)), device::bits_as<Word>(value), o, s));
 }
 template <class T>
-DWELL_DEVICE bool Span<T>::atomic_compare_exchange(u64 index, T& expected, T value, order o, scope s) const {
+DWELL_DEVICE bool Span<T>::atomic_compare_exchange(device::Index index, T& expected, T value, order o, scope s) const {
   using Word = device::Bits<T>;
   const Word wanted = device::bits_as<Word>(expected);
-  const Word before = device::compare_exchange_word(reinterpret_cast<Word*>(data_ + index), wanted, device::bits_as<Word>(value), o, s);
+  const Word before = device::compare_exchange_word(reinterpret_cast<Word*>(at(index)), wanted, device::bits_as<Word>(value), o, s);
   if (before == wanted) return true;
   expected = device::bits_as<T>(before);
   return false;
 }
 template <class T>
-DWELL_DEVICE T Span<T>::atomic_add(u64 index, T value, order o, scope s) const {
+DWELL_DEVICE T Span<T>::atomic_add(device::Index index, T value, order o, scope s) const {
   using Number = device::Number<T>;
-  return static_cast<T>(device::add_word(reinterpret_cast<Number*>(data_ + index), static_cast<Number>(value), o, s));
+  return static_cast<T>(device::add_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
 }
 template <class T>
-DWELL_DEVICE T Span<T>::atomic_min(u64 index, T value, order o, scope s) const {
+DWELL_DEVICE T Span<T>::atomic_min(device::Index index, T value, order o, scope s) const {
   using Number = device::Number<T>;
-  return static_cast<T>(device::min_word(reinterpret_cast<Number*>(data_ + index), static_cast<Number>(value), o, s));
+  return static_cast<T>(device::min_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
 }
 template <class T>
-DWELL_DEVICE T Span<T>::atomic_max(u64 index, T value, order o, scope s) const {
+DWELL_DEVICE T Span<T>::atomic_max(device::Index index, T value, order o, scope s) const {
   using Number = device::Number<T>;
-  return static_cast<T>(device::max_word(reinterpret_cast<Number*>(data_ + index), static_cast<Number>(value), o, s));
+  return static_cast<T>(device::max_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
 }
 
 }  // namespace dwell

@@ -44,6 +44,24 @@ TEST_F(CudaLogTest, InlinedAndDebuggedOperatorsLogToo) {
   EXPECT_FALSE(link(debugged).bytes.empty());
 }
 
+TEST_F(CudaLogTest, OperatorsThatCheckBoundsLinkWithOthersAndAmongThemselves) {
+  const std::string text =
+      "DWELL_OPERATOR(pokes)(dwell::Group g, int i, dwell::Span<float> x) {\n"
+      "  const auto mine = g.shared<double>(4);\n"
+      "  mine[g.rank() % 4] = x.subspan(1, 2)[i];\n"
+      "  x.atomic_add(i, static_cast<float>(mine[0]));\n"
+      "}\n";
+  std::vector<Object> objects;
+  for (const char* const symbol : {"pokes_1", "pokes_2"}) {
+    Unit unit = unit_of("pokes", text, symbol);
+    unit.options.debug = true;
+    objects.push_back(compiler().compile(unit));
+  }
+  objects.push_back(compiler().compile(logging(kFour)));
+  const Image image = compiler().link(std::vector<Opcode>{&objects[0], &objects[1], &objects[2]}, Tier::relocatable);
+  EXPECT_EQ(image.entries.size(), 3U);
+}
+
 TEST_F(CudaLogTest, AnOlderStandardHasNoLog) {
   CompileOptions older;
   older.standard = 17;

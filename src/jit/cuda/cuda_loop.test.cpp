@@ -94,6 +94,17 @@ TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
   }
 }
 
+// What NVRTC is told for one object holds for no other of the process.
+TEST_F(CudaPartsTest, ADebuggedOperatorLeavesLoopsAsTheyAre) {
+  const auto loop = [] { return CudaCompiler({.arch = "sm_90", .cache = {}}).loop_report(device::part::base).log; };
+  const std::string before = loop();
+  Unit unit = unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1");
+  unit.options.debug = true;
+  CudaCompiler debugs({.arch = "sm_90", .cache = {}});
+  static_cast<void>(debugs.compile(unit));
+  EXPECT_EQ(loop(), before);
+}
+
 TEST_P(CudaLoopTest, HasAllPartsForAnOperatorThatMakesTasks) {
   const Object small = nothing();
   const Object maker = compiler().compile(unit_of("maker",

@@ -103,7 +103,10 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
   if (options.max_registers != 0) flags.push_back("--maxrregcount=" + std::to_string(options.max_registers));
   if (target.form == Form::lto) flags.emplace_back("--dlink-time-opt");
   // Debug information holds the lines; the assembler warns of both together.
-  if (options.debug) flags.emplace_back("--device-debug");
+  // Optimised: once NVRTC 13.0 has compiled without its optimiser, it does for the rest of the process what it is not told to do as well
+  // (the loop took 67 registers instead of 58, whatever limit it was given), and the cache would keep that for others.
+  if (options.debug) flags.insert(flags.end(), {"--device-debug", "--dopt=on"});
+  if (options.debug && target.relocatable) flags.emplace_back("--define-macro=DWELL_CHECKED=1");  // kernels have no task to fail
   if (options.line_info && !options.debug) flags.emplace_back("--generate-line-info");
   for (const std::string& define : checked_defines(options)) flags.push_back("--define-macro=" + define);
   for (const std::string& path : checked_include_paths(options)) flags.push_back("--include-path=" + path);

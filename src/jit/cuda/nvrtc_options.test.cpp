@@ -58,7 +58,7 @@ TEST(NvrtcOptions, EachOptionHasItsFlag) {
   EXPECT_THAT(difference({.max_registers = 64}), ElementsAre("--maxrregcount=64"));
   EXPECT_THAT(nvrtc_flags({}, {.arch = "sm_90a", .form = Form::lto, .cuda_includes = {}}), testing::Contains("--dlink-time-opt"));
   EXPECT_THAT(difference({.line_info = true}), ElementsAre("--generate-line-info"));
-  EXPECT_THAT(difference({.line_info = true, .debug = true}), ElementsAre("--device-debug"));
+  EXPECT_THAT(difference({.line_info = true, .debug = true}), ElementsAre("--device-debug", "--dopt=on", "--define-macro=DWELL_CHECKED=1"));
   EXPECT_THAT(difference({.defines = {{"TILE", "32"}, {"NAME", "\"a b\""}}}),
               ElementsAre("--define-macro=NAME=\"a b\"", "--define-macro=TILE=32"));
   EXPECT_THAT(difference({.include_paths = {"/usr", "/tmp"}}), ElementsAre("--include-path=/usr", "--include-path=/tmp"));

@@ -102,7 +102,7 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
     flags.emplace_back(options.contract.value_or(true) ? "-ffp-contract=fast" : "-ffp-contract=off");
   }
   if (options.debug) {
-    flags.emplace_back("-g");
+    flags.insert(flags.end(), {"-g", "-DDWELL_CHECKED=1"});
   } else if (options.line_info) {
     flags.emplace_back("-g1");
   }

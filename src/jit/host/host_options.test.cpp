@@ -52,7 +52,7 @@ TEST(HostOptions, EachOptionHasItsFlag) {
   EXPECT_THAT(added_flags({.contract = false}), ElementsAre("-ffp-contract=off"));
   EXPECT_THAT(added_flags({.flush_denormals = false, .precise_division = true, .precise_sqrt = true}), ElementsAre());
   EXPECT_THAT(added_flags({.line_info = true}), ElementsAre("-g1"));
-  EXPECT_THAT(added_flags({.line_info = true, .debug = true}), ElementsAre("-O0", "-g"));
+  EXPECT_THAT(added_flags({.line_info = true, .debug = true}), ElementsAre("-O0", "-g", "-DDWELL_CHECKED=1"));
   EXPECT_THAT(added_flags({.defines = {{"TILE", "32"}}, .include_paths = {"/usr"}, .flags = {"-funroll-loops"}}),
               ElementsAre("-DTILE=32", "-I/usr", "-funroll-loops"));
 }

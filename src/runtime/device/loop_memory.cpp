@@ -1,6 +1,7 @@
 #include "runtime/device/loop_memory.hpp"
 
 #include <cstddef>
+#include <span>
 
 namespace dwell::runtime {
 
@@ -14,7 +15,9 @@ LoopMemory::LoopMemory(backend::Backend& backend, const device::ArenaHeader& lay
       report_(backend.allocate_host(sizeof(device::LeaseReport))),
       in_flight_(backend.allocate_host(sizeof(device::InFlight) * workers)),
       failed_nodes_(backend.allocate_host(sizeof(std::uint64_t) << shift_)),
-      failed_inside_(backend.allocate_host(sizeof(device::Quad) << shift_)) {}
+      failed_inside_(backend.allocate_host(sizeof(device::Quad) << shift_)),
+      workers_(workers),
+      overruns_(backend.allocate_host(sizeof(device::Overruns) * workers)) {}
 
 void LoopMemory::describe(device::Lease& lease) const {
   lease.ring = reinterpret_cast<const device::Slot*>(ring_.device);
@@ -23,6 +26,7 @@ void LoopMemory::describe(device::Lease& lease) const {
   lease.in_flight = reinterpret_cast<device::InFlight*>(in_flight_->device());
   lease.failed_nodes = reinterpret_cast<u64*>(failed_nodes_->device());
   lease.failed_inside = reinterpret_cast<device::Quad*>(failed_inside_->device());
+  lease.overruns = reinterpret_cast<device::Overruns*>(overruns_->device());
   arena_.at_rest([&](const backend::Allocation& memory) { device::point_into_arena(&lease, arena_.layout(), memory.device()); });
 }
 
@@ -37,6 +41,24 @@ std::optional<device::Quad> LoopMemory::failed_inside(std::uint64_t position) co
   const device::Quad found = device::load_quad<device::Scope::system>(quads + device::index_of(at, shift_));
   if (found.lap != device::lap_of(at, shift_)) return std::nullopt;
   return found;
+}
+
+std::string LoopMemory::overrun(std::uint64_t of) const {
+  const bool node = (of & device::InFlight::kNode) != 0;
+  device::Overrun found{};
+  // Its task is complete: what is being written meanwhile is of others, or has no line yet.
+  for (const device::Overruns& worker : std::span(static_cast<const device::Overruns*>(overruns_->host()), workers_)) {
+    for (const device::Overrun& overrun : worker.last) {
+      if (device::load<device::Order::acquire, device::Scope::system>(&overrun.line) == 0) continue;
+      const device::Header header = device::Header::from(overrun.task[0], overrun.task[1]);
+      const bool asked = overrun.task[2] == static_cast<std::uint32_t>(of) && header.is_node() == node && !header.is_spawned();
+      if (asked && overrun.when > found.when) found = overrun;
+    }
+  }
+  if (found.line == 0) return {};
+  const std::string elements = found.count == 1 ? "element " + std::to_string(static_cast<std::int64_t>(found.first))
+                                                : std::to_string(found.count) + " elements from " + std::to_string(found.first) + " on";
+  return elements + " of a span of " + std::to_string(found.size) + ", at " + found.file + ":" + std::to_string(found.line);
 }
 
 }  // namespace dwell::runtime

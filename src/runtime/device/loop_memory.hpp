@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "backend/backend.hpp"
 #include "device/arena.hpp"
@@ -39,6 +40,10 @@ class LoopMemory {
   // The first failure inside of an exec that the task at this position launched: its status, the exec's number, the node's cell. Nothing
   // when no node failed.
   std::optional<device::Quad> failed_inside(std::uint64_t position) const;
+  // What a checked operator asked a span for that the span has not, in words: "element 17 of a span of 16, at bad.op:4". `of`: the low bits
+  // of the position of a task of the ring, or the cell of a node's record and device::InFlight::kNode. Empty when later tasks have taken
+  // its place.
+  std::string overrun(std::uint64_t of) const;
 
  private:
   const std::uint32_t shift_;
@@ -50,6 +55,8 @@ class LoopMemory {
   std::unique_ptr<backend::Allocation> in_flight_;
   std::unique_ptr<backend::Allocation> failed_nodes_;
   std::unique_ptr<backend::Allocation> failed_inside_;
+  const std::uint32_t workers_;
+  std::unique_ptr<backend::Allocation> overruns_;
 };
 
 }  // namespace dwell::runtime

@@ -152,9 +152,12 @@ std::uint64_t Reaper::launched_at(std::uint64_t position) const {
 
 Reaper::Ran Reaper::ran_at(std::uint64_t position, std::int32_t status) const {
   const std::uint64_t head = launched_at(position);
-  if (head == 0) return {name_of_(opcode_at(position)), status == status::exception ? failed_node(position, 0).second : "", ""};
+  if (head == 0) {
+    const bool tells_why = status == status::exception || status == status::out_of_bounds;
+    return {name_of_(opcode_at(position)), tells_why ? failed_node(position, 0, status).second : "", ""};
+  }
   Ran all{"", "", title_of_graph(head)};
-  if (status != status::cancelled && status != status::interrupted) std::tie(all.ran, all.why) = failed_node(position, head);
+  if (status != status::cancelled && status != status::interrupted) std::tie(all.ran, all.why) = failed_node(position, head, status);
   return all;
 }
 

@@ -19,8 +19,10 @@ namespace dwell::runtime {
 // The end of a task that did not succeed.
 struct Failure {
   std::int32_t status = 0;
-  std::string ran;    // operator and version; of the launch of a graph, the node that failed first
-  std::string why;    // what an operator, or the callback of a host node, has thrown; of a task that was interrupted: how far it came
+  std::string ran;  // operator and version; of the launch of a graph, the node that failed first
+  // What an operator, or the callback of a host node, has thrown; what a checked operator has asked a span for; of a task that was
+  // interrupted: how far it came.
+  std::string why;
   std::string graph;  // of a launch: title_of its graph; else empty
   // The node that failed first in launches of graphs by operators that descend from the task.
   struct Inside {
@@ -49,9 +51,9 @@ class Reaper {
  public:
   // `name_of` turns an opcode into the operator and version that it is while tasks of it are in flight; called from any member.
   using NameOf = std::function<std::string(std::uint32_t)>;
-  // The node that failed first in a launch at a position, of the graph whose head has this offset: Failure::ran and Failure::why. Of a
-  // task that is no launch, whose operator has thrown, `head` is 0, and the second alone is wanted.
-  using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head)>;
+  // The node that failed first in a launch at a position, of the graph whose head has this offset: Failure::ran and Failure::why. `status`
+  // is the launch's. Of a task that is no launch, `head` is 0, and the second alone is wanted.
+  using FailedNode = std::function<std::pair<std::string, std::string>(std::uint64_t position, std::uint64_t head, std::int32_t status)>;
   // Failure::graph of the graph whose head has this offset.
   using TitleOf = std::function<std::string(std::uint64_t head)>;
   // Failure::inside of the task at a position, which has ended.
@@ -86,7 +88,7 @@ class Reaper {
   Cancel cancel(std::uint64_t position);
 
   // Set before the first task.
-  FailedNode failed_node = [](std::uint64_t, std::uint64_t) { return std::pair<std::string, std::string>(); };
+  FailedNode failed_node = [](std::uint64_t, std::uint64_t, std::int32_t) { return std::pair<std::string, std::string>(); };
   TitleOf title_of_graph = [](std::uint64_t) { return std::string("a graph"); };
   FailedInside failed_inside = [](std::uint64_t) { return Failure::Inside(); };
 

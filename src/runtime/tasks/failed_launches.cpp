@@ -9,15 +9,20 @@
 namespace dwell::runtime {
 
 SubmissionQueue::Launches failed_launches(backend::Backend& backend, const LoopMemory& memory, const Graphs& graphs) {
-  const auto failed_node = [&](std::uint64_t position, std::uint64_t head) -> std::pair<std::string, std::string> {
-    if (head == 0) return {"", backend.thrown(static_cast<std::uint32_t>(position))};
+  // What an operator has thrown, or asked a span for, of a task or node as Backend::thrown names it.
+  const auto why_of = [&](std::uint64_t of, std::int32_t status) {
+    return status == status::out_of_bounds ? memory.overrun(of) : backend.thrown(of);
+  };
+  const auto failed_node = [&, why_of](std::uint64_t position, std::uint64_t head,
+                                       std::int32_t status) -> std::pair<std::string, std::string> {
+    if (head == 0) return {"", why_of(static_cast<std::uint32_t>(position), status)};
     const std::uint32_t cell = memory.failed_node(position);
     std::uint64_t base = 0;
     const std::shared_ptr<const Exec> exec = graphs.find(head, &base).first;
     if (exec == nullptr) return {};
     // What the callback of a node has thrown, or its operator.
     std::string why = exec->why(position, cell);
-    if (why.empty()) why = backend.thrown((base / device::kCell + cell) | device::InFlight::kNode);
+    if (why.empty()) why = why_of((base / device::kCell + cell) | device::InFlight::kNode, status);
     return {exec->node_at(cell), std::move(why)};
   };
   const auto failed_inside = [&](std::uint64_t position) -> Failure::Inside {

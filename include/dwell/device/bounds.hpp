@@ -1,0 +1,109 @@
+// Bounds of spans, which operators check that are compiled with CompileOptions::debug: DWELL_CHECKED is 1 in them.
+#pragma once
+
+#include <dwell/device/platform.hpp>
+
+#ifndef DWELL_CHECKED
+#define DWELL_CHECKED 0
+#endif
+
+namespace dwell {
+namespace device {
+
+// An access beyond the elements of a span, as the host reads it (LoopMemory::overrun). Nothing was written to one with a `line` of 0.
+struct alignas(8) Overrun {
+  u64 first;      // the element, or the first of several
+  u64 size;       // of the span
+  u64 when;       // now_ns()
+  u32 count;      // of elements, or the largest number
+  u32 line;       // where in the source
+  u32 task[3];    // the words of the task ahead of its arguments (src/device/header.hpp)
+  char file[20];  // the last characters of the source's name; ends with 0
+};
+static_assert(sizeof(Overrun) == 64);
+// The last ones of a worker, which alone writes them.
+struct Overruns {
+  Overrun last[4];
+};
+
+// A place in the source.
+struct SourceLine {
+  u32 line;
+  const char* file;
+};
+
+// Thrown on the CPU; on CUDA the operator goes on.
+#if !DWELL_ON_CUDA
+struct __attribute__((visibility("default"))) OutOfBounds {
+  u64 first;
+  u64 count;
+  u64 size;
+  SourceLine at;
+};
+#endif
+
+// Notes an access by the task whose arguments begin there. Called by one thread.
+DWELL_DEVICE void write_overrun(Overrun* to, const u32* arguments, u64 first, u64 count, u64 size, SourceLine at) {
+  to->line = 0;
+  to->first = first;
+  to->size = size;
+  to->when = now_ns();
+  to->count = count < ~0U ? static_cast<u32>(count) : ~0U;
+  for (u32 i = 0; i < 3; ++i) to->task[i] = arguments[static_cast<i32>(i) - 3];
+  u32 length = 0;
+  while (at.file[length] != 0) ++length;
+  constexpr u32 kMost = sizeof(to->file) - 1;
+  const char* const from = at.file + (length > kMost ? length - kMost : 0);
+  for (u32 i = 0; i <= kMost; ++i) to->file[i] = i < length && i < kMost ? from[i] : 0;
+  to->line = at.line;
+}
+
+// How elements of a span are asked for: an index; where bounds are checked, with the place in the source at which that is done. A value
+// below 0 becomes a large one.
+#if DWELL_CHECKED
+struct Index {
+  template <class I>
+  DWELL_HOST_DEVICE Index(const I& index, u32 line = __builtin_LINE(), const char* file = __builtin_FILE())  // NOLINT: stands for it
+      : value(static_cast<u64>(index)), at{line, file} {}
+  u64 value;
+  SourceLine at;
+};
+DWELL_HOST_DEVICE u64 value_of(const Index& index) { return index.value; }
+
+#if DWELL_ON_CUDA
+
+// The context of the worker that runs the operator, an address in shared memory: spans are values, and know of none.
+static __shared__ u32 checked_context;
+// Each thread sees what it has stored itself, so no barrier is needed.
+DWELL_DEVICE void begin_checks(u32 context) { checked_context = context; }
+
+// Fails the task, unless it had failed before. Defined in group.hpp, behind what a context is.
+static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size);
+
+// What is read and written instead of elements that there are not.
+DWELL_CONSTANT u32 kMostCheckedBytes = 4096;
+static __device__ __align__(16) u8 no_element[kMostCheckedBytes];
+
+template <class T>
+DWELL_DEVICE T* refuse_element(const Index& index, u64 size) {
+  static_assert(sizeof(T) <= kMostCheckedBytes, "elements of spans are at most 4 KiB large in an operator that is compiled with debug");
+  refuse(index, 1, size);
+  return reinterpret_cast<T*>(no_element);
+}
+
+#else
+
+[[noreturn]] inline void refuse(const Index& first, u64 count, u64 size) { throw OutOfBounds{first.value, count, size, first.at}; }
+template <class T>
+[[noreturn]] T* refuse_element(const Index& index, u64 size) {
+  refuse(index, 1, size);
+}
+
+#endif
+#else
+using Index = u64;
+DWELL_HOST_DEVICE u64 value_of(Index index) { return index; }
+#endif
+
+}  // namespace device
+}  // namespace dwell
