@@ -20,7 +20,7 @@ import dwell._futures
 import dwell._logging
 
 
-version: str = '0.1.0'
+version: str = '0.2.0'
 
 class CompileOptions:
     """
